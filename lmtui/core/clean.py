@@ -1,0 +1,53 @@
+r"""The one function between text that lmtui did not write and anything that shows it.
+
+Model output, tool output, file names, server errors: all pass here before a screen, a terminal, a title or a clipboard.
+Control sequences per ECMA-48; invisible and bidirectional characters per Unicode 15, named rather than dropped.
+"""
+
+from __future__ import annotations
+
+import re
+
+# CSI, OSC, DCS/SOS/PM/APC (7- and 8-bit, terminated or not), then two-byte escapes.
+_SEQUENCES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
+    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
+    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c]*(?:\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]?"
+)
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_HIDDEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
+)
+_RISKY = re.compile(r"[^\n\t -~\u00a0-\u00ac\u00ae-\u033f\u0370-\u05ff\u3000-\u3163\u3165-\ud7ff]")
+
+
+def clean(text: str) -> str:
+    r"""Return text that is safe to show: newlines and tabs stay, control sequences go, hidden characters are named.
+
+    Carriage returns become newlines (`\r\n` one, a lone `\r` one), other controls their picture (U+2400 block), and
+    characters that hide or reorder text appear as `<U+202E>`.
+    """
+    if _RISKY.search(text) is None:
+        return text
+    text = _SEQUENCES.sub("", text)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = _CONTROLS.sub(_picture, text)
+    return _HIDDEN.sub(_name, text)
+
+
+def clean_line(text: str) -> str:
+    """Return `clean(text)` on one line: newlines and tabs become visible signs (file names, titles, commands in a list)."""
+    return clean(text).replace("\n", "\u23ce").replace("\t", " ")
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else f"<U+{code:04X}>"
+
+
+def _name(match: re.Match[str]) -> str:
+    return f"<U+{ord(match[0]):04X}>"

@@ -1,0 +1,87 @@
+"""The errors that somebody catches.
+
+LmtuiError
+├── UsageError            the user asked for something that cannot be: exit code 64
+├── ConfigError           a setting has a value that it cannot have: exit code 64
+├── ProviderError         the model server failed; `fault` says how
+│   └── ContextOverflow   the request does not fit the window that the server serves
+├── SandboxError          the sandbox refused or broke
+│   └── SandboxUnavailable  no backend can run commands here
+├── ToolError             a tool could not do it; its text goes to the model as the result
+└── SessionFileError      a session log cannot be read, written or is somebody else's
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class LmtuiError(Exception):
+    """An error to be shown: `str(error)` says what failed and on what, `hint` what the user can do next."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    def full_text(self) -> str:
+        """Return the message with its way out, on one line."""
+        return f"{self}  {self.hint}" if self.hint else str(self)
+
+
+class UsageError(LmtuiError):
+    """The command line or a command asks for something that cannot be."""
+
+
+class ConfigError(LmtuiError):
+    """A setting has a value that it cannot have; the message names the setting and where the value came from."""
+
+
+class Fault(StrEnum):
+    """How a model server failed."""
+
+    UNREACHABLE = "unreachable"
+    NOT_A_MODEL_SERVER = "not_a_model_server"
+    KEY_REFUSED = "key_refused"
+    UNKNOWN_MODEL = "unknown_model"
+    BUSY = "busy"
+    LOADING = "loading"
+    SERVER_ERROR = "server_error"
+    REJECTED = "rejected"
+    CUT = "cut"
+    GARBAGE = "garbage"
+    STREAM_ERROR = "stream_error"
+    EMPTY = "empty"
+    TIMEOUT = "timeout"
+    OVERFLOW = "overflow"
+
+
+class ProviderError(LmtuiError):
+    """A request to the model server failed for good (the retries are over or would not help)."""
+
+    def __init__(self, fault: Fault, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.fault = fault
+
+
+class ContextOverflow(ProviderError):
+    """The request is larger than the window; `window_tokens` is 0 where the server did not say."""
+
+    def __init__(self, message: str, hint: str = "", window_tokens: int = 0) -> None:
+        super().__init__(Fault.OVERFLOW, message, hint)
+        self.window_tokens = window_tokens
+
+
+class SandboxError(LmtuiError):
+    """The sandbox refused an operation or broke; the text is fit for the model."""
+
+
+class SandboxUnavailable(SandboxError):
+    """No backend can run commands on this machine, or none that was asked for."""
+
+
+class ToolError(LmtuiError):
+    """A tool could not do what was asked; the text goes to the model."""
+
+
+class SessionFileError(LmtuiError):
+    """A session log is missing, foreign, in use, or cannot be written."""

@@ -1,0 +1,348 @@
+"""Everything that happens in a session, as values.  The engine emits them in one order; every front end only reads them.
+
+An event with `durable` false is shown but not stored.  Promises, each held by a test:
+`TurnStarted` precedes and `TurnEnded` follows everything of its turn, also on cancel and on error; every `ToolCallStarted`
+has exactly one `ToolCallFinished`, every `ApprovalRequested` exactly one `ApprovalResolved`; ids tie the pairs.
+`kind` is the event's name in the log and in `--output stream-json`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar
+
+from lmtui.core.messages import Role, ToolCall, Usage
+from lmtui.core.plan import Plan
+
+ROOT = "root"
+
+
+class TurnReason(StrEnum):
+    """How a turn ended."""
+
+    DONE = "done"
+    WAITING = "waiting"
+    BLOCKED = "blocked"
+    LIMIT = "limit"
+    INTERRUPTED = "interrupted"
+    ERROR = "error"
+
+
+class Outcome(StrEnum):
+    """The answer to an approval."""
+
+    ONCE = "once"
+    SESSION = "session"
+    ALWAYS = "always"
+    NO = "no"
+
+
+class Level(StrEnum):
+    """How much a notice matters."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class FileChangeKind(StrEnum):
+    """What happened to a file."""
+
+    ADDED = "added"
+    MODIFIED = "modified"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One changed file: `path` relative to the workspace, line counts, and a unified diff (cut at 64 KiB, empty for binary)."""
+
+    path: str
+    kind: FileChangeKind
+    added_lines: int = 0
+    removed_lines: int = 0
+    diff: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """The base of all events.  `agent` is the id of the agent it belongs to; the root agent is `root`."""
+
+    kind: ClassVar[str] = ""
+    durable: ClassVar[bool] = True
+
+    agent: str = ROOT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOpened(Event):
+    """The first event of a log.  `workspace` is an absolute path, `version` the lmtui that wrote it."""
+
+    kind: ClassVar[str] = "session_opened"
+    workspace: str
+    version: str
+    parent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRenamed(Event):
+    """The session has a new title (the first task, or what the user typed)."""
+
+    kind: ClassVar[str] = "session_renamed"
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChanged(Event):
+    """Requests go to another model or server.  An empty `model` is the server's own default; `window_tokens` 0 is unknown."""
+
+    kind: ClassVar[str] = "model_changed"
+    model: str
+    url: str
+    window_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeChanged(Event):
+    """The permission mode is another; `mode` is one of manual, normal, auto, plan."""
+
+    kind: ClassVar[str] = "mode_changed"
+    mode: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxSelected(Event):
+    """Which sandbox runs the tools.  `backend` is docker, bubblewrap, process or files (no shell); `text` says it in words.
+
+    `is_weaker` tells that it is not what was asked for, or isolates less than the best tier; `reason` says why.
+    """
+
+    kind: ClassVar[str] = "sandbox_selected"
+    backend: str
+    network: str
+    text: str
+    is_weaker: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnStarted(Event):
+    """A turn begins."""
+
+    kind: ClassVar[str] = "turn_started"
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnded(Event):
+    """A turn is over.  The fields are those of `--output json`; `status` repeats `reason`, `elapsed_s` is wall time."""
+
+    kind: ClassVar[str] = "turn_ended"
+    turn_id: str
+    reason: TurnReason
+    status: str = ""
+    exit_code: int = 0
+    text: str = ""
+    files_changed: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    iterations: int = 0
+    elapsed_s: float = 0.0
+    sandbox: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageAdded(Event):
+    """A user or assistant message joined the conversation (tool results join with `ToolCallFinished`)."""
+
+    kind: ClassVar[str] = "message_added"
+    role: Role
+    text: str
+    thinking: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    turn_id: str = ""
+    thinking_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextDelta(Event):
+    """Some more of the answer being written."""
+
+    kind: ClassVar[str] = "text_delta"
+    durable: ClassVar[bool] = False
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkingDelta(Event):
+    """Some more of the thinking being written."""
+
+    kind: ClassVar[str] = "thinking_delta"
+    durable: ClassVar[bool] = False
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillProgress(Event):
+    """The model reads the prompt.  `ratio` is 0 to 1, or -1 where the server does not tell."""
+
+    kind: ClassVar[str] = "prefill_progress"
+    durable: ClassVar[bool] = False
+    ratio: float = -1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallProgress(Event):
+    """The model writes a tool call; `size_chars` of its arguments have arrived."""
+
+    kind: ClassVar[str] = "call_progress"
+    durable: ClassVar[bool] = False
+    tool: str
+    size_chars: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryScheduled(Event):
+    """The request failed in a way that passes and is sent again after `wait_s`; what was streamed before is void."""
+
+    kind: ClassVar[str] = "retry_scheduled"
+    durable: ClassVar[bool] = False
+    attempt: int
+    attempts: int
+    wait_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallStarted(Event):
+    """A tool call is dealt with: checked, asked about, run.  `title` is its arguments in a few words (a path, a command)."""
+
+    kind: ClassVar[str] = "tool_call_started"
+    call_id: str
+    tool: str
+    arguments: dict[str, object]
+    title: str = ""
+    turn_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutputDelta(Event):
+    """Some more output of a running command, cleaned of control sequences."""
+
+    kind: ClassVar[str] = "tool_output_delta"
+    durable: ClassVar[bool] = False
+    call_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallFinished(Event):
+    """A tool call is over.  `result` is what the model gets, `summary` what one line of the log shows (`+9 −2`, `exit 1`).
+
+    `decision` says who let it run or refused it: `mode`, `rule`, `once`, `session`, `always`, `no`; empty if nobody was asked.
+    """
+
+    kind: ClassVar[str] = "tool_call_finished"
+    call_id: str
+    tool: str
+    ok: bool
+    result: str
+    elapsed_ms: int
+    summary: str = ""
+    decision: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRequested(Event):
+    """Somebody must decide.  `text` is exactly what would run or change; `diff` (unified) is there for file changes.
+
+    `why` says which rule or mode asks; `suggested_rule` is what "this session" or "always" would grant.
+    """
+
+    kind: ClassVar[str] = "approval_requested"
+    approval_id: str
+    call_id: str
+    tool: str
+    text: str
+    diff: str = ""
+    path: str = ""
+    why: str = ""
+    suggested_rule: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalResolved(Event):
+    """Somebody decided.  `by` is user, headless or interrupt; `rule` is what was granted; `feedback` goes to the model."""
+
+    kind: ClassVar[str] = "approval_resolved"
+    approval_id: str
+    outcome: Outcome
+    rule: str = ""
+    by: str = "user"
+    feedback: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanChanged(Event):
+    """The plan or the todos changed; `plan` is the whole new value."""
+
+    kind: ClassVar[str] = "plan_changed"
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesChanged(Event):
+    """Files of the workspace changed through a tool call.  `files` are their paths, `changes` says more of each."""
+
+    kind: ClassVar[str] = "files_changed"
+    call_id: str
+    files: tuple[str, ...]
+    changes: tuple[FileChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxChanged(Event):
+    """What the user typed while the agent worked and that has not been taken up yet."""
+
+    kind: ClassVar[str] = "inbox_changed"
+    queued: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageUpdated(Event):
+    """What the last request cost.  Rates count decode time only; 0 is unknown.  `is_estimate`: the server did not say."""
+
+    kind: ClassVar[str] = "usage_updated"
+    usage: Usage
+    window_tokens: int = 0
+    tokens_per_s: float = 0.0
+    first_token_s: float = 0.0
+    is_estimate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice(Event):
+    """Something the user should know; `text` says what to do about it."""
+
+    kind: ClassVar[str] = "notice"
+    level: Level
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """An event with its place: `seq` counts from 1 within a session, `time` is UTC with zone."""
+
+    seq: int
+    time: datetime
+    session: str
+    event: Event
+
+
+EVENT_TYPES: tuple[type[Event], ...] = (
+    SessionOpened, SessionRenamed, ModelChanged, ModeChanged, SandboxSelected, TurnStarted, TurnEnded, MessageAdded,
+    TextDelta, ThinkingDelta, PrefillProgress, CallProgress, RetryScheduled, ToolCallStarted, ToolOutputDelta,
+    ToolCallFinished, ApprovalRequested, ApprovalResolved, PlanChanged, FilesChanged, InboxChanged, UsageUpdated, Notice,
+)  # fmt: skip

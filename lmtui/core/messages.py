@@ -1,0 +1,144 @@
+"""What is said between the user, the model and the tools.  Values only; the wire form belongs to the providers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """Who speaks, in the words of the chat-completions format."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class FinishReason(StrEnum):
+    """Why a model stopped, as the server told it."""
+
+    STOP = "stop"
+    TOOL_CALLS = "tool_calls"
+    LENGTH = "length"
+    CONTENT_FILTER = "content_filter"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call as the model sent it; `arguments` is raw text and may not even be JSON."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the conversation.
+
+    `thinking` is shown and stored but never sent back.  `tool_calls` belongs to assistant messages,
+    `call_id` (which call this answers) to tool messages.
+    """
+
+    role: Role
+    text: str
+    thinking: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one request as the server counted them; `cached_tokens` is the reused part of the prompt."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cached_tokens + other.cached_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What the model is told of a tool: `parameters` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One request for a completion.  `messages` only ever grows within a session, so that servers reuse their cache."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...]
+    model: str
+    temperature: float | None = None
+    seed: int | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    """Some more of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingPiece:
+    """Some more of the model's reasoning."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallPiece:
+    """A tool call is being written: `size_chars` of its arguments have arrived so far."""
+
+    index: int
+    name: str
+    size_chars: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillPiece:
+    """The server says how far it has read the prompt; `ratio` is 0 to 1."""
+
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPiece:
+    """The request failed in a way that passes; it is sent again after `wait_s`.  What was streamed before is void."""
+
+    attempt: int
+    attempts: int
+    wait_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The last piece of every stream: the whole message, why it ended, and what it cost.
+
+    `first_token_s` is the wait for the first token (prefill), `decode_s` the time from there to the end.
+    `model` is the name the server answered with.
+    """
+
+    message: Message
+    finish_reason: FinishReason
+    usage: Usage | None
+    first_token_s: float = 0.0
+    decode_s: float = 0.0
+    model: str = ""
+
+
+ModelPiece = TextPiece | ThinkingPiece | CallPiece | PrefillPiece | RetryPiece | Completion

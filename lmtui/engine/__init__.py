@@ -1,0 +1,1 @@
+"""The engine: runs turns and emits events; it knows nothing of screens, servers or disks."""

@@ -1,0 +1,51 @@
+"""Where things are on disk.  Functions only; nothing is created here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+WORKSPACE_FOLDER = ".lmagent"
+PROTECTED_NAMES = (".git", WORKSPACE_FOLDER)
+
+
+def config_dir() -> Path:
+    """Return the user's folder for settings (`LMTUI_HOME` overrules)."""
+    return _user_dir("config", platformdirs.user_config_dir)
+
+
+def state_dir() -> Path:
+    """Return the user's folder for logs and choices that lmtui remembers."""
+    return _user_dir("state", platformdirs.user_state_dir)
+
+
+def cache_dir() -> Path:
+    """Return the user's folder for what can be made again (sandbox files)."""
+    return _user_dir("cache", platformdirs.user_cache_dir)
+
+
+def workspace_dir(workspace: Path) -> Path:
+    """Return the folder inside a workspace that lmtui keeps its state in."""
+    return workspace / WORKSPACE_FOLDER
+
+
+def sessions_dir(workspace: Path) -> Path:
+    """Return the folder of a workspace's session logs."""
+    return workspace_dir(workspace) / "sessions"
+
+
+def themes_dir() -> Path:
+    """Return the folder of the themes that ship: inside the wheel, or at the top of a checkout."""
+    package = Path(__file__).parent
+    installed = package / "themes"
+    return installed if installed.is_dir() else package.parent / "themes"
+
+
+def _user_dir(part: str, default: object) -> Path:
+    home = os.environ.get("LMTUI_HOME")
+    if home:
+        return Path(home).expanduser() / part
+    assert callable(default)
+    return Path(default("lmtui", appauthor=False))

@@ -1,0 +1,1 @@
+"""Where commands and file tools run: the backends, the client, and the supervisor inside."""

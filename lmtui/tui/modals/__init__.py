@@ -1,0 +1,1 @@
+"""Boxes that ask for one answer."""

@@ -1,0 +1,1 @@
+"""Whole screens: the workbench, first run, sessions, help."""

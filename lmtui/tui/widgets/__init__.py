@@ -1,0 +1,1 @@
+"""Widgets of the workbench that have a bounded size."""
