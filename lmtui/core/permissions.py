@@ -161,7 +161,10 @@ def _matches(pattern: str, subject: str, *, is_path: bool) -> bool:
 
 @lru_cache(maxsize=512)
 def _glob(pattern: str, is_path: bool) -> re.Pattern[str]:
-    """Translate a glob: a backslash takes the next character as itself; in paths `*` stops at `/` and `**` does not, in commands `*` is anything."""
+    """Translate a glob; a backslash takes the next character as itself.
+
+    In paths `*` stops at `/` and `**` does not; in commands `*` is anything.
+    """
     out: list[str] = []
     i = 0
     while i < len(pattern):
