@@ -56,11 +56,15 @@ class Fault(StrEnum):
 
 
 class ProviderError(LmtuiError):
-    """A request to the model server failed for good (the retries are over or would not help)."""
+    """A request to the model server failed for good (the retries are over or would not help).
 
-    def __init__(self, fault: Fault, message: str, hint: str = "") -> None:
+    `retry_after_s` is how long the server asked to wait, 0 where it did not say.
+    """
+
+    def __init__(self, fault: Fault, message: str, hint: str = "", retry_after_s: float = 0.0) -> None:
         super().__init__(message, hint)
         self.fault = fault
+        self.retry_after_s = retry_after_s
 
 
 class ContextOverflow(ProviderError):

@@ -1,0 +1,123 @@
+"""Finding model servers on this machine and what they really serve.  Looking never loads a model.
+
+Endpoints: LM Studio `/api/v0/models`, Ollama `/api/tags` and `/api/ps`, llama.cpp `/props`, vLLM `max_model_len`; every kind
+has `/v1/models`.  Each is told apart by its own endpoint, all are asked at once, each within a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+from lmtui.core.clean import clean_line
+from lmtui.core.ports import ServedModel, ServerFound
+from lmtui.providers.endpoint import LOCAL_KEY, base_url, root_url
+
+if TYPE_CHECKING:
+    import httpx2
+
+PROBE_TIMEOUT_S = 1.0
+KNOWN_ADDRESSES = (
+    ("LM Studio", "http://127.0.0.1:1234"),
+    ("Ollama", "http://127.0.0.1:11434"),
+    ("llama.cpp", "http://127.0.0.1:8080"),
+    ("vLLM", "http://127.0.0.1:8000"),
+)
+
+
+async def find_servers(extra: tuple[str, ...] = (), key: str = "") -> list[ServerFound]:
+    """Ask the usual ports, `OLLAMA_HOST` and the addresses in `extra`; return those that answered as model servers."""
+    addresses = [*extra, *(url for _, url in KNOWN_ADDRESSES)]
+    if host := os.environ.get("OLLAMA_HOST", "").strip():
+        addresses.append(host if "://" in host else f"http://{host}")
+    roots = list(dict.fromkeys(root_url(address) for address in addresses))
+    found = await asyncio.gather(*(look_at(root, key) for root in roots))
+    return [server for server in found if server is not None]
+
+
+async def look_at(url: str, key: str = "") -> ServerFound | None:
+    """Return what one address serves, None where no model server answers."""
+    root = root_url(url)
+    async with _client(key) as client:
+        listed, lm_studio, ollama, running, props = await asyncio.gather(
+            _get(client, f"{base_url(url)}/models"),
+            _get(client, f"{root}/api/v0/models"),
+            _get(client, f"{root}/api/tags"),
+            _get(client, f"{root}/api/ps"),
+            _get(client, f"{root}/props"),
+        )
+    if _items(lm_studio, "data"):
+        return ServerFound("LM Studio", root, tuple(_lm_studio_model(item) for item in _items(lm_studio, "data")))
+    if isinstance(ollama, dict) and "models" in ollama:
+        return ServerFound("Ollama", root, _ollama_models(ollama, running))
+    models = _items(listed, "data")
+    if isinstance(props, dict) and "default_generation_settings" in props:
+        window = _number(props["default_generation_settings"], "n_ctx")
+        return ServerFound("llama.cpp", root, tuple(_plain_model(item, window, is_loaded=True) for item in models))
+    if models or (isinstance(listed, dict) and "data" in listed):
+        kind = "vLLM" if any("max_model_len" in item for item in models) else "OpenAI-compatible"
+        return ServerFound(kind, root, tuple(_plain_model(item, 0, is_loaded=None) for item in models))
+    return None
+
+
+async def served_window(url: str, key: str, model: str) -> int:
+    """Return the window in tokens that is really served for a model (the only one, if the name is empty); 0 is unknown."""
+    server = await look_at(url, key)
+    for served in server.models if server else ():
+        if served.name == model or (not model and (served.is_loaded or len(server.models if server else ()) == 1)):
+            return served.window_tokens
+    return 0
+
+
+def _client(key: str) -> httpx2.AsyncClient:
+    import httpx2  # noqa: PLC0415  (not needed before the first look)
+
+    headers = {"Authorization": f"Bearer {key or LOCAL_KEY}"}
+    return httpx2.AsyncClient(timeout=PROBE_TIMEOUT_S, headers=headers, trust_env=False)
+
+
+async def _get(client: httpx2.AsyncClient, url: str) -> Any:
+    """Return the JSON at an address, None for anything else."""
+    import httpx2  # noqa: PLC0415
+
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            response = await client.get(url)
+        return response.json() if response.status_code == 200 and len(response.content) < 4_000_000 else None
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, TimeoutError):
+        return None
+
+
+def _items(value: Any, key: str) -> list[dict[str, Any]]:
+    items = value.get(key) if isinstance(value, dict) else None
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _number(value: Any, key: str) -> int:
+    number = value.get(key) if isinstance(value, dict) else None
+    return number if isinstance(number, int) and number > 0 else 0
+
+
+def _lm_studio_model(item: dict[str, Any]) -> ServedModel:
+    is_loaded = item.get("state") == "loaded"
+    capabilities = item.get("capabilities")
+    return ServedModel(
+        clean_line(str(item.get("id", ""))),
+        _number(item, "loaded_context_length") if is_loaded else 0,
+        is_loaded,
+        "tool_use" in capabilities if isinstance(capabilities, list) else None,
+        item.get("type") == "vlm",
+    )
+
+
+def _ollama_models(tags: Any, running: Any) -> tuple[ServedModel, ...]:
+    loaded = {str(item.get("name")): _number(item, "context_length") for item in _items(running, "models")}
+    names = [str(item.get("name", "")) for item in _items(tags, "models")]
+    return tuple(ServedModel(clean_line(name), loaded.get(name, 0), name in loaded) for name in names)
+
+
+def _plain_model(item: dict[str, Any], window: int, *, is_loaded: bool | None) -> ServedModel:
+    meta = item.get("meta")
+    tokens = window or _number(item, "max_model_len") or _number(meta, "n_ctx")
+    return ServedModel(clean_line(str(item.get("id", ""))), tokens, is_loaded)

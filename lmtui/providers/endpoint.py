@@ -1,0 +1,52 @@
+"""Addresses of model servers: what users type, and what requests are sent to."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from urllib.parse import urlsplit, urlunsplit
+
+from lmtui.core.errors import UsageError
+
+LOCAL_KEY = "lm-studio"
+
+
+def base_url(address: str) -> str:
+    """Return the `/v1` base of an address given as a root, a `/v1` or a full `/v1/chat/completions` address.
+
+    Raises:
+        UsageError: it is not an http or https address.
+    """
+    text = address.strip()
+    if "://" not in text:
+        text = f"http://{text}"
+    parts = urlsplit(text)
+    try:
+        has_host = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        has_host = False
+    if not has_host:
+        raise UsageError(f"not a server address: {address!r}", "Write it as http://127.0.0.1:1234 or http://127.0.0.1:1234/v1.")
+    path = parts.path.rstrip("/")
+    for ending in ("/chat/completions", "/completions", "/models"):
+        path = path.removesuffix(ending)
+    if not path.endswith(("/v1", "/v3", "/openai")):
+        path += "/v1"
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, path, "", ""))
+
+
+def root_url(address: str) -> str:
+    """Return the address without its `/v1`: where servers have their own endpoints."""
+    return base_url(address).removesuffix("/v1")
+
+
+def is_local(address: str) -> bool:
+    """Tell whether an address is on this machine or a private network, where no key is needed."""
+    host = urlsplit(base_url(address)).hostname or ""
+    if host == "localhost" or host.endswith((".local", ".internal", ".lan")) or "." not in host.strip("[]").replace(":", "."):
+        return True
+    try:
+        address_value = ip_address(host)
+    except ValueError:
+        return False
+    return address_value.is_private or address_value.is_loopback

@@ -1,0 +1,101 @@
+"""What went wrong at a model server, in words that name it and the way out."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from lmtui.core.clean import clean_line
+from lmtui.core.errors import ContextOverflow, Fault, ProviderError
+
+PASSING = frozenset({Fault.UNREACHABLE, Fault.BUSY, Fault.LOADING, Fault.SERVER_ERROR, Fault.CUT})
+"""Faults that pass by themselves: the request may be sent again."""
+
+_OVERFLOW = re.compile(
+    r"context (?:length|size|window)|exceed_context|maximum context|too many tokens|context_length_exceeded"
+    r"|greater than the context",
+    re.IGNORECASE,
+)
+_NO_MODEL = re.compile(r"model.{0,80}(?:not found|does not exist|not loaded|no such|unknown|invalid)|no models? loaded", re.I)
+_LOADING = re.compile(r"loading|is starting|not ready", re.IGNORECASE)
+_WINDOW = re.compile(r"(?:context (?:size|length|window)[^0-9]{0,20}|maximum[^0-9]{0,40})\(?(\d{3,7})", re.IGNORECASE)
+
+
+def unreachable(url: str, why: str) -> ProviderError:
+    """Return the error for a server that does not answer at all."""
+    return ProviderError(
+        Fault.UNREACHABLE,
+        f"no model server answers at {url} ({why})",
+        "Start it, or name another with --url; `lmtui models` shows what is running, `lmtui demo` needs none.",
+    )
+
+
+def not_a_server(url: str, content_type: str, start: str) -> ProviderError:
+    """Return the error for something that answers but is no model server."""
+    kind = content_type.partition(";")[0] or "no content type"
+    return ProviderError(
+        Fault.NOT_A_MODEL_SERVER,
+        f"{url} answers, but not as a model server (it sent {kind}: {clean_line(start[:60])!r})",
+        "Check the address: it should be like http://127.0.0.1:1234/v1.",
+    )
+
+
+def status_error(url: str, model: str, status: int, body: str, content_type: str = "") -> ProviderError:
+    """Return the error for an HTTP status of 400 and above."""
+    said = error_text(body)
+    if _OVERFLOW.search(said):
+        return overflow(said, body)
+    if "html" in content_type and status != 429 and status < 500:
+        return not_a_server(url, content_type, body.strip())
+    if status in (401, 403):
+        hint = "Give the server's key with --api-key, or set LLM_API_KEY or OPENAI_API_KEY."
+        return ProviderError(Fault.KEY_REFUSED, f"{url} refuses the key (HTTP {status})", hint)
+    if _NO_MODEL.search(said) or (status == 404 and "model" in said.lower()):
+        hint = "`lmtui models` lists what the server has; choose with --model."
+        return ProviderError(Fault.UNKNOWN_MODEL, f"{url} has no model {model!r}: {said}", hint)
+    if status == 404:
+        return not_a_server(url, content_type or "HTTP 404", said)
+    if status in (408, 409, 429):
+        return ProviderError(Fault.BUSY, f"{url} is busy (HTTP {status}: {said})", "Wait a little and try again.")
+    if status == 503 and _LOADING.search(said):
+        return ProviderError(
+            Fault.LOADING, f"{url} is still loading the model", "It is waited for; a large model takes minutes."
+        )
+    if status >= 500:
+        return ProviderError(Fault.SERVER_ERROR, f"{url} failed (HTTP {status}: {said})", "Look at the server's log.")
+    return ProviderError(Fault.REJECTED, f"{url} rejects the request (HTTP {status}: {said})", "Look at the server's log.")
+
+
+def stream_error(error: object) -> ProviderError:
+    """Return the error for an error object inside a stream that had begun well."""
+    said = error_text(json.dumps({"error": error}, default=str))
+    if _OVERFLOW.search(said):
+        return overflow(said, said)
+    return ProviderError(Fault.STREAM_ERROR, f"the server broke off with an error: {said}", "Look at the server's log.")
+
+
+def overflow(said: str, body: str) -> ContextOverflow:
+    """Return the error for a request that is larger than the window; the window is read from the text where it is there."""
+    match = re.search(r'"n_ctx"\s*:\s*(\d+)', body) or _WINDOW.search(said)
+    window = int(match[1]) if match else 0
+    size = f" of {window:,} tokens" if window else ""
+    return ContextOverflow(
+        f"the conversation no longer fits the model's window{size}: {said}",
+        "Start a new session (/new), or load the model with a larger context.",
+        window,
+    )
+
+
+def error_text(body: str) -> str:
+    """Return the message inside an error body of any server, cleaned, at most 300 characters."""
+    try:
+        value: object = json.loads(body)
+    except ValueError:
+        value = body
+    for key in ("error", "message", "detail"):
+        if isinstance(value, dict) and value.get(key):
+            value = value[key]
+            if isinstance(value, dict):
+                value = value.get("message") or value
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return clean_line(" ".join(text.split()))[:300] or "no reason given"

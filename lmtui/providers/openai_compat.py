@@ -1,0 +1,178 @@
+"""Any server with the chat-completions API, through openai's async client.
+
+The SDK carries the HTTP (pool, proxies, TLS, key); what comes back is parsed here, because the SDK takes a stream that was cut
+for a whole one and throws at a bad line.  Its own retries are off: ours can be seen and stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import uuid
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any
+
+from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.messages import ModelPiece, ModelRequest
+from lmtui.providers import faults
+from lmtui.providers.assembler import Assembler
+from lmtui.providers.discovery import served_window
+from lmtui.providers.endpoint import LOCAL_KEY, base_url
+from lmtui.providers.retry import RetryPolicy, with_retries
+from lmtui.providers.sse import SseDecoder
+from lmtui.providers.wire import RequestWriter
+
+if TYPE_CHECKING:
+    import httpx2
+    import openai
+
+
+class OpenAICompatible:
+    """A model server behind one address; implements `core.ports.Provider`.
+
+    Args:
+        url: root, `/v1` or full chat-completions address.
+        key: sent as a bearer token; local servers take any.
+        stall_timeout_s: silence after the first token that counts as a broken connection; before it there is no deadline.
+        retry: how often and how long faults that pass are waited for.
+    """
+
+    def __init__(self, url: str, key: str = "", *, stall_timeout_s: float = 560.0, retry: RetryPolicy | None = None) -> None:
+        self._url = base_url(url)
+        self._key = key or LOCAL_KEY
+        self._stall_timeout_s = stall_timeout_s
+        self._retry = retry or RetryPolicy()
+        self._writers: dict[int, RequestWriter] = {}
+        self._client: openai.AsyncOpenAI | None = None
+
+    @property
+    def url(self) -> str:
+        """Return the base address, without key."""
+        return self._url
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+        """Yield the pieces of one answer; see `core.ports.Provider.stream`."""
+        body = self._writer(request).write(request)
+        attempts = with_retries(lambda: self._attempt(body, request.model), self._retry)
+        async with contextlib.aclosing(attempts):
+            async for piece in attempts:
+                yield piece
+
+    async def window_tokens(self, model: str) -> int:
+        """Return the window that is really served for a model, 0 where the server does not tell."""
+        return await served_window(self._url, self._key, model)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def _writer(self, request: ModelRequest) -> RequestWriter:
+        """Return the writer of this conversation, told apart by its first message (the same object through a session)."""
+        first = id(request.messages[0]) if request.messages else 0
+        if first not in self._writers and len(self._writers) >= 64:
+            self._writers.clear()
+        return self._writers.setdefault(first, RequestWriter())
+
+    async def _attempt(self, body: bytes, model: str) -> AsyncGenerator[ModelPiece, None]:
+        assembler = Assembler(lambda: f"call_{uuid.uuid4().hex[:12]}", time.monotonic)
+        decoder = SseDecoder()
+        response = await self._open(body, model)
+        try:
+            self._check_type(response)
+            chunks = response.aiter_bytes()
+            while (chunk := await self._next(chunks, assembler)) is not None:
+                for data in decoder.feed(chunk):
+                    for piece in assembler.feed(data):
+                        yield piece
+        finally:
+            await response.aclose()
+        for data in decoder.finish():
+            for piece in assembler.feed(data):
+                yield piece
+        pieces, completion = assembler.finish()
+        for piece in pieces:
+            yield piece
+        yield completion
+
+    async def _open(self, body: bytes, model: str) -> httpx2.Response:
+        import httpx2  # noqa: PLC0415  (half a second of imports belongs to the first request, not to start-up)
+        import openai  # noqa: PLC0415
+
+        try:
+            stream: openai.AsyncStream[object] = await self._sdk().post(
+                "/chat/completions",
+                cast_to=object,
+                content=body,
+                options={"headers": {"Content-Type": "application/json"}},
+                stream=True,
+                stream_cls=openai.AsyncStream[object],
+            )
+        except openai.APIStatusError as error:
+            kind = error.response.headers.get("content-type", "")
+            problem = faults.status_error(self._url, model, error.status_code, error.response.text, kind)
+            problem.retry_after_s = _retry_after_s(error.response.headers.get("retry-after"))
+            raise problem from error
+        except openai.APIConnectionError as error:
+            raise faults.unreachable(self._url, _cause(error)) from error
+        except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise ProviderError(Fault.REJECTED, f"no request could be sent to {self._url}: {error}") from error
+        return stream.response
+
+    async def _next(self, chunks: Any, assembler: Assembler) -> bytes | None:
+        import httpx2  # noqa: PLC0415
+
+        limit_s = self._stall_timeout_s if assembler.has_output and self._stall_timeout_s > 0 else None
+        try:
+            async with asyncio.timeout(limit_s):
+                return bytes(await anext(chunks))
+        except StopAsyncIteration:
+            return None
+        except TimeoutError as error:
+            raise ProviderError(
+                Fault.TIMEOUT,
+                f"{self._url} has said nothing for {self._stall_timeout_s:.0f} s in the middle of an answer",
+                "Look at the server; LLM_TIMEOUT sets this limit.",
+            ) from error
+        except httpx2.HTTPError as error:
+            raise ProviderError(
+                Fault.CUT,
+                f"the connection to {self._url} broke in the middle of an answer",
+                "The server may have stopped or run out of memory; look at its log.",
+            ) from error
+
+    def _check_type(self, response: httpx2.Response) -> None:
+        kind = response.headers.get("content-type", "")
+        if "html" in kind:
+            raise faults.not_a_server(self._url, kind, "a web page")
+
+    def _sdk(self) -> openai.AsyncOpenAI:
+        if self._client is None:
+            import httpx2  # noqa: PLC0415
+            import openai  # noqa: PLC0415
+
+            timeout = httpx2.Timeout(None, connect=10.0, write=60.0)
+            self._client = openai.AsyncOpenAI(
+                base_url=self._url, api_key=self._key, max_retries=0, timeout=timeout, organization="", project=""
+            )
+        return self._client
+
+
+def _retry_after_s(value: str | None) -> float:
+    """Return the seconds of a Retry-After header (RFC 9110 §10.2.3; the date form counts as unknown), at most 10 minutes."""
+    try:
+        return min(max(float(value or 0), 0.0), 600.0)
+    except ValueError:
+        return 0.0
+
+
+def _cause(error: BaseException) -> str:
+    """Return the innermost reason of a failed connection, in words."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    text = str(error).strip()
+    if "refused" in text.lower() or getattr(error, "errno", None) == 111:
+        return "connection refused"
+    return text[:120] or type(error).__name__
