@@ -1,0 +1,71 @@
+"""Asking the user: an open question is a pair of events around a wait.  Where nobody is there, the answer is no at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from lmtui.core.events import ApprovalRequested, ApprovalResolved, Event, Outcome
+from lmtui.core.permissions import Effect, Rule, parse_rule
+from lmtui.core.ports import Answer
+
+
+class Approvals:
+    """The open questions of one session, and the rules that answers have granted for it."""
+
+    def __init__(self, emit: Callable[[Event], None], *, is_attended: bool) -> None:
+        self._emit = emit
+        self._is_attended = is_attended
+        self._open: dict[str, asyncio.Future[Answer]] = {}
+        self._asked = 0
+        self.granted: tuple[Rule, ...] = ()
+        self.unattended: list[str] = []
+
+    async def ask(self, request: ApprovalRequested) -> Answer:
+        """Ask, wait and return the answer; cancelled while waiting, the question is resolved as a no by interrupt."""
+        self._emit(request)
+        if not self._is_attended:
+            self.unattended.append(request.suggested_rule)
+            answer = Answer(Outcome.NO, "nobody is there to approve it")
+            self._resolve(request, answer, "headless")
+            return answer
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._open[request.approval_id] = future
+        answer, by = Answer(Outcome.NO), "interrupt"
+        try:
+            answer, by = await future, "user"
+        finally:
+            del self._open[request.approval_id]
+            self._resolve(request, answer, by)
+        return answer
+
+    def answer(self, approval_id: str, answer: Answer) -> None:
+        """Answer an open question; one that is already resolved is ignored."""
+        future = self._open.get(approval_id)
+        if future is not None and not future.done():
+            future.set_result(answer)
+
+    def next_id(self) -> str:
+        """Return an id for the next question."""
+        return f"ask_{self._asked + 1}"
+
+    def apply(self, event: Event) -> None:
+        """Take up a question or an answer, live or replayed: a grant holds, an id is not used again."""
+        if isinstance(event, ApprovalRequested):
+            self._asked += 1
+        if isinstance(event, ApprovalResolved) and event.outcome in (Outcome.SESSION, Outcome.ALWAYS) and event.rule:
+            self.granted = (*self.granted, parse_rule(event.rule, Effect.ALLOW, str(event.outcome)))
+
+    def _resolve(self, request: ApprovalRequested, answer: Answer, by: str) -> None:
+        is_grant = answer.outcome in (Outcome.SESSION, Outcome.ALWAYS)
+        rule = (answer.rule or request.suggested_rule) if is_grant else ""
+        self._emit(
+            ApprovalResolved(
+                agent=request.agent,
+                approval_id=request.approval_id,
+                outcome=answer.outcome,
+                rule=rule,
+                by=by,
+                feedback=answer.feedback,
+            )
+        )

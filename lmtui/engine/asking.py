@@ -1,0 +1,139 @@
+"""One request to the model: its pieces become events as they come, its end the assistant's message."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from dataclasses import replace
+
+from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.events import (
+    CallProgress,
+    MessageAdded,
+    PrefillProgress,
+    RetryScheduled,
+    TextDelta,
+    ThinkingDelta,
+    UsageUpdated,
+)
+from lmtui.core.messages import (
+    CallPiece,
+    Completion,
+    Message,
+    ModelPiece,
+    PrefillPiece,
+    RetryPiece,
+    TextPiece,
+    ThinkingPiece,
+    ToolCall,
+    Usage,
+)
+from lmtui.engine.desk import Desk
+
+
+async def ask_model(desk: Desk, turn_id: str) -> Completion:
+    """Send the conversation and return the answer, its message emitted.
+
+    Raises:
+        ProviderError: the server failed for good.
+    """
+    request = desk.conversation.request(desk.toolbox.specs(), desk.settings)
+    desk.emit(PrefillProgress(agent=desk.agent))
+    watch = _ThinkingWatch(desk)
+    completion: Completion | None = None
+    async with contextlib.aclosing(desk.provider.stream(request)) as pieces:
+        async for piece in pieces:
+            watch.see(piece)
+            if isinstance(piece, Completion):
+                completion = piece
+            else:
+                _show(desk, piece)
+    if completion is None:
+        raise ProviderError(Fault.CUT, "the model's answer has no end")
+    message = _with_fresh_ids(desk, completion.message)
+    desk.emit(
+        MessageAdded(
+            agent=desk.agent,
+            role=message.role,
+            text=message.text,
+            thinking=message.thinking,
+            tool_calls=message.tool_calls,
+            turn_id=turn_id,
+            thinking_s=round(watch.seconds, 1),
+        )
+    )
+    _show_usage(desk, completion)
+    return replace(completion, message=message)
+
+
+def _show(desk: Desk, piece: ModelPiece) -> None:
+    match piece:
+        case TextPiece(text=text):
+            desk.emit(TextDelta(agent=desk.agent, text=text))
+        case ThinkingPiece(text=text):
+            desk.emit(ThinkingDelta(agent=desk.agent, text=text))
+        case CallPiece(name=name, size_chars=size_chars):
+            desk.warm_up()
+            desk.emit(CallProgress(agent=desk.agent, tool=name, size_chars=size_chars))
+        case PrefillPiece(ratio=ratio):
+            desk.emit(PrefillProgress(agent=desk.agent, ratio=ratio))
+        case RetryPiece():
+            desk.emit(
+                RetryScheduled(
+                    agent=desk.agent,
+                    attempt=piece.attempt,
+                    attempts=piece.attempts,
+                    wait_s=piece.wait_s,
+                    reason=piece.reason,
+                )
+            )
+        case Completion():
+            pass
+
+
+def _with_fresh_ids(desk: Desk, message: Message) -> Message:
+    """Return the message with call ids that no earlier call has: some servers count from zero in every answer."""
+    taken: set[str] = set()
+    calls: list[ToolCall] = []
+    for call in message.tool_calls:
+        names = itertools.chain([call.id], (f"{call.id}_{number}" for number in itertools.count(2)))
+        fresh = next(name for name in names if name and name not in taken and not desk.conversation.has_call(name))
+        taken.add(fresh)
+        calls.append(replace(call, id=fresh))
+    return replace(message, tool_calls=tuple(calls))
+
+
+def _show_usage(desk: Desk, completion: Completion) -> None:
+    usage = completion.usage
+    is_estimate = usage is None or usage.prompt_tokens == 0
+    if usage is None or is_estimate:
+        usage = Usage(desk.conversation.size_tokens(), len(completion.message.text) // 4)
+    has_rate = completion.decode_s > 0 and usage.completion_tokens > 1
+    desk.emit(
+        UsageUpdated(
+            agent=desk.agent,
+            usage=usage,
+            window_tokens=desk.window_tokens,
+            tokens_per_s=round((usage.completion_tokens - 1) / completion.decode_s, 1) if has_rate else 0.0,
+            first_token_s=round(completion.first_token_s, 3),
+            is_estimate=is_estimate,
+        )
+    )
+
+
+class _ThinkingWatch:
+    """Measures how long the model thought: from its first thinking to what follows."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._now = desk.monotonic
+        self._since: float | None = None
+        self.seconds = 0.0
+
+    def see(self, piece: ModelPiece) -> None:
+        """Take note of a piece."""
+        if isinstance(piece, RetryPiece):
+            self._since, self.seconds = None, 0.0
+        elif isinstance(piece, ThinkingPiece):
+            self._since = self._now() if self._since is None else self._since
+        elif self._since is not None:
+            self.seconds, self._since = self.seconds + self._now() - self._since, None

@@ -1,0 +1,70 @@
+"""What a session learns beside its turns: the window that is served, and the sandbox, started before it is needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+from lmtui.core.errors import SandboxError
+from lmtui.core.events import Event, Level, ModelChanged, Notice, SandboxSelected
+from lmtui.core.ports import Provider, Sandbox
+from lmtui.engine.desk import Desk
+
+
+class Background:
+    """Owns the tasks that run beside the turns of one session.
+
+    Args:
+        emit: takes the events that tell what was learned; must not raise.
+    """
+
+    def __init__(self, desk: Callable[[], Desk], emit: Callable[[Event], None]) -> None:
+        self._desk = desk
+        self._emit = emit
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._has_sandbox = False
+
+    def learn_window(self, provider: Provider) -> None:
+        """Ask the server for the window of the model in use."""
+        self._spawn(self._learn_window(provider))
+
+    def start_sandbox(self, sandbox: Sandbox) -> None:
+        """Start the sandbox, once, and say which it is."""
+        if not self._has_sandbox:
+            self._has_sandbox = True
+            self._spawn(self._start_sandbox(sandbox))
+
+    async def close(self) -> None:
+        """Cancel what still runs."""
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _learn_window(self, provider: Provider) -> None:
+        model = self._desk().settings.model
+        window_tokens = await provider.window_tokens(model)
+        desk = self._desk()
+        if window_tokens and model == desk.settings.model and window_tokens != desk.window_tokens:
+            self._emit(ModelChanged(model=model, url=provider.url, window_tokens=window_tokens))
+
+    async def _start_sandbox(self, sandbox: Sandbox) -> None:
+        try:
+            status = await sandbox.status()
+        except SandboxError as error:
+            self._emit(Notice(level=Level.ERROR, text=error.full_text()))
+            return
+        self._emit(
+            SandboxSelected(
+                backend=status.backend,
+                network=status.network,
+                text=status.text,
+                is_weaker=status.is_weaker,
+                reason=status.reason,
+            )
+        )
+
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,82 @@
+"""The conversation as the model sees it, built from events alone: live and replayed sessions hold the same messages.
+
+It only grows.  The request of step N+1 is the request of step N and what was added, so that servers reuse their cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+
+from lmtui.core.events import Event, MessageAdded, ToolCallFinished
+from lmtui.core.messages import Message, ModelRequest, Role, ToolSpec
+
+_NOT_RUN = "Not run: the turn was stopped before this call."
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """What goes with every request; `model` empty is the server's own default."""
+
+    model: str = ""
+    temperature: float | None = None
+    seed: int | None = None
+    max_tokens: int | None = None
+
+
+def system_prompt() -> str:
+    """Return the fixed first message.  No clock, no counters: it is the same bytes in every session."""
+    return resources.files("lmtui.engine").joinpath("prompts/system.md").read_text(encoding="utf-8").strip()
+
+
+class Conversation:
+    """The messages of one agent."""
+
+    def __init__(self, agent: str, prompt: str) -> None:
+        self._agent = agent
+        self._messages: list[Message] = [Message(Role.SYSTEM, prompt)]
+        self._unanswered: dict[str, None] = {}
+        self._call_ids: set[str] = set()
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Return all messages, the system prompt first."""
+        return tuple(self._messages)
+
+    def has_call(self, call_id: str) -> bool:
+        """Tell whether a call id was used before."""
+        return call_id in self._call_ids
+
+    def apply(self, event: Event) -> None:
+        """Take up what an event adds; other agents' events and all that is not said to the model are passed over."""
+        if event.agent != self._agent:
+            return
+        match event:
+            case MessageAdded():
+                self._settle()
+                self._messages.append(Message(event.role, event.text, event.thinking, event.tool_calls))
+                self._unanswered = {call.id: None for call in event.tool_calls}
+                self._call_ids.update(self._unanswered)
+            case ToolCallFinished() if event.call_id in self._unanswered:
+                self._answer(event.call_id, event.result)
+            case _:
+                pass
+
+    def request(self, tools: tuple[ToolSpec, ...], settings: ModelSettings) -> ModelRequest:
+        """Return the next request."""
+        self._settle()
+        return ModelRequest(self.messages, tools, settings.model, settings.temperature, settings.seed, settings.max_tokens)
+
+    def size_tokens(self) -> int:
+        """Return a rough size (characters by four), for when the server does not count."""
+        calls = (call.arguments for message in self._messages for call in message.tool_calls)
+        return (sum(len(message.text) for message in self._messages) + sum(map(len, calls))) // 4
+
+    def _settle(self) -> None:
+        """Answer calls that never ran: servers refuse a conversation with an unanswered call."""
+        for call_id in tuple(self._unanswered):
+            self._answer(call_id, _NOT_RUN)
+
+    def _answer(self, call_id: str, text: str) -> None:
+        del self._unanswered[call_id]
+        self._messages.append(Message(Role.TOOL, text, call_id=call_id))

@@ -1,0 +1,51 @@
+"""What a turn and its tool calls work with: one agent's parts, and the session's shared state behind a few functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lmtui.core.events import ROOT, Event
+from lmtui.core.permissions import Mode, Rule
+from lmtui.core.plan import Plan
+from lmtui.core.ports import Limits, Provider, Sandbox, Toolbox
+from lmtui.engine.approvals import Approvals
+from lmtui.engine.context import Conversation, ModelSettings
+from lmtui.engine.inbox import Inbox
+
+
+@dataclass(slots=True)
+class Desk:
+    """One agent at work.
+
+    `emit` writes an event to the log and publishes it; `now` is UTC, `monotonic` seconds on a clock that only goes forward;
+    `rules` are those from flags and settings, the ones granted in the session are in `approvals`.
+    """
+
+    provider: Provider
+    toolbox: Toolbox
+    sandbox: Sandbox
+    conversation: Conversation
+    approvals: Approvals
+    inbox: Inbox
+    settings: ModelSettings
+    limits: Limits
+    mode: Mode
+    rules: tuple[Rule, ...]
+    emit: Callable[[Event], None]
+    now: Callable[[], datetime]
+    monotonic: Callable[[], float]
+    warm_up: Callable[[], None]
+    agent: str = ROOT
+    plan: Plan = field(default_factory=Plan)
+    window_tokens: int = 0
+    sandbox_name: str = ""
+
+    def all_rules(self) -> tuple[Rule, ...]:
+        """Return every rule in force."""
+        return (*self.rules, *self.approvals.granted)
+
+    def result_limit_chars(self) -> int:
+        """Return how much of a tool result the model gets: about a quarter of a small window, never more than 24,000."""
+        return min(24_000, max(2_000, self.window_tokens)) if self.window_tokens else 16_000

@@ -1,0 +1,238 @@
+"""A session: an inbox, one task that runs the turns, and state that only events change.  Replay goes through the same code."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from lmtui.core.events import (
+    Envelope,
+    Event,
+    InboxChanged,
+    ModeChanged,
+    ModelChanged,
+    PlanChanged,
+    SandboxSelected,
+    SessionRenamed,
+    TurnStarted,
+)
+from lmtui.core.permissions import Mode
+from lmtui.core.ports import Answer, Limits, Policy, Provider, Sandbox, SessionLog, Subscriber, Toolbox
+from lmtui.engine.approvals import Approvals
+from lmtui.engine.background import Background
+from lmtui.engine.context import Conversation, ModelSettings, system_prompt
+from lmtui.engine.desk import Desk
+from lmtui.engine.inbox import Inbox
+from lmtui.engine.journal import Journal
+from lmtui.engine.repair import ends_for_open_work
+from lmtui.engine.turn import run_turn
+
+
+@dataclass(frozen=True, slots=True)
+class SessionParts:
+    """What a session is made of; the runtime chooses them."""
+
+    id: str
+    log: SessionLog
+    provider: Provider
+    toolbox: Toolbox
+    sandbox: Sandbox
+    policy: Policy
+    settings: ModelSettings
+    limits: Limits
+    now: Callable[[], datetime]
+    monotonic: Callable[[], float]
+
+
+class EngineSession:
+    """One conversation with one agent; implements `core.ports.Session`.
+
+    Args:
+        parts: what it works with.
+        past: the events of the log it continues, empty for a fresh one; what a crash left open is ended.
+    """
+
+    def __init__(self, parts: SessionParts, past: Sequence[Envelope] = ()) -> None:
+        self._parts = parts
+        self._journal = Journal(parts.id, parts.log, parts.now, self._take_up)
+        self._background = Background(lambda: self._desk, self._journal.emit_from_outside)
+        self._turns = 0
+        self._title = ""
+        self._worker: asyncio.Task[None] | None = None
+        self._turn: asyncio.Task[None] | None = None
+        self._is_closed = False
+        self._desk = self._make_desk()
+        self._journal.replay(past)
+        for event in ends_for_open_work(past):
+            self.emit(event)
+
+    @property
+    def id(self) -> str:
+        """Return the session's id."""
+        return self._parts.id
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether a turn is under way."""
+        return self._worker is not None
+
+    @property
+    def mode(self) -> Mode:
+        """Return the permission mode."""
+        return self._desk.mode
+
+    @property
+    def unattended(self) -> Sequence[str]:
+        """Return the rules that would have allowed what was refused because nobody was there."""
+        return tuple(self._desk.approvals.unattended)
+
+    def history(self) -> Sequence[Envelope]:
+        """Return every durable event so far, oldest first."""
+        return self._journal.history
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Call `subscriber` with each later event; the returned function ends it."""
+        return self._journal.subscribe(subscriber)
+
+    def emit(self, event: Event) -> None:
+        """Add an event that no turn makes (the runtime's: opened, mode, notices)."""
+        self._journal.emit_from_outside(event)
+
+    def prepare(self, *, is_eager: bool) -> None:
+        """Learn the served window; with `is_eager` start the sandbox too, else it starts with the first tool call."""
+        self._background.learn_window(self._parts.provider)
+        if is_eager:
+            self._start_sandbox()
+
+    def submit(self, text: str) -> None:
+        """Take up a task: start a turn, or queue it behind the one that runs."""
+        self._put(text, is_steering=False)
+
+    def steer(self, text: str) -> None:
+        """Say something that goes in before the next step of the running turn (or starts one)."""
+        self._put(text, is_steering=self.is_running)
+
+    def drop_queued(self, index: int) -> str:
+        """Take a queued text back and return it."""
+        text = self._desk.inbox.drop(index)
+        self._show_inbox()
+        return text
+
+    def interrupt(self) -> None:
+        """Stop the running turn; the session goes on.
+
+        The cancel comes one step later, so that a turn that has only just been made has begun and ends as interrupted.
+        """
+        if self._turn is not None:
+            asyncio.get_running_loop().call_soon(self._turn.cancel)
+
+    def answer(self, approval_id: str, answer: Answer) -> None:
+        """Answer an open approval."""
+        self._desk.approvals.answer(approval_id, answer)
+
+    def set_mode(self, mode: Mode) -> None:
+        """Change the permission mode from the next call on."""
+        if mode is not self._desk.mode:
+            self.emit(ModeChanged(mode=str(mode)))
+
+    def set_model(self, model: str) -> None:
+        """Change the model from the next request on."""
+        self.emit(ModelChanged(model=model, url=self._parts.provider.url))
+        self._background.learn_window(self._parts.provider)
+
+    def rename(self, title: str) -> None:
+        """Give the session a title."""
+        self.emit(SessionRenamed(title=title.strip()[:120]))
+
+    async def wait_idle(self) -> None:
+        """Wait until no turn runs and nothing is queued."""
+        while self._worker is not None:
+            await asyncio.wait({self._worker})
+
+    async def close(self) -> None:
+        """Interrupt what runs, write what is due and let go of the log."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._desk.inbox = Inbox()
+        self.interrupt()
+        await self.wait_idle()
+        await self._background.close()
+        self._journal.close()
+
+    def _make_desk(self) -> Desk:
+        parts = self._parts
+        return Desk(
+            provider=parts.provider,
+            toolbox=parts.toolbox,
+            sandbox=parts.sandbox,
+            conversation=Conversation("root", system_prompt()),
+            approvals=Approvals(self._journal.emit, is_attended=parts.policy.is_attended),
+            inbox=Inbox(),
+            settings=parts.settings,
+            limits=parts.limits,
+            mode=parts.policy.mode,
+            rules=parts.policy.rules,
+            emit=self._journal.emit,
+            now=parts.now,
+            monotonic=parts.monotonic,
+            warm_up=self._start_sandbox,
+        )
+
+    def _start_sandbox(self) -> None:
+        self._background.start_sandbox(self._parts.sandbox)
+
+    def _put(self, text: str, *, is_steering: bool) -> None:
+        if not text.strip() or self._is_closed:
+            return
+        self._desk.inbox.put(text, is_steering=is_steering)
+        if not self._title:
+            self.rename(text.strip().splitlines()[0])
+        if self._worker is None:
+            self._worker = asyncio.get_running_loop().create_task(self._work(), name=f"session {self.id}")
+        else:
+            self._show_inbox()
+
+    async def _work(self) -> None:
+        """Run a turn for each queued text.  The turn is a task of its own, so that stopping it does not stop the session."""
+        try:
+            while self._desk.inbox:
+                is_queued = len(self._desk.inbox.texts) > 1 or self._turn is not None
+                text = self._desk.inbox.take()
+                if is_queued:
+                    self._show_inbox()
+                turn_id = f"turn_{self._turns + 1}"
+                self._turn = asyncio.get_running_loop().create_task(run_turn(self._desk, text, turn_id), name=turn_id)
+                await asyncio.wait({self._turn})
+                self._journal.sync()
+                if not self._turn.cancelled():
+                    self._turn.result()
+        finally:
+            self._turn = self._worker = None
+
+    def _show_inbox(self) -> None:
+        self.emit(InboxChanged(queued=self._desk.inbox.texts))
+
+    def _take_up(self, event: Event) -> None:
+        """Let a durable event change the session's state; live and on replay alike."""
+        desk = self._desk
+        desk.conversation.apply(event)
+        desk.approvals.apply(event)
+        match event:
+            case TurnStarted():
+                self._turns += 1
+            case SessionRenamed(title=title):
+                self._title = title
+            case PlanChanged(plan=plan):
+                desk.plan = plan
+            case ModeChanged(mode=mode):
+                desk.mode = Mode(mode)
+            case ModelChanged(model=model, window_tokens=window_tokens):
+                desk.settings = replace(desk.settings, model=model)
+                desk.window_tokens = window_tokens
+            case SandboxSelected(backend=backend):
+                desk.sandbox_name = backend
+            case _:
+                pass

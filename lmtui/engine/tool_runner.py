@@ -1,0 +1,150 @@
+"""One tool call from the model's words to the result: check, decide, ask, run, trim.  Whatever happens, it ends once."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from lmtui.core.errors import SandboxError, ToolError
+from lmtui.core.events import (
+    ApprovalRequested,
+    FileChange,
+    FilesChanged,
+    Outcome,
+    PlanChanged,
+    ToolCallFinished,
+    ToolCallStarted,
+    ToolOutputDelta,
+)
+from lmtui.core.messages import ToolCall
+from lmtui.core.permissions import Verdict, decide, exact_rule
+from lmtui.core.plan import Plan
+from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
+from lmtui.engine.desk import Desk
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Ending:
+    """How the call will be said to have ended; it starts as the story of an interrupt and is overwritten on the way."""
+
+    result: ToolResult = field(
+        default_factory=lambda: ToolResult("Stopped by the user; its effect may be partial.", "stopped", ok=False)
+    )
+    decision: str = ""
+
+
+async def run_call(desk: Desk, call: ToolCall, turn_id: str) -> tuple[FileChange, ...]:
+    """Deal with one call and return the files it changed; everything else is in the events it emits."""
+    started = desk.monotonic()
+    prepared, problem = _prepare(desk, call)
+    desk.emit(
+        ToolCallStarted(
+            agent=desk.agent,
+            call_id=call.id,
+            tool=prepared.tool if prepared else call.name,
+            arguments=dict(prepared.arguments) if prepared else {"raw": call.arguments[:4000]},
+            title=prepared.title if prepared else "",
+            turn_id=turn_id,
+        )
+    )
+    ending = _Ending()
+    try:
+        if prepared is None:
+            ending.result = ToolResult(problem, "not understood", ok=False)
+        else:
+            await _decide_and_run(desk, call, prepared, ending)
+    except (ToolError, SandboxError) as error:
+        ending.result = ToolResult(error.full_text(), "failed", ok=False)
+    except Exception as error:  # noqa: BLE001  (border: a tool run; the model is told, the log has the trace)
+        _log.exception("tool %s failed inside", call.name)
+        ending.result = ToolResult(f"{call.name} failed inside lmtui: {error}", "failed inside", ok=False)
+    finally:
+        _finish(desk, call, prepared, ending, round((desk.monotonic() - started) * 1000))
+    return ending.result.changes
+
+
+def _prepare(desk: Desk, call: ToolCall) -> tuple[PreparedCall | None, str]:
+    try:
+        return desk.toolbox.prepare(call.name, call.arguments), ""
+    except ToolError as error:
+        return None, error.full_text()
+
+
+async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, ending: _Ending) -> None:
+    context = _context(desk, call)
+    decision = decide(prepared.tool, prepared.access, prepared.subject, desk.mode, desk.all_rules())
+    ending.decision = "rule" if decision.rule else "mode"
+    if decision.verdict is Verdict.DENY:
+        ending.result = ToolResult(f"Refused: {decision.why}.", "refused", ok=False)
+        return
+    if decision.verdict is Verdict.ASK:
+        request = await _question(desk, call, prepared, context, decision.why)
+        if not await _ask(desk, request, ending):
+            return
+    ending.result = await prepared.run(context)
+
+
+async def _question(desk: Desk, call: ToolCall, prepared: PreparedCall, context: ToolContext, why: str) -> ApprovalRequested:
+    preview = await prepared.preview(context)
+    return ApprovalRequested(
+        agent=desk.agent,
+        approval_id=desk.approvals.next_id(),
+        call_id=call.id,
+        tool=prepared.tool,
+        text=preview.text,
+        diff=preview.diff,
+        path=preview.path,
+        why=why,
+        suggested_rule=str(exact_rule(prepared.tool, prepared.subject, "session")),
+    )
+
+
+async def _ask(desk: Desk, request: ApprovalRequested, ending: _Ending) -> bool:
+    """Ask the user; on a no, say so in `ending` and return False."""
+    answer = await desk.approvals.ask(request)
+    ending.decision = str(answer.outcome)
+    if answer.outcome is not Outcome.NO:
+        return True
+    words = f' They say: "{answer.feedback}"' if answer.feedback else ""
+    ending.result = ToolResult(f"Not run: the user refused it.{words}", "refused", ok=False)
+    return False
+
+
+def _context(desk: Desk, call: ToolCall) -> ToolContext:
+    def set_plan(plan: Plan) -> None:
+        desk.emit(PlanChanged(agent=desk.agent, plan=plan))
+
+    def on_output(text: str) -> None:
+        desk.emit(ToolOutputDelta(agent=desk.agent, call_id=call.id, text=text))
+
+    return ToolContext(desk.sandbox, desk.plan, set_plan, on_output, desk.now)
+
+
+def _finish(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending: _Ending, elapsed_ms: int) -> None:
+    result = ending.result
+    if result.changes:
+        paths = tuple(change.path for change in result.changes)
+        desk.emit(FilesChanged(agent=desk.agent, call_id=call.id, files=paths, changes=result.changes))
+    desk.emit(
+        ToolCallFinished(
+            agent=desk.agent,
+            call_id=call.id,
+            tool=prepared.tool if prepared else call.name,
+            ok=result.ok,
+            result=trim(result.text, desk.result_limit_chars()),
+            elapsed_ms=elapsed_ms,
+            summary=result.summary,
+            decision=ending.decision,
+        )
+    )
+
+
+def trim(text: str, limit_chars: int) -> str:
+    """Return the text, or its head and tail with what was left out between them in numbers."""
+    if len(text) <= limit_chars:
+        return text
+    head, tail = limit_chars * 2 // 3, limit_chars // 3
+    left_out = len(text) - head - tail
+    return f"{text[:head]}\n[… {left_out} characters left out; ask for a smaller part …]\n{text[-tail:]}"

@@ -1,0 +1,138 @@
+"""A turn: from the user's words to the model's last answer.  The loop at the heart of lmtui, meant to be read aloud."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from dataclasses import dataclass, field
+
+from lmtui.core.errors import ProviderError, SessionFileError
+from lmtui.core.events import MessageAdded, ToolCallFinished, ToolCallStarted, TurnEnded, TurnReason, TurnStarted
+from lmtui.core.messages import Completion, FinishReason, Role, ToolCall, Usage
+from lmtui.engine.asking import ask_model
+from lmtui.engine.completion import EXIT_CODES, reason_of
+from lmtui.engine.desk import Desk
+from lmtui.engine.tool_runner import run_call
+
+_EMPTY_NUDGE = "Your last answer was empty. Go on with the task, or say that it is done."
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What a turn has come to so far."""
+
+    reason: TurnReason = TurnReason.ERROR
+    error: str = "lmtui failed inside; its log says where"
+    text: str = ""
+    usage: Usage = field(default_factory=Usage)
+    iterations: int = 0
+    files: dict[str, None] = field(default_factory=dict)
+
+    def end(self, reason: TurnReason, error: str = "") -> None:
+        """Say how the turn ends."""
+        self.reason, self.error = reason, error
+
+
+async def run_turn(desk: Desk, text: str, turn_id: str) -> None:
+    """Run one turn to its end.  However it ends, `TurnEnded` is the last event of it; a cancel passes on."""
+    started = desk.monotonic()
+    tally = _Tally()
+    desk.emit(TurnStarted(agent=desk.agent, turn_id=turn_id))
+    try:
+        desk.emit(MessageAdded(agent=desk.agent, role=Role.USER, text=text, turn_id=turn_id))
+        async with asyncio.timeout(desk.limits.timeout_s or None):
+            await _steps(desk, turn_id, tally)
+    except asyncio.CancelledError:
+        tally.end(TurnReason.INTERRUPTED)
+        raise
+    except TimeoutError:
+        tally.end(TurnReason.LIMIT, f"the time limit of {desk.limits.timeout_s:g} s was reached")
+    except (ProviderError, SessionFileError) as error:
+        tally.end(TurnReason.ERROR, error.full_text())
+    finally:
+        with contextlib.suppress(SessionFileError):  # it was shown; the log's failure was told with what went before
+            desk.emit(_ended(desk, turn_id, tally, desk.monotonic() - started))
+
+
+async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
+    """Ask the model and run what it calls, until it calls nothing more."""
+    empty_answers = 0
+    for iteration in itertools.count(1):
+        if iteration > desk.limits.max_iterations:
+            tally.end(TurnReason.LIMIT, f"the limit of {desk.limits.max_iterations} steps was reached")
+            return
+        _take_steering(desk, turn_id)
+        completion = await ask_model(desk, turn_id)
+        _count(tally, completion, iteration)
+        calls = completion.message.tool_calls
+        for position, call in enumerate(calls):
+            await _call(desk, call, position, turn_id, tally)
+        if calls:
+            empty_answers = 0
+        elif completion.finish_reason is FinishReason.LENGTH:
+            tally.end(TurnReason.LIMIT, "the answer was cut at the length limit; say “go on” for the rest")
+            return
+        elif not completion.message.text.strip():
+            empty_answers += 1
+            if empty_answers > 1:
+                tally.end(TurnReason.ERROR, "the model answered with nothing, twice; try again or another model")
+                return
+            desk.emit(MessageAdded(agent=desk.agent, role=Role.USER, text=_EMPTY_NUDGE, turn_id=turn_id))
+        elif not _take_steering(desk, turn_id):
+            tally.end(_reason(desk, tally))
+            return
+
+
+async def _call(desk: Desk, call: ToolCall, position: int, turn_id: str, tally: _Tally) -> None:
+    if position >= desk.limits.max_calls_per_message:
+        _refuse(desk, call, turn_id)
+        return
+    for change in await run_call(desk, call, turn_id):
+        tally.files[change.path] = None
+
+
+def _refuse(desk: Desk, call: ToolCall, turn_id: str) -> None:
+    """Answer a call beyond the number that one message may make."""
+    text = f"Not run: at most {desk.limits.max_calls_per_message} calls in one message. Call it again if you still need it."
+    desk.emit(ToolCallStarted(agent=desk.agent, call_id=call.id, tool=call.name, arguments={}, turn_id=turn_id))
+    desk.emit(
+        ToolCallFinished(
+            agent=desk.agent, call_id=call.id, tool=call.name, ok=False, result=text, elapsed_ms=0, summary="too many calls"
+        )
+    )
+
+
+def _take_steering(desk: Desk, turn_id: str) -> bool:
+    """Put what the user said meanwhile into the conversation; True where there was something."""
+    texts = desk.inbox.take_steering()
+    for text in texts:
+        desk.emit(MessageAdded(agent=desk.agent, role=Role.USER, text=text, turn_id=turn_id))
+    return bool(texts)
+
+
+def _count(tally: _Tally, completion: Completion, iteration: int) -> None:
+    tally.iterations = iteration
+    tally.text = completion.message.text
+    tally.usage += completion.usage or Usage()
+
+
+def _reason(desk: Desk, tally: _Tally) -> TurnReason:
+    return TurnReason.BLOCKED if desk.approvals.unattended else reason_of(tally.text)
+
+
+def _ended(desk: Desk, turn_id: str, tally: _Tally, elapsed_s: float) -> TurnEnded:
+    return TurnEnded(
+        agent=desk.agent,
+        turn_id=turn_id,
+        reason=tally.reason,
+        status=str(tally.reason),
+        exit_code=EXIT_CODES[tally.reason],
+        text=tally.text,
+        files_changed=tuple(tally.files),
+        usage=tally.usage,
+        iterations=tally.iterations,
+        elapsed_s=round(elapsed_s, 3),
+        sandbox=desk.sandbox_name,
+        error=tally.error,
+    )

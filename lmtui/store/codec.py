@@ -1,0 +1,65 @@
+"""Events as JSON lines: the format of the session log and of `--output stream-json`.
+
+A line is one object: `seq`, `time` (UTC, ISO 8601 with Z), `session`, `kind`, and the event's own fields.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from lmtui.core.errors import SessionFileError
+from lmtui.core.events import EVENT_TYPES, Envelope, Event
+
+_BY_KIND = {event_type.kind: event_type for event_type in EVENT_TYPES}
+
+
+class UnknownKind(SessionFileError):
+    """A line holds an event that this version does not know (a newer lmtui wrote it)."""
+
+
+def encode(envelope: Envelope) -> str:
+    """Return an event as one line of JSON, without the line break."""
+    head = {
+        "seq": envelope.seq,
+        "time": envelope.time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "session": envelope.session,
+        "kind": envelope.event.kind,
+    }
+    fields = _adapter(type(envelope.event)).dump_python(envelope.event, mode="json")
+    return json.dumps(head | fields, ensure_ascii=False, separators=(",", ":"))
+
+
+def decode(line: str) -> Envelope:
+    """Read one line.
+
+    Raises:
+        UnknownKind: the event's kind is not one of this version.
+        SessionFileError: it is not an event at all.
+    """
+    try:
+        value = json.loads(line)
+        kind = value["kind"]
+        if kind not in _BY_KIND:
+            raise UnknownKind(f"unknown event {str(kind)[:40]!r}")
+        event = _adapter(_BY_KIND[kind]).validate_python({key: each for key, each in value.items() if key not in _HEAD})
+        return Envelope(int(value["seq"]), datetime.fromisoformat(value["time"]), str(value["session"]), event)
+    except (ValueError, TypeError, KeyError, ValidationError) as error:
+        raise SessionFileError(f"not an event: {line[:60]!r}") from error
+
+
+_HEAD = frozenset({"seq", "time", "session", "kind"})
+
+
+_ADAPTERS: dict[str, TypeAdapter[Any]] = {}
+
+
+def _adapter(event_type: type[Event]) -> TypeAdapter[Any]:
+    """Return the kind's adapter, made when the first event of the kind is met: most runs meet few kinds."""
+    adapter = _ADAPTERS.get(event_type.kind)
+    if adapter is None:
+        adapter = _ADAPTERS[event_type.kind] = TypeAdapter(event_type)
+    return adapter

@@ -1,0 +1,211 @@
+"""Session logs: one append-only file of JSON lines per session, in `<workspace>/.lmagent/sessions/`.
+
+Nothing is ever rewritten: what was appended stays, a torn last line (power loss, full disk) is cut off and said.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lmtui.core.errors import SessionFileError
+from lmtui.core.events import Envelope, SessionOpened
+from lmtui.paths import sessions_dir, workspace_dir
+from lmtui.store.codec import UnknownKind, decode, encode
+
+SESSION_ID = re.compile(r"\d{8}_\d{6}_[0-9a-f]{6}\Z")
+
+
+def new_session_id(now: datetime) -> str:
+    """Return a fresh id, `YYYYMMDD_HHMMSS_xxxxxx`."""
+    return f"{now.astimezone(UTC):%Y%m%d_%H%M%S}_{secrets.token_hex(3)}"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedLog:
+    """What a log holds, and what had to be left out of it (`problems`, one line each)."""
+
+    events: tuple[Envelope, ...]
+    problems: tuple[str, ...]
+
+
+class SessionFile:
+    """A session's log, open for appending and locked; implements `core.ports.SessionLog`."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or create the log.
+
+        Raises:
+            SessionFileError: it cannot be written, or another lmtui has it open.
+        """
+        self.path = path
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise _cannot("open", path, error) from error
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._fd)
+            raise SessionFileError(
+                f"session {path.stem} is open in another lmtui", "Close it there, or start a new session."
+            ) from error
+        self._cut_torn_line()
+
+    def append(self, envelope: Envelope) -> None:
+        """Write one event; after a failure nothing of it is left in the file."""
+        data = encode(envelope).encode("utf-8", "replace") + b"\n"
+        size = os.fstat(self._fd).st_size
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(self._fd, data[written:])
+        except OSError as error:
+            os.ftruncate(self._fd, size)
+            raise _cannot("write", self.path, error) from error
+
+    def sync(self) -> None:
+        """Force what was written to the disk."""
+        try:
+            os.fdatasync(self._fd)
+        except OSError as error:
+            raise _cannot("write", self.path, error) from error
+
+    def close(self) -> None:
+        """Let go of the file and its lock; idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _cut_torn_line(self) -> None:
+        size = os.fstat(self._fd).st_size
+        if size == 0 or os.pread(self._fd, 1, size - 1) == b"\n":
+            return
+        end = size
+        while end > 0:
+            start = max(0, end - 65536)
+            found = os.pread(self._fd, end - start, start).rfind(b"\n")
+            if found >= 0:
+                os.ftruncate(self._fd, start + found + 1)
+                return
+            end = start
+        os.ftruncate(self._fd, 0)
+
+
+class SessionStore:
+    """The sessions of one workspace."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._folder = sessions_dir(workspace)
+
+    def create(self, session_id: str) -> SessionFile:
+        """Start a log.
+
+        Raises:
+            SessionFileError: the workspace's state folder cannot be made or written.
+        """
+        self._make_folder()
+        return SessionFile(self._folder / f"{session_id}.jsonl")
+
+    def open(self, session_id: str) -> SessionFile:
+        """Open an existing log for appending.
+
+        Raises:
+            SessionFileError: there is none, or another lmtui has it open.
+        """
+        return SessionFile(self.path(session_id))
+
+    def path(self, session_id: str) -> Path:
+        """Return the file of a session, given by its id or a unique end of it.
+
+        Raises:
+            SessionFileError: none or several match.
+        """
+        wanted = session_id.strip()
+        matches = [path for path in self.paths() if path.stem.endswith(wanted)] if wanted else []
+        exact = [path for path in matches if path.stem == wanted]
+        if len(exact or matches) == 1:
+            return (exact or matches)[0]
+        what = "several sessions end" if matches else "no session is called or ends"
+        raise SessionFileError(f"{what} with {wanted!r} in {self._workspace}", "`lmtui sessions` lists them.")
+
+    def paths(self) -> list[Path]:
+        """Return all logs, newest first."""
+        try:
+            names = [entry.name for entry in os.scandir(self._folder) if entry.is_file(follow_symlinks=False)]
+        except OSError:
+            return []
+        stems = (name.removesuffix(".jsonl") for name in names if name.endswith(".jsonl"))
+        return [self._folder / f"{stem}.jsonl" for stem in sorted(stems, reverse=True) if SESSION_ID.match(stem)]
+
+    def delete(self, session_id: str) -> None:
+        """Delete a log."""
+        path = self.path(session_id)
+        try:
+            path.unlink()
+        except OSError as error:
+            raise _cannot("delete", path, error) from error
+
+    def _make_folder(self) -> None:
+        for folder in (workspace_dir(self._workspace), self._folder):
+            if folder.is_symlink():
+                raise SessionFileError(f"{folder} is a link; lmtui keeps its sessions in a real folder", "Remove the link.")
+            try:
+                folder.mkdir(exist_ok=True)
+            except OSError as error:
+                raise _cannot("make", folder, error) from error
+        ignore = workspace_dir(self._workspace) / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n", encoding="utf-8")
+
+
+def load(path: Path) -> LoadedLog:
+    """Read a log; what cannot be read is left out and said.
+
+    Raises:
+        SessionFileError: the file cannot be read, or is no session of lmtui.
+    """
+    events: list[Envelope] = []
+    problems: list[str] = []
+    unknown = 0
+    for number, line, is_torn in _lines(path):
+        try:
+            events.append(decode(line))
+        except UnknownKind:
+            unknown += 1
+        except SessionFileError as error:
+            if is_torn:
+                problems.append(f"the last line of {path.name} was torn (a crash or a full disk) and is left out")
+            elif number == 1:
+                raise SessionFileError(
+                    f"{path} is not a session of lmtui: {error}", "`lmtui sessions` lists those there are."
+                ) from error
+            else:
+                problems.append(f"line {number} of {path.name} cannot be read and is left out")
+    if unknown:
+        problems.append(f"{unknown} events of {path.name} were written by a newer lmtui and are left out")
+    if events and not isinstance(events[0].event, SessionOpened):
+        raise SessionFileError(f"{path} is not a session of lmtui: it does not begin with session_opened")
+    return LoadedLog(tuple(events), tuple(problems))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str, bool]]:
+    """Yield (number from 1, text, whether the line's end is missing)."""
+    try:
+        with path.open("rb") as file:
+            for number, raw in enumerate(file, 1):
+                yield number, raw.decode("utf-8", "replace").rstrip("\n"), not raw.endswith(b"\n")
+    except OSError as error:
+        raise _cannot("read", path, error) from error
+
+
+def _cannot(verb: str, path: Path, error: OSError) -> SessionFileError:
+    full = "Free some space on the disk, then go on." if error.errno in (28, 122) else "Check the folder's owner and rights."
+    return SessionFileError(f"cannot {verb} {path}: {error.strerror}", full)
