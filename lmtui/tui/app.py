@@ -1,0 +1,237 @@
+"""The full-screen app: shows its first frame at once, then opens the host in a thread and a session on it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from textual import on, work
+from textual.app import App
+from textual.screen import Screen
+from textual.worker import Worker, WorkerState
+
+from lmtui import paths
+from lmtui.core.clean import clean_line
+from lmtui.core.errors import ConfigError, LmtuiError, UsageError
+from lmtui.core.events import Level
+from lmtui.core.ports import SessionHost
+from lmtui.tui import themes
+from lmtui.tui.commands import COMMANDS, Scope, bindings, command
+from lmtui.tui.desk import Desk
+from lmtui.tui.options import StartOptions
+from lmtui.tui.prompt_store import PromptStore
+from lmtui.tui.router import FRAME_S, Router
+from lmtui.tui.screens.workbench import HistoryGrew, ThemeWanted, Workbench
+
+EXIT_ERROR = 1
+EXIT_USAGE = 64
+EXIT_INTERRUPTED = 130
+
+
+def now_utc() -> datetime:
+    """Return the time, with zone."""
+    return datetime.now(UTC)
+
+
+class LmtuiApp(App[int]):
+    """The app.  `open_host` is slow and runs in a thread after the first frame; what is typed until then is kept and sent."""
+
+    BINDINGS = bindings(Scope.APP)
+    CSS_PATH = "lmtui.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    TITLE = "lmtui"
+
+    def __init__(
+        self,
+        open_host: Callable[[], SessionHost],
+        options: StartOptions | None = None,
+        *,
+        now: Callable[[], datetime] = now_utc,
+    ) -> None:
+        super().__init__()
+        self.options = options or StartOptions()
+        self.now = now
+        self._open_host = open_host
+        self._is_leaving = False
+        self._store: PromptStore | None = None
+        self.desk = Desk(self, Router(self._schedule, self._facts_changed, frame_s=_frame_s()))
+        self.animation_level = "none"
+        self._use_first_theme()
+
+    def get_default_screen(self) -> Screen[None]:
+        """Make the main screen."""
+        self.workbench = Workbench(self.desk, self.options, self.now)
+        return self.workbench
+
+    # -- life -----------------------------------------------------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        """Open the host once the first frame stands."""
+        self.call_after_refresh(self._start)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            try:
+                loop.add_signal_handler(number, self._leave_now, EXIT_INTERRUPTED)
+            except (NotImplementedError, RuntimeError, ValueError):
+                return
+
+    @work(group="start")
+    async def _start(self) -> None:
+        gc.collect()
+        gc.freeze()
+        try:
+            self.desk.host = await asyncio.to_thread(self._open_host)
+        except LmtuiError as error:
+            code = EXIT_USAGE if isinstance(error, UsageError | ConfigError) else EXIT_ERROR
+            self.exit(return_code=code, message=error.full_text())
+            return
+        await self._load_history()
+        if self.desk.host.setup_note:
+            self.workbench.set_note("no model chosen yet")
+            await self._first_run()
+        await self._open_first_session()
+
+    async def _first_run(self) -> None:
+        from lmtui.tui.screens.first_run import FirstRun  # noqa: PLC0415 - seen once; start-up time
+
+        assert self.desk.host is not None
+        await self.push_screen_wait(FirstRun(self.desk.host))
+
+    async def _open_first_session(self) -> None:
+        self.workbench.set_note("opening the session …")
+        feed = await self.workbench.open_session(self.options.session_id)
+        if feed is None:
+            self.workbench.set_note("no session; f2 lists them, f4 starts one")
+            return
+        self.workbench.send_unsent()
+
+    async def _load_history(self) -> None:
+        assert self.desk.host is not None
+        self._store = PromptStore(paths.state_dir() / "history", self.desk.host.workspace)
+        past, draft = await asyncio.to_thread(lambda store: (store.history(), store.draft()), self._store)
+        self.workbench.prompt.set_past(past + self.workbench.prompt.past)
+        if draft and not self.workbench.prompt.text and not self.options.task:
+            self.workbench.prompt.replace_text(draft)
+
+    @on(HistoryGrew)
+    async def _keep(self, event: HistoryGrew) -> None:
+        if self._store is not None:
+            try:
+                await asyncio.to_thread(self._store.add, event.text)
+            except OSError as error:
+                self.workbench.say(f"the history could not be written: {error}", Level.WARNING)
+
+    async def _close(self, return_code: int) -> None:
+        self._is_leaving = True
+        self.workbench.set_note("closing …")
+        if self._store is not None:
+            try:
+                await asyncio.to_thread(self._store.save_draft, self.workbench.prompt.text)
+            except OSError as error:
+                self.log.warning(f"draft not written: {error}")
+        await self.desk.close()
+        self.exit(return_code=return_code)
+
+    def _leave_now(self, return_code: int) -> None:
+        if not self._is_leaving:
+            self.run_worker(self._close(return_code), group="leave")
+
+    async def on_unmount(self) -> None:
+        """Close what is still open, however the app ends."""
+        await self.desk.close()
+
+    @on(Worker.StateChanged)
+    def _session_failed(self, event: Worker.StateChanged) -> None:
+        if event.state is WorkerState.ERROR and event.worker.name == "session":
+            self.workbench.say(f"session {event.worker.group} failed: {clean_line(repr(event.worker.error))}", Level.ERROR)
+
+    # -- commands everywhere --------------------------------------------------------------------------------------------
+
+    async def action_leave(self) -> None:
+        """Leave; asks once while an agent works."""
+        from lmtui.tui.modals.questions import Confirm  # noqa: PLC0415 - start-up time
+
+        running = self.desk.running
+        if not running or isinstance(self.screen, Confirm):
+            self._leave_now(0)
+            return
+        count = "an agent works" if len(running) == 1 else f"{len(running)} agents work"
+        key = command("app.leave").key_text
+        text = f"They stop; what was done is saved, and the session can be resumed.\n{key} once more leaves too."
+        _ = self.push_screen(Confirm(f"Leave while {count}?", text), lambda is_sure: self._leave_now(0) if is_sure else None)
+
+    async def action_stop(self) -> None:
+        """Close what is on top, or interrupt."""
+        await self.run_action("screen.close_or_stop")
+
+    def action_help(self) -> None:
+        """Show every key and command."""
+        from lmtui.tui.screens.help import Help  # noqa: PLC0415 - start-up time
+
+        if not isinstance(self.screen, Help):
+            _ = self.push_screen(Help(_scope_of(self.screen)))
+
+    def action_palette(self) -> None:
+        """Show all commands to choose one."""
+        from lmtui.tui.modals.picker import Choice, Picker  # noqa: PLC0415 - start-up time
+
+        if self.screen is not self.workbench:
+            return
+        found = [each for each in COMMANDS if each.scope in (Scope.APP, Scope.WORKBENCH)]
+        choices = [Choice(each.action, each.title, f"{each.key_text:<10}  {each.help}") for each in found]
+        _ = self.push_screen(Picker("EVERYTHING", choices), self._run_chosen)
+
+    async def _run_chosen(self, action: str | None) -> None:
+        if action is not None:
+            await self.run_action(action, default_namespace=self.workbench)
+
+    def action_theme(self) -> None:
+        """Let a theme be chosen."""
+        from lmtui.tui.modals.picker import Choice, Picker  # noqa: PLC0415 - start-up time
+
+        choices = [Choice(name, name, str(file.parent)) for name, file in themes.theme_files().items()]
+        _ = self.push_screen(Picker("THEME", choices, chosen=self.theme), lambda name: self.use_theme(name) if name else None)
+
+    @on(ThemeWanted)
+    def _theme_wanted(self, event: ThemeWanted) -> None:
+        self.use_theme(event.name)
+
+    def use_theme(self, name: str) -> None:
+        """Change the colours; a broken theme is said and changes nothing."""
+        try:
+            theme = themes.find_theme(name)
+        except themes.ThemeError as error:
+            self.workbench.say(str(error), Level.ERROR)
+            return
+        self.register_theme(theme)
+        self.theme = theme.name
+
+    # -- drawing --------------------------------------------------------------------------------------------------------
+
+    def _use_first_theme(self) -> None:
+        try:
+            theme = themes.find_theme(self.options.theme or themes.DEFAULT)
+        except themes.ThemeError as error:
+            theme = themes.built_in_theme()
+            self.call_later(lambda text=str(error): self.workbench.say(text, Level.ERROR))
+        self.register_theme(theme)
+        self.theme = theme.name
+
+    def _schedule(self, delay_s: float, callback: Callable[[], None]) -> object:
+        return self.set_timer(max(delay_s, 0.001), callback)
+
+    def _facts_changed(self) -> None:
+        if self.workbench.is_mounted and not self._is_leaving:
+            self.workbench.draw()
+
+
+def _frame_s() -> float:
+    return FRAME_S
+
+
+def _scope_of(screen: Screen[object]) -> Scope:
+    scopes = {"Approval": Scope.APPROVAL, "Switcher": Scope.SWITCHER, "FirstRun": Scope.FIRST_RUN, "Picker": Scope.PICKER}
+    return scopes.get(type(screen).__name__, Scope.WORKBENCH)

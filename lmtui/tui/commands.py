@@ -1,0 +1,226 @@
+"""The one table of commands.  Bindings, palette, slash commands, hints and the help screen are all made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from textual.binding import Binding, BindingType
+
+
+class Scope(StrEnum):
+    """Where a command applies."""
+
+    APP = "everywhere"
+    WORKBENCH = "workbench"
+    PROMPT = "prompt"
+    FILES = "files"
+    APPROVAL = "approval"
+    PICKER = "lists"
+    CONFIRM = "questions"
+    SWITCHER = "sessions"
+    FIRST_RUN = "first run"
+    VIEWER = "file and diff"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing that can be done.
+
+    `id` is what a keymap rebinds.  The action method is `action_` and the id with its dot as `_`; commands of the app itself
+    (`app.leave`) are found there from every screen.  `keys` are Textual key names.
+    `hint` is the word beside the key in a footer; `slash` the names after `/`; `argument` what may follow them.
+    A `is_fixed` command keeps its keys whatever a keymap says; a `is_first` one wins over the widget that has the focus.
+    """
+
+    id: str
+    scope: Scope
+    title: str
+    help: str
+    keys: tuple[str, ...] = ()
+    hint: str = ""
+    slash: tuple[str, ...] = ()
+    argument: str = ""
+    is_fixed: bool = False
+    is_first: bool = False
+
+    @property
+    def action(self) -> str:
+        """Return Textual's name of the action."""
+        return self.id if self.id.startswith("app.") else self.id.replace(".", "_")
+
+    @property
+    def key_text(self) -> str:
+        """Return the keys as a person reads them."""
+        return " ".join(_KEY_NAMES.get(key, key) for key in self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCall:
+    """A slash command as typed: `command` is None where there is no such command."""
+
+    name: str
+    argument: str
+    command: Command | None
+
+
+_KEY_NAMES = {
+    "question_mark": "?",
+    "slash": "/",
+    "escape": "esc",
+    "shift+tab": "shift-tab",
+    "pageup": "page up",
+    "pagedown": "page down",
+}
+
+_A, _W, _P = Scope.APP, Scope.WORKBENCH, Scope.PROMPT
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "app.palette", _A, "Everything", "Find any command by its name.",
+        ("ctrl+p",), "everything", is_fixed=True, is_first=True,
+    ),
+    Command(
+        "app.help", _A, "Keys and commands", "Show every key and command.",
+        ("f1", "question_mark"), "keys", ("help",), is_fixed=True,
+    ),
+    Command("app.stop", _A, "Stop or close", "Interrupt the agent, or close what is open.", ("escape",), "stop", is_fixed=True),
+    Command(
+        "app.leave", _A, "Quit", "Leave; asks once when an agent works.", ("ctrl+q",), "quit", ("exit", "quit"),
+        is_fixed=True, is_first=True,
+    ),
+    Command("app.focus_next", _A, "Next pane", "Move to the next pane.", ("tab",), is_fixed=True),
+    Command("app.focus_previous", _A, "Previous pane", "Move to the pane before.", ("shift+tab",), is_fixed=True),
+    Command("app.theme", _A, "Theme", "Choose the colours.", (), "", ("theme",), "[name]"),
+    Command(
+        "session.list", _W, "Sessions", "See all sessions, open, search, rename or delete one.",
+        ("f2",), "sessions", ("sessions",), is_first=True,
+    ),
+    Command(
+        "session.next_waiting", _W, "Next that waits", "Go to the next session that waits for you.",
+        ("f3",), "next waiting", is_first=True,
+    ),
+    Command(
+        "session.new", _W, "New session", "Start afresh; the sessions so far stay in the list.",
+        ("f4",), "", ("new", "clear"), is_first=True,
+    ),
+    Command("session.id", _W, "Session id", "Show the id of this session.", (), "", ("session",)),
+    Command("session.rename", _W, "Rename session", "Give this session a title.", (), "", ("rename",), "TITLE"),
+    Command("session.status", _W, "Status", "Show folder, model, sandbox, mode and use of the window.", (), "", ("status",)),
+    Command(
+        "mode.choose", _W, "Permission mode", "How much to ask: manual, normal, auto or plan.",
+        ("f5",), "mode", ("mode",), "manual|normal|auto|plan", is_first=True,
+    ),
+    Command("model.choose", _W, "Model", "Choose the model of this session.", (), "", ("model",), "[name]"),
+    Command("pane.files", _W, "Files", "Go to the files of the workspace.", ("f6",), "files", ("files",), is_first=True),
+    Command(
+        "pane.plan", _W, "Plan and todos", "Go to the plan and the todos.",
+        ("f7",), "plan", ("plan", "todo"), is_first=True,
+    ),
+    Command("pane.log", _W, "Tool log", "Go to the log of tool calls.", ("f8",), "log", ("log",), is_first=True),
+    Command("pane.chat", _W, "Chat", "Go to the conversation.", ("f9",), "chat", is_first=True),
+    Command(
+        "changes.show", _W, "Changes", "Show what this session changed, file by file.",
+        ("f10",), "changes", ("changes",), is_first=True,
+    ),
+    Command(
+        "prompt.send", _P, "Send", "Send what is typed, or queue it behind the running turn.",
+        ("enter",), "send", is_first=True,
+    ),
+    Command("prompt.newline", _P, "New line", "Begin another line.", ("ctrl+j", "shift+enter"), "line", is_first=True),
+    Command("prompt.complete", _P, "Complete", "Complete the slash command that is begun.", ("tab",)),
+    Command(
+        "prompt.steer", _P, "Say it now", "Send before the agent's next step instead of after its turn.",
+        ("ctrl+s",), "say now", is_first=True,
+    ),
+    Command(
+        "prompt.take_back", _P, "Take back", "Take the last queued text back into the prompt.",
+        ("ctrl+r",), "take back", is_first=True,
+    ),
+    Command("files.diff", Scope.FILES, "Difference", "Show how the session changed this file.", ("d",), "diff"),
+    Command("approve.once", Scope.APPROVAL, "Once", "Let it run this once.", ("y",), "once"),
+    Command(
+        "approve.session", Scope.APPROVAL, "This session", "Let it run now and whenever this session asks the same.",
+        ("s",), "this session",
+    ),
+    Command("approve.always", Scope.APPROVAL, "Always", "Let it run, and keep a rule for the next time.", ("a",), "always…"),
+    Command("approve.no", Scope.APPROVAL, "No", "Refuse it.", ("n",), "no"),
+    Command("approve.because", Scope.APPROVAL, "No, because", "Refuse it and tell the model why.", ("f",), "no, because…"),
+    Command("approve.later", Scope.APPROVAL, "Later", "Leave it waiting and look at something else.", ("l",), "later"),
+    Command("picker.open", Scope.PICKER, "Choose", "Choose the marked line.", ("enter",), "choose", is_first=True),
+    Command("picker.up", Scope.PICKER, "Line before", "Mark the line before.", ("up",), is_first=True),
+    Command("picker.down", Scope.PICKER, "Next line", "Mark the next line.", ("down",), is_first=True),
+    Command("confirm.yes", Scope.CONFIRM, "Yes", "Do it.", ("y",), "yes"),
+    Command("confirm.no", Scope.CONFIRM, "No", "Leave everything as it is.", ("n",), "no"),
+    Command("sessions.open", Scope.SWITCHER, "Open", "Open the marked session.", ("enter",), "open"),
+    Command("sessions.new", Scope.SWITCHER, "New", "Start a new session.", ("n",), "new"),
+    Command("sessions.rename", Scope.SWITCHER, "Rename", "Give the marked session a title.", ("r",), "rename"),
+    Command("sessions.delete", Scope.SWITCHER, "Delete", "Delete the marked session, after asking.", ("d",), "delete"),
+    Command("sessions.search", Scope.SWITCHER, "Search", "Search in everything that was said.", ("slash",), "search"),
+    Command("first.start", Scope.FIRST_RUN, "Start", "Use the marked line.", ("enter",), "start"),
+    Command("first.again", Scope.FIRST_RUN, "Look again", "Look for servers again.", ("r",), "look again"),
+    Command("viewer.next", Scope.VIEWER, "Next file", "Show the next changed file.", ("right_square_bracket",), "next file"),
+    Command(
+        "viewer.previous", Scope.VIEWER, "Previous file", "Show the changed file before.",
+        ("left_square_bracket",), "file before",
+    ),
+)  # fmt: skip
+
+_BY_ID = {command.id: command for command in COMMANDS}
+_BY_SLASH = {name: command for command in COMMANDS for name in command.slash}
+
+
+def command(command_id: str) -> Command:
+    """Return a command by its id."""
+    return _BY_ID[command_id]
+
+
+def of_scope(*scopes: Scope) -> tuple[Command, ...]:
+    """Return the commands of some scopes in the table's order."""
+    return tuple(each for each in COMMANDS if each.scope in scopes)
+
+
+def bindings(scope: Scope) -> list[BindingType]:
+    """Return a scope's keys for a `BINDINGS` of Textual; each has the command's id, so that a keymap can change it."""
+    return [
+        Binding(",".join(each.keys), each.action, each.title, show=False, priority=each.is_first, id=each.id)
+        for each in of_scope(scope)
+        if each.keys
+    ]
+
+
+def rebindable(keymap: dict[str, str]) -> dict[str, str]:
+    """Return the part of a keymap (id to keys) that may be applied: known commands whose keys are not fixed."""
+    return {name: keys for name, keys in keymap.items() if name in _BY_ID and not _BY_ID[name].is_fixed}
+
+
+def parse_slash(text: str) -> SlashCall | None:
+    """Read a slash command; None for what goes to the model: other text, and absolute paths such as `/usr/bin`."""
+    stripped = text.strip()
+    if stripped == "quit":
+        stripped = "/quit"
+    head, _, argument = stripped.partition(" ")
+    name = head[1:]
+    is_path = "/" in name or "." in name or "\n" in head
+    if not head.startswith("/") or not name or is_path:
+        return None
+    return SlashCall(name, argument.strip(), _BY_SLASH.get(name.lower()))
+
+
+def complete_slash(text: str) -> list[tuple[str, Command]]:
+    """Return the slash commands that begin with what is typed, in the table's order; nothing once an argument follows."""
+    if not text.startswith("/") or " " in text or "\n" in text:
+        return []
+    typed = text[1:].lower()
+    return [(name, each) for each in COMMANDS for name in each.slash if name.startswith(typed)]
+
+
+def hint_text(commands: Iterable[Command]) -> str:
+    """Return a footer's words, such as `enter send · ctrl+j line`."""
+    return " · ".join(f"{first_key(each)} {each.hint}" for each in commands if each.hint and each.keys)
+
+
+def first_key(each: Command) -> str:
+    """Return the first key of a command as a person reads it."""
+    return _KEY_NAMES.get(each.keys[0], each.keys[0]) if each.keys else ""

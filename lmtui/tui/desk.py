@@ -1,0 +1,100 @@
+"""The open sessions of the app: opens, drives and closes them.  Each is driven in a Textual worker whose group is its id."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from textual.app import App
+from textual.worker import Worker
+
+from lmtui.core.ports import Session, SessionHost
+from lmtui.tui.router import Feed, Router
+
+
+class Desk:
+    """What lies open: the host once it is there, and the router of the open sessions."""
+
+    def __init__(self, app: App[Any], router: Router) -> None:
+        self.router = router
+        self.host: SessionHost | None = None
+        self._app = app
+        self._wakes: dict[str, asyncio.Event] = {}
+        self._workers: dict[str, Worker[None]] = {}
+
+    @property
+    def active(self) -> Feed | None:
+        """Return the session on screen."""
+        return self.router.active
+
+    @property
+    def running(self) -> list[Feed]:
+        """Return the sessions in which a turn is under way."""
+        return [feed for feed in self.router.feeds.values() if feed.session.is_running]
+
+    async def open(self, session_id: str = "") -> Feed:
+        """Open a session (a new one without id) and put it on screen.
+
+        Raises:
+            LmtuiError: it cannot be opened; what was on screen stays.
+        """
+        known = self.router.feeds.get(session_id)
+        if known is not None:
+            self.router.show(known)
+            return known
+        assert self.host is not None
+        session = await (self.host.open_session(session_id) if session_id else self.host.new_session())
+        feed = self.router.add(session)
+        self._start_driving(session)
+        self.router.show(feed)
+        return feed
+
+    def submit(self, feed: Feed, text: str, *, is_now: bool = False) -> None:
+        """Give a text to a session."""
+        if is_now:
+            feed.session.steer(text)
+        else:
+            feed.session.submit(text)
+        self._start_driving(feed.session)
+        self._wakes[feed.session.id].set()
+
+    async def rename(self, session_id: str, title: str) -> None:
+        """Give a session a title, an open one or one on disk."""
+        feed = self.router.feeds.get(session_id)
+        if feed is not None:
+            feed.session.rename(title)
+            return
+        assert self.host is not None
+        session = await self.host.open_session(session_id)
+        session.rename(title)
+        await session.close()
+
+    def forget(self, session_id: str) -> None:
+        """Stop listening to a session that is gone."""
+        self.router.remove(session_id)
+        self._wakes.pop(session_id, None)
+        worker = self._workers.pop(session_id, None)
+        if worker is not None:
+            worker.cancel()
+
+    async def close(self) -> None:
+        """Close every session and the host; idempotent."""
+        for session_id in list(self.router.feeds):
+            self.forget(session_id)
+        host, self.host = self.host, None
+        if host is not None:
+            await host.close()
+
+    def _start_driving(self, session: Session) -> None:
+        worker = self._workers.get(session.id)
+        if worker is None or worker.is_finished:
+            wake = self._wakes.setdefault(session.id, asyncio.Event())
+            self._workers[session.id] = self._app.run_worker(
+                self._drive(session, wake), name="session", group=session.id, exit_on_error=False
+            )
+
+    async def _drive(self, session: Session, wake: asyncio.Event) -> None:
+        while True:
+            await wake.wait()
+            wake.clear()
+            await session.wait_idle()

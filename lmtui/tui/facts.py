@@ -1,0 +1,189 @@
+"""What is known of one session, reduced from its events.  No widgets, no clock: times are the events' own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from lmtui.core import events
+from lmtui.core.clean import clean_line
+from lmtui.core.events import Envelope, FileChange, FileChangeKind, TurnReason
+from lmtui.core.messages import Role
+from lmtui.core.plan import Plan
+
+LAST_LINE_CHARS = 120
+
+
+class Doing(StrEnum):
+    """What the agent of a session is doing."""
+
+    NOTHING = "nothing"
+    WAITING_FOR_MODEL = "waiting_for_model"
+    READING = "reading"
+    THINKING = "thinking"
+    WRITING = "writing"
+    WRITING_CALL = "writing_call"
+    RUNNING_TOOL = "running_tool"
+    RETRYING = "retrying"
+
+
+@dataclass(slots=True)
+class Activity:
+    """What goes on: `detail` is a tool with its title or a reason, `since` when it began, `chars` how much was written."""
+
+    doing: Doing = Doing.NOTHING
+    detail: str = ""
+    since: datetime | None = None
+    ratio: float = -1.0
+    chars: int = 0
+    wait_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Facts:
+    """The state of a session as panels around the transcript show it."""
+
+    title: str = ""
+    workspace: str = ""
+    model: str = ""
+    url: str = ""
+    window_tokens: int = 0
+    mode: str = ""
+    sandbox: events.SandboxSelected | None = None
+    plan: Plan = field(default_factory=Plan)
+    queued: tuple[str, ...] = ()
+    approvals: dict[str, events.ApprovalRequested] = field(default_factory=dict)
+    usage: events.UsageUpdated | None = None
+    activity: Activity = field(default_factory=Activity)
+    changes: dict[str, FileChange] = field(default_factory=dict)
+    is_running: bool = False
+    reason: TurnReason | None = None
+    error: str = ""
+    last_line: str = ""
+    _running_tools: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+
+    def apply(self, envelope: Envelope) -> None:
+        """Take in one event."""
+        event = envelope.event
+        if event.agent != events.ROOT and not isinstance(event, events.ApprovalRequested | events.ApprovalResolved):
+            if isinstance(event, events.FilesChanged):
+                self._add_changes(event)
+            return
+        match event:
+            case events.TextDelta() | events.ThinkingDelta() | events.PrefillProgress() | events.CallProgress():
+                self._apply_stream(event, envelope.time)
+            case events.ToolCallStarted() | events.ToolCallFinished() | events.RetryScheduled():
+                self._apply_step(event, envelope.time)
+            case events.TurnStarted() | events.TurnEnded() | events.MessageAdded():
+                self._apply_turn(event, envelope.time)
+            case events.ApprovalRequested():
+                self.approvals[event.approval_id] = event
+            case events.ApprovalResolved():
+                self.approvals.pop(event.approval_id, None)
+            case events.FilesChanged():
+                self._add_changes(event)
+            case _:
+                self._apply_setting(event)
+
+    def _apply_setting(self, event: events.Event) -> None:
+        match event:
+            case events.SessionOpened():
+                self.workspace = event.workspace
+            case events.SessionRenamed():
+                self.title = clean_line(event.title)
+            case events.ModelChanged():
+                self.model, self.url = clean_line(event.model), event.url
+                self.window_tokens = event.window_tokens
+            case events.ModeChanged():
+                self.mode = event.mode
+            case events.SandboxSelected():
+                self.sandbox = event
+            case events.PlanChanged():
+                self.plan = event.plan
+            case events.InboxChanged():
+                self.queued = event.queued
+            case events.UsageUpdated():
+                self.usage = event
+                self.window_tokens = event.window_tokens or self.window_tokens
+            case _:
+                pass
+
+    def _apply_turn(self, event: events.TurnStarted | events.TurnEnded | events.MessageAdded, time: datetime) -> None:
+        match event:
+            case events.TurnStarted():
+                self.is_running, self.reason, self.error = True, None, ""
+                self.activity = Activity(Doing.WAITING_FOR_MODEL, since=time)
+            case events.TurnEnded():
+                self.is_running, self.reason, self.error = False, event.reason, clean_line(event.error)
+                self.activity = Activity()
+                self._running_tools.clear()
+            case events.MessageAdded():
+                text = event.text.strip()
+                if text:
+                    self.last_line = clean_line(text.splitlines()[-1])[:LAST_LINE_CHARS]
+                if event.role is Role.USER and not self.title:
+                    self.title = clean_line(text.splitlines()[0] if text else "")[:LAST_LINE_CHARS]
+                if self.is_running and not self._running_tools:
+                    self.activity = Activity(Doing.WAITING_FOR_MODEL, since=time)
+
+    def _apply_step(
+        self, event: events.ToolCallStarted | events.ToolCallFinished | events.RetryScheduled, time: datetime
+    ) -> None:
+        match event:
+            case events.ToolCallStarted():
+                self._running_tools[event.call_id] = (clean_line(f"{event.tool}: {event.title}".rstrip(": ")), time)
+            case events.ToolCallFinished():
+                self._running_tools.pop(event.call_id, None)
+            case events.RetryScheduled():
+                reason = clean_line(event.reason)
+                self.activity = Activity(Doing.RETRYING, reason, time, wait_s=event.wait_s)
+                return
+        if self._running_tools:
+            detail, since = next(iter(self._running_tools.values()))
+            self.activity = Activity(Doing.RUNNING_TOOL, detail, since)
+        else:
+            self.activity = Activity(Doing.WAITING_FOR_MODEL, since=time)
+
+    def _apply_stream(
+        self, event: events.TextDelta | events.ThinkingDelta | events.PrefillProgress | events.CallProgress, time: datetime
+    ) -> None:
+        match event:
+            case events.TextDelta():
+                self._enter(Doing.WRITING, time)
+                self.activity.chars += len(event.text)
+            case events.ThinkingDelta():
+                self._enter(Doing.THINKING, time)
+                self.activity.chars += len(event.text)
+            case events.PrefillProgress():
+                self._enter(Doing.READING, time)
+                self.activity.ratio = event.ratio
+            case events.CallProgress():
+                self._enter(Doing.WRITING_CALL, time)
+                self.activity.detail, self.activity.chars = clean_line(event.tool), event.size_chars
+
+    def _enter(self, doing: Doing, time: datetime) -> None:
+        if self.activity.doing is not doing:
+            self.activity = Activity(doing, since=time)
+
+    def _add_changes(self, event: events.FilesChanged) -> None:
+        told = {change.path: change for change in event.changes}
+        for path in event.files:
+            change = told.get(path, FileChange(path, FileChangeKind.MODIFIED))
+            before = self.changes.get(path)
+            self.changes[path] = change if before is None else _join(before, change)
+
+
+def _join(first: FileChange, then: FileChange) -> FileChange:
+    """Return two changes of one file as one; a file that was added stays added until it is deleted."""
+    kind = then.kind
+    if first.kind is FileChangeKind.ADDED and kind is FileChangeKind.MODIFIED:
+        kind = FileChangeKind.ADDED
+    joined = "\n".join(diff.rstrip("\n") for diff in (first.diff, then.diff) if diff)
+    return FileChange(
+        then.path,
+        kind,
+        first.added_lines + then.added_lines,
+        first.removed_lines + then.removed_lines,
+        joined and joined + "\n",
+    )

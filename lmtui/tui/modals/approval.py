@@ -1,0 +1,161 @@
+"""The question before something runs or changes: all of it is shown, and nothing says yes by accident."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from lmtui.core.clean import clean, clean_line
+from lmtui.core.events import ApprovalRequested, Outcome
+from lmtui.core.ports import Answer
+from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
+from lmtui.tui.facts import Facts
+from lmtui.tui.widgets.bars import sandbox_style
+from lmtui.tui.widgets.stand_in import DiffView
+from lmtui.tui.wording import sandbox_text
+
+DEAD_TIME_S = 0.3
+HIDDEN = r"<U\+[0-9A-F]{4,6}>"
+
+
+class Left(StrEnum):
+    """How an approval was left without an answer."""
+
+    LATER = "later"
+    STOP = "stop"
+
+
+class Approval(ModalScreen[Answer | Left | None]):
+    """Shows one request.  The choices work only after a moment, and where the text is longer than the box after its end."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.APPROVAL)]
+
+    def __init__(self, request: ApprovalRequested, facts: Facts, *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self.request = request
+        self._facts, self._clock = facts, clock
+        self._shown_at = clock()
+        self._has_seen_end = False
+
+    def compose(self) -> ComposeResult:
+        """Lay out what is asked, under which conditions, and the choices."""
+        with Vertical(classes="box approval"):
+            yield Static(self._title(), classes="box-title", markup=False)
+            if self.request.diff:
+                yield DiffView(id="approval-diff")
+            else:
+                with VerticalScroll(id="approval-text"):
+                    yield Static(_visible(self.request.text), markup=False)
+            yield Static(self._conditions(), id="approval-why", markup=False)
+            yield Static("", id="approval-more", markup=False)
+            yield Static("", id="approval-choices", markup=False)
+            yield Input(placeholder="why not? this goes to the model", id="approval-feedback", compact=True)
+
+    def on_mount(self) -> None:
+        """Show the change, start the dead time, and give the focus to the text, never to an answer."""
+        if self.request.diff:
+            self.query_one(DiffView).show(self.request.diff)
+        feedback = self.query_one("#approval-feedback", Input)
+        feedback.cursor_blink = False
+        feedback.display = False
+        self._body.focus()
+        self._draw_choices()
+        self.set_timer(DEAD_TIME_S, self._draw_choices)
+        self.watch(self._body, "scroll_y", self._look, init=False)
+        self.call_after_refresh(self._look)
+
+    @property
+    def is_live(self) -> bool:
+        """Tell whether an answer counts yet."""
+        return self._has_seen_end and self._clock() - self._shown_at >= DEAD_TIME_S
+
+    @property
+    def _body(self) -> VerticalScroll | DiffView:
+        return self.query_one(DiffView) if self.request.diff else self.query_one("#approval-text", VerticalScroll)
+
+    def action_approve_once(self) -> None:
+        """Let it run this once."""
+        self._answer(Answer(Outcome.ONCE))
+
+    def action_approve_session(self) -> None:
+        """Let it run, and the same again in this session."""
+        self._answer(Answer(Outcome.SESSION))
+
+    def action_approve_always(self) -> None:
+        """Let it run, and keep the rule."""
+        self._answer(Answer(Outcome.ALWAYS))
+
+    def action_approve_no(self) -> None:
+        """Refuse; this needs no dead time, as nothing runs."""
+        _ = self.dismiss(Answer(Outcome.NO))
+
+    def action_approve_because(self) -> None:
+        """Ask for the reason of a no."""
+        feedback = self.query_one("#approval-feedback", Input)
+        feedback.display = True
+        feedback.focus()
+
+    def action_approve_later(self) -> None:
+        """Leave it waiting."""
+        _ = self.dismiss(Left.LATER)
+
+    def action_close_or_stop(self) -> None:
+        """Leave the reason, or interrupt the turn."""
+        feedback = self.query_one("#approval-feedback", Input)
+        if feedback.display:
+            feedback.display = False
+            self._body.focus()
+        else:
+            _ = self.dismiss(Left.STOP)
+
+    @on(Input.Submitted)
+    def _refuse_with_words(self, event: Input.Submitted) -> None:
+        _ = self.dismiss(Answer(Outcome.NO, feedback=event.value.strip()))
+
+    def _answer(self, answer: Answer) -> None:
+        if self.is_live:
+            _ = self.dismiss(answer)
+
+    def _look(self) -> None:
+        body = self._body
+        if body.scroll_y >= body.max_scroll_y:
+            self._has_seen_end = True
+        self._draw_choices()
+
+    def _draw_choices(self) -> None:
+        more = "" if self._has_seen_end else "there is more below: scroll to its end before you allow it"
+        self.query_one("#approval-more", Static).update(Content.styled(more, "$warning"))
+        words = f"{hint_text(of_scope(Scope.APPROVAL))} · esc stop the turn"
+        self.query_one("#approval-choices", Static).update(Content.styled(words, "$text" if self.is_live else "$text-muted"))
+
+    def _title(self) -> Content:
+        request = self.request
+        verb = "run a command" if request.tool == "shell" else f"use {request.tool}"
+        what = f"change {clean_line(request.path)}" if request.diff and request.path else verb
+        return Content.assemble((f"{clean_line(request.agent)} asks to {what}", "bold $warning"))
+
+    def _conditions(self) -> Content:
+        lines = [
+            Content.assemble(
+                (sandbox_text(self._facts), sandbox_style(self._facts)), (f" · {clean_line(self.request.why)}", "$text-muted")
+            )
+        ]
+        if self.request.suggested_rule:
+            rule = f"this session / always would grant: {clean_line(self.request.suggested_rule)}"
+            lines.append(Content.styled(rule, "$text-muted"))
+        return Content("\n").join(lines)
+
+
+def _visible(text: str) -> Content:
+    """Return the whole text with hidden characters named and marked."""
+    return Content(clean(text)).highlight_regex(HIDDEN, style="bold $warning")

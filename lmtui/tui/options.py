@@ -1,0 +1,21 @@
+"""How the full-screen app was asked to start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """What the command line decided.
+
+    `session_id` resumes a session (empty: a new one), `task` is sent first, `theme` is a theme's name (empty: the default),
+    `mode` and `workspace` are shown until the session itself says them, `is_plain` asks for the linear mode.
+    """
+
+    session_id: str = ""
+    task: str = ""
+    theme: str = ""
+    mode: str = "normal"
+    workspace: str = ""
+    is_plain: bool = False

@@ -1,0 +1,171 @@
+"""The first screen where no model is chosen yet: which servers answer here, another address, or the demo."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from lmtui.core.clean import clean_line
+from lmtui.core.errors import LmtuiError
+from lmtui.core.ports import ServedModel, ServerFound, SessionHost
+from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
+from lmtui.tui.wording import folder_text
+
+DEMO = "demo"
+OTHER = "other"
+KIND_CELLS = 18
+URL_CELLS = 28
+MODEL_CELLS = 34
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A server and one of its models; an empty model is the server's own choice."""
+
+    url: str
+    model: str
+
+
+class FirstRun(Screen[bool]):
+    """Looks for servers and lets one be chosen; the result is True where there is a model to talk to."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.FIRST_RUN)]
+
+    def __init__(self, host: SessionHost) -> None:
+        super().__init__()
+        self._host = host
+        self._places: dict[str, Place] = {}
+        self._is_busy = False
+
+    def compose(self) -> ComposeResult:
+        """Lay out the question."""
+        with Vertical(id="first-run"):
+            yield Static(Content.styled("lmtui", "bold $accent"), markup=False)
+            yield Static(self._host.setup_note, id="first-note", markup=False)
+            yield Static(Content.styled("Which model?", "bold"), id="first-question", markup=False)
+            yield OptionList(compact=True, markup=False, id="first-list")
+            yield Input(placeholder="http://127.0.0.1:8080", compact=True, id="first-address")
+            yield Static("", id="first-state", markup=False)
+            yield Static(self._facts(), id="first-facts", markup=False)
+            yield Static(hint_text(of_scope(Scope.FIRST_RUN)) + " · ctrl+q quit", classes="hint", markup=False)
+
+    def on_mount(self) -> None:
+        """Look for servers."""
+        address = self.query_one(Input)
+        address.cursor_blink, address.display = False, False
+        self.query_one(OptionList).focus()
+        self.action_first_again()
+
+    def action_first_again(self) -> None:
+        """Look for servers again."""
+        self._say("looking for model servers on the usual ports …")
+        self._fill(())
+        self.run_worker(self._look(), group="first-run", exclusive=True)
+
+    def action_first_start(self) -> None:
+        """Use the marked line."""
+        options = self.query_one(OptionList)
+        if options.highlighted is not None:
+            self._choose(options.get_option_at_index(options.highlighted).id or "")
+
+    def action_close_or_stop(self) -> None:
+        """Leave the address."""
+        address = self.query_one(Input)
+        address.display = False
+        self.query_one(OptionList).focus()
+
+    @on(OptionList.OptionSelected)
+    def _clicked(self, event: OptionList.OptionSelected) -> None:
+        self._choose(event.option_id or "")
+
+    @on(Input.Submitted)
+    def _typed(self, event: Input.Submitted) -> None:
+        if event.value.strip():
+            self._start(self._use(Place(event.value.strip(), "")))
+
+    def _choose(self, choice: str) -> None:
+        if choice == OTHER:
+            address = self.query_one(Input)
+            address.display = True
+            address.focus()
+        elif choice == DEMO:
+            self._start(self._demo())
+        elif choice in self._places:
+            self._start(self._use(self._places[choice]))
+
+    def _start(self, work: object) -> None:
+        self.run_worker(work, group="first-run-start", exclusive=True)  # type: ignore[arg-type]  # a coroutine
+
+    async def _look(self) -> None:
+        servers = await self._host.find_servers()
+        self._fill(servers)
+        self._say("" if servers else "No model server answers here. Start one (LM Studio, Ollama, llama.cpp …) and look again.")
+
+    async def _use(self, place: Place) -> None:
+        try:
+            await self._host.use_server(place.url, place.model)
+        except LmtuiError as error:
+            self._say(error.full_text(), "$error")
+            return
+        _ = self.dismiss(result=True)
+
+    async def _demo(self) -> None:
+        try:
+            await self._host.start_demo()
+        except LmtuiError as error:
+            self._say(error.full_text(), "$error")
+            return
+        _ = self.dismiss(result=True)
+
+    def _fill(self, servers: Sequence[ServerFound]) -> None:
+        options = self.query_one(OptionList)
+        options.clear_options()
+        self._places.clear()
+        for server in servers:
+            for model in server.models or (ServedModel(""),):
+                key = f"{len(self._places)}"
+                self._places[key] = Place(server.url, model.name)
+                options.add_option(Option(_server_line(server, model), id=key))
+        options.add_option(Option(Content.styled("another address…", "$text"), id=OTHER))
+        options.add_option(Option(Content.styled("no model yet: show me the demo", "$text"), id=DEMO))
+        options.highlighted = 0
+
+    def _say(self, text: str, style: str = "$text-muted") -> None:
+        self.query_one("#first-state", Static).update(Content.styled(text, style))
+
+    def _facts(self) -> Content:
+        folder = folder_text(self._host.workspace, Path.home())
+        return Content.assemble(
+            ("Folder    ", "$text-muted"),
+            (clean_line(folder), "$text"),
+            ("\nSandbox   ", "$text-muted"),
+            ("chosen and tested when the first command runs; it is then always on screen", "$text-muted"),
+        )
+
+
+def _server_line(server: ServerFound, model: ServedModel) -> Content:
+    address = server.url.removeprefix("http://").removesuffix("/v1").rstrip("/")
+    facts = [f"{model.window_tokens:,} tokens"] if model.window_tokens else []
+    if model.is_loaded is not None:
+        facts.insert(0, "loaded" if model.is_loaded else "not loaded")
+    if model.has_tools is not None:
+        facts.append("tools" if model.has_tools else "no tools")
+    if server.note:
+        facts.append(clean_line(server.note))
+    return Content.assemble(
+        (clean_line(server.kind).ljust(KIND_CELLS), "$text"),
+        (clean_line(address).ljust(URL_CELLS), "$text-muted"),
+        ((clean_line(model.name) or "its own model").ljust(MODEL_CELLS), "$text"),
+        (", ".join(facts), "$text-muted"),
+    )

@@ -1,0 +1,175 @@
+"""What can be done with sessions from the workbench: switch, name, choose mode and model, answer approvals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from textual.screen import Screen
+
+from lmtui.core.clean import clean_line
+from lmtui.core.errors import LmtuiError
+from lmtui.core.events import Level
+from lmtui.core.permissions import Mode
+from lmtui.core.ports import Answer
+from lmtui.tui import wording
+from lmtui.tui.desk import Desk
+from lmtui.tui.modals.approval import Approval, Left
+from lmtui.tui.modals.picker import Choice, Picker
+from lmtui.tui.modals.questions import AskText
+from lmtui.tui.modals.switcher import Picked, Switcher
+from lmtui.tui.router import Feed
+
+MODE_NOTES = {
+    Mode.MANUAL: "asks before everything",
+    Mode.NORMAL: "reads freely, asks before changes and commands",
+    Mode.AUTO: "asks nothing; the sandbox is what protects you",
+    Mode.PLAN: "only reads, and plans",
+}
+
+
+class SessionActions(Screen[None]):
+    """The part of the workbench that acts on sessions; the layout is the subclass's."""
+
+    def __init__(self, desk: Desk, now: Callable[[], datetime]) -> None:
+        super().__init__()
+        self.desk = desk
+        self.now = now
+        self._postponed: set[str] = set()
+
+    def say(self, text: str, level: Level = Level.INFO) -> None:
+        """Show a line above the prompt."""
+        raise NotImplementedError
+
+    async def open_session(self, session_id: str = "") -> Feed | None:
+        """Open a session and put it on screen; None where it could not be opened, which is said."""
+        try:
+            return await self.desk.open(session_id)
+        except LmtuiError as error:
+            self.say(error.full_text(), Level.ERROR)
+            return None
+
+    def action_session_new(self) -> None:
+        """Start afresh."""
+        if self.desk.host is not None:
+            self.run_worker(self.open_session(), group="open-session")
+
+    def action_session_list(self) -> None:
+        """Show all sessions."""
+        host, active = self.desk.host, self.desk.active
+        if host is None:
+            return
+        active_id = active.session.id if active else ""
+        _ = self.app.push_screen(Switcher(host, active_id=active_id, now=self.now, rename=self.desk.rename), self._switch)
+
+    def _switch(self, picked: Picked | None) -> None:
+        if picked is not None:
+            self.run_worker(self.open_session(picked.session_id), group="open-session")
+        self.sync_approval()
+
+    def action_session_next_waiting(self) -> None:
+        """Go to the next session that waits, this one's own question first."""
+        self._postponed.clear()
+        waiting = self.desk.router.waiting()
+        if not waiting:
+            self.say("no session waits for you")
+            return
+        if self.desk.active not in waiting:
+            self.desk.router.show(waiting[0])
+        self.sync_approval()
+
+    def action_session_id(self) -> None:
+        """Show the session's id."""
+        active = self.desk.active
+        self.say(f"session {active.session.id}" if active else "no session yet")
+
+    def action_session_rename(self) -> None:
+        """Ask for a title."""
+        active = self.desk.active
+        if active is not None:
+            _ = self.app.push_screen(AskText("Title of this session", value=active.facts.title), self._rename)
+
+    def _rename(self, title: str | None) -> None:
+        if title and self.desk.active is not None:
+            self.desk.active.session.rename(title)
+
+    def action_session_status(self) -> None:
+        """Say where one stands."""
+        active = self.desk.active
+        if active is None:
+            self.say("no session yet")
+            return
+        facts = active.facts
+        parts = [facts.workspace, facts.model or "the server's own model", facts.url, f"sandbox {wording.sandbox_text(facts)}"]
+        parts += [f"mode {facts.mode}", f"session {active.session.id}", wording.usage_text(facts)]
+        if facts.sandbox and facts.sandbox.reason:
+            parts.append(facts.sandbox.reason)
+        self.say(" · ".join(clean_line(part) for part in parts if part))
+
+    def action_mode_choose(self) -> None:
+        """Let a mode be chosen."""
+        active = self.desk.active
+        choices = [Choice(mode.value, mode.value, note) for mode, note in MODE_NOTES.items()]
+        chosen = active.session.mode.value if active else ""
+        _ = self.app.push_screen(Picker("PERMISSION MODE", choices, chosen=chosen), self.set_mode)
+
+    def set_mode(self, name: str | None) -> None:
+        """Change the mode of the session on screen; a wrong name is said."""
+        if name is None or self.desk.active is None:
+            return
+        if name not in set(Mode):
+            self.say(f"no mode {name!r}; there are {', '.join(Mode)}", Level.ERROR)
+            return
+        self.desk.active.session.set_mode(Mode(name))
+
+    def action_model_choose(self) -> None:
+        """Let a model be chosen from the servers that answer."""
+        self.run_worker(self._choose_model(), group="model", exclusive=True)
+
+    async def _choose_model(self) -> None:
+        host, active = self.desk.host, self.desk.active
+        if host is None or active is None:
+            return
+        self.say("asking the servers for their models …")
+        servers = await host.find_servers()
+        here = [server for server in servers if server.url.rstrip("/") == active.facts.url.rstrip("/")] or list(servers)
+        choices = [
+            Choice(model.name, clean_line(model.name), f"{clean_line(server.kind)}  {wording.tokens_text(model.window_tokens)}")
+            for server in here
+            for model in server.models
+        ]
+        self.say("" if choices else "no model server answers; is it running?", Level.WARNING)
+        if choices:
+            name = await self.app.push_screen_wait(Picker("MODEL", choices, chosen=active.facts.model))
+            if name:
+                active.session.set_model(name)
+
+    def sync_approval(self) -> None:
+        """Show the question of the session on screen, or put one away that is answered."""
+        top = self.app.screen
+        if isinstance(top, Approval):
+            if not any(top.request.approval_id in feed.facts.approvals for feed in self.desk.router.feeds.values()):
+                _ = top.dismiss(None)
+            return
+        active = self.desk.active
+        if top is not self or active is None:
+            return
+        open_ids = [each for each in active.facts.approvals if each not in self._postponed]
+        if open_ids:
+            request = active.facts.approvals[open_ids[0]]
+            _ = self.app.push_screen(
+                Approval(request, active.facts), lambda result: self._decide(active, request.approval_id, result)
+            )
+
+    def _decide(self, feed: Feed, approval_id: str, result: Answer | Left | None) -> None:
+        match result:
+            case Answer():
+                feed.session.answer(approval_id, result)
+            case Left.STOP:
+                feed.session.interrupt()
+            case Left.LATER:
+                self._postponed.add(approval_id)
+                self.say("left waiting; f3 brings the question back")
+            case None:
+                pass
+        self.call_after_refresh(self.sync_approval)

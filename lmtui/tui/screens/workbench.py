@@ -1,0 +1,281 @@
+"""The main screen: files, conversation, plan and log around a prompt.  Lays out, draws facts, passes on what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from textual import events, getters, on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Static
+
+from lmtui.core.clean import clean, clean_line
+from lmtui.core.events import Level
+from lmtui.tui.commands import Scope, SlashCall, bindings, command, first_key, hint_text, parse_slash
+from lmtui.tui.desk import Desk
+from lmtui.tui.options import StartOptions
+from lmtui.tui.router import Feed
+from lmtui.tui.screens.session_actions import SessionActions
+from lmtui.tui.widgets.bars import WIDE_CELLS, Bar, Mark, Place, Spinner, header_parts, status_parts
+from lmtui.tui.widgets.fit import Part
+from lmtui.tui.widgets.plan_panel import PlanPanel
+from lmtui.tui.widgets.prompt import Completions, Prompt
+from lmtui.tui.widgets.stand_in import FileTree, ToolLog, Transcript
+
+WIDTHS = [(0, "-narrow"), (80, "-medium"), (WIDE_CELLS, "-wide")]
+HEIGHTS = [(0, "-flat"), (9, "-low"), (13, "-short"), (16, "-high")]
+TICK_S = 0.25
+SAY_S = 8.0
+HINTS = ("prompt.send", "prompt.newline", "session.list", "mode.choose", "app.stop")
+LEVEL_STYLES = {Level.INFO: "$text-muted", Level.WARNING: "$warning", Level.ERROR: "$error"}
+
+
+@dataclass
+class HistoryGrew(Message):
+    """Something was sent that the prompt's history should keep."""
+
+    text: str
+
+
+@dataclass
+class ThemeWanted(Message):
+    """A theme was asked for by name."""
+
+    name: str
+
+
+class Workbench(SessionActions):
+    """Shows one session and leads to everything else."""
+
+    BINDINGS = bindings(Scope.WORKBENCH)
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+
+    prompt = getters.query_one(Prompt)
+    transcript = getters.query_one(Transcript)
+    plan = getters.query_one(PlanPanel)
+    log_pane = getters.query_one(ToolLog)
+    files = getters.query_one(FileTree)
+
+    def __init__(self, desk: Desk, options: StartOptions, now: Callable[[], datetime]) -> None:
+        super().__init__(desk, now)
+        self._options = options
+        self._folder = Path(options.workspace or Path.cwd())
+        self._unsent: list[tuple[str, bool]] = [(options.task, False)] if options.task else []
+        self._pane = "chat"
+        self._note = "starting …"
+
+    def compose(self) -> ComposeResult:
+        """Lay out the panes; their number does not depend on what they show."""
+        yield Bar(id="header")
+        with Horizontal(id="body"):
+            with Vertical(id="files-pane", classes="pane"):
+                yield Bar(id="files-title")
+                yield FileTree(id="files")
+            with Vertical(id="chat-pane"):
+                yield Transcript(id="transcript")
+            with Vertical(id="side-pane"):
+                with Vertical(id="plan-pane", classes="pane"):
+                    yield PlanPanel(id="plan")
+                with Vertical(id="log-pane", classes="pane"):
+                    yield Bar(id="log-title")
+                    yield ToolLog(id="log")
+        yield Static("", id="queue", markup=False)
+        yield Static("", id="say", markup=False)
+        yield Completions("", id="completions", markup=False)
+        with Horizontal(id="prompt-row"):
+            yield Static("❯", id="prompt-sign", markup=False)
+            yield Prompt(placeholder="what should be done?")
+        yield Bar(id="hints")
+        with Horizontal(id="status-row"):
+            yield Spinner("", id="spinner", markup=False)
+            yield Bar(id="status")
+
+    def on_mount(self) -> None:
+        """Draw what is known and take the keys."""
+        self.desk.router.panels = (self.transcript, self.plan, self.log_pane, self.files)
+        self._ticker = self.set_interval(TICK_S, self.draw_status, pause=True)
+        self._hide_say = self.set_timer(SAY_S, self._clear_say, pause=True)
+        self.prompt.focus()
+        self.draw()
+
+    def on_resize(self, _: events.Resize) -> None:
+        """Draw the lines for the new width."""
+        self.call_after_refresh(self.draw)
+
+    def on_screen_resume(self, _: events.ScreenResume) -> None:
+        """Ask what became open while another screen was up."""
+        self.call_after_refresh(self.sync_approval)
+
+    # -- drawing --------------------------------------------------------------------------------------------------------
+
+    @property
+    def has_tabs(self) -> bool:
+        """Tell whether the side panes are hidden and named in the header instead."""
+        return self.size.width < WIDE_CELLS
+
+    def draw(self) -> None:
+        """Draw all facts of the session on screen."""
+        active = self.desk.active
+        facts = active.facts if active else None
+        folder = Path(facts.workspace) if facts and facts.workspace else self._folder
+        place = Place(folder, Path.home(), self._options.mode, self._pane, self.has_tabs)
+        self.query_one("#header", Bar).show(*header_parts(facts, place))
+        self.query_one("#hints", Bar).show(*self._hint_parts())
+        self._draw_queue(active)
+        self.draw_status()
+        self.sync_approval()
+
+    def draw_status(self) -> None:
+        """Draw the line that says what goes on, and turn the ticker on or off."""
+        active = self.desk.active
+        facts = active.facts if active else None
+        marks = [
+            Mark(feed.facts.title, feed is active, feed.facts.is_running, len(feed.facts.approvals))
+            for feed in self.desk.router.feeds.values()
+        ]
+        now = self.now()
+        self.query_one("#status", Bar).show(*status_parts(facts, marks, now, self._note))
+        is_busy = facts is not None and facts.is_running and not facts.approvals
+        self.query_one(Spinner).show(is_busy, now)
+        if is_busy:
+            self._ticker.resume()
+        else:
+            self._ticker.pause()
+
+    def _hint_parts(self) -> tuple[list[Part], list[Part]]:
+        left = [Part(hint_text([command(each)]), "$text-muted", rank) for rank, each in enumerate(HINTS)]
+        return left, []
+
+    def _draw_queue(self, active: Feed | None) -> None:
+        queued = active.facts.queued if active else tuple(text for text, _ in self._unsent)
+        line = self.query_one("#queue", Static)
+        line.display = bool(queued)
+        if queued:
+            key = first_key(command("prompt.take_back"))
+            texts = " · ".join(clean_line(text) for text in queued)
+            line.update(
+                Content.assemble(
+                    (f"queued {len(queued)}  ", "$accent"), (texts, "$text-muted"), (f"  {key} take back", "$text-muted")
+                )
+            )
+
+    def say(self, text: str, level: Level = Level.INFO) -> None:
+        """Show a line above the prompt; it goes away by itself, an error with the next thing that is sent."""
+        line = self.query_one("#say", Static)
+        line.display = bool(text)
+        line.update(Content.styled(clean(text), LEVEL_STYLES[level]))
+        self._hide_say.reset()
+        if level is Level.ERROR:
+            self._hide_say.pause()
+        else:
+            self._hide_say.resume()
+
+    def _clear_say(self) -> None:
+        self.query_one("#say", Static).display = False
+        self._hide_say.pause()
+
+    def set_note(self, note: str) -> None:
+        """Say in the status line what the app does while there is no session."""
+        self._note = note
+        self.draw_status()
+
+    # -- the prompt -----------------------------------------------------------------------------------------------------
+
+    @on(Prompt.Submitted)
+    async def _submit(self, event: Prompt.Submitted) -> None:
+        self._clear_say()
+        call = parse_slash(event.text)
+        if call is not None:
+            await self._run_slash(call)
+            return
+        self.app.post_message(HistoryGrew(event.text))
+        self._unsent.append((event.text, event.is_now))
+        self.send_unsent()
+
+    def send_unsent(self) -> None:
+        """Send what was typed before there was a session, and what is typed now; it stays where there is none yet."""
+        active = self.desk.active
+        if active is not None:
+            unsent, self._unsent = self._unsent, []
+            for text, is_now in unsent:
+                self.desk.submit(active, text, is_now=is_now)
+        self.draw()
+
+    @on(Prompt.TakeBack)
+    def _take_back(self) -> None:
+        active = self.desk.active
+        if active is not None and active.facts.queued:
+            self.prompt.replace_text(active.session.drop_queued(len(active.facts.queued) - 1))
+        elif self._unsent:
+            self.prompt.replace_text(self._unsent.pop()[0])
+            self.draw()
+
+    @on(Prompt.Completing)
+    def _show_completions(self, event: Prompt.Completing) -> None:
+        self.query_one(Completions).show(event.found, event.index)
+
+    async def _run_slash(self, call: SlashCall) -> None:
+        if call.command is None:
+            self.say(f"no command /{clean_line(call.name)}; /help lists them", Level.ERROR)
+            return
+        match call.command.id, call.argument:
+            case "mode.choose", str(mode) if mode:
+                self.set_mode(mode)
+            case "session.rename", str(title) if title:
+                self._rename(title)
+            case "model.choose", str(model) if model and self.desk.active is not None:
+                self.desk.active.session.set_model(model)
+            case "app.theme", str(theme) if theme:
+                self.app.post_message(ThemeWanted(theme))
+            case _:
+                await self.run_action(call.command.action)
+
+    # -- panes ----------------------------------------------------------------------------------------------------------
+
+    def action_pane_files(self) -> None:
+        """Go to the files, or back."""
+        self.go_to("files")
+
+    def action_pane_plan(self) -> None:
+        """Go to the plan, or back."""
+        self.go_to("plan")
+
+    def action_pane_log(self) -> None:
+        """Go to the tool log, or back."""
+        self.go_to("log")
+
+    def action_pane_chat(self) -> None:
+        """Go to the conversation."""
+        self.go_to("chat")
+
+    def go_to(self, pane: str) -> None:
+        """Show a pane where the panes share the screen, and give it the focus; from the chat itself, back to the prompt."""
+        is_there = pane == self._pane and pane != "chat"
+        self._pane = "chat" if is_there else pane
+        self.set_class(self._pane != "chat", "-side")
+        for each in ("files", "plan", "log"):
+            self.set_class(each == self._pane, f"-{each}")
+        target: Widget = self.prompt if is_there else self.query_one(f"#{'transcript' if pane == 'chat' else pane}")
+        target.focus()
+        self.draw()
+
+    def action_close_or_stop(self) -> None:
+        """Close the completions, a side pane or a line of words; else interrupt; else come back to the prompt."""
+        active = self.desk.active
+        if self.prompt.close_completions():
+            return
+        if self._pane != "chat" and self.has_tabs:
+            self.go_to(self._pane)
+        elif active is not None and active.session.is_running:
+            active.session.interrupt()
+            self.say("stopping …")
+        else:
+            self._clear_say()
+            self.prompt.focus()

@@ -1,0 +1,179 @@
+"""Themes: TOML files of roles, made into Textual themes.  A broken file names its line and leaves the default in place."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from textual.color import Color, ColorParseError
+from textual.theme import Theme
+
+from lmtui import paths
+
+DEFAULT = "dusk"
+ROLES = (
+    "text",
+    "muted",
+    "faint",
+    "background",
+    "surface",
+    "panel",
+    "selection",
+    "accent",
+    "warning",
+    "danger",
+    "success",
+    "code",
+)
+_BUILT_IN = {
+    "text": "#d6dae0",
+    "muted": "#8f98a5",
+    "faint": "#3a424d",
+    "background": "#14181d",
+    "surface": "#191e24",
+    "panel": "#222931",
+    "selection": "#2c3a4b",
+    "accent": "#74b3f0",
+    "warning": "#e5b567",
+    "danger": "#f0787a",
+    "success": "#86c98f",
+    "code": "#b4a7e5",
+}
+
+
+class ThemeError(Exception):
+    """A theme file cannot be used; the text names the file and the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """The colours of a theme by role, as hexadecimal or CSS colour texts."""
+
+    name: str
+    is_dark: bool
+    colors: dict[str, str]
+
+
+def theme_files() -> dict[str, Path]:
+    """Return the theme files by name; the user's own come after and win over those that ship.  Reads two folders."""
+    folders = (paths.themes_dir(), paths.config_dir() / "themes")
+    return {file.stem: file for folder in folders for file in sorted(folder.glob("*.toml"))}
+
+
+def find_theme(name: str) -> Theme:
+    """Return a theme by name.
+
+    Raises:
+        ThemeError: there is no such theme, or its file has an error.
+    """
+    files = theme_files()
+    if name in files:
+        return make_theme(read_palette(files[name]))
+    if name == DEFAULT:
+        return built_in_theme()
+    raise ThemeError(f"no theme {name!r}; there are {', '.join(sorted(files)) or 'none'}")
+
+
+def built_in_theme() -> Theme:
+    """Return the default theme without reading a file."""
+    return make_theme(Palette(DEFAULT, is_dark=True, colors=_BUILT_IN))
+
+
+def read_palette(file: Path) -> Palette:
+    """Read a theme file: `dark` (a boolean) and a `[colors]` table with every role.
+
+    Raises:
+        ThemeError: the file cannot be read or a role is missing, unknown or not a colour.
+    """
+    try:
+        text = file.read_text("utf-8")
+        data = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ThemeError(f"{file}: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ThemeError(f"{file}: {error}") from error
+    colors = data.get("colors")
+    if not isinstance(colors, dict):
+        raise ThemeError(f"{file}: line 1: there is no [colors] table")
+    for role, value in colors.items():
+        where = f"{file}: line {_line_of(text, role)}"
+        if role not in ROLES:
+            raise ThemeError(f"{where}: no role {role!r}; the roles are {', '.join(ROLES)}")
+        if not isinstance(value, str) or not _is_color(value):
+            raise ThemeError(f"{where}: {role} is not a colour: {value!r}")
+    missing = [role for role in ROLES if role not in colors]
+    if missing:
+        raise ThemeError(f"{file}: line {_line_of(text, '[colors]')}: no colour for {', '.join(missing)}")
+    return Palette(file.stem, bool(data.get("dark", True)), {role: str(colors[role]) for role in ROLES})
+
+
+def make_theme(palette: Palette) -> Theme:
+    """Return the Textual theme of a palette; the roles become the variables that widgets use."""
+    color = palette.colors
+    return Theme(
+        name=palette.name,
+        primary=color["accent"],
+        secondary=color["code"],
+        accent=color["accent"],
+        warning=color["warning"],
+        error=color["danger"],
+        success=color["success"],
+        foreground=color["text"],
+        background=color["background"],
+        surface=color["surface"],
+        panel=color["panel"],
+        dark=palette.is_dark,
+        variables=_variables(color),
+    )
+
+
+def _variables(color: dict[str, str]) -> dict[str, str]:
+    text, muted, faint, selection = color["text"], color["muted"], color["faint"], color["selection"]
+    return {
+        "text": text,
+        "text-muted": muted,
+        "text-disabled": muted,
+        "text-accent": color["accent"],
+        "text-primary": color["accent"],
+        "text-warning": color["warning"],
+        "text-error": color["danger"],
+        "text-success": color["success"],
+        "muted": muted,
+        "faint": faint,
+        "selection": selection,
+        "border": faint,
+        "border-blurred": faint,
+        "block-cursor-foreground": text,
+        "block-cursor-background": selection,
+        "block-cursor-text-style": "none",
+        "block-cursor-blurred-foreground": text,
+        "block-cursor-blurred-background": color["panel"],
+        "block-hover-background": color["panel"],
+        "input-selection-background": selection,
+        "screen-selection-background": selection,
+        "input-cursor-background": color["text"],
+        "input-cursor-foreground": color["background"],
+        "scrollbar": faint,
+        "scrollbar-hover": muted,
+        "scrollbar-active": color["accent"],
+        "scrollbar-background": color["background"],
+        "scrollbar-background-hover": color["background"],
+        "scrollbar-background-active": color["background"],
+        "scrollbar-corner-color": color["background"],
+        "link-color": color["accent"],
+    }
+
+
+def _is_color(value: str) -> bool:
+    try:
+        Color.parse(value)
+    except ColorParseError:
+        return False
+    return True
+
+
+def _line_of(text: str, word: str) -> int:
+    found = re.search(rf"^\s*{re.escape(word)}", text, re.MULTILINE)
+    return text.count("\n", 0, found.end()) + 1 if found else 1

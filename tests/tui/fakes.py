@@ -1,0 +1,362 @@
+"""A session and a host that keep the promises of the ports, scripted by the test.  Events come when the script says so."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from lmtui.core import events
+from lmtui.core.events import Envelope, Event, FileChange, Outcome, TurnReason
+from lmtui.core.messages import Role, ToolCall, Usage
+from lmtui.core.permissions import Mode
+from lmtui.core.plan import Plan
+from lmtui.core.ports import Answer, DirEntry, ServedModel, ServerFound, SessionSummary, Subscriber
+
+START = datetime(2026, 3, 14, 14, 2, 0, tzinfo=UTC)
+DIFF = """\
+--- a/parser/lexer.py
++++ b/parser/lexer.py
+@@ -41,4 +41,6 @@ class Lexer:
+     def skip_comment(self):
+-        while self.peek(2) != "*/":
+-            self.pos += 1
++        depth = 1
++        while depth:
++            if self.take("/*"):
++                depth += 1
+         self.pos += 2
+"""
+
+
+class FakeClock:
+    """A clock that moves only when told."""
+
+    def __init__(self) -> None:
+        self.time = START
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def forward(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+class FakeSession:
+    """One session.  `submit` starts a turn that goes on until `end_turn`; approvals block nothing but are paired."""
+
+    def __init__(self, session_id: str = "20260314_140200_abc123", *, clock: FakeClock | None = None, title: str = "") -> None:
+        self.id = session_id
+        self.clock = clock or FakeClock()
+        self.mode = Mode.NORMAL
+        self.submitted: list[str] = []
+        self.steered: list[str] = []
+        self.queued: list[str] = []
+        self.answers: dict[str, Answer] = {}
+        self.is_closed = False
+        self._history: list[Envelope] = []
+        self._subscribers: list[Subscriber] = []
+        self._open_approvals: list[str] = []
+        self._open_calls: list[tuple[str, str]] = []
+        self._turn = ""
+        self._turns = itertools.count(1)
+        self._seq = itertools.count(1)
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.emit(events.SessionOpened(workspace="/home/ada/src/parser", version="0.1.0"))
+        if title:
+            self.emit(events.SessionRenamed(title=title))
+        self.emit(events.ModelChanged(model="qwen2.5-coder:7b", url="http://127.0.0.1:11434/v1", window_tokens=8192))
+        self.emit(events.ModeChanged(mode=self.mode.value))
+
+    @property
+    def is_running(self) -> bool:
+        return bool(self._turn)
+
+    def history(self) -> Sequence[Envelope]:
+        return tuple(self._history)
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        self._subscribers.append(subscriber)
+        return lambda: self._subscribers.remove(subscriber)
+
+    def submit(self, text: str) -> None:
+        self.submitted.append(text)
+        if self._turn:
+            self.queued.append(text)
+            self.emit(events.InboxChanged(queued=tuple(self.queued)))
+        else:
+            self.begin_turn(text)
+
+    def steer(self, text: str) -> None:
+        self.steered.append(text)
+        if not self._turn:
+            self.begin_turn(text)
+
+    def drop_queued(self, index: int) -> str:
+        text = self.queued.pop(index)
+        self.emit(events.InboxChanged(queued=tuple(self.queued)))
+        return text
+
+    def interrupt(self) -> None:
+        if self._turn:
+            self.end_turn(TurnReason.INTERRUPTED)
+
+    def answer(self, approval_id: str, answer: Answer) -> None:
+        if approval_id in self._open_approvals:
+            self.answers[approval_id] = answer
+            self._resolve(approval_id, answer.outcome, "user", answer.feedback)
+
+    def set_mode(self, mode: Mode) -> None:
+        self.mode = mode
+        self.emit(events.ModeChanged(mode=mode.value))
+
+    def set_model(self, model: str) -> None:
+        self.emit(events.ModelChanged(model=model, url="http://127.0.0.1:11434/v1", window_tokens=8192))
+
+    def rename(self, title: str) -> None:
+        self.emit(events.SessionRenamed(title=title))
+
+    async def wait_idle(self) -> None:
+        await self._idle.wait()
+
+    async def close(self) -> None:
+        self.interrupt()
+        self.is_closed = True
+
+    # -- the script -----------------------------------------------------------------------------------------------------
+
+    def emit(self, event: Event) -> None:
+        envelope = Envelope(next(self._seq), self.clock(), self.id, event)
+        if event.durable:
+            self._history.append(envelope)
+        for subscriber in tuple(self._subscribers):
+            subscriber(envelope)
+
+    def begin_turn(self, text: str) -> None:
+        self._turn = f"turn-{next(self._turns)}"
+        self._idle.clear()
+        self.emit(events.TurnStarted(turn_id=self._turn))
+        self.emit(events.MessageAdded(role=Role.USER, text=text, turn_id=self._turn))
+
+    def end_turn(self, reason: TurnReason = TurnReason.DONE, text: str = "") -> None:
+        for approval_id in tuple(self._open_approvals):
+            self._resolve(approval_id, Outcome.NO, "interrupt")
+        for call_id, tool in tuple(self._open_calls):
+            self.finish_call(call_id, tool, ok=False, result="interrupted")
+        turn, self._turn = self._turn, ""
+        self.emit(events.TurnEnded(turn_id=turn, reason=reason, status=reason.value, text=text))
+        self._idle.set()
+        if self.queued and reason is TurnReason.DONE:
+            text = self.queued.pop(0)
+            self.emit(events.InboxChanged(queued=tuple(self.queued)))
+            self.begin_turn(text)
+
+    def say(self, text: str, *, thinking: str = "", thinking_s: float = 0.0, calls: tuple[ToolCall, ...] = ()) -> None:
+        self.emit(
+            events.MessageAdded(
+                role=Role.ASSISTANT, text=text, thinking=thinking, thinking_s=thinking_s, tool_calls=calls, turn_id=self._turn
+            )
+        )
+
+    def start_call(self, call_id: str, tool: str, title: str) -> None:
+        self._open_calls.append((call_id, tool))
+        arguments: dict[str, object] = {"command" if tool == "shell" else "path": title}
+        self.emit(events.ToolCallStarted(call_id=call_id, tool=tool, arguments=arguments, title=title, turn_id=self._turn))
+
+    def finish_call(
+        self,
+        call_id: str,
+        tool: str,
+        *,
+        ok: bool = True,
+        result: str = "",
+        elapsed_ms: int = 12,
+        summary: str = "",
+        decision: str = "",
+    ) -> None:
+        self._open_calls.remove((call_id, tool))
+        self.emit(
+            events.ToolCallFinished(
+                call_id=call_id, tool=tool, ok=ok, result=result, elapsed_ms=elapsed_ms, summary=summary, decision=decision
+            )
+        )
+
+    def ask(self, approval_id: str, text: str, *, tool: str = "shell", diff: str = "", path: str = "", rule: str = "") -> None:
+        self._open_approvals.append(approval_id)
+        self.emit(
+            events.ApprovalRequested(
+                approval_id=approval_id,
+                call_id=f"call-{approval_id}",
+                tool=tool,
+                text=text,
+                diff=diff,
+                path=path,
+                why="normal mode asks before changes",
+                suggested_rule=rule,
+            )
+        )
+
+    def _resolve(self, approval_id: str, outcome: Outcome, by: str, feedback: str = "") -> None:
+        self._open_approvals.remove(approval_id)
+        self.emit(events.ApprovalResolved(approval_id=approval_id, outcome=outcome, by=by, feedback=feedback))
+
+
+class FakeHost:
+    """A host over fake sessions, with a small workspace and two model servers."""
+
+    def __init__(self, *, clock: FakeClock | None = None, setup_note: str = "", workspace: Path | None = None) -> None:
+        self.clock = clock or FakeClock()
+        self.workspace = workspace or Path("/home/ada/src/parser")
+        self.setup_note = setup_note
+        self.opened: dict[str, FakeSession] = {}
+        self.summaries: list[SessionSummary] = []
+        self.servers: Sequence[ServerFound] = SERVERS
+        self.used: tuple[str, str] | None = None
+        self.is_demo = False
+        self.is_closed = False
+        self.deleted: list[str] = []
+        self.searched: list[str] = []
+        self.files = dict(FILES)
+        self._numbers = itertools.count(1)
+
+    @property
+    def session(self) -> FakeSession:
+        """Return the session opened last."""
+        return list(self.opened.values())[-1]
+
+    def sessions(self, search: str = "", limit: int = 50) -> Sequence[SessionSummary]:
+        self.searched.append(search)
+        words = search.lower().split()
+        return [each for each in self.summaries if all(word in f"{each.title} {each.last_line}".lower() for word in words)][
+            :limit
+        ]
+
+    async def new_session(self) -> FakeSession:
+        return self._add(FakeSession(f"20260314_1402{next(self._numbers):02}_abc123", clock=self.clock))
+
+    async def open_session(self, session_id: str) -> FakeSession:
+        if session_id not in self.opened:
+            titles = {each.id: each.title for each in self.summaries}
+            return self._add(FakeSession(session_id, clock=self.clock, title=titles.get(session_id, "")))
+        return self.opened[session_id]
+
+    def _add(self, session: FakeSession) -> FakeSession:
+        self.opened[session.id] = session
+        return session
+
+    async def delete_session(self, session_id: str) -> None:
+        self.deleted.append(session_id)
+        self.summaries = [each for each in self.summaries if each.id != session_id]
+
+    async def find_servers(self) -> Sequence[ServerFound]:
+        return self.servers
+
+    async def use_server(self, url: str, model: str) -> None:
+        self.used = (url, model)
+        self.setup_note = ""
+
+    async def start_demo(self) -> None:
+        self.is_demo = True
+        self.setup_note = ""
+
+    async def list_directory(self, path: str) -> Sequence[DirEntry]:
+        prefix = f"{path}/" if path else ""
+        names = {name[len(prefix) :].split("/")[0] for name in self.files if name.startswith(prefix)}
+        entries = [DirEntry(f"{prefix}{name}", "file" if f"{prefix}{name}" in self.files else "dir") for name in names]
+        return sorted(entries, key=lambda entry: (entry.kind != "dir", entry.path))
+
+    async def read_file(self, path: str) -> bytes:
+        return self.files[path]
+
+    async def close(self) -> None:
+        for session in self.opened.values():
+            await session.close()
+        self.is_closed = True
+
+
+SERVERS = (
+    ServerFound(
+        "LM Studio",
+        "http://127.0.0.1:1234/v1",
+        (ServedModel("qwen2.5-coder-7b-instruct", window_tokens=8192, is_loaded=True, has_tools=True),),
+    ),
+    ServerFound(
+        "Ollama",
+        "http://127.0.0.1:11434/v1",
+        (
+            ServedModel("qwen2.5-coder:7b", window_tokens=32768, is_loaded=False, has_tools=True),
+            ServedModel("llama3.2:3b", is_loaded=False, has_tools=False),
+        ),
+    ),
+)
+
+FILES = {
+    "parser/lexer.py": b"class Lexer:\n    def skip_comment(self):\n        depth = 1\n",
+    "parser/tokens.py": b"COMMENT = 1\n",
+    "parser/tests/test_lexer.py": b"def test_nested():\n    assert True\n",
+    "README.md": b"# parser\n",
+    "pyproject.toml": b"[project]\nname = 'parser'\n",
+}
+
+
+def play_work(session: FakeSession) -> None:
+    """Play half a turn of real work; the model is still writing at the end of it."""
+    from lmtui.core.plan import Todo, TodoStatus
+
+    clock = session.clock
+    session.emit(events.SandboxSelected(backend="docker", network="none", text="Docker, no network"))
+    session.begin_turn("Make the tokenizer accept nested comments and add tests.")
+    clock.forward(6)
+    session.say(
+        "The lexer drops back to state 0 at the first `*/`. I will count the depth.",
+        thinking="Where does it leave the comment?",
+        thinking_s=6.0,
+        calls=(ToolCall("c1", "read", '{"path": "parser/lexer.py"}'),),
+    )
+    session.start_call("c1", "read", "parser/lexer.py 1–120")
+    session.finish_call("c1", "read", result="1  class Lexer:", elapsed_ms=12)
+    steps = tuple(
+        Todo(number, text, status)
+        for number, (text, status) in enumerate(
+            [
+                ("read the tokenizer", TodoStatus.COMPLETED),
+                ("write a failing test", TodoStatus.COMPLETED),
+                ("nest the counter", TodoStatus.IN_PROGRESS),
+                ("edge cases", TodoStatus.PENDING),
+                ("run all tests", TodoStatus.PENDING),
+            ],
+            1,
+        )
+    )
+    session.emit(events.PlanChanged(plan=Plan(todos=(Todo(1, "unicode in comments"),), steps=steps)))
+    clock.forward(20)
+    session.say("", calls=(ToolCall("c2", "edit", '{"path": "parser/lexer.py"}'),))
+    session.start_call("c2", "edit", "parser/lexer.py")
+    session.finish_call("c2", "edit", result="edited", elapsed_ms=8, summary="+9 −2", decision="once")
+    session.emit(
+        events.FilesChanged(
+            call_id="c2",
+            files=("parser/lexer.py",),
+            changes=(FileChange("parser/lexer.py", events.FileChangeKind.MODIFIED, 9, 2, DIFF),),
+        )
+    )
+    session.start_call("c3", "shell", "pytest -q tests/test_lexer.py")
+    session.emit(events.ToolOutputDelta(call_id="c3", text="..F.\n"))
+    clock.forward(2)
+    session.finish_call(
+        "c3",
+        "shell",
+        ok=False,
+        result="E   assert [Tok('c')] == []\n2 failed, 14 passed in 1.62s",
+        elapsed_ms=1900,
+        summary="2 failed",
+        decision="session",
+    )
+    usage = Usage(prompt_tokens=2980, completion_tokens=140, cached_tokens=2860)
+    session.emit(events.UsageUpdated(usage=usage, window_tokens=8192, tokens_per_s=21.0, first_token_s=0.4))
+    session.emit(events.TextDelta(text="Two cases end inside a string. "))
+    clock.forward(4)
+    session.emit(events.TextDelta(text="I'll look at how strings are entered" * 8))
