@@ -1,0 +1,162 @@
+"""Finding the text that an edit means: exact, then tolerant of white space and said so, else the nearest region.  Pure.
+
+An edit never guesses in silence: what is not found exactly or up to white space is not applied.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from lmtui.core.errors import ToolError
+
+_MAX_PLACES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """The new text, how often it was changed, and a word on how the place was found where it was not exact."""
+
+    text: str
+    count: int
+    remark: str = ""
+
+
+def apply_edit(text: str, search: str, replace: str, *, is_all: bool = False, newline: str = "\n") -> Edited:
+    """Return the text with `search` replaced.
+
+    Args:
+        text: the file, with its own line ends.
+        search: what to find; its line ends are taken as the file's.
+        replace: what to put there.
+        is_all: every place, where there are several.
+        newline: the file's line end.
+
+    Raises:
+        ToolError: not found (the text shows the nearest region with line numbers), found in several places, or no change.
+    """
+    if not search:
+        raise ToolError("the text to replace is empty", "Give some lines of the file, or use write for a whole file.")
+    if search == replace:
+        raise ToolError("search and replace are the same; nothing to change")
+    wanted, instead = _with_newline(search, newline), _with_newline(replace, newline)
+    for needle, substitute in dict.fromkeys([(search, replace), (wanted, instead)]):
+        count = text.count(needle)
+        if count == 1 or (count and is_all):
+            return Edited(text.replace(needle, substitute), count)
+        if count:
+            raise ToolError(_ambiguous(_exact_lines(text, needle)), "Add more lines around it, or set all to true.")
+    return _tolerant(text, wanted, instead, newline, is_all=is_all)
+
+
+def _with_newline(text: str, newline: str) -> str:
+    return re.sub(r"\r\n|\r|\n", newline, text)
+
+
+def _exact_lines(text: str, needle: str) -> list[int]:
+    lines: list[int] = []
+    start = text.find(needle)
+    while start >= 0:
+        lines.append(text.count("\n", 0, start) + 1)
+        start = text.find(needle, start + len(needle))
+    return lines
+
+
+def _ambiguous(lines: list[int]) -> str:
+    shown = ", ".join(map(str, lines[:_MAX_PLACES])) + (" …" if len(lines) > _MAX_PLACES else "")
+    return f"the text is there {len(lines)} times (lines {shown}); nothing was changed"
+
+
+def _tolerant(text: str, search: str, replace: str, newline: str, *, is_all: bool) -> Edited:
+    """Compare line by line without trailing white space, then without indentation; the match must be of whole lines."""
+    lines = text.splitlines(keepends=True)
+    wanted = search.splitlines()
+    while wanted and not wanted[0].strip():
+        wanted = wanted[1:]
+    while wanted and not wanted[-1].strip():
+        wanted = wanted[:-1]
+    if not wanted:
+        raise ToolError("the text to replace is only white space and is not in the file")
+    bare = [line.rstrip("\r\n") for line in lines]
+    for remark, form in (("ignoring white space at line ends", str.rstrip), ("ignoring indentation", str.strip)):
+        places = _places([form(line) for line in bare], [form(line) for line in wanted])
+        if len(places) > 1 and not is_all:
+            raise ToolError(_ambiguous([place + 1 for place in places]), "Add more lines around it, or set all to true.")
+        if places:
+            for place in reversed(places):
+                found = bare[place : place + len(wanted)]
+                block = _reindented(replace, wanted, found).strip("\r\n").splitlines() if replace.strip() else []
+                ending = lines[place + len(wanted) - 1]
+                last = ending[len(ending.rstrip("\r\n")) :]
+                lines[place : place + len(wanted)] = _joined(block, newline, last)
+            return Edited("".join(lines), len(places), remark)
+    raise ToolError(f"the text is not in the file; nothing was changed. {nearest_region(bare, wanted)}")
+
+
+def _joined(block: list[str], newline: str, last: str) -> list[str]:
+    return [line + (newline if number < len(block) - 1 else last) for number, line in enumerate(block)]
+
+
+def _places(lines: list[str], wanted: list[str]) -> list[int]:
+    """Return where the wanted lines begin, places that overlap counted once."""
+    places: list[int] = []
+    size, first = len(wanted), wanted[0]
+    for place in range(len(lines) - size + 1):
+        is_free = not places or place >= places[-1] + size
+        if is_free and lines[place] == first and lines[place : place + size] == wanted:
+            places.append(place)
+    return places
+
+
+def _reindented(replace: str, wanted: list[str], found: list[str]) -> str:
+    """Return the replacement moved to the indentation of the place, where all lines moved by the same."""
+    pairs = [(_indent(want), _indent(have)) for want, have in zip(wanted, found, strict=True) if want.strip()]
+    shifts = {(want, have) for want, have in pairs}
+    if all(want == have for want, have in shifts):
+        return replace
+    added = {have.removesuffix(want) for want, have in shifts if have.endswith(want)}
+    if len(added) == 1 and all(have.endswith(want) for want, have in shifts):
+        extra = next(iter(added))
+        return "".join(extra + line if line.strip() else line for line in replace.splitlines(keepends=True))
+    dropped = {want.removesuffix(have) for want, have in shifts if want.endswith(have)}
+    if len(dropped) == 1 and all(want.endswith(have) for want, have in shifts):
+        less = next(iter(dropped))
+        return "".join(line.removeprefix(less) for line in replace.splitlines(keepends=True))
+    mapping = dict(pairs)
+    return "".join(mapping.get(_indent(line), _indent(line)) + line.lstrip(" \t") for line in replace.splitlines(keepends=True))
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def nearest_region(lines: list[str], wanted: list[str]) -> str:
+    """Return the part of a file that is most like the wanted lines, with line numbers, or words that nothing is like it.
+
+    Windows are ranked by shared lines first and by characters among the best, so that the work stays linear in the file.
+    """
+    size = min(len(wanted), len(lines)) or 1
+    stripped = [line.strip() for line in lines]
+    words = [frozenset(re.findall(r"\w+", line)) for line in stripped]
+    target = Counter(word for line in wanted for word in re.findall(r"\w+", line))
+    if not target or not lines:
+        return "Nothing in the file is like it."
+    scores = [sum(word in target for word in line) for line in words]
+    window = sum(scores[:size])
+    ranked = [(window, 0)]
+    for start in range(1, len(lines) - size + 1):
+        window += scores[start + size - 1] - scores[start - 1]
+        ranked.append((window, start))
+    best = sorted(ranked, key=lambda pair: -pair[0])[:12]
+    text = "\n".join(line.strip() for line in wanted)
+    ratio, start = max((_likeness(text, "\n".join(stripped[start : start + size])), start) for _, start in best)
+    if ratio < 0.4:
+        return "Nothing in the file is like it; read it again."
+    shown = [f"{number + 1:>5}  {lines[number][:200]}" for number in range(start, min(start + size, start + 30))]
+    return f"The nearest is lines {start + 1}–{start + size}:\n" + "\n".join(shown)
+
+
+def _likeness(left: str, right: str) -> float:
+    return difflib.SequenceMatcher(None, left[:4000], right[:4000], autojunk=False).ratio()

@@ -1,0 +1,188 @@
+"""Reading and writing files, listing and making folders: all through the sandbox, below the workspace."""
+
+from __future__ import annotations
+
+import asyncio
+
+from lmtui.core.clean import clean
+from lmtui.core.errors import SandboxError, ToolError
+from lmtui.core.events import FileChange, FileChangeKind
+from lmtui.core.permissions import Access
+from lmtui.core.ports import DirEntry, FileContent, Preview, ToolContext, ToolResult
+from lmtui.tools.text import TextFile, binary_kind, decode, describe_change
+from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
+
+_MAX_READ_BYTES = 8 * 1024 * 1024
+_MAX_LINE_CHARS = 1000
+_DEFAULT_LINES = 400
+
+
+class ReadArguments(Arguments):
+    """What to read."""
+
+    path: WorkspacePath = path_argument()
+    offset: int = argument(1, also=("start_line", "startLine", "line"), doc="first line; negative counts from the end")
+    limit: int = argument(_DEFAULT_LINES, also=("max_lines", "lines", "num_lines"), doc="number of lines", ge=1, le=5000)
+
+
+class WriteArguments(Arguments):
+    """What to write."""
+
+    path: WorkspacePath = path_argument()
+    content: str = argument(also=("contents", "file_text", "text", "code", "data"))
+
+
+class LsArguments(Arguments):
+    """What to list."""
+
+    path: WorkspacePath = path_argument("")
+    depth: int = argument(1, also=("max_depth",), ge=1, le=6)
+
+
+class MkdirArguments(Arguments):
+    """What to make."""
+
+    path: WorkspacePath = path_argument()
+
+
+async def read_text(context: ToolContext, path: str) -> tuple[FileContent, TextFile]:
+    """Return a file and its text.
+
+    Raises:
+        ToolError: it is binary or too large; the text says which and what to do.
+    """
+    content = await context.sandbox.read_file(path, _MAX_READ_BYTES)
+    if content.size_bytes > len(content.data):
+        raise ToolError(
+            f"{path} has {content.size_bytes:,} bytes; files of more than {_MAX_READ_BYTES:,} are not read whole",
+            "Use grep, or shell with head, tail or sed -n.",
+        )
+    text = decode(content.data)
+    if text is None:
+        raise ToolError(f"{path} is {binary_kind(content.data)} of {content.size_bytes:,} bytes, not text")
+    return content, text
+
+
+async def _read(arguments: ReadArguments, context: ToolContext) -> ToolResult:
+    _, file = await read_text(context, arguments.path)
+    lines = file.text.splitlines()
+    total = len(lines)
+    if total == 0:
+        return ToolResult("(empty file)", "0 lines")
+    first = max(1, total + arguments.offset + 1) if arguments.offset < 0 else max(1, arguments.offset)
+    if first > total:
+        raise ToolError(f"{arguments.path} has {total} lines; line {first} is past its end")
+    last = min(total, first + arguments.limit - 1)
+    shown = "\n".join(f"{number:>5}  {_cut(lines[number - 1])}" for number in range(first, last + 1))
+    rest = "" if last == total and first == 1 else f"\n(lines {first}–{last} of {total})"
+    return ToolResult(clean(shown) + rest, f"{first}–{last} of {total}")
+
+
+def _cut(line: str) -> str:
+    if len(line) <= _MAX_LINE_CHARS:
+        return line
+    return f"{line[:_MAX_LINE_CHARS]}… ({len(line) - _MAX_LINE_CHARS} characters more)"
+
+
+async def _old_text(context: ToolContext, path: str) -> tuple[FileContent | None, str | None]:
+    """Return what a write replaces: the file and its text, (None, None) where there is none."""
+    try:
+        content = await context.sandbox.read_file(path, _MAX_READ_BYTES)
+    except SandboxError:
+        return None, None
+    file = decode(content.data) if content.size_bytes == len(content.data) else None
+    return content, file.text if file else ""
+
+
+async def _write(arguments: WriteArguments, context: ToolContext) -> ToolResult:
+    content, old = await _old_text(context, arguments.path)
+    data = arguments.content.encode("utf-8", "replace")
+    if content is not None and content.data == data:
+        return ToolResult("ok, unchanged", "unchanged")
+    await context.sandbox.write_file(arguments.path, data)
+    change = await asyncio.to_thread(describe_change, arguments.path, old, arguments.content)
+    return ToolResult("ok", counts(change), changes=(change,))
+
+
+async def _preview_write(arguments: WriteArguments, context: ToolContext) -> Preview:
+    _, old = await _old_text(context, arguments.path)
+    change = await asyncio.to_thread(describe_change, arguments.path, old, arguments.content)
+    verb = "create" if old is None else "replace"
+    return Preview(f"{verb} {arguments.path}  {counts(change)}\n\n{arguments.content}", change.diff, arguments.path)
+
+
+def counts(change: FileChange) -> str:
+    """Return added and removed lines as a log shows them: `+9 −2`."""
+    return f"+{change.added_lines} −{change.removed_lines}"
+
+
+async def _ls(arguments: LsArguments, context: ToolContext) -> ToolResult:
+    path = arguments.path.strip() or "."
+    entries = await context.sandbox.list_directory("" if path == "." else path, arguments.depth, 500)
+    if not entries:
+        return ToolResult("(empty folder)", "empty")
+    more = "\n(the first 500)" if len(entries) >= 500 else ""
+    return ToolResult("\n".join(_entry_line(entry) for entry in entries) + more, f"{len(entries)} entries")
+
+
+def _entry_line(entry: DirEntry) -> str:
+    name = clean(entry.path).replace("\n", "⏎")
+    if entry.kind == "dir":
+        return f"{name}/"
+    return f"{name}  {entry.size_bytes}" if entry.kind == "file" else f"{name}  ({entry.kind})"
+
+
+async def _mkdir(arguments: MkdirArguments, context: ToolContext) -> ToolResult:
+    is_new = await context.sandbox.make_directory(arguments.path)
+    if not is_new:
+        return ToolResult("ok, it was there", "was there")
+    return ToolResult("ok", "made", changes=(FileChange(arguments.path.rstrip("/") + "/", FileChangeKind.ADDED),))
+
+
+def _read_title(arguments: ReadArguments) -> str:
+    if arguments.offset == 1 and arguments.limit == _DEFAULT_LINES:
+        return arguments.path
+    return f"{arguments.path} from {arguments.offset}"
+
+
+READ = Tool(
+    name="read",
+    description="Read a text file with line numbers.",
+    arguments=ReadArguments,
+    run=_read,
+    access=always(Access.READ),
+    subject=lambda arguments: arguments.path,
+    title=_read_title,
+    aliases=("read_file", "view", "view_file", "open_file", "cat"),
+)
+WRITE = Tool(
+    name="write",
+    description="Create a file or replace a whole one.",
+    arguments=WriteArguments,
+    run=_write,
+    access=always(Access.WRITE),
+    subject=lambda arguments: arguments.path,
+    title=lambda arguments: arguments.path,
+    preview=_preview_write,
+    aliases=("write_file", "file_write", "create_file", "save_file"),
+)
+LS = Tool(
+    name="ls",
+    description="List a folder with sizes.",
+    arguments=LsArguments,
+    run=_ls,
+    access=always(Access.READ),
+    subject=lambda arguments: arguments.path or ".",
+    title=lambda arguments: arguments.path or ".",
+    aliases=("list_directory", "list_dir", "list_files", "list"),
+)
+MKDIR = Tool(
+    name="mkdir",
+    description="Make a folder and its parents.",
+    arguments=MkdirArguments,
+    run=_mkdir,
+    access=always(Access.WRITE),
+    subject=lambda arguments: arguments.path,
+    title=lambda arguments: arguments.path,
+    aliases=("make_directory", "create_directory", "create_folder"),
+)

@@ -1,0 +1,68 @@
+"""The tools of an agent in their fixed order, found by their own name or by what other programs call them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+from lmtui.core.errors import ToolError
+from lmtui.core.messages import ToolSpec
+from lmtui.core.ports import PreparedCall
+from lmtui.tools import clock, edit_file, files, git, planning, search, shell
+from lmtui.tools.arguments import check, read_object
+from lmtui.tools.tool import Call, Tool
+
+ALL_TOOLS: tuple[Tool[Any], ...] = (
+    files.READ,
+    files.WRITE,
+    edit_file.EDIT,
+    search.GLOB,
+    search.GREP,
+    files.LS,
+    files.MKDIR,
+    shell.SHELL,
+    git.STATUS,
+    git.DIFF,
+    git.ADD,
+    git.COMMIT,
+    git.BRANCH,
+    planning.TODO_ADD,
+    planning.TODO_COMPLETE,
+    planning.TODO_UPDATE,
+    planning.TODO_LIST,
+    clock.GET_TIME,
+)
+
+
+class ToolRegistry:
+    """A fixed set of tools; implements `core.ports.Toolbox`.
+
+    Args:
+        root: the workspace's path on the host; models may send paths that begin with it.
+    """
+
+    def __init__(self, root: str = "", tools: Sequence[Tool[Any]] = ALL_TOOLS) -> None:
+        self._roots = (root.rstrip("/"),) if root.rstrip("/") else ()
+        self._tools = tuple(tools)
+        self._specs = tuple(tool.spec() for tool in self._tools)
+        self._by_name = {name.lower(): tool for tool in self._tools for name in (*tool.aliases, tool.name)}
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """Return what the model is told of the tools."""
+        return self._specs
+
+    def prepare(self, name: str, arguments: str) -> PreparedCall:
+        """Check one call; see `core.ports.Toolbox.prepare`."""
+        tool = self._by_name.get(name.strip().lower()) or self._by_name.get(name.strip().lower().replace("-", "_"))
+        if tool is None:
+            raise ToolError(f"there is no tool {name[:40]!r}{self._nearest(name)}. Tools: {', '.join(self.names())}.")
+        return Call(tool, check(tool.name, tool.arguments, read_object(tool.name, arguments), self._roots))
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the tools, in their order."""
+        return tuple(tool.name for tool in self._tools)
+
+    def _nearest(self, name: str) -> str:
+        close = difflib.get_close_matches(name.lower(), self._by_name, n=1, cutoff=0.75)
+        return f"; did you mean {self._by_name[close[0]].name}?" if close else ""

@@ -1,0 +1,112 @@
+"""Finding files by name and lines by content."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from enum import StrEnum
+
+from lmtui.core.clean import clean_line
+from lmtui.core.permissions import Access
+from lmtui.core.ports import GrepMatch, ToolContext, ToolResult
+from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
+
+_MAX_FILES = 200
+_MAX_MATCHES = 200
+_MAX_LINE_CHARS = 300
+
+
+class GrepMode(StrEnum):
+    """What grep tells."""
+
+    CONTENT = "content"
+    FILES = "files"
+    COUNT = "count"
+
+
+class GlobArguments(Arguments):
+    """Which files."""
+
+    pattern: str = argument(also=("glob", "query", "name"), doc="for example src/**/*.py")
+
+
+class GrepArguments(Arguments):
+    """What to find, and where."""
+
+    pattern: str = argument(also=("query", "regex", "search"), doc="regular expression")
+    path: WorkspacePath = path_argument("")
+    glob: str = argument("", also=("include", "file_pattern"), doc="only these files")
+    ignore_case: bool = argument(False, also=("case_insensitive", "i"))  # noqa: FBT003  (a default)
+    context: int = argument(0, also=("context_lines",), ge=0, le=20)
+    mode: GrepMode = argument(GrepMode.CONTENT, also=("output_mode",))
+
+
+async def _glob(arguments: GlobArguments, context: ToolContext) -> ToolResult:
+    paths = await context.sandbox.glob(arguments.pattern, _MAX_FILES)
+    if not paths:
+        return ToolResult("no files match", "none")
+    more = f"\n(the first {_MAX_FILES})" if len(paths) >= _MAX_FILES else ""
+    return ToolResult("\n".join(map(clean_line, paths)) + more, f"{len(paths)} files")
+
+
+async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
+    matches = await context.sandbox.grep(
+        arguments.pattern,
+        path=arguments.path,
+        glob=arguments.glob,
+        ignore_case=arguments.ignore_case,
+        context_lines=arguments.context if arguments.mode is GrepMode.CONTENT else 0,
+        max_matches=_MAX_MATCHES,
+    )
+    hits = [match for match in matches if not match.is_context]
+    if not hits:
+        return ToolResult("no matches", "none")
+    more = f"\n(the first {_MAX_MATCHES})" if len(hits) >= _MAX_MATCHES else ""
+    files = Counter(match.path for match in hits)
+    text = _shown(arguments.mode, matches, files)
+    return ToolResult(text + more, f"{len(hits)} in {len(files)} files")
+
+
+def _shown(mode: GrepMode, matches: Sequence[GrepMatch], files: Counter[str]) -> str:
+    match mode:
+        case GrepMode.FILES:
+            return "\n".join(map(clean_line, files))
+        case GrepMode.COUNT:
+            return "\n".join(f"{clean_line(path)}: {count}" for path, count in files.items())
+        case GrepMode.CONTENT:
+            return _content(matches)
+
+
+def _content(matches: Sequence[GrepMatch]) -> str:
+    """Return the lines under the name of their file; `:` marks a match, `-` a line around it."""
+    lines: list[str] = []
+    path = ""
+    for match in matches:
+        if match.path != path:
+            path = match.path
+            lines.append(clean_line(path))
+        text = clean_line(match.text.rstrip("\n"))
+        lines.append(f"{match.line:>5}{'-' if match.is_context else ':'} {text[:_MAX_LINE_CHARS]}")
+    return "\n".join(lines)
+
+
+GLOB = Tool(
+    name="glob",
+    description="Find files by name, newest first.",
+    arguments=GlobArguments,
+    run=_glob,
+    access=always(Access.READ),
+    subject=lambda arguments: arguments.pattern,
+    title=lambda arguments: arguments.pattern,
+    aliases=("find_files", "file_search"),
+)
+GREP = Tool(
+    name="grep",
+    description="Search file contents.",
+    arguments=GrepArguments,
+    run=_grep,
+    access=always(Access.READ),
+    subject=lambda arguments: arguments.path or ".",
+    title=lambda arguments: f"{arguments.pattern} {arguments.path}".strip(),
+    aliases=("grep_search", "search", "search_file_content", "ripgrep"),
+)

@@ -1,0 +1,70 @@
+"""Running a command in the sandbox."""
+
+from __future__ import annotations
+
+from lmtui.core.events import FileChange, FileChangeKind
+from lmtui.core.permissions import Access
+from lmtui.core.ports import ExecResult, Preview, ToolContext, ToolResult
+from lmtui.tools.tool import Arguments, Tool, always, argument
+
+MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1, 120
+MIN_MEMORY_MB, MAX_MEMORY_MB = 64, 2048
+
+
+class ShellArguments(Arguments):
+    """What to run."""
+
+    command: str = argument(also=("cmd", "script", "code"))
+    timeout: int = argument(30, also=("timeout_s", "timeout_seconds"), doc="seconds, 1–120")
+    memory_mb: int = argument(512, also=("max_memory_mb",), doc="64–2048")
+
+
+async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
+    result = await context.sandbox.run_command(
+        arguments.command,
+        timeout_s=min(max(arguments.timeout, MIN_TIMEOUT_S), MAX_TIMEOUT_S),
+        memory_mb=min(max(arguments.memory_mb, MIN_MEMORY_MB), MAX_MEMORY_MB),
+        on_output=context.on_output,
+    )
+    changes = tuple(FileChange(path, FileChangeKind.MODIFIED) for path in result.changed)
+    is_ok = result.exit_code == 0
+    return ToolResult(command_text(result), _summary(result), ok=is_ok, changes=changes)
+
+
+async def _preview(arguments: ShellArguments, _: ToolContext) -> Preview:
+    return Preview(arguments.command)
+
+
+def command_text(result: ExecResult) -> str:
+    """Return what the model gets of a command: the output, and how it ended where that was not well."""
+    parts = [result.output.rstrip("\n")] if result.output.strip() else []
+    if result.is_timed_out:
+        parts.append(f"(stopped after {result.elapsed_ms / 1000:.0f} s; everything it started is gone)")
+    elif result.exit_code != 0:
+        parts.append(f"(exit code {result.exit_code}{_killed(result.exit_code)})")
+    if result.saved_path:
+        parts.append(f"(output was long: {result.total_bytes:,} bytes; the first megabyte is in {result.saved_path})")
+    return "\n".join(parts) or "(no output)"
+
+
+def _killed(exit_code: int) -> str:
+    return ": killed, often for memory" if exit_code == 137 else ""
+
+
+def _summary(result: ExecResult) -> str:
+    if result.is_timed_out:
+        return "timed out"
+    return "" if result.exit_code == 0 else f"exit {result.exit_code}"
+
+
+SHELL = Tool(
+    name="shell",
+    description="Run a bash command.",
+    arguments=ShellArguments,
+    run=_shell,
+    access=always(Access.EXECUTE),
+    subject=lambda arguments: arguments.command,
+    title=lambda arguments: " ".join(arguments.command.split()),
+    preview=_preview,
+    aliases=("bash", "shell_exec", "run_shell_command", "exec_command", "run_command", "terminal", "shell_command", "execute"),
+)

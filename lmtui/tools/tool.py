@@ -1,0 +1,154 @@
+"""What a tool is: a name, typed arguments, what it does to the workspace, and a function.  The schema comes from the types."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar
+
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationInfo
+
+from lmtui.core.messages import ToolSpec
+from lmtui.core.permissions import Access
+from lmtui.core.ports import Preview, ToolContext, ToolResult
+
+
+class Arguments(BaseModel):
+    """The base of all tool arguments: what a schema does not name is dropped, so that stray words of a model do no harm."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True, frozen=True)
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+def argument(default: Any = ..., *, also: tuple[str, ...] = (), doc: str = "", **limits: Any) -> Any:
+    """Declare an argument: its default (none: required), the names other programs use for it, a few words for the model."""
+    alias = AliasChoices(*also) if also else None
+    return Field(default, description=doc or None, validation_alias=alias, **limits)
+
+
+def path_argument(default: Any = ..., doc: str = "") -> Any:
+    """Declare an argument that is a path, under every name that models use for it."""
+    return argument(
+        default,
+        also=("file_path", "filePath", "filename", "file", "filepath", "target_file", "absolute_path", "dir_path", "directory"),
+        doc=doc,
+    )
+
+
+def _below_root(path: str, info: ValidationInfo) -> str:
+    """Return a path relative to the workspace in its one normal form, so that rules are matched against what is opened."""
+    for root in (*(info.context or ()), "/workspace"):
+        if path == root or path.startswith(f"{root}/"):
+            path = path[len(root) :].lstrip("/")
+            break
+    normal = posixpath.normpath(path) if path else ""
+    return "" if normal == "." else normal
+
+
+WorkspacePath = Annotated[str, AfterValidator(_below_root)]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool(Generic[A]):
+    """One tool.
+
+    Attributes:
+        arguments: the typed arguments; their class docstring is not shown to the model, `description` is.
+        access: what a call does, by its arguments where that differs.
+        subject: what permission rules are matched against.
+        title: the arguments in a few words, for one line.
+        preview: what an approval shows; by default the title.
+        aliases: names that other programs use; accepted, never listed.
+    """
+
+    name: str
+    description: str
+    arguments: type[A]
+    run: Callable[[A, ToolContext], Awaitable[ToolResult]]
+    access: Callable[[A], Access]
+    subject: Callable[[A], str]
+    title: Callable[[A], str]
+    preview: Callable[[A, ToolContext], Awaitable[Preview]] | None = None
+    aliases: tuple[str, ...] = ()
+
+    def spec(self) -> ToolSpec:
+        """Return what the model is told."""
+        return ToolSpec(self.name, self.description, schema_of(self.arguments))
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[A]):
+    """A call whose arguments were checked; implements `core.ports.PreparedCall`."""
+
+    spec: Tool[A]
+    checked: A
+
+    @property
+    def tool(self) -> str:
+        """Return the tool's own name."""
+        return self.spec.name
+
+    @property
+    def arguments(self) -> Mapping[str, object]:
+        """Return the arguments that were given."""
+        return self.checked.model_dump(mode="json", exclude_unset=True)
+
+    @property
+    def title(self) -> str:
+        """Return the arguments in a few words."""
+        return self.spec.title(self.checked)
+
+    @property
+    def access(self) -> Access:
+        """Return what the call does."""
+        return self.spec.access(self.checked)
+
+    @property
+    def subject(self) -> str:
+        """Return what rules are matched against."""
+        return self.spec.subject(self.checked)
+
+    async def preview(self, context: ToolContext) -> Preview:
+        """Return what an approval shows."""
+        if self.spec.preview is None:
+            return Preview(self.title, path=self.subject if self.access is Access.READ else "")
+        return await self.spec.preview(self.checked, context)
+
+    async def run(self, context: ToolContext) -> ToolResult:
+        """Do it."""
+        return await self.spec.run(self.checked, context)
+
+
+def always(access: Access) -> Callable[[Arguments], Access]:
+    """Return the access of a tool whose calls all do the same."""
+    return lambda _: access
+
+
+def schema_of(arguments: type[BaseModel]) -> dict[str, object]:
+    """Return a JSON Schema with nothing in it that a small model does not need: no titles, no nulls, no defaults of nothing."""
+    schema = arguments.model_json_schema(by_alias=False)
+    properties = {name: _slim(value, schema.get("$defs", {})) for name, value in schema.get("properties", {}).items()}
+    slim: dict[str, object] = {"type": "object", "properties": properties}
+    if schema.get("required"):
+        slim["required"] = schema["required"]
+    return slim
+
+
+_DROPPED = frozenset({"title", "default", "exclusiveMinimum", "exclusiveMaximum"})
+
+
+def _slim(value: dict[str, Any], definitions: dict[str, Any]) -> dict[str, object]:
+    if "$ref" in value:
+        value = definitions[value["$ref"].rpartition("/")[2]] | {key: each for key, each in value.items() if key != "$ref"}
+    choices = [choice for choice in value.get("anyOf", []) if choice.get("type") != "null"]
+    if len(choices) == 1:
+        value = {**_slim(choices[0], definitions), **{key: each for key, each in value.items() if key != "anyOf"}}
+    slim = {key: each for key, each in value.items() if key not in _DROPPED}
+    if isinstance(slim.get("items"), dict):
+        slim["items"] = _slim(slim["items"], definitions)
+    if "enum" in slim:
+        slim.pop("description", None)
+    return slim
