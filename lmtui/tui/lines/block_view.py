@@ -1,0 +1,234 @@
+"""A pane over a document of blocks: keeps the reader's place by block, not by line, so that nothing jumps."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from textual import events
+
+from lmtui.tui.lines.base import LineView
+from lmtui.tui.lines.blocks import Block, Mark
+from lmtui.tui.lines.document import Document
+from lmtui.tui.lines.surface import WidgetOptions
+from lmtui.tui.lines.text import Line, plain
+
+_WIDEST = 100
+_GUTTER = 1
+_CURSOR: Line = (("▎", "accent"),)
+_NO_CURSOR: Line = ((" ", ""),)
+
+
+class BlockView(LineView, can_focus=True, inherit_bindings=False):
+    """Shows a `Document`; the cursor stands on a block."""
+
+    def __init__(self, **options: Unpack[WidgetOptions]) -> None:
+        super().__init__(**options)
+        self.document = Document()
+        self.cursor = -1
+        self.is_following = True
+        self._anchor = (0, 0)
+
+    def line_total(self) -> int:
+        """Return the height of the document."""
+        return self.document.total
+
+    def line_at(self, line: int) -> Line:
+        """Return a line of the block that is there, behind the cursor's mark."""
+        if line >= self.document.total:
+            return ()
+        index, top = self.document.locate(line)
+        lines = self.document.lines(index)
+        at = line - top
+        lead = _CURSOR if index == self.cursor and self.has_focus and at >= self._gap(index) else _NO_CURSOR
+        if at >= len(lines):
+            self.touch(top)
+            return ()
+        return (*lead, *lines[at]) if lines[at] or lead is _CURSOR else ()
+
+    def copied_line(self, line: int) -> str:
+        """Return the text of a line, kept in step with what the mouse points at."""
+        return plain(self.line_at(line))
+
+    def width_changed(self) -> None:
+        """Draw the document at the new width; the block at the top of the pane stays there."""
+        self.document.set_width(min(_WIDEST, max(8, self.content_width - 2 * _GUTTER)))
+        self._anchor = (self._anchor[0], 0)
+
+    def settle(self) -> None:
+        """Make the heights of what is about to be seen exact, from the reader's anchor or up from the end."""
+        changed = self.document.take_changed()
+        if self.is_following:
+            self._settle_end()
+        else:
+            self._settle_from_anchor()
+        if changed is not None:
+            self.touch_soon(self.document.top(min(changed, len(self.document))))
+
+    def touch_soon(self, first_line: int) -> None:
+        """Mark lines as changed for the frame that is being made."""
+        self._stale_from = first_line if self._stale_from is None else min(self._stale_from, first_line)
+
+    def sync(self) -> None:
+        """Bring the scroll range in line and put the anchor block back in its place."""
+        super().sync()
+        if not self.is_following and len(self.document):
+            index, offset = self._anchor
+            self.jump(self.document.top(index) + offset)
+
+    def scroll_lines(self, lines: int) -> None:
+        """Scroll by exactly so many lines, however wrong the guessed heights on the way were."""
+        if not len(self.document):
+            return
+        index, offset = self._at_top()
+        offset += lines
+        while offset < 0 and index > 0:
+            index -= 1
+            offset += self.document.height(index)
+        while index < len(self.document) - 1 and offset >= self.document.height(index):
+            offset -= self.document.height(index)
+            index += 1
+        self._go(index, max(0, offset))
+
+    def move_to_edge(self, is_end: bool) -> None:
+        """Go to the beginning, or to the end and follow it."""
+        if is_end:
+            self.set_following(True)
+            self.cursor = len(self.document) - 1
+            self.settle()
+            self.redraw()
+            self.sync()
+        else:
+            self.cursor = min(0, len(self.document) - 1)
+            self._go(0, 0)
+
+    def scrolled_by_bar(self) -> None:
+        """Take the place that the scroll bar was moved to."""
+        self.note_place()
+        self._anchor = self._at_top()
+
+    # -- the cursor -----------------------------------------------------------------------------------------------------
+
+    def move_cursor(self, rows: int) -> None:
+        """Move the cursor by blocks, or scroll within one that is taller than the pane."""
+        if not len(self.document):
+            return
+        if self.cursor < 0:
+            self.put_cursor(self._last_seen())
+            return
+        top, bottom = self._span(self.cursor)
+        view_top = self.scroll_offset.y
+        view_bottom = view_top + self.size.height
+        if (rows > 0 and top <= view_bottom < bottom) or (rows < 0 and top < view_top <= bottom):
+            self.scroll_lines(rows)
+        else:
+            self.put_cursor(self.cursor + rows)
+
+    def put_cursor(self, index: int) -> None:
+        """Put the cursor on a block and bring it into view."""
+        before = self.cursor
+        self.cursor = max(0, min(len(self.document) - 1, index))
+        self._reveal()
+        for each in {before, self.cursor}:
+            if 0 <= each < len(self.document):
+                self.touch(self.document.top(each))
+
+    def jump_to(self, mark: Mark, step: int) -> bool:
+        """Put the cursor on the next (or, for a negative step, previous) block of a kind; False if there is none."""
+        index = self.cursor if self.cursor >= 0 else len(self.document)
+        index += step
+        while 0 <= index < len(self.document):
+            if mark in self.document.blocks[index].marks:
+                self.put_cursor(index)
+                return True
+            index += step
+        return False
+
+    @property
+    def current(self) -> Block | None:
+        """Return the block under the cursor; without one, the last."""
+        blocks = self.document.blocks
+        return blocks[self.cursor if 0 <= self.cursor < len(blocks) else -1] if blocks else None
+
+    def toggle(self, index: int) -> None:
+        """Fold or unfold a block where it stands."""
+        block = self.document.blocks[index]
+        if block.can_fold:
+            if self.is_following:
+                self._anchor = self._at_top()
+            block.is_folded = not block.is_folded
+            self.document.touch(index)
+            self.touch(self.document.top(index))
+
+    def on_focus(self) -> None:
+        """Show the cursor."""
+        self.redraw()
+
+    def on_blur(self) -> None:
+        """Hide the cursor."""
+        self.redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor on the block, and fold or unfold it, unless text was selected."""
+        line = event.y + self.scroll_offset.y
+        if self.text_selection is None and 0 <= line < self.document.total:
+            index, _ = self.document.locate(line)
+            self.cursor = index
+            self.toggle(index)
+            self.redraw()
+
+    def _reveal(self) -> None:
+        top, bottom = self._span(self.cursor)
+        height = self.size.height
+        view_top = self.scroll_offset.y
+        if top < view_top or bottom - top >= height:
+            self._go(self.cursor, 0)
+        elif bottom > view_top + height:
+            self.scroll_lines(bottom - view_top - height)
+
+    def _span(self, index: int) -> tuple[int, int]:
+        height = self.document.height(index)
+        top = self.document.top(index)
+        return top, top + height
+
+    def _gap(self, index: int) -> int:
+        return int(self.document.blocks[index].has_gap)
+
+    # -- the place ------------------------------------------------------------------------------------------------------
+
+    def _at_top(self) -> tuple[int, int]:
+        line = min(self.scroll_offset.y, self.document.total - 1)
+        if line < 0:
+            return 0, 0
+        index, top = self.document.locate(line)
+        return index, line - top
+
+    def _last_seen(self) -> int:
+        line = min(self.scroll_offset.y + self.size.height, self.document.total) - 1
+        return self.document.locate(line)[0]
+
+    def _go(self, index: int, offset: int) -> None:
+        self._anchor = (index, offset)
+        self._settle_from_anchor()
+        size = self.size.height
+        top = self.document.top(self._anchor[0]) + self._anchor[1]
+        self.set_following(top + size >= self.document.total)
+        if self.is_following:
+            self._settle_end()
+        self.sync()
+
+    def _settle_from_anchor(self) -> None:
+        index, offset = self._anchor
+        if index >= len(self.document):
+            index, offset = max(0, len(self.document) - 1), 0
+        self._anchor = (index, offset)
+        room = self.size.height + offset
+        while room > 0 and index < len(self.document):
+            room -= self.document.height(index)
+            index += 1
+
+    def _settle_end(self) -> None:
+        room = self.size.height
+        index = len(self.document) - 1
+        while room > 0 and index >= 0:
+            room -= self.document.height(index)
+            index -= 1

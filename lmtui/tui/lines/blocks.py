@@ -1,0 +1,230 @@
+"""What a conversation is made of on the screen: blocks that turn themselves into lines of a given width."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar
+
+from lmtui.core.clean import clean
+from lmtui.core.events import Level, TurnReason
+from lmtui.tui.lines.text import Line, fold, indent, row, wrap
+
+FOLDED, UNFOLDED = "▸", "▾"
+_LONG_TEXT_LINES = 24
+_SHOWN_OF_LONG = 16
+_LIVE_THINKING_CHARS = 4000
+
+
+class Mark(StrEnum):
+    """What the reader can jump to."""
+
+    TURN = "turn"
+    CALL = "call"
+    ERROR = "error"
+
+
+class Block:
+    """One part of a conversation.  `has_gap`: a blank line stands before it."""
+
+    kind: ClassVar[str] = ""
+
+    def __init__(self) -> None:
+        self.has_gap = False
+        self.is_folded = True
+
+    @property
+    def marks(self) -> frozenset[Mark]:
+        """Return what kinds of jump stop here."""
+        return frozenset()
+
+    @property
+    def can_fold(self) -> bool:
+        """Tell whether there is more to show or to hide."""
+        return False
+
+    def estimate(self, width: int) -> int:
+        """Return about how many lines the block has, without drawing it."""
+        raise NotImplementedError
+
+    def body(self, width: int) -> list[Line]:
+        """Return the block's lines without the blank line before it."""
+        raise NotImplementedError
+
+    def copy_text(self) -> str:
+        """Return what is copied from the block."""
+        raise NotImplementedError
+
+    def lines(self, width: int) -> list[Line]:
+        """Return the block's lines, at least one."""
+        body = self.body(width)
+        return [(), *body] if self.has_gap else body
+
+
+class UserBlock(Block):
+    """What the user said."""
+
+    kind = "user"
+
+    def __init__(self, text: str, time: datetime) -> None:
+        super().__init__()
+        self._text = text
+        self._time = time
+
+    @property
+    def marks(self) -> frozenset[Mark]:
+        """Return that a turn begins here."""
+        return frozenset({Mark.TURN})
+
+    @property
+    def can_fold(self) -> bool:
+        """Tell whether the text is long."""
+        return self._text.count("\n") >= _LONG_TEXT_LINES
+
+    def estimate(self, width: int) -> int:
+        """Guess from length and newlines."""
+        if self.can_fold and self.is_folded:
+            return _SHOWN_OF_LONG + 3
+        return 2 + _guess(self._text, width)
+
+    def body(self, width: int) -> list[Line]:
+        """Return who and when, and the text as it was typed."""
+        source = clean(self._text).strip("\n").split("\n")
+        shown = source[:_SHOWN_OF_LONG] if self.can_fold and self.is_folded else source
+        lines = [row((("you", "strong"),), ((f"{self._time:%H:%M}", "muted"),), width)]
+        lines += [part for text in shown for part in wrap(((text.expandtabs(4), ""),) if text else (), width)]
+        if len(shown) < len(source):
+            lines.append(((f"{FOLDED} {len(source) - len(shown)} more", "accent"),))
+        return lines
+
+    def copy_text(self) -> str:
+        """Return the text."""
+        return self._text
+
+
+class SpeakerBlock(Block):
+    """The line above an answer: who speaks, and the thinking that went before, folded."""
+
+    kind = "speaker"
+
+    def __init__(self, name: str, thinking: str = "", thinking_s: float = 0.0) -> None:
+        super().__init__()
+        self.name = name
+        self.thinking_s = thinking_s
+        self.is_live = False
+        self._parts = [thinking] if thinking else []
+
+    @property
+    def can_fold(self) -> bool:
+        """Tell whether there was thinking."""
+        return bool(self._parts)
+
+    @property
+    def thinking(self) -> str:
+        """Return the thinking so far."""
+        if len(self._parts) > 1:
+            self._parts = ["".join(self._parts)]
+        return self._parts[0] if self._parts else ""
+
+    def think(self, text: str, elapsed_s: float) -> None:
+        """Take some more thinking."""
+        self._parts.append(text)
+        self.thinking_s = elapsed_s
+
+    def estimate(self, width: int) -> int:
+        """Guess from the length of what is shown."""
+        return 2 if self.is_folded or not self.can_fold else 2 + _guess(self.thinking, width)
+
+    def body(self, width: int) -> list[Line]:
+        """Return the name, how long the thinking took, and the thinking where it is unfolded."""
+        label = self._label()
+        name: Line = ((self.name, "strong"),) if self.name else ()
+        head = row(name, ((label, "muted"),), width) if self.name else ((label, "muted"),)
+        if self.is_folded or not self.can_fold:
+            return [head]
+        text = clean(self.thinking[-_LIVE_THINKING_CHARS:] if self.is_live else self.thinking).strip()
+        thought = [part for each in text.split("\n") for part in wrap(((each.expandtabs(4), "muted em"),), width - 2)]
+        return [head, *indent(thought, (("│ ", "muted"),))]
+
+    def copy_text(self) -> str:
+        """Return the thinking."""
+        return self.thinking
+
+    def _label(self) -> str:
+        if not self.can_fold:
+            return ""
+        word = "thinking" if self.is_live else "thought"
+        time = f" {seconds(self.thinking_s)}" if self.thinking_s > 0 else ""
+        return f"{word}{time} {FOLDED if self.is_folded else UNFOLDED}"
+
+
+class NoticeBlock(Block):
+    """Something that the user should know, or how a turn ended."""
+
+    kind = "notice"
+    _LOOKS: ClassVar[dict[Level, tuple[str, str]]] = {
+        Level.INFO: ("·", "muted"),
+        Level.WARNING: ("!", "warn"),
+        Level.ERROR: ("✗", "bad"),
+    }
+
+    def __init__(self, level: Level, text: str) -> None:
+        super().__init__()
+        self._level = level
+        self._text = text
+
+    @property
+    def marks(self) -> frozenset[Mark]:
+        """Return that an error is here, if it is one."""
+        return frozenset({Mark.ERROR}) if self._level is Level.ERROR else frozenset()
+
+    def estimate(self, width: int) -> int:
+        """Guess from length and newlines."""
+        return _guess(self._text, width)
+
+    def body(self, width: int) -> list[Line]:
+        """Return the text behind its sign."""
+        sign, role = self._LOOKS[self._level]
+        text_role = "muted" if self._level is Level.INFO else ""
+        texts = clean(self._text).strip("\n").split("\n")
+        parts = [part for text in texts for part in wrap(((text.expandtabs(4), text_role),), width - 2)]
+        return indent(parts, ((f"{sign} ", role),), (("  ", ""),))
+
+    def copy_text(self) -> str:
+        """Return the text."""
+        return self._text
+
+
+_ENDINGS = {
+    TurnReason.WAITING: (Level.INFO, "waiting"),
+    TurnReason.BLOCKED: (Level.WARNING, "blocked"),
+    TurnReason.LIMIT: (Level.WARNING, "stopped at a limit"),
+    TurnReason.INTERRUPTED: (Level.WARNING, "interrupted"),
+    TurnReason.ERROR: (Level.ERROR, "stopped by an error"),
+}
+
+
+def ending(reason: TurnReason, error: str) -> NoticeBlock | None:
+    """Return the line that says how a turn ended; none for one that is simply done."""
+    if reason not in _ENDINGS:
+        return None
+    level, text = _ENDINGS[reason]
+    return NoticeBlock(level, f"{text}: {error}" if error else text)
+
+
+def seconds(value: float) -> str:
+    """Return a duration in words as short as a line needs: `12 ms`, `1.9 s`, `42 s`, `3 min`."""
+    if value < 0.9995:
+        return f"{value * 1000:.0f} ms"
+    if value < 9.95:
+        return f"{value:.1f} s".replace(".0 s", " s")
+    return f"{value:.0f} s" if value < 119.5 else f"{value / 60:.0f} min"
+
+
+def text_lines(text: str, width: int, role: str = "") -> list[Line]:
+    """Return clean text line by line, each folded to the width."""
+    return [part for each in text.split("\n") for part in fold(((each.expandtabs(8), role),) if each else (), width)]
+
+
+def _guess(text: str, width: int) -> int:
+    return max(1, text.count("\n") + len(text) // max(1, width) + 1)

@@ -1,0 +1,192 @@
+"""Tool calls in the conversation: one aligned line each, and what came out of it, folded."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import ClassVar
+
+from lmtui.core.clean import clean, clean_line
+from lmtui.core.events import FileChange, FileChangeKind, ToolCallFinished, ToolCallStarted
+from lmtui.tui.lines.blocks import FOLDED, UNFOLDED, Block, Mark, seconds, text_lines
+from lmtui.tui.lines.patch import digits_of, parse_patch, unified_lines
+from lmtui.tui.lines.text import Line, Span, fit, fit_middle, indent, pad, row, width_of
+
+_TOOL_COLUMN = 7
+_TIME_COLUMN = 7
+_LIVE_LINES = 4
+_PREVIEW_LINES = 2
+_MOST_LINES = 2000
+_LIVE_CHARS = 4000
+_PREVIEWED_TOOLS = frozenset({"shell"})
+_DECISIONS = {
+    "rule": "by rule",
+    "once": "once, by you",
+    "session": "this session, by you",
+    "always": "always, by you",
+    "no": "refused",
+}
+CHANGE_SIGNS = {
+    FileChangeKind.ADDED: ("A", "good"),
+    FileChangeKind.MODIFIED: ("M", "warn"),
+    FileChangeKind.DELETED: ("D", "bad"),
+}
+
+
+class CallState(Enum):
+    """Where a call stands: its sign and the role of it."""
+
+    RUNNING = ("●", "accent")
+    WAITING = ("◐", "warn")
+    OK = ("✓", "good")
+    FAILED = ("✗", "bad")
+    STOPPED = ("■", "muted")
+
+
+class CallBlock(Block):
+    """One tool call."""
+
+    kind: ClassVar[str] = "call"
+
+    def __init__(self, started: ToolCallStarted) -> None:
+        super().__init__()
+        self.state = CallState.RUNNING
+        self.changes: tuple[FileChange, ...] = ()
+        self.feedback = ""
+        self._started = started
+        self._finished: ToolCallFinished | None = None
+        self._output = ""
+
+    @property
+    def marks(self) -> frozenset[Mark]:
+        """Return that a call is here, and an error if it failed."""
+        return frozenset({Mark.CALL, Mark.ERROR}) if self.state is CallState.FAILED else frozenset({Mark.CALL})
+
+    @property
+    def can_fold(self) -> bool:
+        """Tell whether the call left something to read."""
+        return bool(self.changes or (self._finished is not None and self._finished.result.strip()))
+
+    def wait(self, *, is_waiting: bool) -> None:
+        """Show that somebody must decide, or that somebody did."""
+        if self._finished is None:
+            self.state = CallState.WAITING if is_waiting else CallState.RUNNING
+
+    def write(self, text: str) -> None:
+        """Take some more output of the running command."""
+        if self._finished is None:
+            self._output = (self._output + text)[-_LIVE_CHARS:]
+
+    def finish(self, finished: ToolCallFinished) -> None:
+        """Take the result."""
+        self.state = CallState.OK if finished.ok else CallState.FAILED
+        self._finished = finished
+        self._output = ""
+
+    def stop(self) -> None:
+        """Mark a call that never came to a result."""
+        if self._finished is None:
+            self.state = CallState.STOPPED
+            self._output = ""
+
+    def estimate(self, width: int) -> int:
+        """Guess: one line, and what is shown of the result."""
+        if self.is_folded:
+            return 1 + (_PREVIEW_LINES if self._has_preview() else 0)
+        result = self._result()
+        diffs = sum(change.diff.count("\n") for change in self.changes)
+        return 2 + diffs + result.count("\n") + len(result) // max(1, width)
+
+    def body(self, width: int) -> list[Line]:
+        """Return the call's line and what belongs under it."""
+        inner = max(8, width - 2)
+        below = self._folded(inner) if self.is_folded else self._unfolded(inner)
+        if self.feedback:
+            below = [*text_lines(f"you: {clean(self.feedback)}", inner), *below]
+        return [self._head(width), *indent(below, (("  ", ""),))]
+
+    def copy_text(self) -> str:
+        """Return the call and its result."""
+        title = self._started.title or self._started.tool
+        return f"{title}\n{self._result()}".rstrip("\n")
+
+    def _result(self) -> str:
+        return self._finished.result if self._finished is not None else self._output
+
+    def _head(self, width: int) -> Line:
+        sign, role = self.state.value
+        tool = pad(clean_line(self._started.tool), _TOOL_COLUMN)
+        left: list[Span] = [(f"{sign} ", role), (tool, "muted"), (" ", "")]
+        right = self._right_side()
+        summary = self._summary()
+        counts: list[Span] = []
+        if summary.startswith(("+", "−")):
+            counts = [(" ", ""), *((f" {word}", "good" if word.startswith("+") else "bad") for word in summary.split())]
+        room = width - width_of(right) - 2 - width_of(tuple(left)) - width_of(tuple(counts))
+        left.append((fit_middle(clean_line(self._started.title), max(8, room)), ""))
+        return row((*left, *counts), right, width)
+
+    def _right_side(self) -> Line:
+        finished = self._finished
+        if finished is None:
+            return (("waits for you", "warn"),) if self.state is CallState.WAITING else ()
+        summary = self._summary()
+        spans: list[Span] = []
+        decision = _DECISIONS.get(finished.decision, "")
+        if decision:
+            spans.append((f"{decision}  ", "muted"))
+        if summary and not summary.startswith(("+", "−")):
+            spans.append((f"{fit_middle(summary, 24)}  ", "" if finished.ok else "bad"))
+        spans.append((f"{seconds(finished.elapsed_ms / 1000):>{_TIME_COLUMN}}", "muted"))
+        if self.can_fold:
+            spans.append((f" {FOLDED if self.is_folded else UNFOLDED}", "muted"))
+        else:
+            spans.append(("  ", ""))
+        return tuple(spans)
+
+    def _summary(self) -> str:
+        return clean_line(self._finished.summary) if self._finished is not None else ""
+
+    def _has_preview(self) -> bool:
+        return self.state is CallState.FAILED or self._started.tool in _PREVIEWED_TOOLS
+
+    def _folded(self, width: int) -> list[Line]:
+        if self._finished is None:
+            return _last_lines(clean(self._output), _LIVE_LINES, width)
+        if not self._has_preview():
+            return []
+        text = clean(self._finished.result).strip("\n")
+        shown = _last_lines(text, _PREVIEW_LINES, width)
+        hidden = text.count("\n") + 1 - len(shown)
+        if hidden > 0 and shown:
+            shown[-1] = row(shown[-1], ((f"{FOLDED} {hidden} more", "accent"),), width)
+        return shown
+
+    def _unfolded(self, width: int) -> list[Line]:
+        lines: list[Line] = []
+        for change in self.changes:
+            lines += _change_lines(change, width)
+        if not self.changes or self.state is CallState.FAILED:
+            lines += text_lines(clean(self._result()).strip("\n"), width, "muted")
+        if len(lines) > _MOST_LINES:
+            lines[_MOST_LINES:] = [((f"… {len(lines) - _MOST_LINES} more lines", "muted"),)]
+        return lines
+
+
+def _change_lines(change: FileChange, width: int) -> list[Line]:
+    sign, role = CHANGE_SIGNS[change.kind]
+    counts = f"  +{change.added_lines} −{change.removed_lines}"
+    head: Line = ((f"{sign} ", role), (fit_middle(clean_line(change.path), width - 16), "strong"), (counts, "muted"))
+    files = parse_patch(change.diff, change.path)
+    digits = digits_of(files)
+    lines = [head]
+    for file in files:
+        for hunk in file.hunks:
+            if hunk.skipped:
+                lines.append(((" " * (2 * digits + 2) + f"⋯ {hunk.skipped} equal lines", "muted"),))
+            lines += unified_lines(hunk, width, digits)
+    return lines
+
+
+def _last_lines(text: str, count: int, width: int) -> list[Line]:
+    texts = [line.expandtabs(8) for line in text.rstrip("\n").split("\n") if line.strip()][-count:]
+    return [((fit(line, width), "muted"),) for line in texts]

@@ -1,0 +1,79 @@
+"""Source code to styled lines by Pygments; a language that it does not know is plain text."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
+from pygments.token import Token, _TokenType
+from pygments.util import ClassNotFound
+
+from lmtui.tui.lines.text import Line, Span
+
+LONGEST_LINE = 4000
+_PLAIN_NAMES = frozenset({"", "text", "txt", "plain", "plaintext", "output", "console", "none"})
+_ROLES = {
+    Token.Keyword: "keyword",
+    Token.Operator.Word: "keyword",
+    Token.Literal.String: "string",
+    Token.Literal.Number: "number",
+    Token.Comment: "comment",
+    Token.Name.Function: "function",
+    Token.Name.Class: "type",
+    Token.Name.Decorator: "function",
+    Token.Name.Builtin: "type",
+    Token.Name.Exception: "type",
+    Token.Name.Tag: "keyword",
+    Token.Name.Attribute: "type",
+    Token.Generic.Inserted: "good",
+    Token.Generic.Deleted: "bad",
+    Token.Generic.Heading: "heading",
+    Token.Generic.Subheading: "heading",
+}
+
+
+@lru_cache(maxsize=64)
+def lexer_by_name(language: str) -> Lexer | None:
+    """Return the lexer of a language by the word after a code fence, None where there is none."""
+    if language.lower() in _PLAIN_NAMES:
+        return None
+    try:
+        return get_lexer_by_name(language.lower(), stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None
+
+
+@lru_cache(maxsize=64)
+def lexer_for_path(path: str) -> Lexer | None:
+    """Return the lexer for a file by its name, None where there is none."""
+    try:
+        return get_lexer_for_filename(path, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None
+
+
+def highlight(lines: list[str], lexer: Lexer | None) -> list[Line]:
+    """Return clean source lines as styled lines, one for one.  Very long lines leave the whole text plain."""
+    if lexer is None or max(map(len, lines), default=0) > LONGEST_LINE:
+        return [((line, ""),) if line else () for line in lines]
+    found: list[list[Span]] = [[]]
+    for kind, text in lexer.get_tokens("\n".join(lines)):
+        role = _role_of(kind)
+        first, *others = text.split("\n")
+        if first:
+            found[-1].append((first, role))
+        found += [[(other, role)] if other else [] for other in others]
+    found += [[] for _ in range(len(lines) - len(found))]
+    return [tuple(spans) for spans in found[: len(lines)]]
+
+
+@lru_cache(maxsize=512)
+def _role_of(kind: _TokenType) -> str:
+    step: _TokenType | None = kind
+    while step is not None:
+        role = _ROLES.get(step)
+        if role is not None:
+            return role
+        step = step.parent
+    return ""

@@ -1,0 +1,258 @@
+"""Folds a session's events into the blocks of a conversation: the same blocks live and from the log.
+
+What is stored makes the blocks; what is only streamed stands behind them until the stored event comes and takes its
+place, or is dropped when a retry or the end of the turn makes it void.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, tzinfo
+
+from lmtui.core.events import (
+    ROOT,
+    ApprovalRequested,
+    ApprovalResolved,
+    CallProgress,
+    Envelope,
+    Event,
+    FilesChanged,
+    Level,
+    MessageAdded,
+    ModelChanged,
+    Notice,
+    Outcome,
+    RetryScheduled,
+    SandboxSelected,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    ToolOutputDelta,
+    TurnEnded,
+    TurnStarted,
+)
+from lmtui.core.messages import Role
+from lmtui.tui.lines.blocks import Block, NoticeBlock, SpeakerBlock, UserBlock, ending
+from lmtui.tui.lines.calls import CallBlock
+from lmtui.tui.lines.document import Document
+from lmtui.tui.lines.live import AnswerStream, answer_blocks
+
+ASSISTANT_NAME = "lmtui"
+
+
+class Conversation:
+    """The blocks of one agent's conversation.  `zone` is the reader's time zone (None: the machine's)."""
+
+    def __init__(self, document: Document, agent: str = ROOT, zone: tzinfo | None = None) -> None:
+        self._document = document
+        self._agent = agent
+        self._zone = zone
+        self._calls: dict[str, tuple[int, CallBlock]] = {}
+        self._open: set[str] = set()
+        self._approvals: dict[str, str] = {}
+        self._stored = 0
+        self._needs_name = True
+        self._has_turns = False
+        self._live = _Live()
+
+    def apply(self, envelope: Envelope) -> None:
+        """Take one event; those of other agents, and those that are not shown here, change nothing."""
+        event = envelope.event
+        if event.agent == self._agent:
+            if event.durable:
+                self._apply_stored(event, envelope.time.astimezone(self._zone))
+            else:
+                self._apply_streamed(event, envelope.time)
+
+    def index_of_call(self, call_id: str) -> int:
+        """Return which block a tool call is, -1 if it is not here."""
+        found = self._calls.get(call_id)
+        return -1 if found is None else found[0]
+
+    def _apply_stored(self, event: Event, time: datetime) -> None:
+        match event:
+            case MessageAdded(role=Role.USER):
+                self._needs_name = True
+                self._store(UserBlock(event.text, time))
+            case MessageAdded(role=Role.ASSISTANT):
+                self._answer(event)
+            case ToolCallStarted():
+                block = CallBlock(event)
+                self._calls[event.call_id] = (self._stored, block)
+                self._open.add(event.call_id)
+                self._store(block)
+            case ToolCallFinished() | FilesChanged() | ApprovalRequested() | ApprovalResolved():
+                self._update_call(event)
+            case Notice():
+                self._store(NoticeBlock(event.level, event.text))
+            case SandboxSelected(is_weaker=True):
+                self._store(
+                    NoticeBlock(Level.WARNING, f"sandbox: {event.text}" + (f" ({event.reason})" if event.reason else ""))
+                )
+            case ModelChanged() if self._has_turns:
+                self._store(NoticeBlock(Level.INFO, f"model: {event.model or 'the server’s own'}"))
+            case TurnStarted():
+                self._has_turns = True
+                self._drop_live()
+            case TurnEnded():
+                self._end_turn(event)
+
+    def _apply_streamed(self, event: Event, time: datetime) -> None:
+        live = self._live
+        match event:
+            case TextDelta():
+                live.write(event.text)
+            case ThinkingDelta():
+                live.think(event.text, time)
+            case RetryScheduled():
+                note = f"{event.reason}; trying again in {event.wait_s:.0f} s ({event.attempt} of {event.attempts})"
+                self._live = _Live(note=NoticeBlock(Level.WARNING, note))
+            case CallProgress():
+                live.note = NoticeBlock(Level.INFO, f"{event.tool}: writing the call, {event.size_chars:,} characters")
+            case ToolOutputDelta():
+                self._write_output(event)
+                return
+            case _:
+                return
+        self._show_live()
+
+    def _answer(self, event: MessageAdded) -> None:
+        stream = self._live.stream
+        if stream is not None and event.text.strip() and stream.text == event.text:
+            stream.finish()
+            blocks: list[Block] = [*stream.blocks]
+        else:
+            blocks = answer_blocks(event.text)
+        self._live = _Live()
+        self._document.truncate(self._stored)
+        if self._needs_name or event.thinking:
+            name = ASSISTANT_NAME if self._needs_name else ""
+            blocks.insert(0, SpeakerBlock(name, event.thinking, event.thinking_s))
+        self._needs_name = False
+        for block in blocks:
+            self._put(block)
+        self._stored = len(self._document)
+
+    def _update_call(self, event: ToolCallFinished | FilesChanged | ApprovalRequested | ApprovalResolved) -> None:
+        if isinstance(event, ApprovalRequested):
+            self._approvals[event.approval_id] = event.call_id
+        call_id = self._approvals.pop(event.approval_id, "") if isinstance(event, ApprovalResolved) else event.call_id
+        found = self._calls.get(call_id)
+        if found is None:
+            return
+        index, block = found
+        match event:
+            case ToolCallFinished():
+                self._open.discard(call_id)
+                block.finish(event)
+            case FilesChanged():
+                block.changes = (*block.changes, *event.changes)
+            case ApprovalRequested():
+                block.wait(is_waiting=True)
+            case ApprovalResolved():
+                block.wait(is_waiting=False)
+                if event.outcome is Outcome.NO and event.feedback:
+                    block.feedback = event.feedback
+        self._document.touch(index)
+
+    def _write_output(self, event: ToolOutputDelta) -> None:
+        found = self._calls.get(event.call_id)
+        if found is not None:
+            found[1].write(event.text)
+            self._document.touch(found[0])
+
+    def _end_turn(self, event: TurnEnded) -> None:
+        self._drop_live()
+        for call_id in sorted(self._open):
+            index, block = self._calls[call_id]
+            block.stop()
+            self._document.touch(index)
+        self._open.clear()
+        self._needs_name = True
+        block_or_none = ending(event.reason, event.error)
+        if block_or_none is not None:
+            self._store(block_or_none)
+
+    def _store(self, block: Block) -> None:
+        self._document.truncate(self._stored)
+        self._put(block)
+        self._stored = len(self._document)
+        self._show_live()
+
+    def _drop_live(self) -> None:
+        self._live = _Live()
+        self._document.truncate(self._stored)
+
+    def _show_live(self) -> None:
+        wanted = self._live.blocks(ASSISTANT_NAME if self._needs_name else "")
+        shown = self._document.blocks[self._stored :]
+        same = 0
+        while same < min(len(shown), len(wanted)) and shown[same] is wanted[same]:
+            same += 1
+        self._document.truncate(self._stored + same)
+        for block in wanted[same:]:
+            self._put(block)
+        if same:
+            self._document.touch(self._stored + same - 1)
+            if self._live.take_speaker_changed():
+                self._document.touch(self._stored)
+
+    def _put(self, block: Block) -> None:
+        before = self._document.blocks[-1] if self._document.blocks else None
+        block.has_gap = before is not None and needs_gap(before, block)
+        self._document.append(block)
+
+
+class _Live:
+    """What is streamed and not stored yet."""
+
+    def __init__(self, note: NoticeBlock | None = None) -> None:
+        self.stream: AnswerStream | None = None
+        self.note = note
+        self._speaker: SpeakerBlock | None = None
+        self._began: datetime | None = None
+        self._speaker_changed = False
+
+    def write(self, text: str) -> None:
+        """Take some more of the answer."""
+        self.note = None
+        self.stream = self.stream or AnswerStream()
+        self.stream.feed(text)
+        if self._speaker is not None and self._speaker.is_live:
+            self._speaker.is_live = False
+            self._speaker_changed = True
+
+    def think(self, text: str, time: datetime) -> None:
+        """Take some more thinking."""
+        self.note = None
+        self._speaker = self._speaker or SpeakerBlock("")
+        self._began = self._began or time
+        self._speaker.is_live = True
+        self._speaker.think(text, (time - self._began).total_seconds())
+        self._speaker_changed = True
+
+    def take_speaker_changed(self) -> bool:
+        """Tell whether the speaker's line changed since this was last asked."""
+        changed, self._speaker_changed = self._speaker_changed, False
+        return changed
+
+    def blocks(self, name: str) -> list[Block]:
+        """Return the blocks to show; the speaker has a name where the answer begins a turn."""
+        has_text = self.stream is not None and not self.stream.is_blank
+        if self._speaker is None and has_text and name:
+            self._speaker = SpeakerBlock(name)
+        found: list[Block] = []
+        if self._speaker is not None:
+            self._speaker.name = name
+            found.append(self._speaker)
+        if has_text and self.stream is not None:
+            found += self.stream.blocks
+        return [*found, self.note] if self.note is not None else found
+
+
+_TIGHT = frozenset({("speaker", "answer"), ("speaker", "call"), ("call", "call"), ("notice", "notice"), ("answer", "answer")})
+
+
+def needs_gap(before: Block, block: Block) -> bool:
+    """Tell whether a blank line stands between two blocks."""
+    return (before.kind, block.kind) not in _TIGHT

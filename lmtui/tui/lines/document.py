@@ -1,0 +1,96 @@
+"""A long document of blocks at one width: heights guessed until seen, lines drawn on sight and forgotten again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from lmtui.tui.lines.blocks import Block
+from lmtui.tui.lines.heights import HeightIndex
+from lmtui.tui.lines.text import Line
+
+_KEPT_BLOCKS = 300
+
+
+class Document:
+    """Blocks and where they stand.  All changes go through here, so that a view knows from where on to look again."""
+
+    def __init__(self, width: int = 80) -> None:
+        self.width = width
+        self.blocks: list[Block] = []
+        self._heights = HeightIndex()
+        self._drawn: OrderedDict[Block, list[Line]] = OrderedDict()
+        self._changed_from: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    @property
+    def total(self) -> int:
+        """Return the height of all blocks, guessed where they were not seen."""
+        return self._heights.total
+
+    def append(self, block: Block) -> None:
+        """Add a block at the end."""
+        self._note(len(self.blocks))
+        self.blocks.append(block)
+        self._heights.append(block.estimate(self.width) + block.has_gap)
+
+    def truncate(self, count: int) -> None:
+        """Take the blocks from `count` on away."""
+        while len(self.blocks) > count:
+            self._drawn.pop(self.blocks.pop(), None)
+            self._heights.pop()
+            self._note(len(self.blocks))
+
+    def touch(self, index: int) -> None:
+        """Note that a block is not what it was."""
+        self._drawn.pop(self.blocks[index], None)
+        self._note(index)
+
+    def set_width(self, width: int) -> None:
+        """Draw everything anew at another width."""
+        self.width = width
+        self._drawn.clear()
+        self._heights = HeightIndex(block.estimate(width) + block.has_gap for block in self.blocks)
+        self._note(0)
+
+    def take_changed(self) -> int | None:
+        """Return the first block that changed since this was last asked, None for nothing."""
+        changed, self._changed_from = self._changed_from, None
+        return changed
+
+    def lines(self, index: int) -> list[Line]:
+        """Return the lines of a block; its height is exact from then on."""
+        block = self.blocks[index]
+        lines = self._drawn.get(block)
+        if lines is None:
+            lines = block.lines(self.width)
+            self._drawn[block] = lines
+            self._heights.set(index, len(lines))
+            if len(self._drawn) > _KEPT_BLOCKS:
+                self._drawn.popitem(last=False)
+        return lines
+
+    def height(self, index: int) -> int:
+        """Return the exact height of a block."""
+        return len(self.lines(index))
+
+    def top(self, index: int) -> int:
+        """Return the first line of a block."""
+        return self._heights.top(index)
+
+    def locate(self, line: int) -> tuple[int, int]:
+        """Return the block at a line and that block's first line.
+
+        Raises:
+            IndexError: there is no such line.
+        """
+        return self._heights.locate(line)
+
+    def all_lines(self) -> list[Line]:
+        """Return every line; for short documents and tests."""
+        return [line for index in range(len(self.blocks)) for line in self.lines(index)]
+
+    def _note(self, index: int) -> None:
+        if self._changed_from is None or index < self._changed_from:
+            self._changed_from = index

@@ -1,0 +1,84 @@
+"""A pane of rows, one line each, with a cursor on a row."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from textual import events
+
+from lmtui.tui.lines.base import LineView
+from lmtui.tui.lines.surface import WidgetOptions
+from lmtui.tui.lines.text import Line, fill
+
+
+class RowView(LineView, can_focus=True, inherit_bindings=False):
+    """Shows rows.  Subclasses give `line_total` and `row_at`, and `choose` what the cursor is on."""
+
+    def __init__(self, **options: Unpack[WidgetOptions]) -> None:
+        super().__init__(**options)
+        self.cursor = 0
+
+    def row_at(self, row: int) -> Line:
+        """Return one row, without its cursor."""
+        raise NotImplementedError
+
+    def line_at(self, line: int) -> Line:
+        """Return one row; the cursor's, while the pane has the focus, on its own ground."""
+        if line >= self.line_total():
+            return ()
+        found = self.row_at(line)
+        return fill(found, self.content_width, "cursor") if line == self.cursor and self.has_focus else found
+
+    def move_cursor(self, rows: int) -> None:
+        """Move the cursor and bring it into view."""
+        self.put_cursor(self.cursor + rows)
+
+    def move_to_edge(self, is_end: bool) -> None:
+        """Put the cursor on the first or the last row; the last is followed."""
+        self.put_cursor(self.line_total() - 1 if is_end else 0)
+
+    def put_cursor(self, row: int) -> None:
+        """Put the cursor on a row and bring it into view."""
+        before = self.cursor
+        self.cursor = max(0, min(self.line_total() - 1, row))
+        top = self.scroll_offset.y
+        height = max(1, self.size.height)
+        if self.cursor < top:
+            self.jump(self.cursor)
+        elif self.cursor >= top + height:
+            self.jump(self.cursor - height + 1)
+        self.note_place()
+        self.repaint_row(before)
+        self.repaint_row(self.cursor)
+
+    def repaint_row(self, row: int) -> None:
+        """Draw a row again, and nothing else."""
+        self.forget_line(row)
+        self.refresh_line(row)
+
+    def page(self, pages: int) -> None:
+        """Move the cursor by pages."""
+        self.put_cursor(self.cursor + pages * max(1, self.size.height - 1))
+
+    def action_page_up(self) -> None:
+        """Move the cursor one page up."""
+        self.page(-1)
+
+    def action_page_down(self) -> None:
+        """Move the cursor one page down."""
+        self.page(1)
+
+    def on_focus(self) -> None:
+        """Show the cursor."""
+        self.repaint_row(self.cursor)
+
+    def on_blur(self) -> None:
+        """Hide the cursor."""
+        self.repaint_row(self.cursor)
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor on the row and act on it, unless text was selected."""
+        row = event.y + self.scroll_offset.y
+        if self.text_selection is None and 0 <= row < self.line_total():
+            self.put_cursor(row)
+            self.choose()

@@ -1,0 +1,215 @@
+"""Lines drawn on sight in one scrollable widget, however many there are: what is seen, kept, and repainted.
+
+A subclass says how many lines there are and what each one is; this draws the visible ones, keeps them, and repaints
+only those that changed, in frames that it asks for itself.  No timer runs while nothing changes.
+"""
+
+from __future__ import annotations
+
+from time import thread_time
+from typing import ClassVar, TypedDict, Unpack
+
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from lmtui.tui.lines.frames import FrameGate
+from lmtui.tui.lines.paint import PREFIX, ROLES, Palette
+from lmtui.tui.lines.text import Line, plain, restyle, wrap
+
+_KEPT_STRIPS = 1500
+
+
+class WidgetOptions(TypedDict, total=False):
+    """What every widget takes by name."""
+
+    id: str | None
+    classes: str | None
+    disabled: bool
+
+
+class LineSurface(ScrollView, can_focus=True, inherit_bindings=False):
+    """A pane of lines.  Subclasses give `line_total` and `line_at`, and call `touch` when their content changed."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {PREFIX + role for role in ROLES}
+    DEFAULT_CSS = """
+    LineSurface { height: 1fr; width: 1fr; overflow-y: scroll; overflow-x: hidden; scrollbar-size-vertical: 1; }
+    LineSurface > .lines--muted { color: $text-muted; }
+    LineSurface > .lines--accent { color: $accent; }
+    LineSurface > .lines--good { color: $success; }
+    LineSurface > .lines--bad { color: $error; }
+    LineSurface > .lines--warn { color: $warning; }
+    LineSurface > .lines--strong { text-style: bold; }
+    LineSurface > .lines--em { text-style: italic; }
+    LineSurface > .lines--strike { text-style: strike; }
+    LineSurface > .lines--code { color: $secondary; }
+    LineSurface > .lines--link { color: $accent; text-style: underline; }
+    LineSurface > .lines--heading { color: $primary; text-style: bold; }
+    LineSurface > .lines--block { background: $panel; }
+    LineSurface > .lines--keyword { color: $primary; }
+    LineSurface > .lines--string { color: $success; }
+    LineSurface > .lines--comment { color: $text-muted; text-style: italic; }
+    LineSurface > .lines--number { color: $warning; }
+    LineSurface > .lines--function { color: $accent; }
+    LineSurface > .lines--type { color: $secondary; }
+    LineSurface > .lines--added { background: $success 15%; }
+    LineSurface > .lines--removed { background: $error 15%; }
+    LineSurface > .lines--added-word { background: $success 35%; }
+    LineSurface > .lines--removed-word { background: $error 35%; }
+    LineSurface > .lines--match { background: $warning 40%; }
+    LineSurface > .lines--cursor { background: $foreground 8%; }
+    LineSurface > .lines--selected { background: $accent 20%; }
+    """
+
+    empty_text: str = "nothing here yet"
+    hop: int = 1
+
+    def __init__(self, **options: Unpack[WidgetOptions]) -> None:
+        super().__init__(**options)
+        self.is_following = False
+        self.content_width = 80
+        self._palette: Palette | None = None
+        self._painted: dict[int, tuple[Line, Strip]] = {}
+        self._gate = FrameGate()
+        self._is_armed = False
+        self._stale_from: int | None = None
+
+    # -- what a subclass gives ------------------------------------------------------------------------------------------
+
+    def line_total(self) -> int:
+        """Return how many lines there are."""
+        raise NotImplementedError
+
+    def line_at(self, line: int) -> Line:
+        """Return one line, at most as wide as the pane; called only for lines that come into view."""
+        raise NotImplementedError
+
+    def width_changed(self) -> None:
+        """Take up the new `content_width`."""
+
+    def settle(self) -> None:
+        """Make exact what is about to be seen; called before a frame."""
+
+    def copied_line(self, line: int) -> str:
+        """Return the text that a mouse selection takes from a line."""
+        return plain(self.line_at(line))
+
+    # -- frames ---------------------------------------------------------------------------------------------------------
+
+    def touch(self, first_line: int | None = None) -> None:
+        """Ask for a frame; lines from `first_line` on may differ (none given: only the number of lines does)."""
+        if first_line is not None:
+            self._stale_from = first_line if self._stale_from is None else min(self._stale_from, first_line)
+        if not self._is_armed and self.is_running:
+            self._is_armed = True
+            self.set_timer(max(0.001, self._gate.wait_s()), self._draw)
+
+    def forget_line(self, line: int) -> None:
+        """Forget how a line was drawn."""
+        self._painted.pop(line, None)
+
+    def redraw(self) -> None:
+        """Forget every drawn line and draw again (theme, width, filter)."""
+        self._painted.clear()
+        self.touch()
+        self.refresh()
+
+    def _draw(self) -> None:
+        began = thread_time()
+        self._is_armed = False
+        if self.size:
+            self.settle()
+            self.sync()
+        self._gate.drawn(thread_time() - began)
+
+    def sync(self) -> None:
+        """Bring the scroll range in line with the content, follow its end, and repaint what differs."""
+        hop = max(1, min(self.hop, self.size.height // 4))
+        size = Size(self.virtual_width(), -(-self.line_total() // hop) * hop)
+        if size != self.virtual_size:
+            self.virtual_size = size
+        if self.is_following:
+            self.jump(self.max_scroll_y)
+        if self._stale_from is not None:
+            self._repaint(self._stale_from)
+            self._stale_from = None
+
+    def virtual_width(self) -> int:
+        """Return the width that can be scrolled over."""
+        return self.content_width
+
+    def _repaint(self, first: int) -> None:
+        top = self.scroll_offset.y
+        bottom = top + self.size.height
+        total = self.line_total()
+        for line in [line for line in self._painted if line >= first]:
+            kept = self._painted[line]
+            is_seen = top <= line < bottom
+            if not is_seen or line >= total or kept[0] != self.line_at(line):
+                del self._painted[line]
+                if is_seen:
+                    self.refresh(Region(0, line - top, self.size.width, 1))
+        missing = [line for line in range(max(first, top), min(total, bottom)) if line not in self._painted]
+        if missing:
+            self.refresh(Region(0, missing[0] - top, self.size.width, missing[-1] - missing[0] + 1))
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one row of the screen."""
+        palette = self.palette
+        width = self.size.width
+        line = y + self.scroll_offset.y
+        total = self.line_total()
+        if not total:
+            return self._placeholder(y, width)
+        if line >= total:
+            return Strip.blank(width, palette.base)
+        kept = self._painted.get(line)
+        if kept is None:
+            if len(self._painted) > _KEPT_STRIPS:
+                self._painted.clear()
+            kept = self._paint(line, width)
+            self._painted[line] = kept
+        return kept[1]
+
+    def _paint(self, line: int, width: int) -> tuple[Line, Strip]:
+        content = self.line_at(line)
+        shown = content
+        selection = self.text_selection
+        span = selection.get_span(line) if selection is not None else None
+        if span is not None:
+            shown = restyle(content, span[0], len(plain(content)) if span[1] < 0 else span[1], "selected")
+        strip = self.palette.strip(shown, width)
+        return content, strip.crop(0, width).apply_offsets(0, line)
+
+    def _placeholder(self, y: int, width: int) -> Strip:
+        lines = wrap(((self.empty_text, "muted"),), max(10, width - 2))
+        line: Line = ((" ", ""), *lines[y]) if y < len(lines) else ()
+        return self.palette.strip(line, width).crop(0, width)
+
+    @property
+    def palette(self) -> Palette:
+        """Return the styles of the roles under the theme of the moment."""
+        if self._palette is None:
+            self._palette = Palette(self)
+        return self._palette
+
+    def notify_style_update(self) -> None:
+        """Forget colours and drawn lines: the theme or the focus changed."""
+        super().notify_style_update()
+        self._palette = None
+        self._painted.clear()
+
+    def on_resize(self) -> None:
+        """Take up the width and keep the place."""
+        width = self.scrollable_content_region.width or self.size.width
+        if width and width != self.content_width:
+            self.content_width = width
+            self.width_changed()
+        self._painted.clear()
+        if self.size:
+            self.settle()
+            self.sync()
+
+    def jump(self, line: int) -> None:
+        """Put a line at the top of the pane, at once."""
+        self.scroll_to(y=max(0, line), animate=False, immediate=True)

@@ -1,0 +1,209 @@
+"""Styled lines as plain values: what a line widget draws before any theme is known.
+
+A line is a tuple of spans, a span a text and the names of its roles (`"strong link"`); roles become colours in `paint`.
+Widths are terminal cells.  Texts are expected to be clean already; nothing here reads markup.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+
+Span = tuple[str, str]
+Line = tuple[Span, ...]
+
+ELLIPSIS = "…"
+_WORD = re.compile(r"\S+\s*|\s+")
+_NARROWEST = 2
+
+
+def plain(line: Line) -> str:
+    """Return the text of a line."""
+    return "".join(text for text, _ in line)
+
+
+def width_of(line: Line) -> int:
+    """Return how many cells a line takes."""
+    return sum(cell_len(text) for text, _ in line)
+
+
+def wrap(line: Line, width: int) -> list[Line]:
+    """Break a line at spaces so that no part is wider than `width`; a longer word is cut.  Spaces at a break are dropped."""
+    text = plain(line)
+    if _fits(text, width):
+        return [line]
+    parts = list(_cut(line, _word_breaks(text, max(width, _NARROWEST))))
+    return [*(_strip_end(part) for part in parts[:-1]), parts[-1]]
+
+
+def fold(line: Line, width: int) -> list[Line]:
+    """Break a line anywhere (code, output) so that no part is wider than `width`; every character is kept."""
+    text = plain(line)
+    if _fits(text, width):
+        return [line]
+    breaks: list[int] = []
+    at = 0
+    for part in chop_cells(text, max(width, _NARROWEST))[:-1]:
+        at += len(part)
+        breaks.append(at)
+    return list(_cut(line, breaks))
+
+
+def crop(line: Line, width: int) -> Line:
+    """Return a line that is at most `width` cells wide, ending in an ellipsis where something was left out."""
+    if width_of(line) <= width:
+        return line
+    room = width - 1
+    kept: list[Span] = []
+    for text, role in line:
+        size = cell_len(text)
+        if size > room:
+            kept.append((fit(text, room + 1), role))
+            break
+        kept.append((text, role))
+        room -= size
+    return tuple(kept)
+
+
+def fit(text: str, width: int) -> str:
+    """Return a text of at most `width` cells, cut at its end."""
+    if _fits(text, width):
+        return text
+    if width < 1:
+        return ""
+    return _head(text, width - 1) + ELLIPSIS
+
+
+def fit_middle(text: str, width: int) -> str:
+    """Return a text of at most `width` cells, cut in its middle; the end, where a path says most, gets more room."""
+    if _fits(text, width):
+        return text
+    if width < 1:
+        return ""
+    head = (width - 1) // 3
+    return _head(text, head) + ELLIPSIS + _tail(text, width - 1 - head)
+
+
+def pad(text: str, width: int) -> str:
+    """Return a text filled with spaces to `width` cells."""
+    return text + " " * (width - cell_len(text))
+
+
+def row(left: Line, right: Line, width: int) -> Line:
+    """Return one line with `left` at its start (cropped if need be) and `right` at its end."""
+    right_width = width_of(right)
+    if not right_width:
+        return crop(left, width)
+    room = width - right_width - 2
+    if room < 1:
+        return crop(left, width)
+    shown = crop(left, room)
+    return (*shown, (" " * (width - right_width - width_of(shown)), ""), *right)
+
+
+def fill(line: Line, width: int, role: str) -> Line:
+    """Return a line with `role` under all of it, out to `width` cells."""
+    under = tuple((text, f"{role} {own}" if own else role) for text, own in line)
+    rest = width - width_of(line)
+    return (*under, (" " * rest, role)) if rest > 0 else under
+
+
+def indent(lines: Iterable[Line], first: Line, rest: Line | None = None) -> list[Line]:
+    """Return lines with `first` before the first of them and `rest` (else `first`) before the others."""
+    lead = first
+    found: list[Line] = []
+    for line in lines:
+        found.append((*lead, *line))
+        lead = first if rest is None else rest
+    return found
+
+
+def slice_line(line: Line, start: int, end: int) -> Line:
+    """Return the characters from `start` up to `end` of a line, styles kept."""
+    found: list[Span] = []
+    at = 0
+    for text, role in line:
+        piece = text[max(0, start - at) : max(0, end - at)]
+        if piece:
+            found.append((piece, role))
+        at += len(text)
+    return tuple(found)
+
+
+def restyle(line: Line, start: int, end: int, role: str) -> Line:
+    """Return a line with `role` added to the characters from `start` up to `end`."""
+    size = len(plain(line))
+    middle = tuple((text, f"{own} {role}".strip()) for text, own in slice_line(line, start, end))
+    return (*slice_line(line, 0, start), *middle, *slice_line(line, end, size))
+
+
+def _fits(text: str, width: int) -> bool:
+    size = len(text)
+    if size > width:
+        return not text.isascii() and cell_len(text) <= width
+    return size * 2 <= width or text.isascii() or cell_len(text) <= width
+
+
+def _word_breaks(text: str, width: int) -> list[int]:
+    breaks: list[int] = []
+    used = 0
+    for match in _WORD.finditer(text):
+        word = match[0]
+        bare = word.rstrip()
+        size = cell_len(bare)
+        if used + size > width and bare:
+            if used:
+                breaks.append(match.start())
+                used = 0
+            if size > width:
+                at = match.start()
+                parts = chop_cells(bare, width)
+                for part in parts[:-1]:
+                    at += len(part)
+                    breaks.append(at)
+                size = cell_len(parts[-1])
+        used += size + len(word) - len(bare)
+    return breaks
+
+
+def _cut(line: Line, breaks: list[int]) -> Iterator[Line]:
+    starts = iter(breaks)
+    next_break = next(starts, -1)
+    part: list[Span] = []
+    at = 0
+    for text, role in line:
+        begin = 0
+        while next_break >= 0 and next_break < at + len(text):
+            if next_break - at > begin:
+                part.append((text[begin : next_break - at], role))
+            begin = next_break - at
+            yield tuple(part)
+            part = []
+            next_break = next(starts, -1)
+        if begin < len(text):
+            part.append((text[begin:], role))
+        at += len(text)
+    yield tuple(part)
+
+
+def _strip_end(line: Line) -> Line:
+    kept = list(line)
+    while kept:
+        text, role = kept.pop()
+        text = text.rstrip()
+        if text:
+            return (*kept, (text, role))
+    return ()
+
+
+def _head(text: str, width: int) -> str:
+    return set_cell_size(text[: width * 4], width) if width > 0 else ""
+
+
+def _tail(text: str, width: int) -> str:
+    end = text[-width:] if width > 0 else ""
+    while cell_len(end) > width:
+        end = end[1:]
+    return end
