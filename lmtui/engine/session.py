@@ -52,9 +52,10 @@ class EngineSession:
     Args:
         parts: what it works with.
         past: the events of the log it continues, empty for a fresh one; what a crash left open is ended.
+        is_ours: this user's lmtui wrote the log; else what it grants (mode, approvals) does not hold.
     """
 
-    def __init__(self, parts: SessionParts, past: Sequence[Envelope] = ()) -> None:
+    def __init__(self, parts: SessionParts, past: Sequence[Envelope] = (), *, is_ours: bool = True) -> None:
         self._parts = parts
         self._journal = Journal(parts.id, parts.log, parts.now, self._take_up)
         self._background = Background(lambda: self._desk, self._journal.emit_from_outside)
@@ -65,6 +66,9 @@ class EngineSession:
         self._is_closed = False
         self._desk = self._make_desk()
         self._journal.replay(past)
+        if not is_ours:
+            self._desk.approvals.granted = ()
+            self._desk.mode = parts.policy.mode
         for event in ends_for_open_work(past):
             self.emit(event)
 

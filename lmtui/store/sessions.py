@@ -5,6 +5,7 @@ Nothing is ever rewritten: what was appended stays, a torn last line (power loss
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Envelope, SessionOpened
-from lmtui.paths import sessions_dir, workspace_dir
+from lmtui.paths import sessions_dir, state_dir, workspace_dir
 from lmtui.store.codec import UnknownKind, decode, encode
 
 SESSION_ID = re.compile(r"\d{8}_\d{6}_[0-9a-f]{6}\Z")
@@ -112,7 +113,19 @@ class SessionStore:
             SessionFileError: the workspace's state folder cannot be made or written.
         """
         self._make_folder()
-        return SessionFile(self._folder / f"{session_id}.jsonl")
+        file = SessionFile(self._folder / f"{session_id}.jsonl")
+        with contextlib.suppress(OSError):
+            _known().parent.mkdir(parents=True, exist_ok=True)
+            with _known().open("a", encoding="utf-8") as known:
+                known.write(f"{session_id}\n")
+        return file
+
+    def is_ours(self, session_id: str) -> bool:
+        """Tell whether this user's lmtui made a session: a log that came with a cloned folder grants nothing."""
+        try:
+            return session_id in _known().read_text(encoding="utf-8").split()
+        except OSError:
+            return False
 
     def open(self, session_id: str) -> SessionFile:
         """Open an existing log for appending.
@@ -194,6 +207,11 @@ def load(path: Path) -> LoadedLog:
     if events and not isinstance(events[0].event, SessionOpened):
         raise SessionFileError(f"{path} is not a session of lmtui: it does not begin with session_opened")
     return LoadedLog(tuple(events), tuple(problems))
+
+
+def _known() -> Path:
+    """Return the file that lists the sessions made by this user, outside every workspace."""
+    return state_dir() / "sessions.txt"
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str, bool]]:

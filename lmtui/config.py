@@ -1,0 +1,190 @@
+"""Settings: defaults < user config.toml < workspace config.toml < .env < environment < flags, each value with its source.
+
+A workspace is somebody else's until it is trusted: from its files only what is harmless or tightens is taken; the rest is
+named.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from lmtui.core.errors import ConfigError
+from lmtui.core.permissions import Mode
+from lmtui.paths import config_dir, workspace_dir
+
+MODES = tuple(str(mode) for mode in Mode)
+SANDBOXES = ("auto", "docker", "bubblewrap", "landlock", "process")
+NETWORKS = ("off", "on")
+
+
+def _setting(default: Any, doc: str, *env: str, choices: tuple[str, ...] = (), is_secret: bool = False) -> Any:
+    """Declare a setting: its default, a line of help, and the names it has in the environment."""
+    metadata = {"doc": doc, "env": env, "choices": choices, "is_secret": is_secret}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Every setting with its value."""
+
+    workspace: str = _setting("", "the folder the agents work in; empty: the current folder", "WORKSPACE")
+    url: str = _setting("", "address of the model server; empty: look on the usual ports", "LLM_URL", "OPENAI_BASE_URL")
+    model: str = _setting("", "name of the model; empty: the server's own default", "LLM_MODEL")
+    api_key: str = _setting(
+        "", "key for the model server; local servers need none", "LLM_API_KEY", "OPENAI_API_KEY", is_secret=True
+    )
+    temperature: float = _setting(0.65, "sampling temperature, 0 to 2", "LLM_TEMPERATURE", "TEMPERATURE")
+    seed: int = _setting(-1, "seed of the sampling; -1: none", "LLM_SEED")
+    max_tokens: int = _setting(-1, "longest answer in tokens; -1: the server's own limit", "LLM_MAX_TOKENS")
+    stall_timeout_s: float = _setting(
+        560.0, "seconds of silence in the middle of an answer; the first token has no deadline", "LLM_TIMEOUT"
+    )
+    max_retries: int = _setting(3, "how often a request that failed in passing is sent again", "LLM_MAX_RETRIES")
+    retry_delay_s: float = _setting(0.5, "seconds before the first repetition; it doubles", "LLM_RETRY_DELAY")
+    max_iterations: int = _setting(500, "requests in one turn", "MAX_ITERATIONS")
+    mode: str = _setting("normal", "when to ask: manual, normal, auto, or plan (read only)", "PERMISSION_MODE", choices=MODES)
+    allow: tuple[str, ...] = _setting((), "permission rules that allow, such as Shell(git status*)")
+    deny: tuple[str, ...] = _setting((), "permission rules that forbid, such as Write(secrets/**)")
+    sandbox: str = _setting("auto", "where commands run", "LMTUI_SANDBOX", choices=SANDBOXES)
+    network: str = _setting("off", "network for commands", "LMTUI_NETWORK", choices=NETWORKS)
+    image: str = _setting("lmtui-sandbox:1", "Docker image of the sandbox", "LMTUI_IMAGE")
+    theme: str = _setting("lmtui-dark", "colours of the screen", "LMTUI_THEME")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings in force, where each came from, and what was not taken from the workspace's files."""
+
+    config: Config
+    sources: Mapping[str, str]
+    ignored: tuple[str, ...] = ()
+
+
+SETTINGS = {each.name: each for each in fields(Config)}
+_HARMLESS = frozenset({"theme", "temperature", "seed", "max_tokens", "deny"})
+_TEXTS = "tuple[str, ...]"
+_MODE_RANK = {"plan": 0, "manual": 1, "normal": 2, "auto": 3}
+_STRICTER: Mapping[str, Callable[[Any, Any], bool]] = {
+    "mode": lambda new, now: _MODE_RANK[new] < _MODE_RANK[now],
+    "max_iterations": lambda new, now: new < now,
+    "network": lambda new, _: new == "off",
+}
+
+
+def load_config(workspace: Path, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
+    """Read every source and return the settings in force.
+
+    Args:
+        workspace: whose files are read; they are not trusted.
+        environ: the environment.
+        flags: values from the command line, None for those not given.
+
+    Raises:
+        ConfigError: a value cannot be; the text names the setting, the source and what is possible.
+    """
+    values: dict[str, Any] = {}
+    sources = dict.fromkeys(SETTINGS, "default")
+    ignored: list[str] = []
+
+    def take(found: Mapping[str, Any], source: str) -> None:
+        for name, value in found.items():
+            values[name] = (*values.get(name, ()), *value) if isinstance(value, tuple) else value
+            sources[name] = source
+
+    take(_from_toml(config_dir() / "config.toml"), str(config_dir() / "config.toml"))
+    mine = _from_toml(workspace_dir(workspace) / "config.toml")
+    for found, source in ((mine, ".lmagent/config.toml"), (_from_environ(_dotenv(workspace / ".env"), ".env"), ".env")):
+        safe = {name: value for name, value in found.items() if _tightens(name, value, values)}
+        ignored += [f"{name} in {source}" for name in found if name not in safe]
+        take(safe, source)
+    take(_from_environ(environ, "the environment"), "environment")
+    take({name: value for name, value in flags.items() if value is not None}, "flag")
+    return Loaded(Config(**values), sources, tuple(ignored))
+
+
+def _tightens(name: str, value: Any, values: Mapping[str, Any]) -> bool:
+    """Tell whether an untrusted workspace may set this."""
+    if name in _HARMLESS:
+        return True
+    stricter = _STRICTER.get(name)
+    return stricter is not None and stricter(value, values.get(name, SETTINGS[name].default))
+
+
+def _from_toml(path: Path) -> dict[str, Any]:
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}", "Mend or remove it.") from error
+    for name in found:
+        if name not in SETTINGS:
+            close = difflib.get_close_matches(name, SETTINGS, n=1)
+            hint = f"Did you mean {close[0]}?" if close else "`lmtui config show` lists the settings."
+            raise ConfigError(f"{path} has no setting called {name!r}", hint)
+    return {name: convert(name, value, str(path)) for name, value in found.items()}
+
+
+def _from_environ(environ: Mapping[str, str], source: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, setting in SETTINGS.items():
+        key = next((key for key in setting.metadata["env"] if environ.get(key, "").strip()), None)
+        if key is not None:
+            found[name] = convert(name, environ[key].strip(), f"{key} in {source}")
+    return found
+
+
+def convert(name: str, value: Any, source: str) -> Any:
+    """Return a setting's value in its own type.
+
+    Raises:
+        ConfigError: it cannot be that.
+    """
+    setting = SETTINGS[name]
+    choices = setting.metadata["choices"]
+    if name == "network" and isinstance(value, bool):
+        value = "on" if value else "off"
+    if choices and value not in choices:
+        raise ConfigError(f"{name} cannot be {value!r} ({source})", f"It is one of {', '.join(choices)}.")
+    kind = str(setting.type)
+    try:
+        if kind == _TEXTS:
+            if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+                raise ValueError
+            return tuple(value)
+        if isinstance(value, bool) or (kind == "str" and not isinstance(value, str)):
+            raise ValueError
+        return {"str": str, "int": int, "float": float}[kind](value)
+    except (ValueError, TypeError) as error:
+        wanted = {"str": "a text", "int": "a whole number", "float": "a number", _TEXTS: "a list of texts"}[kind]
+        raise ConfigError(f"{name} cannot be {value!r} ({source})", f"It is {wanted}: {setting.metadata['doc']}.") from error
+
+
+_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*\Z")
+
+
+def _dotenv(path: Path) -> dict[str, str]:
+    """Return the pairs of a `.env` file; quotes around a value are taken off, other lines passed over."""
+    try:
+        if not path.is_file() or path.stat().st_size > 65536:
+            return {}
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return {}
+    pairs = (_LINE.match(line) for line in text.splitlines() if not line.lstrip().startswith("#"))
+    return {pair[1]: re.sub(r"\A(['\"])(.*)\1\Z", r"\2", pair[2]) for pair in pairs if pair}
+
+
+def shown(name: str, value: Any) -> str:
+    """Return a value for a person: secrets as dots, nothing as a dash."""
+    if SETTINGS[name].metadata["is_secret"] and value:
+        return "•" * 8
+    if value in ("", ()):
+        return "–"
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
