@@ -105,7 +105,7 @@ def row(left: Line, right: Line, width: int) -> Line:
 
 def fill(line: Line, width: int, role: str) -> Line:
     """Return a line with `role` under all of it, out to `width` cells."""
-    under = tuple((text, f"{role} {own}" if own else role) for text, own in line)
+    under = tuple((text, f"{role} {own}".strip()) for text, own in line)
     rest = width - width_of(line)
     return (*under, (" " * rest, role)) if rest > 0 else under
 

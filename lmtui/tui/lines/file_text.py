@@ -1,0 +1,58 @@
+"""A file's bytes as lines to look at: decoded leniently, cleaned line by line on sight, highlighted by the chunk."""
+
+from __future__ import annotations
+
+from lmtui.core.clean import clean_line
+from lmtui.tui.lines.code import LONGEST_LINE, highlight, lexer_for_path
+from lmtui.tui.lines.text import Line
+
+_CHUNK_LINES = 128
+_KEPT_CHUNKS = 64
+_SNIFFED_BYTES = 8192
+
+
+class FileText:
+    """The text of one file.  Nothing is kept per line but the text itself and the chunks seen last."""
+
+    def __init__(self, path: str, data: bytes | str) -> None:
+        self.is_binary = isinstance(data, bytes) and b"\0" in data[:_SNIFFED_BYTES]
+        text = "" if self.is_binary else data if isinstance(data, str) else data.decode("utf-8", "replace")
+        self.lines = text.removesuffix("\n").split("\n") if text else []
+        self.longest = max(map(len, self.lines), default=0)
+        self._lexer = lexer_for_path(path)
+        self._chunks: dict[int, list[Line]] = {}
+
+    def is_long(self, number: int) -> bool:
+        """Tell whether a line is too long to be treated as a whole."""
+        return len(self.lines[number]) > LONGEST_LINE
+
+    def part(self, number: int, start: int, end: int) -> str:
+        """Return a part of a line, clean, without looking at the rest of it."""
+        return shown(self.lines[number][start:end])
+
+    def line(self, number: int) -> Line:
+        """Return a line, clean and highlighted."""
+        chunk, at = divmod(number, _CHUNK_LINES)
+        found = self._chunks.get(chunk)
+        if found is None:
+            if len(self._chunks) >= _KEPT_CHUNKS:
+                self._chunks.pop(next(iter(self._chunks)))
+            raw = self.lines[chunk * _CHUNK_LINES : (chunk + 1) * _CHUNK_LINES]
+            found = highlight([shown(each[: LONGEST_LINE + 1]) for each in raw], self._lexer)
+            self._chunks[chunk] = found
+        return found[at]
+
+    def find(self, text: str, start: int, step: int = 1) -> int:
+        """Return the next line, from `start` on and around the end, that has the text in it; -1 for none."""
+        wanted = text.casefold()
+        count = len(self.lines)
+        for distance in range(count if wanted else 0):
+            number = (start + distance * step) % count
+            if wanted in self.lines[number].casefold():
+                return number
+        return -1
+
+
+def shown(raw: str) -> str:
+    """Return a raw line (or a part of one) as it is shown."""
+    return clean_line(raw.removesuffix("\r").expandtabs(4))
