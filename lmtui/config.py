@@ -48,6 +48,7 @@ class Config:
     max_retries: int = _setting(3, "how often a request that failed in passing is sent again", "LLM_MAX_RETRIES")
     retry_delay_s: float = _setting(0.5, "seconds before the first repetition; it doubles", "LLM_RETRY_DELAY")
     max_iterations: int = _setting(500, "requests in one turn", "MAX_ITERATIONS")
+    timeout_s: float = _setting(0.0, "seconds that a turn may take; 0: no limit")
     mode: str = _setting("normal", "when to ask: manual, normal, auto, or plan (read only)", "PERMISSION_MODE", choices=MODES)
     allow: tuple[str, ...] = _setting((), "permission rules that allow, such as Shell(git status*)")
     deny: tuple[str, ...] = _setting((), "permission rules that forbid, such as Write(secrets/**)")

@@ -27,12 +27,16 @@ KNOWN_ADDRESSES = (
 
 
 async def find_servers(extra: tuple[str, ...] = (), key: str = "") -> list[ServerFound]:
-    """Ask the usual ports, `OLLAMA_HOST` and the addresses in `extra`; return those that answered as model servers."""
+    """Ask the usual ports, `OLLAMA_HOST` and the addresses in `extra`; return those that answered as model servers.
+
+    The key is sent to the addresses in `extra` only: what happens to listen on a usual port has no claim to it.
+    """
+    named = {root_url(address) for address in extra}
     addresses = [*extra, *(url for _, url in KNOWN_ADDRESSES)]
     if host := os.environ.get("OLLAMA_HOST", "").strip():
         addresses.append(host if "://" in host else f"http://{host}")
     roots = list(dict.fromkeys(root_url(address) for address in addresses))
-    found = await asyncio.gather(*(look_at(root, key) for root in roots))
+    found = await asyncio.gather(*(look_at(root, key if root in named else "") for root in roots))
     return [server for server in found if server is not None]
 
 

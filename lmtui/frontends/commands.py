@@ -1,0 +1,151 @@
+"""The commands without a screen, each from settings to exit code."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from lmtui.config import SETTINGS, Config, Loaded, shown
+from lmtui.core.clean import clean_line
+from lmtui.core.errors import SessionFileError
+from lmtui.frontends import doctor, sandbox, transcript
+from lmtui.frontends.headless import HeadlessTask, run_headless
+from lmtui.paths import config_dir, workspace_dir
+from lmtui.runtime.demo import fresh_folder
+from lmtui.runtime.host import DEMO_TASK, open_runtime
+from lmtui.runtime.reports import find_models, list_sessions, session_events, session_log
+
+Report = Callable[[Path, Loaded, argparse.Namespace], Awaitable[int]]
+
+
+async def task(workspace: Path, config: Config, text: str, session_id: str, output: str) -> int:
+    """Run one task and return the exit code."""
+    runtime = open_runtime(workspace, config, is_attended=False)
+    try:
+        return await run_headless(runtime, HeadlessTask(text, session_id, output), sys.stdout, sys.stderr)
+    finally:
+        await runtime.close()
+
+
+def which_session(workspace: Path, wanted: str, text: str) -> tuple[str, str]:
+    """Return the session to resume and the text to go on with; the only word may be either.
+
+    Raises:
+        SessionFileError: there is no such session.
+    """
+    if wanted:
+        try:
+            return session_log(workspace, wanted).stem, text
+        except SessionFileError:
+            if text or " " not in wanted:
+                raise
+            text = wanted
+    newest = list_sessions(workspace, limit=1)
+    if not newest:
+        raise SessionFileError(f"there is no session in {workspace} yet", 'Start one with `lmtui` or `lmtui run "TASK"`.')
+    return newest[0].id, text
+
+
+async def demo(config: Config, keep: Path | None, output: str) -> int:
+    """Run the scripted demo without a screen and return the exit code."""
+    print(
+        "lmtui demo: the model is a script on a loopback port; the tools, the sandbox and the files are real.", file=sys.stderr
+    )
+    folder = fresh_folder(keep)
+    runtime = open_runtime(folder, dataclasses.replace(config, mode="auto"), is_attended=False)
+    try:
+        lacks = await runtime.use_demo(folder, rate=0.0)
+        status = await (await runtime.sandbox()).status()
+        print(f"folder:  {folder}", file=sys.stderr)
+        print(f"lacking: {lacks}" if lacks else f"sandbox: {status.text}", file=sys.stderr)
+        code = await run_headless(runtime, HeadlessTask(DEMO_TASK, output=output), sys.stdout, sys.stderr)
+    finally:
+        await runtime.close()
+    where = folder if keep else f"{folder} (a temporary folder; --keep DIR chooses one)"
+    print(f"The files and the commit are in {where}.  `lmtui demo` on a terminal shows it full screen.", file=sys.stderr)
+    return code
+
+
+async def _sessions(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
+    found = list_sessions(workspace, arguments.search, arguments.limit)
+    if arguments.json:
+        _print_json([dataclasses.asdict(summary) for summary in found])
+        return 0
+    for summary in found:
+        title = summary.title[:60] or "(untitled)"
+        print(f"{summary.id}  {summary.state:<11} {summary.changed_files:>3} files  {title}")
+    if not found:
+        print("no sessions" + (" match" if arguments.search else " yet; start one with `lmtui`"))
+    return 0
+
+
+async def _show(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
+    events = session_events(workspace, arguments.id)
+    print(transcript.as_json(events) if arguments.json else transcript.as_text(events))
+    return 0
+
+
+async def _export(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
+    if arguments.format == "jsonl":
+        sys.stdout.write(session_log(workspace, arguments.id).read_text(encoding="utf-8", errors="replace"))
+        return 0
+    events = session_events(workspace, arguments.id)
+    print(transcript.as_html(events) if arguments.format == "html" else transcript.as_markdown(events))
+    return 0
+
+
+async def _models(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    servers = await find_models(loaded.config)
+    if arguments.json:
+        _print_json([dataclasses.asdict(server) for server in servers])
+        return 0 if servers else 1
+    for server in servers:
+        print(f"{server.kind}  {server.url}")
+        for model in server.models:
+            facts = [f"window {model.window_tokens:,}"] if model.window_tokens else ["window unknown"]
+            facts += ["loaded"] if model.is_loaded else []
+            facts += ["tools"] if model.has_tools else []
+            facts += ["vision"] if model.has_vision else []
+            print(f"  {clean_line(model.name):<44} {', '.join(facts)}")
+    if not servers:
+        print("no model server answers on the usual ports (LM Studio 1234, Ollama 11434, llama.cpp 8080, vLLM 8000)")
+        print("Start one, or name another with --url; `lmtui demo` needs none.")
+    return 0 if servers else 1
+
+
+async def _config(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    if arguments.action == "path":
+        for path in (config_dir() / "config.toml", workspace_dir(workspace) / "config.toml"):
+            print(f"{path}  {'there' if path.exists() else 'not there'}")
+        return 0
+    values = dataclasses.asdict(loaded.config)
+    if arguments.json:
+        told = {name: {"value": _told(name, values[name]), "source": loaded.sources[name]} for name in SETTINGS}
+        _print_json(told)
+        return 0
+    for name, setting in SETTINGS.items():
+        print(f"{name:<16} {shown(name, values[name]):<28} {loaded.sources[name]:<14} {setting.metadata['doc']}")
+    return 0
+
+
+def _told(name: str, value: object) -> object:
+    return shown(name, value) if SETTINGS[name].metadata["is_secret"] and value else value
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+REPORTS: dict[str, Report] = {
+    "sessions": _sessions,
+    "show": _show,
+    "export": _export,
+    "models": _models,
+    "doctor": doctor.report,
+    "sandbox": sandbox.report,
+    "config": _config,
+}

@@ -1,0 +1,105 @@
+"""`lmtui doctor`: everything that lmtui needs, row by row, each with what to do about it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from lmtui.config import Loaded
+from lmtui.core.errors import UsageError
+from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
+from lmtui.runtime.checks import backend_reports, tokenizer_name, workspace_problem
+from lmtui.runtime.reports import find_models
+
+OK, WARNING, FAILURE = "ok", "warning", "failure"
+_SIGNS = {OK: "✓", WARNING: "!", FAILURE: "✗"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One thing that was looked at."""
+
+    name: str
+    state: str
+    text: str
+    hint: str = ""
+
+
+async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    """Print every row; 0 all well, 1 warnings, 2 failures."""
+    rows = [*_program_rows(), *_workspace_rows(workspace, loaded), *await _sandbox_rows(workspace)]
+    if not arguments.offline:
+        rows += await _server_rows(loaded)
+    if arguments.json:
+        print(json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False))
+    else:
+        for row in rows:
+            print(f"{_SIGNS[row.state]} {row.name:<12} {row.text}")
+            if row.hint:
+                print(f"{'':15}{row.hint}")
+    states = {row.state for row in rows}
+    return 2 if FAILURE in states else 1 if WARNING in states else 0
+
+
+def _program_rows() -> Iterable[Row]:
+    version = platform.python_version()
+    is_fit = (3, 11) <= sys.version_info[:2] < (3, 14)
+    yield Row("python", OK if is_fit else FAILURE, version, "" if is_fit else "lmtui runs on Python 3.11 to 3.13.")
+    is_shown = os.environ.get("TERM", "dumb") != "dumb"
+    hint = "" if is_shown else 'Use `lmtui run "TASK"`, or a terminal with TERM set.'
+    yield Row("terminal", OK if is_shown else WARNING, os.environ.get("TERM", "none"), hint)
+    themes = len(list(themes_dir().glob("*.toml")))
+    yield Row("themes", OK if themes else FAILURE, f"{themes} themes", "" if themes else "The installation is incomplete.")
+    yield Row("tokens", OK, f"counted by {tokenizer_name()}")
+    for name, folder in (("settings", config_dir()), ("state", state_dir())):
+        is_writable = os.access(_nearest(folder), os.W_OK)
+        hint = "" if is_writable else "Set LMTUI_HOME to a folder that can be written."
+        yield Row(name, OK if is_writable else WARNING, str(folder), hint)
+
+
+def _nearest(folder: Path) -> Path:
+    """Return the folder, or the nearest one above it that is there."""
+    return folder if folder.exists() or folder == folder.parent else _nearest(folder.parent)
+
+
+def _workspace_rows(workspace: Path, loaded: Loaded) -> Iterable[Row]:
+    problem = workspace_problem(workspace)
+    if isinstance(problem, UsageError):
+        yield Row("workspace", FAILURE, str(problem), problem.hint)
+    else:
+        count = len(list(sessions_dir(workspace).glob("*.jsonl"))) if sessions_dir(workspace).is_dir() else 0
+        yield Row("workspace", OK, f"{workspace}, {count} sessions")
+    if loaded.ignored:
+        hint = "Put them into your own config.toml if you want them: a folder's own files may only tighten."
+        yield Row("trust", WARNING, f"not taken from this folder: {', '.join(loaded.ignored)}", hint)
+
+
+async def _sandbox_rows(workspace: Path) -> Iterable[Row]:
+    rows: list[Row] = []
+    reports = await backend_reports(workspace)
+    works = any(found.works for found in reports)
+    for found in reports:
+        state = OK if found.works else WARNING
+        rows.append(Row(found.name, state, found.text, "" if found.works else found.fix))
+    if not works:
+        rows.append(Row("sandbox", FAILURE, "no sandbox works: there is no shell, only file tools", "Mend one of the above."))
+    elif all(row.state == OK for row in rows) or works:
+        rows = [Row(row.name, OK, row.text, row.hint) for row in rows]
+    return rows
+
+
+async def _server_rows(loaded: Loaded) -> list[Row]:
+    servers = await find_models(loaded.config)
+    if not servers:
+        hint = "Start LM Studio, Ollama, llama.cpp or vLLM, or name an address with --url; `lmtui demo` needs none."
+        return [Row("models", WARNING, "no model server answers", hint)]
+    return [
+        Row("models", OK if server.models else WARNING, f"{server.kind} at {server.url}: {len(server.models)} models")
+        for server in servers
+    ]

@@ -1,0 +1,174 @@
+"""One task without a screen: the answer on standard output, what is for people on standard error, exit codes as a contract."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TextIO
+
+from lmtui.core.clean import clean, clean_line
+from lmtui.core.errors import LmtuiError
+from lmtui.core.events import (
+    Envelope,
+    Level,
+    Notice,
+    RetryScheduled,
+    SandboxSelected,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+)
+from lmtui.core.ports import Session
+from lmtui.runtime.host import Runtime, encode_event
+
+OUTPUTS = ("text", "json", "stream-json")
+
+
+@dataclass(frozen=True, slots=True)
+class HeadlessTask:
+    """What to run: a text, in a new session or an earlier one (`session_id`), told in one of `OUTPUTS`."""
+
+    text: str
+    session_id: str = ""
+    output: str = "text"
+
+
+async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: TextIO) -> int:
+    """Run one task to its end and return the exit code.  The runtime stays open; the caller closes it."""
+    session: Session | None = None
+    try:
+        if note := await runtime.choose_server():
+            print(note, file=err)
+        session = await (runtime.open_session(task.session_id) if task.session_id else runtime.new_session())
+        reporter = Reporter(task.output, out, err)
+        with _stopping(session):
+            await _turn(session, task, reporter)
+    except LmtuiError as error:
+        print(f"lmtui: {error.full_text()}", file=err)
+        if task.output != "text":
+            print(json.dumps(_failure(session, error, task.output)), file=out)
+        return 1
+    for rule in runtime.unattended():
+        print(f"refused: {rule}; nobody was there to approve it.  Allow it with --allow '{rule}' or --mode auto", file=err)
+    return reporter.finish(session)
+
+
+async def _turn(session: Session, task: HeadlessTask, reporter: Reporter) -> None:
+    if task.output == "stream-json":
+        for envelope in session.history():
+            reporter.take(envelope)
+    unsubscribe = session.subscribe(reporter.take)
+    try:
+        session.submit(task.text)
+        await session.wait_idle()
+    finally:
+        unsubscribe()
+
+
+@contextlib.contextmanager
+def _stopping(session: Session) -> Iterator[None]:
+    """Let Ctrl+C and SIGTERM interrupt the turn, so that everything is saved and the exit code is 130."""
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, session.interrupt)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+class Reporter:
+    """Turns events into output as they happen."""
+
+    def __init__(self, output: str, out: TextIO, err: TextIO) -> None:
+        self._output = output
+        self._out = out
+        self._err = err
+        self._titles: dict[str, str] = {}
+        self._end: TurnEnded | None = None
+
+    def take(self, envelope: Envelope) -> None:
+        """Take one event."""
+        if isinstance(envelope.event, TurnEnded):
+            self._end = envelope.event
+        if self._output == "stream-json":
+            print(encode_event(envelope), file=self._out, flush=True)
+        elif self._output == "text":
+            self._tell(envelope)
+
+    def finish(self, session: Session) -> int:
+        """Print what comes at the end and return the exit code."""
+        end = self._end
+        if end is None:
+            print("lmtui: the session ended before its turn", file=self._err)
+            return 1
+        if self._output == "json":
+            fields = asdict(end)
+            names = ("status", "exit_code", "text", "files_changed", "usage", "iterations", "elapsed_s", "sandbox", "error")
+            print(json.dumps({"session": session.id, **{name: fields[name] for name in names}}), file=self._out)
+        elif self._output == "text":
+            if end.text.strip():
+                print(clean(end.text), file=self._out)
+            if end.error:
+                print(f"lmtui: {clean(end.error)}", file=self._err)
+            self._err.write(_summary(session, end))
+        return end.exit_code
+
+    def _tell(self, envelope: Envelope) -> None:
+        line = ""
+        match envelope.event:
+            case SandboxSelected(text=text, is_weaker=is_weaker, reason=reason):
+                line = f"sandbox: {text}" + (f"  ({reason})" if is_weaker and reason else "")
+            case ToolCallStarted(call_id=call_id, title=title):
+                self._titles[call_id] = clean_line(title)[:100]
+            case ToolCallFinished() as event:
+                line = _call_line(event, self._titles.pop(event.call_id, ""))
+            case RetryScheduled(attempt=attempt, attempts=attempts, wait_s=wait_s, reason=reason):
+                line = f"{clean_line(reason)}; again in {wait_s:g} s ({attempt} of {attempts})"
+            case Notice(level=level, text=text) if level is not Level.INFO:
+                line = f"{level}: {clean_line(text)}"
+            case _:
+                pass
+        if line:
+            print(line, file=self._err, flush=True)
+
+
+def _call_line(event: ToolCallFinished, title: str) -> str:
+    sign = "✓" if event.ok else "✗"
+    summary = f"  {clean_line(event.summary)}" if event.summary else ""
+    return f"{sign} {event.tool:<13} {title}{summary}  {event.elapsed_ms} ms"
+
+
+def _summary(session: Session, end: TurnEnded) -> str:
+    files = f", {len(end.files_changed)} files changed" if end.files_changed else ""
+    where = f", sandbox {end.sandbox}" if end.sandbox else ""
+    return f"[{end.status} in {end.elapsed_s:.1f} s, {end.iterations} steps{files}{where}; session {session.id}]\n"
+
+
+def _failure(session: Session | None, error: LmtuiError, output: str) -> dict[str, object]:
+    """Return the object that stands for a run which could not begin."""
+    failed: dict[str, object] = {
+        "session": session.id if session else "",
+        "status": "error",
+        "exit_code": 1,
+        "text": "",
+        "files_changed": [],
+        "usage": {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0},
+        "iterations": 0,
+        "elapsed_s": 0.0,
+        "sandbox": "",
+        "error": error.full_text(),
+    }
+    return {"kind": "turn_ended", "reason": "error", **failed} if output == "stream-json" else failed
+
+
+def is_terminal() -> bool:
+    """Tell whether both ends of this process are a terminal that can show a screen."""
+    return sys.stdin.isatty() and sys.stdout.isatty()

@@ -1,0 +1,78 @@
+"""`lmtui sandbox`: which backends work here and what each isolates; the image; a shell inside."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from lmtui.config import Loaded
+from lmtui.core.errors import SandboxError
+from lmtui.core.ports import Sandbox
+from lmtui.runtime.checks import backend_reports, make_image
+from lmtui.runtime.host import open_runtime
+
+
+async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    """Do what the action says and return the exit code."""
+    if arguments.action == "check":
+        return await _check(workspace, is_json=arguments.json)
+    if arguments.action == "image":
+        return await _image(loaded, arguments)
+    return await _shell(workspace, loaded)
+
+
+async def _check(workspace: Path, *, is_json: bool) -> int:
+    reports = await backend_reports(workspace)
+    if is_json:
+        print(json.dumps([asdict(found) for found in reports], indent=2, ensure_ascii=False))
+    else:
+        for found in reports:
+            print(f"{'✓' if found.works else '✗'} {found.name:<11} {found.text}")
+            for line in found.facts if found.works else (found.fix,):
+                print(f"    {line}")
+    return 0 if any(found.works for found in reports) else 1
+
+
+async def _image(loaded: Loaded, arguments: argparse.Namespace) -> int:
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    cache = Path(arguments.cache) if arguments.cache else None
+    name = await make_image(loaded.config.image, arguments.source, cache, say)
+    print(json.dumps({"image": name}) if arguments.json else name)
+    return 0
+
+
+async def _shell(workspace: Path, loaded: Loaded) -> int:
+    """Run lines of standard input, one command each, until it ends."""
+    runtime = open_runtime(workspace, replace(loaded.config, mode="auto"))
+    try:
+        sandbox = await runtime.sandbox()
+        status = await sandbox.status()
+        print(f"{status.text}; each line is a command of its own, Ctrl+D ends", file=sys.stderr)
+        while line := await asyncio.to_thread(_read_line):
+            await _run_line(sandbox, line)
+        return 0
+    finally:
+        await runtime.close()
+
+
+def _read_line() -> str:
+    if sys.stdin.isatty():
+        print("sandbox$ ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline()
+
+
+async def _run_line(sandbox: Sandbox, line: str) -> None:
+    try:
+        result = await sandbox.run_command(line, timeout_s=120, on_output=sys.stdout.write)
+    except SandboxError as error:
+        print(error.full_text(), file=sys.stderr)
+        return
+    sys.stdout.flush()
+    if result.exit_code:
+        print(f"(exit code {result.exit_code})", file=sys.stderr)

@@ -1,0 +1,136 @@
+"""A session as a text, as Markdown and as one HTML page.  All of it is foreign text: cleaned, and escaped where it must be."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterator, Sequence
+
+from lmtui.core.clean import clean, clean_line
+from lmtui.core.events import (
+    ApprovalResolved,
+    Envelope,
+    Level,
+    MessageAdded,
+    Notice,
+    SessionOpened,
+    SessionRenamed,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+)
+from lmtui.core.messages import Role
+from lmtui.runtime.host import encode_event
+
+_MAX_RESULT_LINES = 12
+
+
+def as_text(events: Sequence[Envelope]) -> str:
+    """Return the transcript as a person reads it in a terminal."""
+    return "\n".join(_lines(events))
+
+
+def as_json(events: Sequence[Envelope]) -> str:
+    """Return the events as one JSON list."""
+    return json.dumps([json.loads(encode_event(envelope)) for envelope in events], ensure_ascii=False, indent=1)
+
+
+def as_markdown(events: Sequence[Envelope]) -> str:
+    """Return the transcript as Markdown, tool results in fences longer than any inside them."""
+    out = [f"# {_title(events)}", ""]
+    for envelope in events:
+        match envelope.event:
+            case MessageAdded(role=role, text=text) if text.strip():
+                out += [f"## {_name(role)}  {envelope.time:%Y-%m-%d %H:%M}", "", clean(text), ""]
+            case ToolCallStarted(tool=tool, title=title):
+                out += [f"**{tool}** {_code(title)}", ""]
+            case ToolCallFinished(result=result):
+                fence = _fence(result)
+                out += [fence, clean(result), fence, ""]
+            case TurnEnded(error=error) if error:
+                out += [f"> {clean_line(error)}", ""]
+            case _:
+                pass
+    return "\n".join(out)
+
+
+def as_html(events: Sequence[Envelope]) -> str:
+    """Return the transcript as one page that loads nothing."""
+    body: list[str] = []
+    for envelope in events:
+        match envelope.event:
+            case MessageAdded(role=role, text=text) if text.strip():
+                body.append(f'<section class="{role}"><h2>{_name(role)}</h2><pre>{html.escape(clean(text))}</pre></section>')
+            case ToolCallStarted(tool=tool, title=title):
+                body.append(f"<h3>{html.escape(tool)} <code>{html.escape(clean_line(title))}</code></h3>")
+            case ToolCallFinished(result=result, ok=ok):
+                sign = "✓" if ok else "✗"
+                body.append(f"<details><summary>{sign} result</summary><pre>{html.escape(clean(result))}</pre></details>")
+            case TurnEnded(error=error) if error:
+                body.append(f"<p><em>{html.escape(clean_line(error))}</em></p>")
+            case _:
+                pass
+    title = html.escape(_title(events))
+    return (
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title>\n<style>{_CSS}</style>\n"
+        f"<h1>{title}</h1>\n" + "\n".join(body) + "\n</html>"
+    )
+
+
+_CSS = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:56rem;margin:2rem auto;padding:0 1rem}"
+    "pre{white-space:pre-wrap;overflow-wrap:anywhere}.user{background:#8881;padding:.1rem 1rem}"
+    "h2{font-size:1rem}h3{font-size:.9rem}"
+)
+
+
+def _lines(events: Sequence[Envelope]) -> Iterator[str]:
+    for envelope in events:
+        time = f"{envelope.time.astimezone():%H:%M}"
+        match envelope.event:
+            case SessionOpened(workspace=workspace):
+                yield f"session {envelope.session}  {clean_line(workspace)}  {envelope.time.astimezone():%Y-%m-%d %H:%M}"
+            case MessageAdded(role=role, text=text) if text.strip():
+                yield f"\n{_name(role)}  {time}\n{clean(text)}"
+            case ToolCallStarted(tool=tool, title=title):
+                yield f"● {tool}  {clean_line(title)}"
+            case ToolCallFinished() as event:
+                yield from _result_lines(event)
+            case ApprovalResolved(outcome=outcome, by=by, feedback=feedback):
+                yield f"    {outcome} by {by}" + (f": {clean_line(feedback)}" if feedback else "")
+            case Notice(level=level, text=text) if level is not Level.INFO:
+                yield f"{level}: {clean_line(text)}"
+            case TurnEnded(reason=reason, error=error, elapsed_s=elapsed_s):
+                yield f"\n[{reason} in {elapsed_s:.1f} s]" + (f" {clean_line(error)}" if error else "")
+            case _:
+                pass
+
+
+def _result_lines(event: ToolCallFinished) -> Iterator[str]:
+    lines = clean(event.result).splitlines()
+    for line in lines[:_MAX_RESULT_LINES]:
+        yield f"    {line}"
+    more = f"{len(lines) - _MAX_RESULT_LINES} more lines, " if len(lines) > _MAX_RESULT_LINES else ""
+    summary = f"{clean_line(event.summary)}, " if event.summary else ""
+    yield f"  {'✓' if event.ok else '✗'} {more}{summary}{event.elapsed_ms} ms"
+
+
+def _name(role: Role) -> str:
+    return "you" if role is Role.USER else "lmtui"
+
+
+def _title(events: Sequence[Envelope]) -> str:
+    titles = [envelope.event.title for envelope in events if isinstance(envelope.event, SessionRenamed)]
+    return clean_line(titles[-1]) if titles else "Session"
+
+
+def _code(text: str) -> str:
+    line = clean_line(text)
+    return f"`` {line} ``" if line else ""
+
+
+def _fence(text: str) -> str:
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return fence

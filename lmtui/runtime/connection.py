@@ -1,0 +1,99 @@
+"""Which model server is in use, and the provider that talks to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lmtui.config import Config
+from lmtui.core.errors import Fault, ProviderError, UsageError
+from lmtui.core.ports import ServerFound
+from lmtui.providers.choice import ServerChoice, read_choice, write_choice
+from lmtui.providers.discovery import find_servers
+from lmtui.providers.endpoint import base_url, root_url
+from lmtui.providers.openai_compat import OpenAICompatible
+from lmtui.providers.retry import RetryPolicy
+
+
+class Connection:
+    """The server in use: from the settings, else what the user chose last, else what is found.
+
+    The user's key goes only to a server that the user named or chose, never to one that happened to answer.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        remembered = ServerChoice() if config.url else read_choice()
+        self._choice = ServerChoice(config.url or remembered.url, config.model or remembered.model)
+        if self._choice.url:
+            base_url(self._choice.url)
+        self._key = config.api_key if self._choice.url else ""
+        self._provider: OpenAICompatible | None = None
+        self._retired: list[OpenAICompatible] = []
+
+    @property
+    def is_chosen(self) -> bool:
+        """Tell whether there is a server to ask."""
+        return bool(self._choice.url)
+
+    @property
+    def model(self) -> str:
+        """Return the model's name, empty for the server's own default."""
+        return self._choice.model
+
+    def provider(self) -> OpenAICompatible:
+        """Return the provider for the server in use.
+
+        Raises:
+            UsageError: none is chosen.
+        """
+        if not self._choice.url:
+            raise UsageError("no model server is chosen yet", "Name one with --url; `lmtui models` shows what is running.")
+        if self._provider is None:
+            config = self._config
+            retry = RetryPolicy(retries=config.max_retries, first_delay_s=config.retry_delay_s)
+            self._provider = OpenAICompatible(self._choice.url, self._key, stall_timeout_s=config.stall_timeout_s, retry=retry)
+        return self._provider
+
+    async def find(self) -> Sequence[ServerFound]:
+        """Look on the usual ports and at the server in use."""
+        return await find_servers((self._choice.url,) if self._choice.url else (), self._key)
+
+    def remember(self, url: str, model: str) -> None:
+        """Use this server from now on and at the next start."""
+        self.use(root_url(url), model, self._config.api_key)
+        write_choice(self._choice)
+
+    def use(self, url: str, model: str, key: str = "") -> None:
+        """Use this server from now on; open sessions keep theirs, its connections are closed at the end."""
+        self._choice, self._key = ServerChoice(url, model), key
+        if self._provider is not None:
+            self._retired.append(self._provider)
+            self._provider = None
+
+    async def choose(self) -> str:
+        """Take the first server found, where none was chosen; return a line that says so, or an empty string.
+
+        Raises:
+            ProviderError: none is there.
+        """
+        if self._choice.url:
+            return ""
+        found = [server for server in await find_servers() if server.models]
+        if not found:
+            raise ProviderError(
+                Fault.UNREACHABLE,
+                "no model server answers on the usual ports (LM Studio 1234, Ollama 11434, llama.cpp 8080, vLLM 8000)",
+                "Start one, or name another with --url; `lmtui demo` needs none.",
+            )
+        server = found[0]
+        first = next((model for model in server.models if model.is_loaded), server.models[0])
+        model = self._config.model or first.name
+        self.use(server.url, model)
+        return f"using {server.kind} at {server.url}, model {model}"
+
+    async def close(self) -> None:
+        """Close all connections."""
+        providers = [*self._retired, *([self._provider] if self._provider else [])]
+        self._retired, self._provider = [], None
+        for provider in providers:
+            await provider.close()

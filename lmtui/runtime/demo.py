@@ -1,0 +1,58 @@
+"""The demo: a scripted server on a port of its own and a fresh folder for the real tools to work in."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmtui.core.errors import SandboxError, UsageError
+from lmtui.core.ports import Sandbox
+from lmtui.providers.demo import demo_scenario
+from lmtui.providers.scripted import ScriptedServer
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """A running demo: its folder and its server."""
+
+    folder: Path
+    server: ScriptedServer
+
+    async def stop(self) -> None:
+        """Stop the server; the folder stays."""
+        await self.server.__aexit__(None, None, None)
+
+
+async def start_demo(folder: Path, rate: float) -> Demo:
+    """Start the scripted server for a folder; `rate` is words a second, 0 as fast as they are taken."""
+    server = await ScriptedServer(demo_scenario(rate)).__aenter__()
+    return Demo(folder, server)
+
+
+async def start_repository(sandbox: Sandbox) -> str:
+    """Make the demo's folder a git repository; return what is lacking for it, or an empty string."""
+    try:
+        result = await sandbox.run_git(("init", "--quiet", "--initial-branch=main"), writes=True)
+    except SandboxError as error:
+        return f"no commit can be made ({error})"
+    return "" if result.exit_code == 0 else f"no commit can be made (git init: {result.output.strip()[:200]})"
+
+
+def fresh_folder(folder: Path | None) -> Path:
+    """Return a new or empty folder: the one named, or one in the temporary folder.
+
+    Raises:
+        UsageError: it cannot be made or is not empty.
+    """
+    if folder is None:
+        return Path(tempfile.mkdtemp(prefix="lmtui-demo-"))
+    place = folder.expanduser().absolute()
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        is_empty = not any(place.iterdir())
+    except OSError as error:
+        raise UsageError(f"cannot use {place} for the demo: {error.strerror}", "Name a folder that can be made.") from error
+    if not is_empty:
+        raise UsageError(f"{place} is not empty; the demo works in a folder of its own", "Name a new folder with --keep.")
+    return place

@@ -1,0 +1,242 @@
+"""What front ends open: the sessions, the sandbox and the model server of one workspace."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lmtui import __version__
+from lmtui.config import Config
+from lmtui.core.errors import SessionFileError
+from lmtui.core.events import Envelope, Level, ModeChanged, ModelChanged, Notice, SessionOpened
+from lmtui.core.permissions import Effect, Mode, Rule, parse_rule
+from lmtui.core.ports import DirEntry, Limits, Policy, Sandbox, ServerFound, Session, SessionLog, SessionSummary
+from lmtui.engine.context import ModelSettings
+from lmtui.engine.session import EngineSession, SessionParts
+from lmtui.providers.demo import DEMO_MODEL, DEMO_TASK
+from lmtui.runtime.connection import Connection
+from lmtui.runtime.demo import Demo, fresh_folder, start_demo, start_repository
+from lmtui.sandbox.host_paths import check_workspace
+from lmtui.sandbox.select import select_sandbox
+from lmtui.store.codec import encode
+from lmtui.store.sessions import SessionStore, load, new_session_id
+from lmtui.store.summaries import summaries
+from lmtui.tools.registry import ToolRegistry
+
+__all__ = ["DEMO_TASK", "Runtime", "encode_event", "open_runtime"]
+
+_DEMO_WORDS_PER_S = 30.0
+
+
+def open_runtime(workspace: Path, config: Config, *, is_attended: bool = True) -> Runtime:
+    """Return the runtime of a workspace.
+
+    Raises:
+        UsageError: the workspace cannot be worked in, or a permission rule or an address cannot be read.
+    """
+    check_workspace(workspace)
+    return Runtime(workspace, config, is_attended=is_attended)
+
+
+def encode_event(envelope: Envelope) -> str:
+    """Return an event as one line of JSON, the form of the log and of `--output stream-json`."""
+    return encode(envelope)
+
+
+class Runtime:
+    """Everything that works on one workspace; implements `core.ports.SessionHost`.
+
+    Args:
+        workspace: a folder that was checked.
+        config: the settings in force.
+        is_attended: somebody is there to answer; else what would ask is refused.
+    """
+
+    def __init__(self, workspace: Path, config: Config, *, is_attended: bool) -> None:
+        self._workspace = workspace
+        self._config = config
+        self._is_attended = is_attended
+        self._rules = _rules(config)
+        self._connection = Connection(config)
+        self._store = SessionStore(workspace)
+        self._sandbox: Sandbox | None = None
+        self._sessions: dict[str, EngineSession] = {}
+        self._demo: Demo | None = None
+
+    @property
+    def workspace(self) -> Path:
+        """Return the folder that the agents work in."""
+        return self._workspace
+
+    @property
+    def config(self) -> Config:
+        """Return the settings in force."""
+        return self._config
+
+    @property
+    def setup_note(self) -> str:
+        """Return why no session can be opened yet, else an empty string."""
+        return "" if self._connection.is_chosen else "No model server is chosen yet."
+
+    async def sandbox(self) -> Sandbox:
+        """Return the workspace's sandbox; it starts when it is first used."""
+        if self._sandbox is None:
+            config = self._config
+            network = "on" if config.network == "on" else "none"
+            self._sandbox = await select_sandbox(self._workspace, backend=config.sandbox, network=network, image=config.image)
+        return self._sandbox
+
+    def sessions(self, search: str = "", limit: int = 50) -> Sequence[SessionSummary]:
+        """Return the workspace's sessions, newest first; blocks on the disk."""
+        return [
+            replace(summary, is_open=summary.id in self._sessions, state=self._live_state(summary))
+            for summary in summaries(self._store, search, limit)
+        ]
+
+    async def new_session(self) -> Session:
+        """Open a fresh session."""
+        session_id = new_session_id(datetime.now(UTC))
+        session = EngineSession(await self._parts(session_id, self._store.create(session_id)))
+        session.emit(SessionOpened(workspace=str(self._workspace), version=__version__))
+        session.emit(ModelChanged(model=self._connection.model, url=self._connection.provider().url))
+        session.emit(ModeChanged(mode=self._config.mode))
+        return self._keep(session)
+
+    async def open_session(self, session_id: str) -> Session:
+        """Open an earlier session; what a crash left open in it is ended, what cannot be read is told."""
+        path = self._store.path(session_id)
+        if path.stem in self._sessions:
+            return self._sessions[path.stem]
+        loaded = load(path)
+        if not loaded.events:
+            raise SessionFileError(f"session {path.stem} is empty", "Start a new one.")
+        is_ours = self._store.is_ours(path.stem)
+        session = EngineSession(await self._parts(path.stem, self._store.open(path.stem)), loaded.events, is_ours=is_ours)
+        for problem in loaded.problems:
+            session.emit(Notice(level=Level.WARNING, text=problem))
+        if not is_ours:
+            text = "This session was not made by your lmtui: its mode and its approvals do not hold."
+            session.emit(Notice(level=Level.WARNING, text=text))
+        session.emit(ModelChanged(model=self._connection.model, url=self._connection.provider().url))
+        return self._keep(session)
+
+    async def delete_session(self, session_id: str) -> None:
+        """Delete a session's log; an open one is closed first."""
+        path = self._store.path(session_id)
+        session = self._sessions.pop(path.stem, None)
+        if session is not None:
+            await session.close()
+        self._store.delete(path.stem)
+
+    def log_path(self, session_id: str) -> Path:
+        """Return the log of a session."""
+        return self._store.path(session_id)
+
+    def unattended(self) -> Sequence[str]:
+        """Return the rules that would have allowed what was refused because nobody was there."""
+        return [rule for session in self._sessions.values() for rule in session.unattended]
+
+    async def find_servers(self) -> Sequence[ServerFound]:
+        """Look for model servers on the usual ports and at the one in use."""
+        return await self._connection.find()
+
+    async def use_server(self, url: str, model: str) -> None:
+        """Send the requests of sessions opened from now on to this server, and keep it as the user's choice."""
+        self._connection.remember(url, model)
+
+    async def choose_server(self) -> str:
+        """Take the first server that is found, where none was chosen; return a line that says so, or an empty string."""
+        return await self._connection.choose()
+
+    async def start_demo(self) -> None:
+        """Start the scripted server on a fresh folder and make both the ones in use."""
+        await self.use_demo(fresh_folder(None), _DEMO_WORDS_PER_S)
+
+    async def use_demo(self, folder: Path, rate: float) -> str:
+        """Start the demo in a folder; `rate` is words a second, 0 unlimited.  Return what this machine lacks for it.
+
+        The script is ours, so where no sandbox works it may run its commands without one, and says so.
+        """
+        await self._close_sessions()
+        demo = self._demo = await start_demo(check_workspace(folder), rate)
+        await self._use_workspace(demo.folder)
+        self._connection.use(demo.server.url, DEMO_MODEL)
+        sandbox = await self.sandbox()
+        status = await sandbox.status()
+        lacks = ""
+        if not status.has_shell and self._config.sandbox == "auto":
+            lacks = f"no sandbox works here ({status.reason}); the demo's own commands run without one"
+            self._config = replace(self._config, sandbox="process")
+            await self._use_workspace(demo.folder)
+            sandbox = await self.sandbox()
+        return "; ".join(part for part in (lacks, await start_repository(sandbox)) if part)
+
+    async def list_directory(self, path: str) -> Sequence[DirEntry]:
+        """List one folder of the workspace, folders first."""
+        return await (await self.sandbox()).list_directory(path)
+
+    async def read_file(self, path: str) -> bytes:
+        """Return the first megabyte of a file of the workspace."""
+        return (await (await self.sandbox()).read_file(path)).data
+
+    async def close(self) -> None:
+        """Close every session, the sandbox, the connections and the demo."""
+        await self._close_sessions()
+        if self._sandbox is not None:
+            await self._sandbox.close()
+            self._sandbox = None
+        await self._connection.close()
+        if self._demo is not None:
+            await self._demo.stop()
+            self._demo = None
+
+    async def _parts(self, session_id: str, log: SessionLog) -> SessionParts:
+        config = self._config
+        return SessionParts(
+            id=session_id,
+            log=log,
+            provider=self._connection.provider(),
+            toolbox=ToolRegistry(str(self._workspace)),
+            sandbox=await self.sandbox(),
+            policy=Policy(Mode(config.mode), self._rules, self._is_attended),
+            settings=ModelSettings(
+                self._connection.model,
+                config.temperature,
+                config.seed if config.seed >= 0 else None,
+                config.max_tokens if config.max_tokens > 0 else None,
+            ),
+            limits=Limits(max_iterations=config.max_iterations, timeout_s=config.timeout_s),
+            now=lambda: datetime.now(UTC),
+            monotonic=time.monotonic,
+        )
+
+    def _keep(self, session: EngineSession) -> Session:
+        self._sessions[session.id] = session
+        session.prepare(is_eager=self._is_attended)
+        return session
+
+    def _live_state(self, summary: SessionSummary) -> str:
+        session = self._sessions.get(summary.id)
+        if session is None or not session.is_running:
+            return summary.state
+        return summary.state if summary.state == "waits" else "writing"
+
+    async def _use_workspace(self, folder: Path) -> None:
+        if self._sandbox is not None:
+            await self._sandbox.close()
+            self._sandbox = None
+        self._workspace, self._store = folder, SessionStore(folder)
+
+    async def _close_sessions(self) -> None:
+        sessions, self._sessions = self._sessions, {}
+        for session in sessions.values():
+            await session.close()
+
+
+def _rules(config: Config) -> tuple[Rule, ...]:
+    allow = (parse_rule(text, Effect.ALLOW, "settings") for text in config.allow)
+    deny = (parse_rule(text, Effect.DENY, "settings") for text in config.deny)
+    return (*allow, *deny)

@@ -1,0 +1,41 @@
+"""What can be told without opening a session: lists, logs and the servers there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lmtui.config import Config
+from lmtui.core.events import Envelope
+from lmtui.core.ports import ServerFound, SessionSummary
+from lmtui.runtime.connection import Connection
+from lmtui.store.sessions import SessionStore, load
+from lmtui.store.summaries import summaries
+
+
+def list_sessions(workspace: Path, search: str = "", limit: int = 20) -> list[SessionSummary]:
+    """Return a workspace's sessions, newest first."""
+    return summaries(SessionStore(workspace), search, limit)
+
+
+def session_log(workspace: Path, session_id: str) -> Path:
+    """Return the log of a session, given by its id or a unique end of it.
+
+    Raises:
+        SessionFileError: none or several match.
+    """
+    return SessionStore(workspace).path(session_id)
+
+
+def session_events(workspace: Path, session_id: str) -> Sequence[Envelope]:
+    """Return a session's durable events.
+
+    Raises:
+        SessionFileError: there is no such session, or its log cannot be read.
+    """
+    return load(session_log(workspace, session_id)).events
+
+
+async def find_models(config: Config) -> Sequence[ServerFound]:
+    """Return the model servers that answer, with what they serve."""
+    return await Connection(config).find()
