@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lmtui.core.events import (
+    EVENT_TYPES,
+    ApprovalRequested,
+    ApprovalResolved,
+    CallProgress,
+    Envelope,
+    Event,
+    FileChange,
+    FileChangeKind,
+    FilesChanged,
+    Level,
+    MessageAdded,
+    ModelChanged,
+    Notice,
+    Outcome,
+    RetryScheduled,
+    SandboxSelected,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    ToolOutputDelta,
+    TurnEnded,
+    TurnReason,
+    TurnStarted,
+)
+from lmtui.core.messages import Role
+from lmtui.tui.lines.conversation import Conversation
+from lmtui.tui.lines.document import Document
+from lmtui.tui.lines.text import plain
+
+NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
+DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n"
+STARTED = ToolCallStarted(call_id="c1", tool="shell", arguments={}, title="pytest -q")
+FINISHED = ToolCallFinished(call_id="c1", tool="shell", ok=True, result="one\ntwo\nthree\nfour", elapsed_ms=1900)
+
+
+def user(text: str) -> MessageAdded:
+    return MessageAdded(role=Role.USER, text=text)
+
+
+def answer(text: str, thinking: str = "", thinking_s: float = 0.0) -> MessageAdded:
+    return MessageAdded(role=Role.ASSISTANT, text=text, thinking=thinking, thinking_s=thinking_s)
+
+
+def envelopes(events: Iterable[Event]) -> list[Envelope]:
+    return [Envelope(seq, NOON + timedelta(seconds=seq), "s", event) for seq, event in enumerate(events, 1)]
+
+
+def squeezed(lines: list[str]) -> list[str]:
+    return [re.sub(r"(?<=\S) {2,}", "  ", line) for line in lines]
+
+
+def drawn(events: Iterable[Event], width: int = 60, unfold: bool = False) -> list[str]:
+    document = Document(width)
+    conversation = Conversation(document, zone=UTC)
+    for envelope in envelopes(events):
+        conversation.apply(envelope)
+    for index, block in enumerate(document.blocks):
+        block.is_folded = not unfold
+        document.touch(index)
+    return [plain(line).rstrip() for line in document.all_lines()]
+
+
+CALLS = st.sampled_from(["c1", "c2", "c3"])
+TEXT = st.lists(
+    st.sampled_from(["word ", "\n\n", "- a\n", "```\n", "**b** ", "|a|b|\n|-|-|\n", "漢", "\x1b[3"]), max_size=8
+).map("".join)
+DELTAS = st.one_of(
+    TEXT.map(lambda text: TextDelta(text=text)),
+    TEXT.map(lambda text: ThinkingDelta(text=text)),
+    st.just(RetryScheduled(attempt=1, attempts=5, wait_s=2.0, reason="busy")),
+    st.just(CallProgress(tool="edit", size_chars=12)),
+    st.builds(ToolOutputDelta, call_id=CALLS, text=TEXT),
+)
+STORED = st.one_of(
+    TEXT.map(user),
+    st.builds(MessageAdded, role=st.just(Role.ASSISTANT), text=TEXT, thinking=TEXT, thinking_s=st.sampled_from([0.0, 6.0])),
+    st.builds(ToolCallStarted, call_id=CALLS, tool=st.just("shell"), arguments=st.just({}), title=TEXT),
+    st.builds(ToolCallFinished, call_id=CALLS, tool=st.just("shell"), ok=st.booleans(), result=TEXT, elapsed_ms=st.just(5)),
+    st.builds(ApprovalRequested, approval_id=CALLS, call_id=CALLS, tool=st.just("shell"), text=TEXT),
+    st.builds(ApprovalResolved, approval_id=CALLS, outcome=st.sampled_from(Outcome), feedback=TEXT),
+    st.just(FilesChanged(call_id="c1", files=("x.py",), changes=(FileChange("x.py", FileChangeKind.MODIFIED, 1, 1, DIFF),))),
+    st.builds(Notice, level=st.sampled_from(Level), text=TEXT),
+    st.just(TurnStarted(turn_id="t")),
+    st.just(ModelChanged(model="m", url="u")),
+    st.builds(TurnEnded, turn_id=st.just("t"), reason=st.sampled_from(TurnReason), error=TEXT),
+)
+STREAMED_ANSWERS = st.tuples(TEXT, st.lists(st.integers(0, 40), max_size=5)).map(
+    lambda made: [*(TextDelta(text=part) for part in pieces(*made)), answer(made[0])]
+)
+
+
+def pieces(text: str, cuts: list[int]) -> list[str]:
+    stops = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    return [text[start:end] for start, end in pairwise(stops)]
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.one_of(DELTAS.map(lambda each: [each]), STORED.map(lambda each: [each]), STREAMED_ANSWERS), max_size=20))
+def test_live_equals_replay(groups: list[list[Event]]) -> None:
+    live = [event for group in groups for event in group] + [TurnEnded(turn_id="t", reason=TurnReason.DONE)]
+    stored = [event for event in live if event.durable]
+    assert drawn(live) == drawn(stored)
+    assert drawn(live, unfold=True) == drawn(stored, unfold=True)
+
+
+@pytest.mark.parametrize("kind", EVENT_TYPES)
+def test_events_of_another_agent_change_nothing(kind: type[Event]) -> None:
+    event = kind.__new__(kind)
+    object.__setattr__(event, "agent", "child")
+    assert drawn([event]) == []
+
+
+def test_a_turn_reads_as_a_conversation() -> None:
+    lines = drawn(
+        [
+            TurnStarted(turn_id="t"),
+            user("Fix it."),
+            answer("I will **look**.", thinking="hm", thinking_s=6.0),
+            STARTED,
+            FINISHED,
+            answer("Done."),
+            TurnEnded(turn_id="t", reason=TurnReason.DONE),
+        ]
+    )
+    assert squeezed(lines) == [
+        "you  12:00",
+        "Fix it.",
+        "",
+        "lmtui  thought 6 s ▸",
+        "I will look.",
+        "",
+        "✓ shell  pytest -q  1.9 s ▸",
+        "  three",
+        "  four  ▸ 2 more",
+        "",
+        "Done.",
+    ]
+    assert {len(lines[number]) for number in (0, 3, 6, 8)} == {60}
+
+
+def test_a_running_command_shows_its_last_lines_and_a_finished_one_does_not() -> None:
+    running = [STARTED, *(ToolOutputDelta(call_id="c1", text=f"line {number}\n") for number in range(9))]
+    assert drawn(running) == ["● shell   pytest -q", "  line 5", "  line 6", "  line 7", "  line 8"]
+    assert squeezed(drawn([*running, FINISHED]))[1:] == ["  three", "  four  ▸ 2 more"]
+
+
+def test_states_of_a_call_have_signs_and_say_who_decided() -> None:
+    asked = ApprovalRequested(approval_id="a", call_id="c1", tool="shell", text="pytest")
+    assert squeezed(drawn([STARTED, asked])) == ["◐ shell  pytest -q  waits for you"]
+    refused = ToolCallFinished(call_id="c1", tool="shell", ok=False, result="no: use tox", elapsed_ms=0, decision="no")
+    answered = ApprovalResolved(approval_id="a", outcome=Outcome.NO, feedback="use tox")
+    assert squeezed(drawn([STARTED, asked, answered])) == ["● shell  pytest -q", "  you: use tox"]
+    assert squeezed(drawn([STARTED, asked, answered, refused]))[0] == "✗ shell  pytest -q  refused  0 ms ▸"
+    assert squeezed(drawn([STARTED, TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED)]))[0] == "■ shell  pytest -q"
+
+
+def test_an_edit_shows_counts_and_unfolds_to_its_diff() -> None:
+    events = [
+        ToolCallStarted(call_id="e", tool="edit", arguments={}, title="x.py"),
+        FilesChanged(call_id="e", files=("x.py",), changes=(FileChange("x.py", FileChangeKind.MODIFIED, 1, 1, DIFF),)),
+        ToolCallFinished(call_id="e", tool="edit", ok=True, result="ok", elapsed_ms=8, summary="+1 −1", decision="once"),
+    ]
+    assert squeezed(drawn(events)) == ["✓ edit  x.py  +1 −1  once, by you  8 ms ▸"]
+    assert drawn(events, unfold=True)[1:] == ["  M x.py  +1 −1", "    1   1   a", "    2     − b", "        2 + c"]
+
+
+def test_a_retry_voids_what_was_streamed_and_says_so() -> None:
+    retry = RetryScheduled(attempt=2, attempts=5, wait_s=4.0, reason="the server is busy")
+    assert drawn([TextDelta(text="half an ans"), retry]) == ["! the server is busy; trying again in 4 s (2 of 5)"]
+    assert drawn([TextDelta(text="half"), retry, TextDelta(text="whole")]) == ["lmtui", "whole"]
+
+
+def test_a_notice_while_an_answer_streams_stands_before_it() -> None:
+    lines = drawn([TextDelta(text="one "), Notice(level=Level.WARNING, text="careful"), TextDelta(text="two")])
+    assert lines == ["! careful", "", "lmtui", "one two"]
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED), "! interrupted"),
+        (TurnEnded(turn_id="t", reason=TurnReason.ERROR, error="no server"), "✗ stopped by an error: no server"),
+        (TurnEnded(turn_id="t", reason=TurnReason.LIMIT), "! stopped at a limit"),
+        (SandboxSelected(backend="files", network="none", text="no shell", is_weaker=True, reason="no docker"),
+         "! sandbox: no shell (no docker)"),
+    ],
+)  # fmt: skip
+def test_what_the_user_must_know_is_a_line(event: Event, line: str) -> None:
+    assert drawn([event]) == [line]
+
+
+def test_thinking_is_live_then_folded() -> None:
+    assert squeezed(drawn([ThinkingDelta(text="a"), ThinkingDelta(text="b")])) == ["lmtui  thinking 1 s ▸"]
+    assert squeezed(drawn([ThinkingDelta(text="a"), ThinkingDelta(text="b"), TextDelta(text="c")])) == [
+        "lmtui  thought 1 s ▸",
+        "c",
+    ]
+    lines = drawn([answer("x", thinking="first\nsecond", thinking_s=6.0)], unfold=True)
+    assert squeezed(lines) == ["lmtui  thought 6 s ▾", "│ first", "│ second", "x"]
+
+
+def test_hostile_text_is_named_and_stripped_everywhere() -> None:
+    evil = "a\x1b[2J\u202eb\x07"
+    call = ToolCallStarted(call_id="z", tool=evil, arguments={}, title=evil)
+    done = ToolCallFinished(call_id="z", tool=evil, ok=False, result=evil, elapsed_ms=1, summary=evil)
+    lines = drawn([user(evil), answer(evil, thinking=evil), call, done, Notice(level=Level.ERROR, text=evil)], unfold=True)
+    assert all(char.isprintable() for line in lines for char in line)
+    assert sum("<U+202E>" in line for line in lines) >= 5
+
+
+def test_a_long_user_text_is_folded() -> None:
+    text = "\n".join(f"line {number}" for number in range(40))
+    assert drawn([user(text)])[-1] == "▸ 24 more"
+    assert drawn([user(text)], unfold=True)[-1] == "line 39"

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import random
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lmtui.tui.lines.blocks import Block
+from lmtui.tui.lines.live import BLOCK_CHARS, AnswerStream, answer_blocks, split
+from lmtui.tui.lines.text import Line, plain, width_of
+
+FRAGMENTS = st.sampled_from(
+    [
+        "# Head\n", "text **bold** and `code` ", "a [link](http://x.y/z) here", "\n", "\n\n", "- item one\n",
+        "- item two\n\n", "  continued\n", "   - nested\n", "1. first\n", "2. second\n", "> quoted\n", "```py\n",
+        "x = 'a'\n", "```\n", "~~~\n", "    indented\n", "| a | b |\n", "|---|:-:|\n", "| c | d |\n", "---\n", "***\n",
+        "\x1b[31mred\x1b[0m", "\x9b5", "&#x202E;", "漢字かな", "\r\n", "\r", "\t", "  ", "<b>html</b>", "![pic](a.png)",
+        "title\n===\n", "*", "`", "[1]: http://x\n", "  ```\n", "\\", "e\u0301 \u202e",
+    ]
+)  # fmt: skip
+TEXTS = st.lists(FRAGMENTS, max_size=25).map("".join)
+
+
+def lines_of(blocks: list[Block], width: int = 60) -> list[Line]:
+    return [line for block in blocks for line in block.lines(width)]
+
+
+def shown(text: str, width: int = 60) -> list[str]:
+    return [plain(line).rstrip() for line in lines_of(answer_blocks(text), width)]
+
+
+def streamed(text: str, cuts: list[int], width: int) -> AnswerStream:
+    stream = AnswerStream()
+    at = 0
+    for cut in [*sorted(cuts), len(text)]:
+        stream.feed(text[at:cut])
+        at = max(at, cut)
+        lines_of([*stream.blocks], width)
+    return stream
+
+
+@settings(deadline=None)
+@given(TEXTS, st.lists(st.integers(0, 400), max_size=12), st.integers(20, 90))
+@example("a\r\nb\n\n```py\nx\n```", [1, 2, 3, 4, 5, 6], 40)
+def test_a_stream_cut_anywhere_gives_the_lines_of_the_whole(text: str, cuts: list[int], width: int) -> None:
+    stream = streamed(text, cuts, width)
+    open_lines = lines_of([*stream.blocks], width)
+    stream.finish()
+    assert stream.text == text
+    if text.strip():
+        assert lines_of([*stream.blocks], width) == open_lines == lines_of(answer_blocks(text), width)
+
+
+def test_a_stream_cut_at_every_character_gives_the_lines_of_the_whole() -> None:
+    text = (
+        "# T\n\nSome `code`.\n\n- a\n- b\n\n  ```sh\n  ls\n  ```\n\n| x | y |\n|---|---|\n| 1 | 2 |\n\n```py\nx = 1\n```\nend"
+    )
+    for at in range(len(text) + 1):
+        stream = streamed(text, [at], 40)
+        stream.finish()
+        assert lines_of([*stream.blocks], 40) == lines_of(answer_blocks(text), 40)
+
+
+def test_a_long_answer_gives_the_same_lines_streamed_and_whole() -> None:
+    parts = [
+        "Words of a paragraph. " * 30,
+        "```py\n" + "value = 'text'\n" * 130 + "```",
+        "| a | b |\n|---|---|\n" + "| 1 | two |\n" * 120,
+    ]
+    text = "\n\n".join(parts * 2 + ["no newline at all, " * 700])
+    source = random.Random(5)
+    stream = streamed(text, [source.randrange(len(text)) for _ in range(60)], 72)
+    stream.finish()
+    assert lines_of([*stream.blocks], 72) == lines_of(answer_blocks(text), 72)
+    assert len(stream.blocks) > 5
+    assert all(block.size_chars < 3 * BLOCK_CHARS for block in stream.blocks)
+
+
+@settings(deadline=None)
+@given(TEXTS, st.integers(16, 80))
+def test_lines_fit_the_width_and_hold_no_control_characters(text: str, width: int) -> None:
+    for line in lines_of(answer_blocks(text), width):
+        assert width_of(line) <= width
+        assert all(char.isprintable() for char in plain(line))
+
+
+def test_headings_lists_and_quotes() -> None:
+    assert shown("## Title\ntext\n\n- one\n- two\n   - deep\n\n3. three\n\n> said\n> so") == [
+        "Title", "", "text", "", "• one", "• two", "  • deep", "", "3. three", "", "▌ said so",
+    ]  # fmt: skip
+
+
+def test_links_show_their_target() -> None:
+    assert shown("see [docs](https://x.y/z) or <https://a.b>") == ["see docs (https://x.y/z) or https://a.b"]
+
+
+def test_inline_marks_become_roles() -> None:
+    (line,) = lines_of(answer_blocks("a **b *c*** `d`"))
+    assert [(text, role) for text, role in line if role] == [("b ", "strong"), ("c", "strong em"), ("d", "code")]
+
+
+def test_code_is_highlighted_and_kept_to_the_letter() -> None:
+    lines = lines_of(answer_blocks("```python\nif x:  # why\n\n    return '*a*'\n```"), 40)
+    assert [plain(line).rstrip() for line in lines] == [" if x:  # why", "", "     return '*a*'"]
+    assert {role for line in lines for _, role in line if role} >= {"block", "block keyword", "block comment", "block string"}
+    assert all(width_of(line) == 40 for line in lines)
+
+
+def test_a_table_is_aligned_and_narrowed_to_the_pane() -> None:
+    assert shown("| name | n |\n|---|--:|\n| parser | 7 |\n| x | 123 |") == [
+        "name   │   n", "───────┼────", "parser │   7", "x      │ 123",
+    ]  # fmt: skip
+    narrow = shown("| name | note |\n|---|---|\n| a | a longer note that has to be broken |", 20)
+    assert narrow[2:4] == ["a    │ a longer note", "     │ that has to"]
+
+
+def test_markup_and_html_are_only_text() -> None:
+    assert shown("[red]x[/red] <b>y</b> [@click=app.quit]z[/]") == ["[red]x[/red] <b>y</b> [@click=app.quit]z[/]"]
+
+
+def test_what_hides_or_reorders_text_is_named() -> None:
+    assert shown("a\u202eb &#x202E; \x1b]0;title\x07c") == ["a<U+202E>b <U+202E> c"]
+
+
+def test_a_fence_that_never_closes_stays_code() -> None:
+    stream = AnswerStream()
+    stream.feed("```js\nlet a = 1")
+    assert [plain(line).rstrip() for line in lines_of([*stream.blocks])] == [" let a = 1"]
+
+
+def test_finished_pieces_are_not_drawn_again() -> None:
+    stream = AnswerStream()
+    stream.feed("first paragraph\n\nsecond\n")
+    (block,) = stream.blocks
+    first = block.lines(40)[0]
+    stream.feed(" and more")
+    assert block.lines(40)[0] is first
+
+
+def test_copying_a_part_gives_the_whole_answer() -> None:
+    text = "\n\n".join(["a paragraph of words " * 20] * 12)
+    assert {block.copy_text() for block in split(text).blocks} == {text}

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from lmtui.tui.lines.text import Line, crop, fill, fit, fit_middle, fold, plain, restyle, row, slice_line, width_of, wrap
+
+WORDS = st.text(alphabet="ab c—漢字🙂é \t", max_size=60)
+LINES = st.lists(st.tuples(WORDS, st.sampled_from(["", "strong", "code"])), max_size=5).map(tuple)
+
+
+@settings(deadline=None)
+@given(LINES, st.integers(4, 40))
+def test_wrap_keeps_words_and_stays_within_the_width(line: Line, width: int) -> None:
+    parts = wrap(line, width)
+    assert "".join("".join(map(plain, parts)).split()) == "".join(plain(line).split())
+    assert all(cell_len(plain(part).rstrip()) <= width for part in parts)
+
+
+@settings(deadline=None)
+@given(LINES, st.integers(4, 40))
+def test_fold_keeps_every_character_and_stays_within_the_width(line: Line, width: int) -> None:
+    parts = fold(line, width)
+    assert "".join(map(plain, parts)) == plain(line)
+    assert all(width_of(part) <= width for part in parts)
+
+
+@settings(deadline=None)
+@given(LINES, st.integers(0, 40))
+def test_crop_is_never_wider_than_asked(line: Line, width: int) -> None:
+    assert width_of(crop(line, width)) <= max(width, 0)
+
+
+@settings(deadline=None)
+@given(WORDS, st.integers(0, 30))
+def test_fitted_texts_are_never_wider_than_asked(text: str, width: int) -> None:
+    assert cell_len(fit(text, width)) <= width
+    assert cell_len(fit_middle(text, width)) <= width
+
+
+@settings(deadline=None)
+@given(LINES, st.integers(0, 70), st.integers(0, 70))
+def test_restyle_changes_no_character(line: Line, start: int, end: int) -> None:
+    start, end = sorted((start, end))
+    styled = restyle(line, start, end, "match")
+    assert plain(styled) == plain(line)
+    assert "".join(text for text, role in styled if "match" in role) == plain(line)[start:end]
+    assert plain(slice_line(line, start, end)) == plain(line)[start:end]
+
+
+def test_wrap_breaks_at_spaces_and_keeps_roles() -> None:
+    assert wrap((("one two ", ""), ("three", "strong")), 8) == [(("one two", ""),), (("three", "strong"),)]
+
+
+def test_wrap_cuts_a_word_that_is_wider_than_the_pane() -> None:
+    assert [plain(part) for part in wrap((("see abcdefghij", ""),), 6)] == ["see", "abcdef", "ghij"]
+
+
+def test_fit_middle_leaves_more_of_the_end_of_a_path() -> None:
+    assert fit_middle("lmtui/tui/lines/transcript.py", 16) == "lmtui…anscript.py"[:5] + "…" + "anscript.py"[-10:]
+
+
+def test_row_puts_the_right_side_at_the_end() -> None:
+    line = row((("left", ""),), (("12 ms", "muted"),), 20)
+    assert plain(line) == "left           12 ms"
+
+
+def test_row_crops_the_left_side_first() -> None:
+    line = row((("a long left side", ""),), (("12 ms", ""),), 14)
+    assert plain(line) == "a long…  12 ms"
+
+
+def test_fill_reaches_the_width_with_the_role_under_all() -> None:
+    assert fill((("ab", "code"),), 4, "block") == (("ab", "block code"), ("  ", "block"))
