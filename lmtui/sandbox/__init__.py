@@ -1,1 +1,1 @@
-"""Where commands and file tools run: the backends, the client, and the supervisor inside."""
+"""Sandboxes: a supervisor inside (`inside/`), backends that start it, and the client that the tools talk to."""

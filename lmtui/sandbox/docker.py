@@ -1,0 +1,321 @@
+"""Lanes as Docker containers: read-only root, no capabilities, no network, the workspace mounted with its owner's ids.
+
+The engine's SDK blocks, so it works in threads, and only when a container is made or removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from lmtui.core.errors import SandboxUnavailable
+from lmtui.paths import PROTECTED_NAMES
+from lmtui.sandbox import seccomp_profile
+from lmtui.sandbox.backend import INSIDE, Isolation, environment_inside, supervisor_command
+from lmtui.sandbox.docker_link import attach
+from lmtui.sandbox.host_paths import MOUNT_POINT
+from lmtui.sandbox.inside.settings import Settings
+from lmtui.sandbox.link import Lane, Link
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+DEFAULT_IMAGE = "lmtui-sandbox:1"
+
+_INSIDE_FOLDER = "/opt/lmtui"
+_PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_MEMORY_MB = 512
+_MAX_MEMORY_MB = 2048
+_MAX_PROCESSES = 128
+_CPU_PERIOD_US = 100_000
+_CPU_QUOTA_US = 90_000
+_FILE_BYTES = 256 << 20
+_ENGINE_S = 20
+_LABEL = "lmtui"
+_SOCKETS = (
+    "/var/run/docker.sock",
+    "{runtime}/docker.sock",
+    "{home}/.docker/run/docker.sock",
+    "{home}/.colima/default/docker.sock",
+)
+
+
+class DockerBackend:
+    """One container for each lane of a workspace."""
+
+    name = "docker"
+    has_shell = True
+    is_isolated = True
+
+    def __init__(self, workspace: Path, network: str, image: str = DEFAULT_IMAGE) -> None:
+        self._workspace = workspace
+        self.network = network
+        self._image = image
+        self._engine: DockerClient | None = None
+        self._main_id = ""
+        self._memory_mb = _MEMORY_MB
+        self.isolation = Isolation(
+            files="only the workspace; everything else is the image's, read-only",
+            network="none" if network == "none" else "",
+            processes=f"own container, at most {_MAX_PROCESSES}",
+            memory=f"{_MEMORY_MB} MB, up to {_MAX_MEMORY_MB} where a command asks for it",
+            cpu=f"{_CPU_QUOTA_US / _CPU_PERIOD_US:.1f} of a core",
+            git=".git and .lmagent read-only",
+        )
+
+    async def open(self, lane: Lane) -> Link:
+        """Start a supervisor in a new container.
+
+        Raises:
+            SandboxUnavailable: no engine, no image, or the container does not start as it was asked for.
+        """
+        socket_path = await asyncio.to_thread(find_socket)
+        container_id = await asyncio.to_thread(self._create, socket_path, lane)
+        remove = _Remover(self, container_id)
+        try:
+            link = await attach(socket_path, container_id, remove)
+            await asyncio.to_thread(self._start, container_id)
+        except (OSError, SandboxUnavailable) as error:
+            await remove()
+            if isinstance(error, SandboxUnavailable):
+                raise
+            raise SandboxUnavailable(f"docker: {error}", "Look at the engine's log.") from error
+        if lane is Lane.MAIN:
+            self._main_id = container_id
+            self._memory_mb = _MEMORY_MB
+        return link
+
+    async def reserve_memory(self, memory_mb: int) -> None:
+        """Raise the container's limit where a command asks for more than it has."""
+        wanted = min(memory_mb, _MAX_MEMORY_MB)
+        if wanted > self._memory_mb:
+            await asyncio.to_thread(self._set_memory, wanted)
+            self._memory_mb = wanted
+
+    async def close(self) -> None:
+        """Close the connection to the engine."""
+        if self._engine is not None:
+            await asyncio.to_thread(self._engine.close)
+            self._engine = None
+
+    def remove(self, container_id: str) -> None:
+        """Remove a container if it is still there.  Blocks."""
+        from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `_connect`)
+        from requests import RequestException  # noqa: PLC0415
+
+        if self._engine is not None:
+            # Gone already, or the engine is removing it: both are what is wanted.
+            with contextlib.suppress(APIError, RequestException):
+                self._engine.api.remove_container(container_id, force=True)
+
+    def _connect(self, socket_path: str) -> DockerClient:
+        # Deferred: the SDK costs 150 ms to import and is not needed before a container is.
+        from docker import DockerClient  # noqa: PLC0415
+        from docker.errors import DockerException  # noqa: PLC0415
+
+        try:
+            engine = DockerClient(base_url=f"unix://{socket_path}", timeout=_ENGINE_S)
+            engine.ping()
+        except DockerException as error:
+            denied = "Add yourself to the docker group, or use bubblewrap." if "ermission" in str(error) else "Start it."
+            raise SandboxUnavailable(f"the Docker engine at {socket_path} does not answer", denied) from error
+        return engine
+
+    def _create(self, socket_path: str, lane: Lane) -> str:
+        from docker.errors import APIError, ImageNotFound  # noqa: PLC0415  (heavy SDK, see `_connect`)
+
+        if self._engine is None:
+            self._engine = self._connect(socket_path)
+            reap_dead(self._engine)
+        try:
+            self._engine.images.get(self._image)
+            container = self._engine.api.create_container(**self._arguments(self._engine, lane))
+        except ImageNotFound as error:
+            raise SandboxUnavailable(f"the image {self._image} is not there", "Make it: lmtui sandbox image") from error
+        except APIError as error:
+            raise SandboxUnavailable(f"the Docker engine refuses the container: {error.explanation}", "") from error
+        return str(container["Id"])
+
+    def _start(self, container_id: str) -> None:
+        from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `_connect`)
+
+        assert self._engine is not None
+        try:
+            self._engine.api.start(container_id)
+            facts = self._engine.api.inspect_container(container_id)
+        except APIError as error:
+            raise SandboxUnavailable(
+                f"the container does not start: {error.explanation}", "Look at the engine's log."
+            ) from error
+        if wrong := _differences(facts["HostConfig"], self.network):
+            raise SandboxUnavailable(f"the container is not as it was asked for: {wrong}", "Look at the engine's settings.")
+
+    def _set_memory(self, memory_mb: int) -> None:
+        from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `_connect`)
+
+        assert self._engine is not None
+        with contextlib.suppress(APIError):  # the old limit stands then: less memory, not less safety
+            self._engine.api.update_container(self._main_id, mem_limit=f"{memory_mb}m", memswap_limit=f"{memory_mb}m")
+
+    def _arguments(self, engine: DockerClient, lane: Lane) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
+        settings = Settings(
+            root=MOUNT_POINT,
+            has_shell=lane is Lane.MAIN,
+            has_git=True,
+            git_writes=lane is Lane.GIT,
+            is_confined=True,
+            max_processes=_MAX_PROCESSES,
+            environment=environment_inside(_PATH_INSIDE),
+        )
+        return {
+            "image": self._image,
+            "entrypoint": supervisor_command("python3", _INSIDE_FOLDER, settings),
+            "command": [],
+            "hostname": "sandbox",
+            "user": self._user(engine),
+            "working_dir": MOUNT_POINT,
+            "environment": {"PATH": _PATH_INSIDE},
+            "stdin_open": True,
+            "labels": _labels(),
+            "host_config": engine.api.create_host_config(**self._host_config(lane)),
+        }
+
+    def _host_config(self, lane: Lane) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
+        from docker.types import LogConfig, Ulimit  # noqa: PLC0415  (heavy SDK, see `_connect`)
+
+        return {
+            "read_only": True,
+            "cap_drop": ["ALL"],
+            "security_opt": ["no-new-privileges", f"seccomp={seccomp_profile.profile()}"],
+            "pids_limit": _MAX_PROCESSES,
+            "mem_limit": f"{_MEMORY_MB}m",
+            "memswap_limit": f"{_MEMORY_MB}m",
+            "cpu_period": _CPU_PERIOD_US,
+            "cpu_quota": _CPU_QUOTA_US,
+            "network_mode": "none" if self.network == "none" else "bridge",
+            "tmpfs": {"/tmp": "rw,exec,nosuid,nodev,size=256m,mode=1777"},  # noqa: S108  (the container's own)
+            "shm_size": "64m",
+            "ulimits": [
+                Ulimit(name="core", soft=0, hard=0),
+                Ulimit(name="nofile", soft=1024, hard=4096),
+                Ulimit(name="fsize", soft=_FILE_BYTES, hard=_FILE_BYTES),
+            ],
+            "ipc_mode": "private",
+            "log_config": LogConfig(type="none"),
+            "init": False,
+            "auto_remove": True,
+            "mounts": self._mounts(lane),
+        }
+
+    def _mounts(self, lane: Lane) -> list[Any]:  # Any: the SDK's Mount, a dict
+        from docker.types import Mount  # noqa: PLC0415  (heavy SDK, see `_connect`)
+
+        mounts = [
+            Mount(MOUNT_POINT, str(self._workspace), type="bind"),
+            Mount(f"{_INSIDE_FOLDER}/inside", str(INSIDE), type="bind", read_only=True),
+        ]
+        for name in PROTECTED_NAMES:
+            source = self._workspace / name
+            if source.is_symlink():
+                raise SandboxUnavailable(f"{source} is a symbolic link; it must be a folder", "Replace the link by a folder.")
+            if source.exists() and not (lane is Lane.GIT and name == ".git"):
+                mounts.append(Mount(f"{MOUNT_POINT}/{name}", str(source), type="bind", read_only=True))
+        return mounts
+
+    def _user(self, engine: DockerClient) -> str:
+        """Return who owns the workspace, as the engine counts: where it is rootless, its root is the user."""
+        options = engine.info().get("SecurityOptions") or []
+        if any("rootless" in option for option in options):
+            return "0:0"
+        owner = self._workspace.stat()
+        return f"{owner.st_uid}:{owner.st_gid}"
+
+
+class _Remover:
+    """Removes one container, from the event loop."""
+
+    def __init__(self, backend: DockerBackend, container_id: str) -> None:
+        self._backend = backend
+        self._container_id = container_id
+
+    async def __call__(self) -> None:
+        await asyncio.to_thread(self._backend.remove, self._container_id)
+
+
+def find_socket() -> str:
+    """Return the path of a local engine's socket.
+
+    Raises:
+        SandboxUnavailable: there is none, or the environment points to another machine.
+    """
+    address = os.environ.get("DOCKER_HOST", "")
+    if address and not address.startswith("unix://"):
+        raise SandboxUnavailable(
+            f"DOCKER_HOST is {address}: the workspace cannot be mounted into an engine on another machine",
+            "Unset DOCKER_HOST, or point it to a local socket (unix://…).",
+        )
+    if address:
+        return address.removeprefix("unix://")
+    runtime = os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")
+    for template in _SOCKETS:
+        path = Path(template.format(runtime=runtime, home=Path.home()))
+        if path.is_socket():
+            return str(path)
+    raise SandboxUnavailable("no Docker engine runs here", "Install and start Docker, or use bubblewrap.")
+
+
+def reap_dead(engine: DockerClient) -> int:
+    """Remove containers whose lmtui is gone and return how many.  Blocks."""
+    from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `DockerBackend._connect`)
+
+    mine = _labels()
+    reaped = 0
+    for container in engine.containers.list(
+        all=True, ignore_removed=True, filters={"label": f"{_LABEL}.host={mine[f'{_LABEL}.host']}"}
+    ):
+        pid, started = container.labels.get(f"{_LABEL}.pid", ""), container.labels.get(f"{_LABEL}.started", "")
+        if not (pid.isdigit() and _started(int(pid)) == started):
+            with contextlib.suppress(APIError):
+                container.remove(force=True)
+                reaped += 1
+    return reaped
+
+
+def _labels() -> dict[str, str]:
+    """Return what tells whose a container is: the machine (and its process namespace), the process, and its start."""
+    host = Path("/proc/sys/kernel/random/boot_id")
+    namespace = Path("/proc/self/ns/pid")
+    boot = host.read_text(encoding="ascii").strip() if host.exists() else "host"
+    where = f"{boot}:{namespace.readlink()}" if namespace.is_symlink() else boot
+    return {f"{_LABEL}.host": where, f"{_LABEL}.pid": str(os.getpid()), f"{_LABEL}.started": _started(os.getpid())}
+
+
+def _started(pid: int) -> str:
+    try:
+        return f"{psutil.Process(pid).create_time():.2f}"
+    except psutil.Error:
+        return ""
+
+
+def _differences(host_config: dict[str, Any], network: str) -> str:  # Any: the engine's JSON
+    """Return what of the isolation the engine did not take over, or an empty text."""
+    expected = {
+        "ReadonlyRootfs": True,
+        "Privileged": False,
+        "NetworkMode": "none" if network == "none" else "bridge",
+        "PidsLimit": _MAX_PROCESSES,
+        "Memory": _MEMORY_MB << 20,
+        "CapDrop": ["ALL"],
+        "AutoRemove": True,
+    }
+    wrong = [f"{name} is {host_config.get(name)!r}" for name, value in expected.items() if host_config.get(name) != value]
+    options = host_config.get("SecurityOpt") or []
+    for option in ("no-new-privileges", "seccomp="):
+        if not any(str(present).startswith(option) for present in options):
+            wrong.append(f"{option.rstrip('=')} is missing")
+    return ", ".join(wrong)

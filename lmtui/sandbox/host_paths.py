@@ -1,0 +1,53 @@
+"""Paths as models and users write them, made relative to the workspace; and which folders can be a workspace at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from lmtui.core.errors import SandboxError, UsageError
+
+MOUNT_POINT = "/workspace"
+
+
+def relative_path(path: str, workspace: Path) -> str:
+    """Return a path relative to the workspace.  The real check is the supervisor's; this one gives early, clear answers.
+
+    Raises:
+        SandboxError: it is absolute and outside.
+    """
+    if not path.startswith("/"):
+        return path[2:] if path.startswith("./") else path
+    for root in (MOUNT_POINT, str(workspace)):
+        if path == root:
+            return ""
+        if path.startswith(root.rstrip("/") + "/"):
+            return path[len(root.rstrip("/")) :].lstrip("/")
+    raise SandboxError(f"{path}: path is outside the workspace")
+
+
+def check_workspace(path: Path) -> Path:
+    """Return the resolved folder if it can be a workspace.
+
+    Raises:
+        UsageError: it is missing, no folder, `/`, the home folder or above it, or cannot be written.
+    """
+    hint = "Choose a project folder with --workspace DIR."
+    try:
+        resolved = path.expanduser().resolve(strict=True)
+    except OSError as error:
+        raise UsageError(f"the workspace {path} does not exist", hint) from error
+    except RuntimeError as error:
+        raise UsageError(f"the workspace {path} cannot be resolved: {error}", hint) from error
+    if not resolved.is_dir():
+        raise UsageError(f"the workspace {resolved} is not a folder", hint)
+    home = Path.home().resolve()
+    if resolved == Path(resolved.anchor):
+        raise UsageError("the workspace cannot be the whole file system (/)", hint)
+    if resolved == home or resolved in home.parents:
+        raise UsageError(f"the workspace cannot be the home folder or a folder above it ({resolved})", hint)
+    if not os.access(resolved, os.W_OK | os.X_OK):
+        raise UsageError(f"the workspace {resolved} cannot be written to", hint)
+    if any((resolved / name).is_symlink() for name in (".git", ".lmagent")):
+        raise UsageError(f"the workspace {resolved} has a .git or .lmagent that is a symbolic link", "Replace it by a folder.")
+    return resolved

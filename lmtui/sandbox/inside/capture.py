@@ -1,0 +1,113 @@
+"""What is kept of a command's output: head and tail for the answer, the first megabyte in a file, live pieces for the screen.
+
+The pipe is always drained; memory stays bounded whatever a command writes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+
+HEAD_BYTES = 32_768
+TAIL_BYTES = 32_768
+_SAVED_BYTES = 1_048_576
+_LIVE_BYTES = 16_384
+_MAX_SAVED_FILES = 16
+
+
+class Spool:
+    """The folder of saved outputs, made at first need, with the newest few kept."""
+
+    def __init__(self) -> None:
+        self._folder = ""
+        self._paths: list[str] = []
+
+    def create(self) -> tuple[int, str]:
+        """Open a fresh file and return its descriptor and path.
+
+        Raises:
+            OSError: there is no room or no right.
+        """
+        if not self._folder:
+            self._folder = tempfile.mkdtemp(prefix="lmtui-output-")
+        if len(self._paths) >= _MAX_SAVED_FILES:
+            os.unlink(self._paths.pop(0))
+        fd, path = tempfile.mkstemp(suffix=".txt", dir=self._folder)
+        self._paths.append(path)
+        return fd, path
+
+    def remove(self) -> None:
+        """Delete the folder with everything in it."""
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class Capture:
+    """The output of one command."""
+
+    def __init__(self, spool: Spool) -> None:
+        self.total_bytes = 0
+        self.saved_path = ""
+        self.head = bytearray()
+        self._tail = bytearray()
+        self._spool = spool
+        self._saved_fd = -1
+        self._saved_bytes = 0
+        self._live = bytearray()
+        self._live_skipped = 0
+
+    def add(self, data: bytes) -> None:
+        """Take up what the command wrote."""
+        self.total_bytes += len(data)
+        self._keep_live(data)
+        room = HEAD_BYTES - len(self.head)
+        self.head += data[:room]
+        rest = data[room:] if room > 0 else data
+        if rest:
+            self._tail += rest
+            if self._saved_fd >= 0 or self.total_bytes > HEAD_BYTES + TAIL_BYTES:
+                self._save(rest)
+            if len(self._tail) > TAIL_BYTES:
+                del self._tail[:-TAIL_BYTES]
+
+    def tail(self) -> bytes:
+        """Return the end of the output, as far as it is not in the head."""
+        return bytes(self._tail)
+
+    def take_live(self) -> tuple[bytes, int]:
+        """Return what is to be shown now and how many bytes before it were skipped."""
+        taken = bytes(self._live), self._live_skipped
+        self._live.clear()
+        self._live_skipped = 0
+        return taken
+
+    def has_live(self) -> bool:
+        """Tell whether something waits to be shown."""
+        return bool(self._live)
+
+    def close(self) -> None:
+        """Close the saved file."""
+        if self._saved_fd >= 0:
+            os.close(self._saved_fd)
+            self._saved_fd = -1
+
+    def _keep_live(self, data: bytes) -> None:
+        self._live += data[-_LIVE_BYTES:]
+        self._live_skipped += max(0, len(data) - _LIVE_BYTES)
+        surplus = len(self._live) - _LIVE_BYTES
+        if surplus > 0:
+            del self._live[:surplus]
+            self._live_skipped += surplus
+
+    def _save(self, rest: bytes) -> None:
+        """Append to the saved file; the first time, everything that came before too (it is all still in memory)."""
+        if self._saved_bytes >= _SAVED_BYTES:
+            return
+        try:
+            if self._saved_fd < 0:
+                self._saved_fd, self.saved_path = self._spool.create()
+                rest = bytes(self.head + self._tail)
+            self._saved_bytes += os.write(self._saved_fd, rest[: _SAVED_BYTES - self._saved_bytes])
+        except OSError:
+            self._saved_bytes = _SAVED_BYTES  # no room: the answer still has head and tail

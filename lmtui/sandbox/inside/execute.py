@@ -1,0 +1,151 @@
+"""A command as a process tree: a keeper that outlives every process of it, and the child that becomes the command.
+
+Everything here runs after a fork, in the keeper or in the child; the supervisor only calls `keep`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import time
+from dataclasses import dataclass
+from typing import Callable
+
+from . import changes, linux, process_tree
+from .beneath import Refused
+from .protocol import Message
+from .settings import Settings
+
+SIGNAL_CANCEL = signal.SIGTERM
+SIGNAL_MEMORY = signal.SIGUSR1
+SIGNAL_PROCESSES = signal.SIGUSR2
+_REASONS = {SIGNAL_CANCEL: "cancelled", SIGNAL_MEMORY: "memory", SIGNAL_PROCESSES: "processes"}
+_CLEANING_S = 3.0
+_ADDRESS_SPACE_RESERVE = 4 << 30
+_OOM_SCORE = "500"  # the kernel's choice under memory pressure, before the supervisor
+
+
+@dataclass(frozen=True)
+class Command:
+    """What to run and its limits; `environment` is whole."""
+
+    arguments: tuple[str, ...]
+    environment: dict[str, str]
+    timeout_s: float
+    memory_bytes: int
+    folder: str
+    program: bytes  # the seccomp filter, empty for none
+
+
+def keep(task: Callable[[], Message], result_fd: int, close_fds: tuple[int, ...]) -> None:
+    """Turn this freshly forked process into a keeper: do the task, write its result as JSON, and end.  Does not return."""
+    status = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, *_REASONS))
+        linux.set_process(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+        linux.set_process(linux.PR_SET_CHILD_SUBREAPER, 1)
+        os.setpgid(0, 0)
+        for fd in close_fds:
+            os.close(fd)
+        try:
+            result = task()
+        except Refused as refusal:
+            result = {"error": str(refusal)}
+        except OSError as error:
+            result = {"error": f"the sandbox could not do it: {error}"}
+        body = memoryview(json.dumps(result).encode())
+        while body:
+            body = body[os.write(result_fd, body) :]
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def run(command: Command, output_fd: int, settings: Settings) -> Message:
+    """Run a command to its end, whatever that is, and leave nothing of it behind (called in the keeper)."""
+    start_ns = changes.now_ns()
+    child = os.fork()
+    if child == 0:
+        _become(command, output_fd, settings)
+    os.close(output_fd)
+    reason, status = _wait(child, time.monotonic() + command.timeout_s)
+    if reason != "exit":
+        process_tree.kill_group(child)  # before anything else: the child leads its own session
+    is_clean = process_tree.kill_below(os.getpid(), time.monotonic() + _CLEANING_S)
+    exit_code = {"exit": _exit_code(status), "timeout": 124}.get(reason, 137)
+    changed = changes.changed_since(settings.root, start_ns) if settings.has_shell else []
+    return {"exit": exit_code, "reason": reason, "changed": changed, "clean": is_clean}
+
+
+def _wait(child: int, deadline: float) -> tuple[str, int]:
+    """Wait for the child, a signal from the supervisor, or the deadline; take orphans' exits meanwhile."""
+    wanted = {signal.SIGCHLD, *_REASONS}
+    while True:
+        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+            if ended.si_pid == child:
+                process_tree.kill_group(child)  # while its number is still its own
+                return "exit", os.waitpid(child, 0)[1]
+            os.waitpid(ended.si_pid, 0)
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return "timeout", 0
+        caught = signal.sigtimedwait(wanted, left)
+        if caught is not None and caught.si_signo in _REASONS:
+            return _REASONS[signal.Signals(caught.si_signo)], 0
+
+
+def _exit_code(status: int) -> int:
+    code = os.waitstatus_to_exitcode(status)
+    return 128 - code if code < 0 else code
+
+
+def _become(command: Command, output_fd: int, settings: Settings) -> None:
+    """Turn this process into the command.  Does not return."""
+    try:
+        os.setsid()
+        null = os.open("/dev/null", os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(output_fd, 1)
+        os.dup2(output_fd, 2)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.chdir(command.folder)
+        _limit(command, settings)
+        linux.set_process(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+        if command.program:
+            linux.set_process(linux.PR_SET_NO_NEW_PRIVS, 1)
+            linux.install_filter(command.program)
+        _prefer_for_oom()
+        os.execve(command.arguments[0], command.arguments, command.environment)
+    except OSError as error:
+        os.write(2, f"{command.arguments[0]}: cannot be started: {error.strerror}\n".encode())
+    finally:
+        os._exit(126)
+
+
+def _limit(command: Command, settings: Settings) -> None:
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: 1024}
+    if settings.is_confined:
+        limits[resource.RLIMIT_FSIZE] = settings.max_file_mb << 20
+    if settings.limits_processes:
+        limits[resource.RLIMIT_NPROC] = settings.max_processes
+    if settings.limits_memory:
+        limits[resource.RLIMIT_AS] = command.memory_bytes + _ADDRESS_SPACE_RESERVE
+    for kind, value in limits.items():
+        hard = resource.getrlimit(kind)[1]
+        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (bound, bound))
+
+
+def _prefer_for_oom() -> None:
+    """Make the kernel take the command rather than the supervisor; the file opens only to a dumpable process."""
+    try:
+        linux.set_process(linux.PR_SET_DUMPABLE, 1)
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write(_OOM_SCORE)
+    except OSError:
+        pass  # a kernel or a mount without it: the limits stand all the same

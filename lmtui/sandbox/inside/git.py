@@ -1,0 +1,83 @@
+"""Git with everything off that runs other programs or asks: only the subcommands that tools need, never an option that lifts it.
+
+The identity in the global configuration counts only where the repository has none of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from .beneath import Refused
+from .settings import Settings
+
+_READS = frozenset(
+    "blame branch cat-file check-ignore describe diff diff-tree for-each-ref grep log ls-files ls-tree merge-base name-rev "
+    "rev-list rev-parse shortlog show show-ref status tag var".split()
+)
+_WRITES = _READS | frozenset(
+    "add checkout cherry-pick commit init merge mv rebase reset restore revert rm stash switch".split()
+)
+_SHOW_DIFFS = frozenset(("diff", "log", "show", "diff-tree", "stash"))
+_FORBIDDEN = (
+    "--output", "--ext-diff", "--textconv", "--upload-pack", "--receive-pack", "--exec", "--exec-path", "--config-env",
+    "--git-dir", "--work-tree", "--template", "--separate-git-dir", "--open-files-in-pager", "--no-index", "--edit",
+    "--interactive", "--patch-with-editor", "--super-prefix", "--namespace",
+)  # fmt: skip
+_FORBIDDEN_SHORT = {"grep": ("-O",), "rebase": ("-x", "-i"), "diff": ("-O",), "log": ("-O",), "show": ("-O",)}
+_OPTIONS = (
+    "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.pager=cat", "core.editor=false", "core.sshCommand=false",
+    "core.askPass=", "credential.helper=", "diff.external=", "sequence.editor=false", "commit.gpgSign=false",
+    "tag.gpgSign=false", "gpg.program=false", "gc.auto=0", "maintenance.auto=false", "protocol.allow=never",
+    "safe.bareRepository=explicit", "safe.directory=*", "submodule.recurse=false", "color.ui=false",
+    "advice.detachedHead=false", "init.defaultBranch=main",
+)  # fmt: skip
+
+
+def command(arguments: list[str], settings: Settings) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the argument list and the environment for a git call.
+
+    Raises:
+        Refused: git is off here, not installed, or the call is not one of those that are allowed.
+    """
+    if not settings.has_git:
+        raise Refused("git is not available without a sandbox")
+    program = shutil.which("git", path=settings.environment.get("PATH", os.defpath))
+    if program is None:
+        raise Refused("git is not installed in the sandbox")
+    _check(arguments, _WRITES if settings.git_writes else _READS)
+    options = [piece for option in _OPTIONS for piece in ("-c", option)]
+    locks = [] if settings.git_writes else ["--no-optional-locks"]
+    plain = ["--no-ext-diff", "--no-textconv"] if arguments[0] in _SHOW_DIFFS - {"stash"} else []
+    whole = (program, *options, "--no-pager", *locks, arguments[0], *plain, *arguments[1:])
+    return whole, {**settings.environment, **_environment()}
+
+
+def _environment() -> dict[str, str]:
+    return {
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.path.join(os.path.dirname(os.path.abspath(__file__)), "gitconfig"),
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_EDITOR": "false",
+        "GIT_PAGER": "cat",
+        "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_CEILING_DIRECTORIES": "/",
+    }
+
+
+def _check(arguments: list[str], allowed: frozenset[str]) -> None:
+    if not arguments:
+        raise Refused("git: no subcommand")
+    subcommand = arguments[0]
+    if subcommand not in allowed:
+        raise Refused(f"git {subcommand} is not allowed here")
+    for argument in arguments[1:]:
+        if "\0" in argument:
+            raise Refused("git: an argument has a NUL character in it")
+        if argument in ("--", "--end-of-options"):
+            return
+        name = argument.split("=", 1)[0]
+        is_long = len(name) > 3 and name.startswith("--") and any(option.startswith(name) for option in _FORBIDDEN)
+        if is_long or name in _FORBIDDEN or argument.startswith(_FORBIDDEN_SHORT.get(subcommand, ("\0",))):
+            raise Refused(f"git {subcommand}: the option {name} is not allowed")

@@ -1,0 +1,238 @@
+"""The jobs under way: each has a keeper, a pipe for its result and, for a command, one for its output.
+
+All of it runs in the supervisor's one thread and never waits.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import time
+from dataclasses import dataclass, field
+from typing import Callable
+
+from . import execute, process_tree
+from .capture import Capture
+from .protocol import Message
+
+_READ_BYTES = 262_144
+_MAX_RESULT_BYTES = 900_000
+_TICK_S = 0.05
+_LIVE_EVERY_S = 0.03
+_GRACE_S = 5.0
+_CANCEL_GRACE_S = 0.7
+
+
+@dataclass
+class Job:
+    """One job; `hard_deadline` is when the supervisor no longer trusts the keeper to end it."""
+
+    id: int
+    keeper: int
+    result_fd: int
+    started: float
+    hard_deadline: float
+    capture: Capture | None = None
+    output_fd: int = -1
+    memory_bytes: int = 0
+    result: bytearray = field(default_factory=bytearray)
+    shown_at: float = 0.0
+    is_stopping: bool = False
+
+
+class Jobs:
+    """Starts jobs, watches over them, and hands each over once when it has ended."""
+
+    def __init__(self, selector: selectors.BaseSelector, private_fds: tuple[int, ...], max_processes: int) -> None:
+        self._selector = selector
+        self._private_fds = private_fds
+        self._max_processes = max_processes
+        self._jobs: dict[int, Job] = {}
+        self._watched_at = 0.0
+
+    def start(self, identity: int, task: Callable[[], Message], timeout_s: float) -> None:
+        """Do a task in a process of its own.
+
+        Raises:
+            OSError: no process could be made.
+        """
+        self._fork(identity, lambda _output: task(), timeout_s)
+
+    def start_command(
+        self, identity: int, run: Callable[[int], Message], capture: Capture, timeout_s: float, memory_bytes: int
+    ) -> None:
+        """Run a command; `run` gets the descriptor of its output in the keeper.
+
+        Raises:
+            OSError: no process could be made.
+        """
+        reading, writing = os.pipe()
+        try:
+            job = self._fork(identity, lambda _result: run(writing), timeout_s, also_close=(reading,))
+        except OSError:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        os.set_blocking(reading, False)
+        job.capture, job.output_fd, job.memory_bytes = capture, reading, memory_bytes
+        self._selector.register(reading, selectors.EVENT_READ, job)
+
+    def stop(self, identity: int, number: int = execute.SIGNAL_CANCEL) -> None:
+        """Ask a keeper to end its job; one that does not in time is ended from here."""
+        job = self._jobs.get(identity)
+        if job is not None:
+            job.is_stopping = True
+            job.hard_deadline = min(job.hard_deadline, time.monotonic() + _CANCEL_GRACE_S)
+            _kill(job.keeper, number)
+
+    def wait_s(self) -> float | None:
+        """Return how long the loop may sleep."""
+        if not self._jobs:
+            return None
+        return _LIVE_EVERY_S if any(job.capture and job.capture.has_live() for job in self._jobs.values()) else _TICK_S
+
+    def ready(self, job: Job, fd: int) -> None:
+        """Take up what one of a job's pipes has."""
+        if fd == job.output_fd:
+            self._read_output(job)
+            return
+        try:
+            piece = os.read(fd, _READ_BYTES)
+        except OSError:
+            piece = b""
+        if piece and len(job.result) < _MAX_RESULT_BYTES:
+            job.result += piece
+        elif not piece:
+            self._selector.unregister(fd)
+            os.close(fd)
+            job.result_fd = -1
+
+    def live(self) -> list[Job]:
+        """Return the jobs with output that is due on the screen."""
+        now = time.monotonic()
+        due = [
+            job for job in self._jobs.values() if job.capture and job.capture.has_live() and now - job.shown_at > _LIVE_EVERY_S
+        ]
+        for job in due:
+            job.shown_at = now
+        return due
+
+    def take_finished(self) -> list[tuple[Job, Message]]:
+        """Return the jobs that ended since, with their results; nothing of them runs any more."""
+        finished = [job for job in self._jobs.values() if job.result_fd < 0]
+        for job in finished:
+            del self._jobs[job.id]
+            if not _parse(job.result):
+                self._end_orphans()
+            if job.capture is not None and job.output_fd >= 0:
+                self._drain(job)
+                job.capture.close()
+        return [(job, _parse(job.result) or {"reason": "killed"}) for job in finished]
+
+    def watch(self) -> None:
+        """Hold commands to their memory and number of processes, and end keepers that are overdue."""
+        now = time.monotonic()
+        if now - self._watched_at < _TICK_S:
+            return
+        self._watched_at = now
+        for job in self._jobs.values():
+            if now > job.hard_deadline:
+                self._end_by_force(job)
+            elif job.capture is not None and not job.is_stopping:
+                self._hold_to_limits(job)
+
+    def reap(self) -> None:
+        """Take the exits of keepers and of processes that lost theirs."""
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0] != 0:
+                pass
+        except ChildProcessError:
+            pass
+
+    def end_all(self) -> None:
+        """Kill every process below the supervisor."""
+        if os.getpid() == 1:
+            _kill(-1, signal.SIGKILL)
+        process_tree.kill_below(os.getpid(), time.monotonic() + 1.0)
+
+    def _fork(self, identity: int, run: Callable[[int], Message], timeout_s: float, also_close: tuple[int, ...] = ()) -> Job:
+        reading, writing = os.pipe()
+        others = tuple(fd for job in self._jobs.values() for fd in (job.result_fd, job.output_fd) if fd >= 0)
+        try:
+            keeper = os.fork()
+            if keeper == 0:
+                execute.keep(lambda: run(writing), writing, (*self._private_fds, *others, reading, *also_close))
+        except OSError:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        now = time.monotonic()
+        job = Job(identity, keeper, reading, now, now + timeout_s + _GRACE_S)
+        self._jobs[identity] = job
+        os.set_blocking(reading, False)
+        self._selector.register(reading, selectors.EVENT_READ, job)
+        return job
+
+    def _read_output(self, job: Job) -> bool:
+        """Read once; tell whether there may be more."""
+        assert job.capture is not None
+        try:
+            data = os.read(job.output_fd, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        if data:
+            job.capture.add(data)
+            return True
+        self._selector.unregister(job.output_fd)
+        os.close(job.output_fd)
+        job.output_fd = -1
+        return False
+
+    def _drain(self, job: Job) -> None:
+        while self._read_output(job):
+            pass
+        if job.output_fd >= 0:
+            self._selector.unregister(job.output_fd)
+            os.close(job.output_fd)
+            job.output_fd = -1
+
+    def _hold_to_limits(self, job: Job) -> None:
+        pids = process_tree.descendants(job.keeper)
+        if len(pids) > 2 * self._max_processes:  # hard limits come first where there are any
+            self.stop(job.id, execute.SIGNAL_PROCESSES)
+        elif process_tree.memory_bytes(pids) > job.memory_bytes and process_tree.exact_memory_bytes(pids) > job.memory_bytes:
+            self.stop(job.id, execute.SIGNAL_MEMORY)
+
+    def _end_by_force(self, job: Job) -> None:
+        """End a job whose keeper is stopped, lost or too slow; its orphans come to the supervisor and end here."""
+        _kill(job.keeper, signal.SIGKILL)
+        self.reap()
+        self._end_orphans()
+        if os.getpid() == 1 and process_tree.descendants(job.keeper):
+            _kill(-1, signal.SIGKILL)
+        job.hard_deadline = time.monotonic() + _CANCEL_GRACE_S
+
+    def _end_orphans(self) -> None:
+        """Kill what is directly below the supervisor and is no keeper."""
+        keepers = frozenset(job.keeper for job in self._jobs.values())
+        if not process_tree.kill_below(os.getpid(), time.monotonic() + 1.0, keepers) and os.getpid() == 1:
+            _kill(-1, signal.SIGKILL)
+
+
+def _kill(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except OSError:
+        pass
+
+
+def _parse(result: bytearray) -> Message:
+    try:
+        parsed = json.loads(result)
+    except ValueError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}

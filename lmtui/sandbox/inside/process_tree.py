@@ -1,0 +1,152 @@
+"""Processes below a process: finding them, counting what they use, ending all of them.
+
+A keeper is the subreaper of its command, so a daemon, a double fork or a new session changes nothing: every process of the
+command stays below the keeper until it is dead.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_PASSES_BEFORE_KILL = 20
+
+
+def descendants(pid: int, spared: frozenset[int] = frozenset()) -> list[int]:
+    """Return every process below `pid`, except the `spared` and what is below them; those that end meanwhile are left out."""
+    found: list[int] = []
+    seen = {pid, *spared}
+    queue = [pid]
+    while queue:
+        for child in _children(queue.pop()):
+            if child not in seen:
+                seen.add(child)
+                found.append(child)
+                queue.append(child)
+    return found
+
+
+def kill_below(pid: int, deadline: float, spared: frozenset[int] = frozenset()) -> bool:
+    """Kill every process below `pid` and reap this process's own children; False if some are left at the deadline.
+
+    Whole process groups go first: one such kill is atomic against fork, so a bomb cannot outrun it.  What is left in other
+    groups is stopped, pass after pass, until a pass finds nothing new, and then killed.
+
+    Args:
+        pid: the root, which is left alone.
+        deadline: a time of `time.monotonic()`.
+        spared: processes to leave alone, with everything below them.
+    """
+    kept_groups = {0, 1, os.getpgid(0), *(_group(other) for other in (pid, *spared))}
+    while True:
+        found = descendants(pid, spared)
+        if not found:
+            return True
+        for group in {_group(child) for child in found} - kept_groups:
+            _signal(-group, signal.SIGKILL)
+        stopped: set[int] = set()
+        for _ in range(_PASSES_BEFORE_KILL):
+            fresh = [child for child in descendants(pid, spared) if child not in stopped]
+            if not fresh:
+                break
+            stopped.update(fresh)
+            for child in fresh:
+                _signal(child, signal.SIGSTOP)
+        for child in stopped:
+            _signal(child, signal.SIGKILL)
+        _reap_for(0.002 if len(stopped) < 50 else 0.02)
+        if time.monotonic() >= deadline:
+            return not descendants(pid, spared)
+
+
+def kill_group(leader: int) -> None:
+    """Kill a process group at once."""
+    _signal(-leader, signal.SIGKILL)
+
+
+def memory_bytes(pids: list[int]) -> int:
+    """Return the resident memory of processes; pages that several share count for each."""
+    total = 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/statm", "rb") as file:
+                total += int(file.read().split()[1]) * _PAGE_BYTES
+        except (OSError, IndexError, ValueError):
+            continue
+    return total
+
+
+def exact_memory_bytes(pids: list[int]) -> int:
+    """Return the resident memory of processes, shared pages counted once; costs much more than `memory_bytes`."""
+    total = 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+                lines = [line.split() for line in file if line.startswith(b"Pss:")]
+            total += int(lines[0][1]) * 1024
+        except (OSError, IndexError, ValueError):
+            total += memory_bytes([pid])
+    return total
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    found: list[int] = []
+    for thread in threads:
+        try:
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += [int(child) for child in file.read().split()]
+        except FileNotFoundError:
+            if os.path.exists(f"/proc/{pid}/task/{thread}"):  # a kernel without these lists
+                return _children_by_scan(pid)
+        except OSError:
+            continue
+    return found
+
+
+def _children_by_scan(parent: int) -> list[int]:
+    found: list[int] = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if len(fields) > 1 and int(fields[1]) == parent and fields[0] not in (b"X", b"x"):
+            found.append(int(name))
+    return found
+
+
+def _group(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return 0
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except OSError:
+        pass  # it is gone, which is as good
+
+
+def _reap_for(seconds: float) -> None:
+    """Take the exits of this process's own children, waiting a little for them."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0] != 0:
+                continue
+        except ChildProcessError:
+            return
+        if time.monotonic() >= end:
+            return
+        time.sleep(0.0005)

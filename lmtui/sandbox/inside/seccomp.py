@@ -1,0 +1,111 @@
+"""The filter that every command runs under: no way to more rights, and no kernel surface that builds and tests do not need.
+
+Built once, before the fork.  A classic BPF program over `struct seccomp_data` (linux/seccomp.h): refused calls return EPERM,
+`openat2` and `clone3` ENOSYS (their arguments lie in memory where a filter cannot look; libc falls back), a foreign ABI kills.
+Numbers from the kernel's asm/unistd.h of each architecture.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+
+_LOAD, _JUMP_EQ, _JUMP_GE, _JUMP_SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_KILL, _ERRNO, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
+_NUMBER_OFFSET, _ARCH_OFFSET, _ARGUMENTS_OFFSET = 0, 4, 16
+
+_SET_ID_BITS = 0o6000
+_CREATES = 0o100 | 0o20000000  # O_CREAT, __O_TMPFILE
+_NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+
+_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_X32_BIT = 0x40000000
+
+# Refused whole.  Names stand for: tracing and other processes' memory, io_uring, keys, bpf, perf, mounts, namespaces,
+# modules, clocks, raw I/O, handles, and what would lift the one-core and memory limits.
+_REFUSED = {
+    "x86_64": (
+        101, 310, 311, 312, 440, 438, 425, 426, 427, 248, 249, 250, 321, 298, 323, 165, 166, 155, 161, 429, 428, 430, 431,
+        432, 433, 442, 272, 308, 175, 313, 176, 246, 320, 169, 167, 168, 163, 179, 443, 164, 227, 159, 305, 170, 171, 172,
+        173, 103, 304, 303, 212, 153, 180, 447, 203, 256, 279, 300, 301, 139, 136, 134, 174, 177, 178, 154,
+    ),
+    "aarch64": (
+        117, 270, 271, 272, 440, 438, 425, 426, 427, 217, 218, 219, 280, 241, 282, 40, 39, 41, 51, 429, 428, 430, 431,
+        432, 433, 442, 97, 268, 105, 273, 106, 104, 294, 142, 224, 225, 89, 60, 443, 170, 112, 171, 266, 161, 162,
+        116, 265, 264, 18, 58, 42, 447, 122, 238, 239, 262, 263,
+    ),
+}  # fmt: skip
+_ABSENT = {"x86_64": (437, 435), "aarch64": (437, 435)}  # openat2, clone3: ENOSYS
+
+# Calls with a mode, and which argument it is: chmod, fchmod, fchmodat, fchmodat2, creat, mkdir, mkdirat, mknod, mknodat.
+_MODE_CALLS = {
+    "x86_64": ((90, 1), (91, 1), (268, 2), (452, 2), (85, 1), (83, 1), (258, 2), (133, 1), (259, 2)),
+    "aarch64": ((52, 1), (53, 2), (452, 2), (34, 2), (33, 2)),
+}
+# open and openat: flags argument, mode argument; the mode counts only where a file is made.
+_OPEN_CALLS = {"x86_64": ((2, 1, 2), (257, 2, 3)), "aarch64": ((56, 2, 3),)}
+_SOCKET = {"x86_64": (41, 53), "aarch64": (198, 199)}
+_CLONE = {"x86_64": 56, "aarch64": 220}
+_IOCTL = {"x86_64": 16, "aarch64": 29}
+
+
+def build(machine: str) -> bytes:
+    """Return the filter program for a processor.
+
+    Raises:
+        KeyError: there is none for this processor.
+    """
+    program = [
+        _step(_LOAD, _ARCH_OFFSET), _step(_JUMP_EQ, _ARCH[machine], 1, 0), _step(_RETURN, _KILL),
+        _step(_LOAD, _NUMBER_OFFSET),
+    ]  # fmt: skip
+    if machine == "x86_64":
+        program += [_step(_JUMP_GE, _X32_BIT, 0, 1), _step(_RETURN, _KILL)]
+    for number in _REFUSED[machine]:
+        program += [_step(_JUMP_EQ, number, 0, 1), _refuse(errno.EPERM)]
+    for number in _ABSENT[machine]:
+        program += [_step(_JUMP_EQ, number, 0, 1), _refuse(errno.ENOSYS)]
+    for number, argument in _MODE_CALLS[machine]:
+        program += _on(number, [_load(argument), *_refuse_if_set(_SET_ID_BITS)])
+    for number, flags, mode in _OPEN_CALLS[machine]:
+        check = [_load(mode), *_refuse_if_set(_SET_ID_BITS)]
+        program += _on(number, [_load(flags), _step(_JUMP_SET, _CREATES, 0, len(check)), *check])
+    program += _on(_CLONE[machine], [_load(0), *_refuse_if_set(_NAMESPACES)])
+    program += _on(_IOCTL[machine], [_load(1), *_refuse_if_equal(_TIOCSTI), *_refuse_if_equal(_TIOCLINUX)])
+    for number in _SOCKET[machine]:
+        program += _on(number, [_load(0), *_allow_only((_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK))])
+    program.append(_step(_RETURN, _ALLOW))
+    return b"".join(program)
+
+
+def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, if_true, if_false, value)
+
+
+def _load(argument: int) -> bytes:
+    return _step(_LOAD, _ARGUMENTS_OFFSET + 8 * argument)  # the low half; both architectures are little-endian
+
+
+def _refuse(code: int) -> bytes:
+    return _step(_RETURN, _ERRNO | code)
+
+
+def _refuse_if_set(bits: int) -> list[bytes]:
+    return [_step(_JUMP_SET, bits, 0, 1), _refuse(errno.EPERM)]
+
+
+def _refuse_if_equal(value: int) -> list[bytes]:
+    return [_step(_JUMP_EQ, value, 0, 1), _refuse(errno.EPERM)]
+
+
+def _allow_only(values: tuple[int, ...]) -> list[bytes]:
+    allowed = [step for value in values for step in (_step(_JUMP_EQ, value, 0, 1), _step(_RETURN, _ALLOW))]
+    return [*allowed, _refuse(errno.EPERM)]
+
+
+def _on(number: int, steps: list[bytes]) -> list[bytes]:
+    """Run `steps` for one call, then allow it; every other call goes on behind them."""
+    body = [*steps, _step(_RETURN, _ALLOW)]
+    return [_step(_JUMP_EQ, number, 0, len(body)), *body]

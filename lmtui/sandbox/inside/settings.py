@@ -1,0 +1,44 @@
+"""What the outside tells the supervisor at its start: one JSON object as its only argument."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What this lane may do and which limits its commands get.
+
+    `root` is the workspace's folder in here.  `is_confined` puts the seccomp filter over commands (the lane around them is
+    isolated).  `limits_processes` sets RLIMIT_NPROC, which counts right only in a user namespace of the lane's own;
+    `limits_memory` sets RLIMIT_AS behind the watchdog where no cgroup limits the lane.
+    """
+
+    root: str
+    has_shell: bool = False
+    has_git: bool = False
+    git_writes: bool = False
+    is_confined: bool = False
+    limits_processes: bool = False
+    limits_memory: bool = False
+    is_one_core: bool = False
+    max_processes: int = 128
+    max_file_mb: int = 256
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Return the settings as the supervisor's argument."""
+        return json.dumps(self.__dict__)
+
+
+def parse(text: str) -> Settings:
+    """Read the supervisor's argument.
+
+    Raises:
+        TypeError: a setting that does not exist.
+        ValueError: it is not JSON.
+    """
+    values: dict[str, Any] = json.loads(text)  # Any: the dataclass names what there is
+    return Settings(**values)

@@ -1,0 +1,246 @@
+"""The first process of a lane: takes requests from standard input, answers on standard output, ends with everything below it.
+
+One thread and one loop.  File operations are done in place; commands, searches and git run in keepers.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import shutil
+import signal
+import sys
+import time
+from collections import deque
+from typing import Any, Callable
+
+from . import execute, files, git, linux, protocol, search, seccomp, settings
+from .beneath import Refused, Root
+from .capture import Capture, Spool
+from .jobs import Job, Jobs
+from .protocol import Message
+
+_MAX_QUEUED_BYTES = 2_097_152
+_SEARCH_S = 20.0
+_MAX_ARGUMENT_BYTES = 131_000
+
+
+class Supervisor:
+    """Serves one connection."""
+
+    def __init__(self, options: settings.Settings) -> None:
+        self._options = options
+        self._root = Root(options.root)
+        self._selector = selectors.DefaultSelector()
+        self._input, self._output = _take_over_standard_streams()
+        self._woken, waking = os.pipe()
+        for fd in (self._woken, waking):
+            os.set_blocking(fd, False)
+        signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        private = (self._input, self._output, self._woken, waking)
+        self._jobs = Jobs(self._selector, private, options.max_processes)
+        self._spool = Spool()
+        self._decoder = protocol.Decoder()
+        self._queue: deque[bytes] = deque()
+        self._queued_bytes = 0
+        self._uploads: dict[int, bytearray] = {}
+        self._program = seccomp.build(linux.machine()) if options.is_confined else b""
+        self._shell = shutil.which("bash") or "/bin/sh"
+        self._operations: dict[str, Callable[[int, Message, bytes], None]] = {
+            "ping": lambda identity, _message, _data: self._answer(identity, {}),
+            "run": self._run,
+            "git": self._git,
+            "kill": lambda _identity, message, _data: self._jobs.stop(int(message["target"])),
+            "read": self._read,
+            "write": self._write,
+            "mkdir": lambda identity, m, _data: self._answer(identity, files.make_directory(self._root, m["path"])),
+            "list": self._list,
+            "glob": self._glob,
+            "grep": self._grep,
+        }
+
+    def serve(self) -> None:
+        """Serve until the other end closes; then nothing is left below this process."""
+        self._selector.register(self._input, selectors.EVENT_READ, self._take_input)
+        self._selector.register(self._woken, selectors.EVENT_READ, self._take_wakeup)
+        self._send(protocol.encode({"hello": protocol.VERSION, "pid": os.getpid(), "python": sys.version.split()[0]}))
+        try:
+            while self._step():
+                pass
+        finally:
+            self._jobs.end_all()
+            self._spool.remove()
+
+    def _step(self) -> bool:
+        """Wait for something and do it; False at the end of the input."""
+        for key, _ in self._selector.select(self._jobs.wait_s()):
+            if isinstance(key.data, Job):
+                self._jobs.ready(key.data, key.fd)
+            elif key.data() is False:
+                return False
+        self._jobs.watch()
+        self._show_live()
+        for job, result in self._jobs.take_finished():
+            self._finish(job, result)
+        return True
+
+    def _take_input(self) -> bool:
+        try:
+            data = os.read(self._input, protocol.CHUNK_BYTES)
+        except BlockingIOError:
+            return True
+        if not data:
+            return False
+        for message in self._decoder.feed(data):
+            self._dispatch(message)
+        return True
+
+    def _take_wakeup(self) -> bool:
+        try:
+            os.read(self._woken, 4096)
+        except BlockingIOError:
+            pass
+        self._jobs.reap()
+        return True
+
+    def _dispatch(self, message: Message) -> None:
+        identity = int(message["id"])
+        if "data" in message:
+            upload = self._uploads.setdefault(identity, bytearray())
+            if len(upload) <= protocol.MAX_UPLOAD_BYTES:
+                upload += protocol.unpack(message["data"])
+            return
+        data = bytes(self._uploads.pop(identity, b""))
+        try:
+            self._operations[message["op"]](identity, message, data)
+        except Refused as refusal:
+            self._answer(identity, {"error": str(refusal)})
+        except OSError as error:
+            self._answer(identity, {"error": f"the sandbox could not do it: {error.strerror or error}"})
+
+    def _run(self, identity: int, message: Message, _data: bytes) -> None:
+        if not self._options.has_shell:
+            raise Refused("there is no shell in this sandbox")
+        command = str(message["command"])
+        if "\0" in command or len(os.fsencode(command)) > _MAX_ARGUMENT_BYTES:
+            raise Refused("the command has a NUL character, or is longer than 128 KiB: put it into a file and run that")
+        self._start((self._shell, "-c", command), self._options.environment, identity, message)
+
+    def _git(self, identity: int, message: Message, _data: bytes) -> None:
+        arguments, environment = git.command([str(argument) for argument in message["arguments"]], self._options)
+        self._start(arguments, environment, identity, message)
+
+    def _start(self, arguments: tuple[str, ...], environment: dict[str, str], identity: int, message: Message) -> None:
+        memory_bytes = int(message["memory_mb"]) << 20
+        timeout_s = float(message["timeout_s"])
+        command = execute.Command(arguments, environment, timeout_s, memory_bytes, self._options.root, self._program)
+        self._jobs.start_command(
+            identity,
+            lambda output: execute.run(command, output, self._options),
+            Capture(self._spool),
+            timeout_s,
+            memory_bytes,
+        )
+
+    def _read(self, identity: int, message: Message, _data: bytes) -> None:
+        facts, data = files.read(self._root, message["path"], int(message["max_bytes"]))
+        self._answer(identity, facts, data)
+
+    def _write(self, identity: int, message: Message, data: bytes) -> None:
+        self._answer(identity, files.write(self._root, message["path"], data, message.get("expect_sha256")))
+
+    def _list(self, identity: int, message: Message, _data: bytes) -> None:
+        path, depth, most = message["path"], int(message["depth"]), int(message["max_entries"])
+        self._jobs.start(identity, lambda: files.list_directory(self._root, path, depth, most), _SEARCH_S)
+
+    def _glob(self, identity: int, message: Message, _data: bytes) -> None:
+        expression, most = message["expression"], int(message["max_results"])
+        self._jobs.start(identity, lambda: search.glob(self._root, expression, most), _SEARCH_S)
+
+    def _grep(self, identity: int, message: Message, _data: bytes) -> None:
+        values: dict[str, Any] = message["query"]  # Any: the dataclass names what there is
+        query = search.Query(**values)
+        self._jobs.start(identity, lambda: search.grep(self._root, query), _SEARCH_S)
+
+    def _show_live(self) -> None:
+        for job in self._jobs.live():
+            assert job.capture is not None
+            if self._queued_bytes < _MAX_QUEUED_BYTES:
+                data, skipped = job.capture.take_live()
+                self._send(protocol.encode({"id": job.id, "live": protocol.pack(data), "skipped": skipped}))
+
+    def _finish(self, job: Job, result: Message) -> None:
+        if job.capture is None:
+            self._answer(job.id, result if "reason" not in result else {"error": "the search took too long or was stopped"})
+            return
+        capture = job.capture
+        head = bytes(capture.head)
+        facts = {
+            "exit": 137,
+            "changed": [],
+            "clean": True,
+            **result,
+            "head_bytes": len(head),
+            "total": capture.total_bytes,
+            "saved": capture.saved_path,
+            "elapsed_ms": int((time.monotonic() - job.started) * 1000),
+        }
+        self._answer(job.id, facts, head + capture.tail())
+
+    def _answer(self, identity: int, facts: Message, data: bytes = b"") -> None:
+        for frame in protocol.data_frames(identity, data):
+            self._send(frame)
+        self._send(protocol.encode({"id": identity, "done": True, **facts}))
+
+    def _send(self, frame: bytes) -> None:
+        if not self._queue:
+            self._selector.register(self._output, selectors.EVENT_WRITE, self._write_out)
+        self._queue.append(frame)
+        self._queued_bytes += len(frame)
+
+    def _write_out(self) -> bool:
+        """Write what the other end takes; False when it is gone."""
+        while self._queue:
+            frame = self._queue[0]
+            try:
+                written = os.write(self._output, frame)
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+            self._queued_bytes -= written
+            if written < len(frame):
+                self._queue[0] = frame[written:]
+                return True
+            self._queue.popleft()
+        self._selector.unregister(self._output)
+        return True
+
+
+def _take_over_standard_streams() -> tuple[int, int]:
+    """Move the connection away from descriptors 0 and 1, so that nothing writes into it by accident."""
+    reading, writing = os.dup(0), os.dup(1)
+    null = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(2, 1)
+    os.close(null)
+    for fd in (reading, writing):
+        os.set_blocking(fd, False)
+    return reading, writing
+
+
+def main() -> None:
+    """Serve with the settings of the first argument."""
+    options = settings.parse(sys.argv[1])
+    linux.set_process(linux.PR_SET_DUMPABLE, 0)
+    linux.set_process(linux.PR_SET_CHILD_SUBREAPER, 1)
+    if options.is_one_core:
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[os.getpid() % len(cores) if os.getpid() > 1 else time.time_ns() % len(cores)]})
+    for folder in (options.environment.get("HOME", ""),):
+        if options.is_confined and folder:
+            os.makedirs(folder, exist_ok=True)
+    os.environ.clear()
+    os.environ.update(options.environment)
+    Supervisor(options).serve()

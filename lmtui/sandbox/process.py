@@ -1,0 +1,65 @@
+"""No isolation: the supervisor is a plain child process.  With a shell only where the user named it, else for files alone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from lmtui.core.errors import SandboxUnavailable
+from lmtui.sandbox.backend import INSIDE, Isolation, supervisor_command, this_python
+from lmtui.sandbox.inside.settings import Settings
+from lmtui.sandbox.link import Lane, Link, spawn
+
+_PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "SHELL", "TMPDIR")
+_MAX_PROCESSES = 256
+
+
+class ProcessBackend:
+    """Commands as process trees on the host: they end with their command, and that is all."""
+
+    name = "process"
+    network = "on"
+    has_shell = True
+    is_isolated = False
+    isolation = Isolation(processes="end with their command", memory="limit per command, watched")
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+
+    async def open(self, lane: Lane) -> Link:
+        """Start a supervisor as a child process.
+
+        Raises:
+            SandboxUnavailable: it cannot be started.
+        """
+        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        extra = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+        settings = Settings(
+            root=str(self._workspace),
+            has_shell=self.has_shell and lane is Lane.MAIN,
+            has_git=self.has_shell,
+            git_writes=lane is Lane.GIT,
+            max_processes=_MAX_PROCESSES,
+            environment={**environment, **extra},
+        )
+        try:
+            return await spawn(supervisor_command(str(this_python()), str(INSIDE.parent), settings), environment)
+        except OSError as error:
+            raise SandboxUnavailable(f"the file supervisor cannot be started: {error}") from error
+
+    async def reserve_memory(self, memory_mb: int) -> None:
+        """Do nothing: the watchdog knows each command's limit."""
+
+    async def close(self) -> None:
+        """Do nothing: a lane ends with its link."""
+
+
+class FilesBackend(ProcessBackend):
+    """File tools only, held below the workspace by the kernel; no shell and no git."""
+
+    name = "files"
+    network = "none"
+    has_shell = False
+    isolation = Isolation(
+        files="only the workspace, opened below its root", network="no commands", processes="no commands", git="off"
+    )

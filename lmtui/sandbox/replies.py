@@ -1,0 +1,96 @@
+"""What a supervisor may answer.  It runs beside hostile code, so every field is checked here and nothing is taken on trust."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
+
+from lmtui.core.errors import SandboxError
+
+_MAX_BYTES = 2**60
+_Count = Annotated[int, Field(ge=0, le=_MAX_BYTES)]
+
+
+def _stays_below(path: str) -> str:
+    if path.startswith("/") or "\0" in path or ".." in path.split("/"):
+        raise ValueError("a path that leaves the workspace")
+    return path
+
+
+_Path = Annotated[str, Field(max_length=4096), AfterValidator(_stays_below)]
+_Line = Annotated[str, Field(max_length=4096)]
+# JSON has lists where a tuple is meant; what is in them stays strict.
+_Entry = Annotated[tuple[_Path, Literal["file", "dir", "link", "other"], _Count], Strict(strict=False)]
+_Match = Annotated[tuple[_Path, _Count, _Line, bool], Strict(strict=False)]
+R = TypeVar("R", bound="Reply")
+
+
+class Reply(BaseModel):
+    """An answer without anything in it."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+
+class RunReply(Reply):
+    """How a command ended; the data beside it is head and tail of its output."""
+
+    exit: Annotated[int, Field(ge=0, le=255)]
+    reason: Literal["exit", "timeout", "cancelled", "memory", "processes", "killed"]
+    changed: Annotated[list[_Path], Field(max_length=200)]
+    clean: bool
+    head_bytes: Annotated[int, Field(ge=0, le=65_536)]
+    total: _Count
+    saved: Annotated[str, Field(max_length=4096)]
+    elapsed_ms: _Count
+
+
+class ReadReply(Reply):
+    """What a file is; the data beside it is its bytes."""
+
+    size: _Count
+    mode: Annotated[int, Field(ge=0, le=0o7777)]
+    sha256: Annotated[str, Field(pattern=r"^(?:[0-9a-f]{64})?$")]
+
+
+class MadeReply(Reply):
+    """Whether a folder was made."""
+
+    made: bool
+
+
+class ListReply(Reply):
+    """The entries of a folder: path, kind, size."""
+
+    entries: Annotated[list[_Entry], Field(max_length=100_000)]
+
+
+class GlobReply(Reply):
+    """The files found, and how many there are in all."""
+
+    paths: Annotated[list[_Path], Field(max_length=100_000)]
+    total: _Count
+
+
+class GrepReply(Reply):
+    """The lines found: path, line number, text, whether it is context."""
+
+    matches: Annotated[list[_Match], Field(max_length=100_000)]
+    is_cut: bool
+
+
+def parse(facts: dict[str, object], shape: type[R]) -> R:
+    """Check an answer's fields.
+
+    Raises:
+        SandboxError: the supervisor reports an error, or the answer does not have this shape.
+    """
+    error = facts.get("error")
+    if isinstance(error, str):
+        raise SandboxError(error[:4000])
+    try:
+        return shape.model_validate(facts)
+    except ValidationError as invalid:
+        first = invalid.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise SandboxError(f"the sandbox sent an answer that cannot be: {where}: {first['msg']}") from invalid

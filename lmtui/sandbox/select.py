@@ -1,0 +1,140 @@
+"""Which sandbox runs: the first that passes its self-test, or the one that the user named and no other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
+from lmtui.core.ports import Sandbox, SandboxStatus
+from lmtui.sandbox import selftest
+from lmtui.sandbox.backend import Backend
+from lmtui.sandbox.bubblewrap import BubblewrapBackend
+from lmtui.sandbox.client import Client
+from lmtui.sandbox.docker import DEFAULT_IMAGE, DockerBackend
+from lmtui.sandbox.host_paths import check_workspace
+from lmtui.sandbox.lanes import Chosen, Lanes
+from lmtui.sandbox.link import Lane
+from lmtui.sandbox.process import FilesBackend, ProcessBackend
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+
+BACKENDS = ("auto", "docker", "bubblewrap", "process", "files")
+NETWORKS = ("none", "on")
+_ORDER = ("docker", "bubblewrap", "files")
+_FULL = ("docker", "bubblewrap")
+
+_Key = tuple[int, Path, str, str, str]
+_shared: dict[_Key, Lanes] = {}
+
+
+async def select_sandbox(
+    workspace: Path, *, backend: str = "auto", network: str = "none", image: str = DEFAULT_IMAGE
+) -> Sandbox:
+    """Return a sandbox for a workspace; it starts at its first use or at `status()`.
+
+    Callers with the same arguments share one; it ends when the last of them closed it.
+
+    Args:
+        workspace: the folder that commands and file tools work in.
+        backend: one of `BACKENDS`; `auto` takes the strongest that works.
+        network: `none`, or `on` for whatever the host can reach.
+        image: the image for Docker.
+
+    Raises:
+        UsageError: the workspace, the backend or the network cannot be.
+    """
+    folder = await asyncio.to_thread(check_workspace, workspace)
+    if backend not in BACKENDS:
+        raise UsageError(f"there is no sandbox called {backend}", f"Choose one of {', '.join(BACKENDS)}.")
+    if network not in NETWORKS:
+        raise UsageError(f"the sandbox's network cannot be {network}", "It is none or on.")
+    key = (id(asyncio.get_running_loop()), folder, backend, network, image)
+    lanes = _shared.get(key)
+    if lanes is None:
+        candidates = [make_backend(name, folder, network, image) for name in (_ORDER if backend == "auto" else (backend,))]
+        lanes = _shared[key] = Lanes(folder, partial(choose, candidates, folder))
+    lanes.users += 1
+    return WorkspaceSandbox(lanes, partial(_release, key))
+
+
+def make_backend(name: str, workspace: Path, network: str, image: str) -> Backend:
+    """Return a backend by its name, not started."""
+    match name:
+        case "docker":
+            return DockerBackend(workspace, network, image)
+        case "bubblewrap":
+            return BubblewrapBackend(workspace, network)
+        case "process":
+            return ProcessBackend(workspace)
+        case _:
+            return FilesBackend(workspace)
+
+
+async def choose(candidates: Sequence[Backend], workspace: Path) -> Chosen:
+    """Start the first candidate that passes its self-test; the reasons of those before it go into the status.
+
+    Raises:
+        SandboxUnavailable: none does.
+    """
+    refusals: list[SandboxUnavailable] = []
+    for backend in candidates:
+        try:
+            client = await start(backend, workspace)
+        except SandboxUnavailable as refusal:
+            refusals.append(refusal)
+            await backend.close()
+            continue
+        return Chosen(backend, client, _status(backend, refusals))
+    reasons = "; ".join(str(refusal) for refusal in refusals)
+    raise SandboxUnavailable(f"no sandbox works here: {reasons}", refusals[-1].hint if refusals else "") from None
+
+
+async def start(backend: Backend, workspace: Path) -> Client:
+    """Start a backend's main lane and put it to the test.
+
+    Raises:
+        SandboxUnavailable: it does not start or does not hold what it promises; nothing of it runs then.
+    """
+    client = Client(await backend.open(Lane.MAIN))
+    try:
+        await client.start()
+        await selftest.verify(backend, client, workspace)
+    except SandboxUnavailable:
+        await client.close()
+        raise
+    except SandboxError as error:
+        await client.close()
+        raise SandboxUnavailable(f"{backend.name}: {error}", error.hint) from error
+    except BaseException:
+        await client.close()
+        raise
+    return client
+
+
+def _status(backend: Backend, refusals: Sequence[SandboxUnavailable]) -> SandboxStatus:
+    network = "no network" if backend.network == "none" else "network on"
+    text = f"{backend.name}, {network}"
+    if not backend.has_shell:
+        text = "no shell: file tools only"
+    elif not backend.is_isolated:
+        text = f"{backend.name}: not isolated"
+    reason = "; ".join(refusal.full_text() for refusal in refusals)
+    return SandboxStatus(
+        backend=backend.name,
+        network=backend.network,
+        text=text,
+        has_shell=backend.has_shell,
+        is_weaker=backend.name not in _FULL,
+        reason=reason,
+        facts=backend.isolation.facts(),
+    )
+
+
+async def _release(key: _Key, lanes: Lanes) -> None:
+    lanes.users -= 1
+    if lanes.users == 0:
+        if _shared.get(key) is lanes:
+            del _shared[key]
+        await lanes.close()

@@ -1,0 +1,115 @@
+"""Proof, from inside, that a lane isolates what its backend promises.  No version or setting is believed; things are tried."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shlex
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from lmtui.core.errors import SandboxError, SandboxUnavailable
+from lmtui.sandbox import replies
+from lmtui.sandbox.backend import Backend
+from lmtui.sandbox.client import Client
+
+_LIMIT_S = 20
+_MEMORY_MB = 256
+# Prints `name=value` lines.  A check that cannot be made prints nothing and fails.
+_SCRIPT = r"""
+while read -r name value; do case $name in CapEff:|NoNewPrivs:|Seccomp:) echo "$name=$value";; esac; done < /proc/self/status
+echo "interfaces=$(tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' \n')"
+if (: > /lmtui-probe) 2>/dev/null; then echo root=writable; else echo root=read-only; fi
+for name in .git .lmagent; do
+  if [ -d $name ]; then if (: > $name/lmtui-probe) 2>/dev/null; then echo $name=writable; rm -f $name/lmtui-probe; else echo $name=read-only; fi
+  elif [ -e $name ]; then if (: >> $name) 2>/dev/null; then echo $name=writable; else echo $name=read-only; fi
+  else echo $name=missing; fi
+done
+if [ -e MARKER ]; then echo marker=visible; else echo marker=hidden; fi
+echo content > PROBE && echo workspace=writable
+echo "shell=$BASH_VERSION"
+echo "python=$(python3 -c 'print(6 * 7)')"
+"""
+
+
+async def verify(backend: Backend, client: Client, workspace: Path) -> None:
+    """Try what the backend promises.
+
+    Raises:
+        SandboxUnavailable: something does not hold; the text names the first.
+    """
+    if not backend.has_shell:
+        await _ping(backend, client)
+        return
+    probe = f".lmtui-probe-{secrets.token_hex(6)}"
+    handle, marker = tempfile.mkstemp(prefix="lmtui-marker-")
+    os.close(handle)
+    script = _SCRIPT.replace("MARKER", shlex.quote(marker)).replace("PROBE", probe)
+    try:
+        found = await _run(backend, client, script)
+        problem = _problem(found, backend) or await asyncio.to_thread(_owner_problem, workspace, probe)
+    finally:
+        for path in (Path(marker), workspace / probe):
+            with contextlib.suppress(FileNotFoundError):
+                await asyncio.to_thread(path.unlink)
+    if problem:
+        raise SandboxUnavailable(f"{backend.name} failed its self-test: {problem}")
+
+
+async def _ping(backend: Backend, client: Client) -> None:
+    facts, _ = await client.call("ping", {}, limit_s=_LIMIT_S)
+    try:
+        replies.parse(facts, replies.Reply)
+    except SandboxError as error:
+        raise SandboxUnavailable(f"{backend.name} failed its self-test: {error}") from error
+
+
+async def _run(backend: Backend, client: Client, script: str) -> dict[str, str]:
+    fields = {"command": script, "timeout_s": _LIMIT_S, "memory_mb": _MEMORY_MB}
+    try:
+        facts, data = await client.call("run", fields, limit_s=_LIMIT_S * 2)
+        replies.parse(facts, replies.RunReply)
+    except SandboxError as error:
+        raise SandboxUnavailable(f"{backend.name} failed its self-test: {error}") from error
+    lines = data.decode("utf-8", "replace").splitlines()
+    return {name.rstrip(":"): value.strip() for name, _, value in (line.partition("=") for line in lines)}
+
+
+def _problem(found: dict[str, str], backend: Backend) -> str:
+    """Return the first thing that does not hold, or an empty text."""
+    checks: list[tuple[str, Callable[[str], bool], str]] = [
+        ("workspace", lambda value: value == "writable", "the workspace cannot be written"),
+        ("python", lambda value: value == "42", "python3 does not work"),
+        ("shell", bool, "bash does not work"),
+    ]
+    if backend.is_isolated:
+        checks += [
+            ("CapEff", lambda value: value != "" and int(value, 16) == 0, "commands have capabilities"),
+            ("NoNewPrivs", lambda value: value == "1", "commands could gain rights"),
+            ("Seccomp", lambda value: value == "2", "no system call filter is on"),
+            ("root", lambda value: value == "read-only", "the root is not read-only"),
+            (".git", lambda value: value in ("read-only", "missing"), ".git can be written"),
+            (".lmagent", lambda value: value == "read-only", ".lmagent can be written"),
+            ("marker", lambda value: value == "hidden", "files outside the workspace can be seen"),
+        ]
+        if backend.network == "none":
+            checks.append(("interfaces", lambda value: value in ("lo", ""), "there is a network"))
+    for name, holds, problem in checks:
+        value = found.get(name, "")
+        if not holds(value):
+            return f"{problem} ({name}: {value or 'nothing'})"
+    return ""
+
+
+def _owner_problem(workspace: Path, probe: str) -> str:
+    try:
+        made = (workspace / probe).lstat()
+    except OSError:
+        return "a file written inside does not appear in the workspace"
+    owner = workspace.stat().st_uid
+    if made.st_uid != owner:
+        return f"files written inside belong to uid {made.st_uid} instead of {owner}"
+    return ""

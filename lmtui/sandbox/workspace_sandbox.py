@@ -1,0 +1,167 @@
+"""The sandbox as tools see it: each operation is one call to a supervisor, its answer checked and put into the port's words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from lmtui.core.clean import clean_line
+from lmtui.core.errors import SandboxError, SandboxUnavailable
+from lmtui.core.ports import DirEntry, ExecResult, FileContent, GrepMatch, OutputSink, SandboxStatus
+from lmtui.sandbox import globs, replies
+from lmtui.sandbox.client import Client
+from lmtui.sandbox.host_paths import relative_path
+from lmtui.sandbox.inside.protocol import MAX_UPLOAD_BYTES
+from lmtui.sandbox.lanes import Lanes
+from lmtui.sandbox.link import Lane
+from lmtui.sandbox.output import LiveOutput, whole_output
+
+_FILE_CALL_S = 30.0
+_SPARE_S = 12.0
+_GIT_MEMORY_MB = 1024
+_READ_ONLY_GIT = re.compile(r"\.git(?:/|\b).{0,200}(?:Read-only file system|read-only)|index\.lock", re.IGNORECASE | re.DOTALL)
+_GIT_HINT = "[.git is read-only for commands: use the git tools (git_add, git_commit, git_branch …) instead]"
+_ENDS = {
+    "memory": "[killed: it used more than {memory_mb} MB of memory]",
+    "processes": "[killed: it started too many processes]",
+    "killed": "[killed]",
+}
+
+
+class WorkspaceSandbox:
+    """One session's access to the lanes of its workspace."""
+
+    def __init__(self, lanes: Lanes, release: Callable[[Lanes], Awaitable[None]]) -> None:
+        self._lanes = lanes
+        self._release = release
+        self._is_closed = False
+
+    async def status(self) -> SandboxStatus:
+        """Start the sandbox if it is not running (self-test included) and tell what it is."""
+        return await self._lanes.status()
+
+    async def run_command(
+        self, command: str, *, timeout_s: int = 30, memory_mb: int = 512, on_output: OutputSink | None = None
+    ) -> ExecResult:
+        """Run a shell command in the workspace root; nothing of it is left when this returns."""
+        status = await self.status()
+        if not status.has_shell:
+            raise SandboxUnavailable(f"there is no shell here: {status.reason or status.text}")
+        async with self._lanes.command_client(memory_mb) as client:
+            result = await self._run(
+                client, "run", timeout_s, on_output, command=command, timeout_s=timeout_s, memory_mb=memory_mb
+            )
+        if result.exit_code != 0 and _READ_ONLY_GIT.search(result.output):
+            result = _with_note(result, _GIT_HINT)
+        if moved := self._lanes.set_aside_foreign_git():
+            result = _with_note(result, f"[the .git that this command made was moved to {moved}: make it with the git tools]")
+        return result
+
+    async def run_git(self, arguments: Sequence[str], *, writes: bool = False, timeout_s: int = 30) -> ExecResult:
+        """Run git with hooks, external programs and prompts off; `writes` uses the lane that may change `.git`."""
+        status = await self.status()
+        if not status.has_shell:
+            raise SandboxUnavailable(f"git is not available here: {status.reason or status.text}")
+        client = await self._lanes.client(Lane.GIT if writes else Lane.MAIN)
+        try:
+            return await self._run(
+                client, "git", timeout_s, None, arguments=list(arguments), timeout_s=timeout_s, memory_mb=_GIT_MEMORY_MB
+            )
+        finally:
+            if writes:
+                self._lanes.note_git_write()
+
+    async def read_file(self, path: str, max_bytes: int = 1_048_576) -> FileContent:
+        """Return a file's bytes from the start."""
+        reply, data = await self._call("read", replies.ReadReply, path=self._path(path), max_bytes=max_bytes)
+        return FileContent(data, reply.size, reply.mode, reply.sha256)
+
+    async def write_file(self, path: str, data: bytes, *, expect_sha256: str | None = None) -> None:
+        """Replace or create a file in one step, parents made, mode kept."""
+        if len(data) > MAX_UPLOAD_BYTES:
+            raise SandboxError(f"{clean_line(path)}: more than {MAX_UPLOAD_BYTES:,} bytes at once")
+        fields = {"path": self._path(path), "expect_sha256": expect_sha256}
+        await self._call("write", replies.Reply, data, **fields)
+
+    async def make_directory(self, path: str) -> bool:
+        """Make a folder and its parents; False if it was there."""
+        reply, _ = await self._call("mkdir", replies.MadeReply, path=self._path(path))
+        return reply.made
+
+    async def list_directory(self, path: str = "", depth: int = 1, max_entries: int = 1000) -> Sequence[DirEntry]:
+        """List a folder, folders first, down to `depth`; `.git` and `.lmagent` are left out."""
+        fields = {"path": self._path(path), "depth": depth, "max_entries": max_entries}
+        reply, _ = await self._call("list", replies.ListReply, **fields)
+        return [DirEntry(name, kind, size) for name, kind, size in reply.entries]
+
+    async def glob(self, pattern: str, max_results: int = 200) -> Sequence[str]:
+        """Return files matching a glob (`**` too), ignored ones left out, newest first."""
+        expression = globs.translate(relative_path(pattern, self._lanes.workspace))
+        reply, _ = await self._call("glob", replies.GlobReply, expression=expression, max_results=max_results)
+        return reply.paths
+
+    async def grep(
+        self,
+        pattern: str,
+        *,
+        path: str = "",
+        glob: str = "",
+        ignore_case: bool = False,
+        is_literal: bool = False,
+        context_lines: int = 0,
+        max_matches: int = 200,
+    ) -> Sequence[GrepMatch]:
+        """Search file contents by regular expression (ripgrep's syntax where it is there)."""
+        query = {
+            "pattern": pattern,
+            "path": self._path(path),
+            "glob": globs.translate(relative_path(glob, self._lanes.workspace)) if glob else "",
+            "ignore_case": ignore_case,
+            "is_literal": is_literal,
+            "context_lines": context_lines,
+            "max_matches": max_matches,
+        }
+        reply, _ = await self._call("grep", replies.GrepReply, query=query)
+        return [GrepMatch(name, line, clean_line(text), around) for name, line, text, around in reply.matches]
+
+    async def close(self) -> None:
+        """Stop the sandbox if this was its last user; nothing of it is left then."""
+        if not self._is_closed:
+            self._is_closed = True
+            await self._release(self._lanes)
+
+    async def _call(self, op: str, shape: type[replies.R], data: bytes = b"", **fields: object) -> tuple[replies.R, bytes]:
+        client = await self._lanes.client(Lane.MAIN)
+        facts, answer = await client.call(op, fields, data, limit_s=_FILE_CALL_S)
+        return replies.parse(facts, shape), answer
+
+    async def _run(self, client: Client, op: str, limit_s: int, on_output: OutputSink | None, **fields: object) -> ExecResult:
+        live = LiveOutput(on_output) if on_output is not None else None
+        facts, data = await client.call(op, fields, limit_s=limit_s + _SPARE_S, on_live=live)
+        if live is not None:
+            live.finish()
+        reply = replies.parse(facts, replies.RunReply)
+        result = ExecResult(
+            exit_code=reply.exit,
+            output=whole_output(data, reply.head_bytes, reply.total, reply.saved),
+            total_bytes=reply.total,
+            elapsed_ms=reply.elapsed_ms,
+            is_timed_out=reply.reason == "timeout",
+            saved_path=clean_line(reply.saved),
+            changed=tuple(reply.changed),
+        )
+        if not reply.clean:
+            await client.close()  # what could not be killed from inside goes with the lane
+        if notice := self._lanes.take_notice():
+            result = _with_note(result, f"[{notice}]")
+        ending = _ENDS.get(reply.reason, "")
+        return _with_note(result, ending.format(**fields)) if ending else result
+
+    def _path(self, path: str) -> str:
+        return relative_path(path, self._lanes.workspace)
+
+
+def _with_note(result: ExecResult, note: str) -> ExecResult:
+    gap = "" if not result.output or result.output.endswith("\n") else "\n"
+    return replace(result, output=f"{result.output}{gap}{note}\n")
