@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 from textual import on, work
 from textual.app import App
@@ -23,7 +25,7 @@ from lmtui.tui.commands import COMMANDS, Scope, bindings, command
 from lmtui.tui.desk import Desk
 from lmtui.tui.options import StartOptions
 from lmtui.tui.prompt_store import PromptStore
-from lmtui.tui.router import FRAME_S, Router
+from lmtui.tui.router import FRAME_S, SSH_FRAME_S, Feed, Router
 from lmtui.tui.screens.workbench import HistoryGrew, ThemeWanted, Workbench
 
 EXIT_ERROR = 1
@@ -40,7 +42,7 @@ class LmtuiApp(App[int]):
     """The app.  `open_host` is slow and runs in a thread after the first frame; what is typed until then is kept and sent."""
 
     BINDINGS = bindings(Scope.APP)
-    CSS_PATH = "lmtui.tcss"
+    CSS_PATH = Path(__file__).with_name("lmtui.tcss")
     ENABLE_COMMAND_PALETTE = False
     TITLE = "lmtui"
 
@@ -57,7 +59,7 @@ class LmtuiApp(App[int]):
         self._open_host = open_host
         self._is_leaving = False
         self._store: PromptStore | None = None
-        self.desk = Desk(self, Router(self._schedule, self._facts_changed, frame_s=_frame_s()))
+        self.desk = Desk(self, Router(self._schedule, self._show_session, self._facts_changed, _frame_s()))
         self.animation_level = "none"
         self._use_first_theme()
 
@@ -89,6 +91,7 @@ class LmtuiApp(App[int]):
             self.exit(return_code=code, message=error.full_text())
             return
         await self._load_history()
+        self.workbench.host_is_there()
         if self.desk.host.setup_note:
             self.workbench.set_note("no model chosen yet")
             await self._first_run()
@@ -223,13 +226,16 @@ class LmtuiApp(App[int]):
     def _schedule(self, delay_s: float, callback: Callable[[], None]) -> object:
         return self.set_timer(max(delay_s, 0.001), callback)
 
+    def _show_session(self, feed: Feed) -> None:
+        self.workbench.show_session(feed)
+
     def _facts_changed(self) -> None:
         if self.workbench.is_mounted and not self._is_leaving:
             self.workbench.draw()
 
 
 def _frame_s() -> float:
-    return FRAME_S
+    return SSH_FRAME_S if "SSH_CONNECTION" in os.environ else FRAME_S
 
 
 def _scope_of(screen: Screen[object]) -> Scope:

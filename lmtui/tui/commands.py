@@ -15,13 +15,15 @@ class Scope(StrEnum):
     APP = "everywhere"
     WORKBENCH = "workbench"
     PROMPT = "prompt"
+    MOVING = "moving in a pane"
+    LINES = "in a pane"
     FILES = "files"
     APPROVAL = "approval"
     PICKER = "lists"
     CONFIRM = "questions"
     SWITCHER = "sessions"
     FIRST_RUN = "first run"
-    VIEWER = "file and diff"
+    VIEWER = "file and difference"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,9 @@ class Command:
 
     `id` is what a keymap rebinds.  The action method is `action_` and the id with its dot as `_`; commands of the app itself
     (`app.leave`) are found there from every screen.  `keys` are Textual key names.
-    `hint` is the word beside the key in a footer; `slash` the names after `/`; `argument` what may follow them.
-    A `is_fixed` command keeps its keys whatever a keymap says; a `is_first` one wins over the widget that has the focus.
+    `hint` is the word beside the key in a footer; `slash` the names after `/`; `argument` what may follow them.  `runs` names
+    an action of the widget in focus.  A command that `is_fixed` keeps its keys whatever a keymap says; one that `is_first` wins
+    over the widget that has the focus.
     """
 
     id: str
@@ -44,10 +47,13 @@ class Command:
     argument: str = ""
     is_fixed: bool = False
     is_first: bool = False
+    runs: str = ""
 
     @property
     def action(self) -> str:
         """Return Textual's name of the action."""
+        if self.runs:
+            return self.runs
         return self.id if self.id.startswith("app.") else self.id.replace(".", "_")
 
     @property
@@ -68,6 +74,10 @@ class SlashCall:
 _KEY_NAMES = {
     "question_mark": "?",
     "slash": "/",
+    "right_square_bracket": "]",
+    "left_square_bracket": "[",
+    "right_curly_bracket": "}",
+    "left_curly_bracket": "{",
     "escape": "esc",
     "shift+tab": "shift-tab",
     "pageup": "page up",
@@ -75,6 +85,7 @@ _KEY_NAMES = {
 }
 
 _A, _W, _P = Scope.APP, Scope.WORKBENCH, Scope.PROMPT
+_M, _L, _V = Scope.MOVING, Scope.LINES, Scope.VIEWER
 
 COMMANDS: tuple[Command, ...] = (
     Command(
@@ -138,6 +149,28 @@ COMMANDS: tuple[Command, ...] = (
         "prompt.take_back", _P, "Take back", "Take the last queued text back into the prompt.",
         ("ctrl+r",), "take back", is_first=True,
     ),
+    Command("lines.up", _M, "Up", "Move up.", ("up", "k"), runs="focused.cursor_up"),
+    Command("lines.down", _M, "Down", "Move down.", ("down", "j"), runs="focused.cursor_down"),
+    Command("lines.page_up", _M, "Page up", "Move a page up (in the prompt too).", ("pageup", "b"), runs="focused.page_up"),
+    Command("lines.page_down", _M, "Page down", "Move a page down.", ("pagedown", "space"), runs="focused.page_down"),
+    Command("lines.home", _M, "Beginning", "Go to the beginning.", ("home", "g"), runs="focused.home"),
+    Command("lines.end", _M, "End", "Go to the end and follow it.", ("end", "G"), runs="focused.end"),
+    Command(
+        "lines.select", _L, "Open", "Fold or unfold, open a folder, show a file or a call.",
+        ("enter",), "open", runs="focused.select",
+    ),
+    Command("lines.copy", _L, "Copy", "Copy what the cursor is on.", ("y",), "copy"),
+    Command("chat.next_turn", _L, "Next turn", "Go to what you said next.", ("right_curly_bracket",), runs="focused.next_turn"),
+    Command(
+        "chat.previous_turn", _L, "Turn before", "Go to what you said before.",
+        ("left_curly_bracket",), runs="focused.previous_turn",
+    ),
+    Command("chat.next_call", _L, "Next call", "Go to the next tool call.", ("c",), runs="focused.next_call"),
+    Command("chat.previous_call", _L, "Call before", "Go to the tool call before.", ("C",), runs="focused.previous_call"),
+    Command("chat.next_error", _L, "Next failure", "Go to the next failure.", ("e",), runs="focused.next_error"),
+    Command("chat.previous_error", _L, "Failure before", "Go to the failure before.", ("E",), runs="focused.previous_error"),
+    Command("files.open", Scope.FILES, "Open folder", "Open the folder.", ("right", "l"), runs="focused.expand"),
+    Command("files.close", Scope.FILES, "Close folder", "Close the folder.", ("left", "h"), runs="focused.collapse"),
     Command("files.diff", Scope.FILES, "Difference", "Show how the session changed this file.", ("d",), "diff"),
     Command("approve.once", Scope.APPROVAL, "Once", "Let it run this once.", ("y",), "once"),
     Command(
@@ -160,11 +193,22 @@ COMMANDS: tuple[Command, ...] = (
     Command("sessions.search", Scope.SWITCHER, "Search", "Search in everything that was said.", ("slash",), "search"),
     Command("first.start", Scope.FIRST_RUN, "Start", "Use the marked line.", ("enter",), "start"),
     Command("first.again", Scope.FIRST_RUN, "Look again", "Look for servers again.", ("r",), "look again"),
-    Command("viewer.next", Scope.VIEWER, "Next file", "Show the next changed file.", ("right_square_bracket",), "next file"),
     Command(
-        "viewer.previous", Scope.VIEWER, "Previous file", "Show the changed file before.",
-        ("left_square_bracket",), "file before",
+        "viewer.next_hunk", _V, "Next hunk", "Go to the next change.",
+        ("right_square_bracket",), "next change", runs="focused.next_hunk",
     ),
+    Command(
+        "viewer.previous_hunk", _V, "Hunk before", "Go to the change before.",
+        ("left_square_bracket",), runs="focused.previous_hunk",
+    ),
+    Command(
+        "viewer.split", _V, "Side by side", "Side by side, or one column.",
+        ("u",), "side by side", runs="focused.toggle_split",
+    ),
+    Command("viewer.next", _V, "Next file", "Show the next changed file.", ("n",), "next file"),
+    Command("viewer.previous", _V, "File before", "Show the changed file before.", ("p",), "file before"),
+    Command("viewer.left", _V, "Left", "Scroll long lines.", ("left",), runs="focused.scroll_aside_left"),
+    Command("viewer.right", _V, "Right", "Scroll long lines.", ("right",), runs="focused.scroll_aside_right"),
 )  # fmt: skip
 
 _BY_ID = {command.id: command for command in COMMANDS}

@@ -20,8 +20,8 @@ from lmtui.core.events import ApprovalRequested, Outcome
 from lmtui.core.ports import Answer
 from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
 from lmtui.tui.facts import Facts
+from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.widgets.bars import sandbox_style
-from lmtui.tui.widgets.stand_in import DiffView
 from lmtui.tui.wording import sandbox_text
 
 DEAD_TIME_S = 0.3
@@ -38,7 +38,7 @@ class Left(StrEnum):
 class Approval(ModalScreen[Answer | Left | None]):
     """Shows one request.  The choices work only after a moment, and where the text is longer than the box after its end."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.APPROVAL)]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.MOVING), *bindings(Scope.APPROVAL)]
 
     def __init__(self, request: ApprovalRequested, facts: Facts, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class Approval(ModalScreen[Answer | Left | None]):
     def on_mount(self) -> None:
         """Show the change, start the dead time, and give the focus to the text, never to an answer."""
         if self.request.diff:
-            self.query_one(DiffView).show(self.request.diff)
+            self.query_one(DiffView).show_diff(self.request.diff, self.request.path)
         feedback = self.query_one("#approval-feedback", Input)
         feedback.cursor_blink = False
         feedback.display = False

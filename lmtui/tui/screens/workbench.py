@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import ClassVar
 
 from textual import events, getters, on
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
@@ -16,9 +18,13 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from lmtui.core.clean import clean, clean_line
-from lmtui.core.events import Level
+from lmtui.core.errors import LmtuiError
+from lmtui.core.events import Envelope, FilesChanged, Level
 from lmtui.tui.commands import Scope, SlashCall, bindings, command, first_key, hint_text, parse_slash
 from lmtui.tui.desk import Desk
+from lmtui.tui.lines.file_tree import FileTree
+from lmtui.tui.lines.tool_log import ToolLog
+from lmtui.tui.lines.transcript import Transcript
 from lmtui.tui.options import StartOptions
 from lmtui.tui.router import Feed
 from lmtui.tui.screens.session_actions import SessionActions
@@ -26,7 +32,6 @@ from lmtui.tui.widgets.bars import WIDE_CELLS, Bar, Mark, Place, Spinner, header
 from lmtui.tui.widgets.fit import Part
 from lmtui.tui.widgets.plan_panel import PlanPanel
 from lmtui.tui.widgets.prompt import Completions, Prompt
-from lmtui.tui.widgets.stand_in import FileTree, ToolLog, Transcript
 
 WIDTHS = [(0, "-narrow"), (80, "-medium"), (WIDE_CELLS, "-wide")]
 HEIGHTS = [(0, "-flat"), (9, "-low"), (13, "-short"), (16, "-high")]
@@ -50,17 +55,25 @@ class ThemeWanted(Message):
     name: str
 
 
+@dataclass(frozen=True)
+class SessionPanes:
+    """The panes of one session; they stay as they are while another session is on screen."""
+
+    transcript: Transcript
+    log: ToolLog
+
+
 class Workbench(SessionActions):
     """Shows one session and leads to everything else."""
 
-    BINDINGS = bindings(Scope.WORKBENCH)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        each for scope in (Scope.WORKBENCH, Scope.MOVING, Scope.LINES, Scope.FILES) for each in bindings(scope)
+    ]
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
 
     prompt = getters.query_one(Prompt)
-    transcript = getters.query_one(Transcript)
     plan = getters.query_one(PlanPanel)
-    log_pane = getters.query_one(ToolLog)
     files = getters.query_one(FileTree)
 
     def __init__(self, desk: Desk, options: StartOptions, now: Callable[[], datetime]) -> None:
@@ -70,6 +83,7 @@ class Workbench(SessionActions):
         self._unsent: list[tuple[str, bool]] = [(options.task, False)] if options.task else []
         self._pane = "chat"
         self._note = "starting …"
+        self._panes: dict[str, SessionPanes] = {}
 
     def compose(self) -> ComposeResult:
         """Lay out the panes; their number does not depend on what they show."""
@@ -79,13 +93,12 @@ class Workbench(SessionActions):
                 yield Bar(id="files-title")
                 yield FileTree(id="files")
             with Vertical(id="chat-pane"):
-                yield Transcript(id="transcript")
+                yield Static("", id="chat-empty", markup=False)
             with Vertical(id="side-pane"):
                 with Vertical(id="plan-pane", classes="pane"):
                     yield PlanPanel(id="plan")
                 with Vertical(id="log-pane", classes="pane"):
                     yield Bar(id="log-title")
-                    yield ToolLog(id="log")
         yield Static("", id="queue", markup=False)
         yield Static("", id="say", markup=False)
         yield Completions("", id="completions", markup=False)
@@ -99,7 +112,7 @@ class Workbench(SessionActions):
 
     def on_mount(self) -> None:
         """Draw what is known and take the keys."""
-        self.desk.router.panels = (self.transcript, self.plan, self.log_pane, self.files)
+        self.desk.router.shared = (self.plan, self.files)
         self._ticker = self.set_interval(TICK_S, self.draw_status, pause=True)
         self._hide_say = self.set_timer(SAY_S, self._clear_say, pause=True)
         self.prompt.focus()
@@ -186,6 +199,31 @@ class Workbench(SessionActions):
         self._note = note
         self.draw_status()
 
+    def show_session(self, feed: Feed) -> None:
+        """Bring a session's own panes to the front, made if they are not there, and the shared ones in line with it."""
+        session_id = feed.session.id
+        if session_id not in self._panes:
+            panes = SessionPanes(Transcript(classes="transcript"), ToolLog(classes="log"))
+            self._panes[session_id] = panes
+            feed.panels = (panes.transcript, panes.log)
+            _ = self.query_one("#chat-pane").mount(panes.transcript)
+            _ = self.query_one("#log-pane").mount(panes.log)
+        self.query_one("#chat-empty").display = False
+        for each, shown in self._panes.items():
+            shown.transcript.display = shown.log.display = each == session_id
+        self.plan.show(feed.facts.plan)
+        self.files.clear_marks()
+        changes = tuple(feed.facts.changes.values())
+        marks = FilesChanged(call_id="", files=tuple(feed.facts.changes), changes=changes)
+        self.files.apply(Envelope(0, self.now(), session_id, marks))
+
+    async def forget_panes(self, session_id: str) -> None:
+        """Take away the panes of a session that is gone."""
+        panes = self._panes.pop(session_id, None)
+        if panes is not None:
+            await panes.transcript.remove()
+            await panes.log.remove()
+
     # -- the prompt -----------------------------------------------------------------------------------------------------
 
     @on(Prompt.Submitted)
@@ -217,6 +255,12 @@ class Workbench(SessionActions):
             self.prompt.replace_text(self._unsent.pop()[0])
             self.draw()
 
+    @on(Prompt.Paged)
+    def _page(self, event: Prompt.Paged) -> None:
+        pane = self._pane_widget("chat")
+        if isinstance(pane, Transcript):
+            pane.scroll_lines(event.pages * max(1, pane.size.height - 1))
+
     @on(Prompt.Completing)
     def _show_completions(self, event: Prompt.Completing) -> None:
         self.query_one(Completions).show(event.found, event.index)
@@ -236,6 +280,66 @@ class Workbench(SessionActions):
                 self.app.post_message(ThemeWanted(theme))
             case _:
                 await self.run_action(call.command.action)
+
+    # -- files ----------------------------------------------------------------------------------------------------------
+
+    @on(FileTree.ListingWanted)
+    async def _list(self, event: FileTree.ListingWanted) -> None:
+        if self.desk.host is not None:
+            self.run_worker(self._load_listing(event.path), group="files")
+
+    async def _load_listing(self, path: str) -> None:
+        assert self.desk.host is not None
+        try:
+            entries = await self.desk.host.list_directory(path)
+        except LmtuiError as error:
+            self.say(error.full_text(), Level.WARNING)
+            return
+        self.files.set_listing(path, entries)
+
+    def host_is_there(self) -> None:
+        """Ask for what could not be had before."""
+        self.run_worker(self._load_listing(""), group="files")
+
+    @on(FileTree.FileChosen)
+    def _open_file(self, event: FileTree.FileChosen) -> None:
+        self._view(event.path, as_diff=False)
+
+    def action_files_diff(self) -> None:
+        """Show how the session changed the file under the cursor."""
+        active = self.desk.active
+        if self.files.has_focus and active is not None and self.files.current_path in active.facts.changes:
+            self._view(self.files.current_path, as_diff=True)
+
+    def action_changes_show(self) -> None:
+        """Show what the session changed, file by file."""
+        active = self.desk.active
+        if active is not None and active.facts.changes:
+            self._view(next(iter(active.facts.changes)), as_diff=True)
+        else:
+            self.say("this session changed no file")
+
+    def _view(self, path: str, *, as_diff: bool) -> None:
+        from lmtui.tui.screens.viewer import Viewer  # noqa: PLC0415 - start-up time
+
+        if self.desk.host is not None:
+            changes = self.desk.active.facts.changes if self.desk.active else {}
+            _ = self.app.push_screen(Viewer(self.desk.host, changes, path, as_diff=as_diff))
+
+    @on(ToolLog.Opened)
+    def _show_call(self, event: ToolLog.Opened) -> None:
+        pane = self._pane_widget("chat")
+        if isinstance(pane, Transcript) and pane.show_call(event.call_id):
+            self.go_to("chat")
+
+    def action_lines_copy(self) -> None:
+        """Copy what the cursor is on."""
+        pane = self.focused
+        text = pane.copy_text() if isinstance(pane, Transcript) else ""
+        text = self.files.current_path if pane is self.files else text
+        if text:
+            self.app.copy_to_clipboard(text)
+            self.say("copied")
 
     # -- panes ----------------------------------------------------------------------------------------------------------
 
@@ -262,9 +366,18 @@ class Workbench(SessionActions):
         self.set_class(self._pane != "chat", "-side")
         for each in ("files", "plan", "log"):
             self.set_class(each == self._pane, f"-{each}")
-        target: Widget = self.prompt if is_there else self.query_one(f"#{'transcript' if pane == 'chat' else pane}")
+        target = self.prompt if is_there else self._pane_widget(pane)
         target.focus()
         self.draw()
+
+    def _pane_widget(self, pane: str) -> Widget:
+        active = self.desk.active
+        panes = self._panes.get(active.session.id) if active else None
+        if pane in ("files", "plan"):
+            return self.files if pane == "files" else self.plan
+        if panes is None:
+            return self.prompt
+        return panes.log if pane == "log" else panes.transcript
 
     def action_close_or_stop(self) -> None:
         """Close the completions, a side pane or a line of words; else interrupt; else come back to the prompt."""

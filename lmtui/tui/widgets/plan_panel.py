@@ -41,10 +41,6 @@ class PlanPanel(VerticalScroll):
         if isinstance(envelope.event, events.PlanChanged):
             self.show(envelope.event.plan)
 
-    def clear(self) -> None:
-        """Forget the plan."""
-        self.show(Plan())
-
     def show(self, plan: Plan) -> None:
         """Draw a plan."""
         self._lines.update(plan_content(plan))

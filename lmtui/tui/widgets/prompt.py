@@ -47,6 +47,12 @@ class Prompt(TextArea):
         found: Sequence[tuple[str, Command]]
         index: int
 
+    @dataclass
+    class Paged(Message):
+        """The conversation should scroll by pages."""
+
+        pages: int
+
     def __init__(self, *, placeholder: str) -> None:
         super().__init__(
             id="prompt",
@@ -116,6 +122,14 @@ class Prompt(TextArea):
             self._walk(1)
         else:
             super().action_cursor_down(select)
+
+    def action_cursor_page_up(self) -> None:
+        """Scroll the conversation, not the few lines here."""
+        self.post_message(self.Paged(-1))
+
+    def action_cursor_page_down(self) -> None:
+        """Scroll the conversation, not the few lines here."""
+        self.post_message(self.Paged(1))
 
     @on(TextArea.Changed)
     def _complete(self) -> None:
