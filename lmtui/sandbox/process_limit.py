@@ -1,4 +1,4 @@
-"""A limit on the number of processes that also holds for root, to whom RLIMIT_NPROC does not apply: a pids cgroup of its own."""
+"""A limit on the number of processes that also holds for root, to whom RLIMIT_NPROC does not apply: a pids cgroup."""
 
 from __future__ import annotations
 

@@ -24,7 +24,8 @@ while read -r name value; do case $name in CapEff:|NoNewPrivs:|Seccomp:) echo "$
 echo "interfaces=$(tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' \n')"
 if (: > /lmtui-probe) 2>/dev/null; then echo root=writable; else echo root=read-only; fi
 for name in .git .lmagent; do
-  if [ -d $name ]; then if (: > $name/lmtui-probe) 2>/dev/null; then echo $name=writable; rm -f $name/lmtui-probe; else echo $name=read-only; fi
+  if [ -d $name ]; then
+    if (: > $name/lmtui-probe) 2>/dev/null; then echo $name=writable; rm -f $name/lmtui-probe; else echo $name=read-only; fi
   elif [ -e $name ]; then if (: >> $name) 2>/dev/null; then echo $name=writable; else echo $name=read-only; fi
   else echo $name=missing; fi
 done

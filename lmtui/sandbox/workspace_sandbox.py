@@ -81,8 +81,7 @@ class WorkspaceSandbox:
         """Replace or create a file in one step, parents made, mode kept."""
         if len(data) > MAX_UPLOAD_BYTES:
             raise SandboxError(f"{clean_line(path)}: more than {MAX_UPLOAD_BYTES:,} bytes at once")
-        fields = {"path": self._path(path), "expect_sha256": expect_sha256}
-        await self._call("write", replies.Reply, data, **fields)
+        await self._call("write", replies.Reply, data, path=self._path(path), expect_sha256=expect_sha256)
 
     async def make_directory(self, path: str) -> bool:
         """Make a folder and its parents; False if it was there."""
@@ -91,8 +90,8 @@ class WorkspaceSandbox:
 
     async def list_directory(self, path: str = "", depth: int = 1, max_entries: int = 1000) -> Sequence[DirEntry]:
         """List a folder, folders first, down to `depth`; `.git` and `.lmagent` are left out."""
-        fields = {"path": self._path(path), "depth": depth, "max_entries": max_entries}
-        reply, _ = await self._call("list", replies.ListReply, **fields)
+        limits = {"depth": depth, "max_entries": max_entries}
+        reply, _ = await self._call("list", replies.ListReply, b"", path=self._path(path), **limits)
         return [DirEntry(name, kind, size) for name, kind, size in reply.entries]
 
     async def glob(self, pattern: str, max_results: int = 200) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""The only way to files of the workspace: opened below its root, never through a link that leads out, never `.git` or `.lmagent`.
+"""The only way to files of the workspace: opened below its root, never through a link that leads out, never protected names.
 
 The kernel does it where it can (openat2); elsewhere each component is opened on its own without following links.
 """
@@ -11,6 +11,7 @@ import stat
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from . import linux
 
@@ -149,7 +150,7 @@ def by_kernel(root: int, path: str, flags: int) -> tuple[int, str]:
     """Open with openat2 and ask the kernel for the real path."""
     fd = linux.open_beneath(root, path, flags)
     try:
-        return fd, os.readlink(f"/proc/self/fd/{fd}")
+        return fd, str(Path(f"/proc/self/fd/{fd}").readlink())
     except OSError:
         os.close(fd)
         raise
@@ -172,7 +173,7 @@ def by_component(root: int, path: str, flags: int) -> tuple[int, str]:
             target = _link_target(here, part)
             if target is not None:
                 links += 1
-                if flags & os.O_NOFOLLOW and not left or links > _MAX_LINKS:
+                if (flags & os.O_NOFOLLOW and not left) or links > _MAX_LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
                 if target.startswith("/"):
                     raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 HEAD_BYTES = 32_768
 TAIL_BYTES = 32_768
@@ -32,7 +33,7 @@ class Spool:
         if not self._folder:
             self._folder = tempfile.mkdtemp(prefix="lmtui-output-")
         if len(self._paths) >= _MAX_SAVED_FILES:
-            os.unlink(self._paths.pop(0))
+            Path(self._paths.pop(0)).unlink()
         fd, path = tempfile.mkstemp(suffix=".txt", dir=self._folder)
         self._paths.append(path)
         return fd, path

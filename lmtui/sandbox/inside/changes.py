@@ -30,7 +30,7 @@ def changed_since(root: str, start_ns: int) -> list[str]:
     while folders:
         prefix = folders.popleft()
         try:
-            with os.scandir(os.path.join(root, prefix)) as entries:
+            with os.scandir(f"{root}/{prefix}") as entries:
                 for entry in entries:
                     entries_left -= 1
                     if entry.name in _SKIPPED:

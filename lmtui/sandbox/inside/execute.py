@@ -10,8 +10,8 @@ import os
 import resource
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
 
 from . import changes, linux, process_tree
 from .beneath import Refused
@@ -24,7 +24,7 @@ SIGNAL_PROCESSES = signal.SIGUSR2
 _REASONS = {SIGNAL_CANCEL: "cancelled", SIGNAL_MEMORY: "memory", SIGNAL_PROCESSES: "processes"}
 _CLEANING_S = 3.0
 _ADDRESS_SPACE_RESERVE = 4 << 30
-_OOM_SCORE = "500"  # the kernel's choice under memory pressure, before the supervisor
+_OOM_SCORE = b"500"  # the kernel's choice under memory pressure, before the supervisor
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _become(command: Command, output_fd: int, settings: Settings) -> None:
             linux.set_process(linux.PR_SET_NO_NEW_PRIVS, 1)
             linux.install_filter(command.program)
         _prefer_for_oom()
-        os.execve(command.arguments[0], command.arguments, command.environment)
+        os.execve(command.arguments[0], command.arguments, command.environment)  # noqa: S606  (no shell is meant: this becomes it)
     except OSError as error:
         os.write(2, f"{command.arguments[0]}: cannot be started: {error.strerror}\n".encode())
     finally:
@@ -145,7 +145,7 @@ def _prefer_for_oom() -> None:
     """Make the kernel take the command rather than the supervisor; the file opens only to a dumpable process."""
     try:
         linux.set_process(linux.PR_SET_DUMPABLE, 1)
-        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-            file.write(_OOM_SCORE)
+        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        os.write(fd, _OOM_SCORE)
     except OSError:
         pass  # a kernel or a mount without it: the limits stand all the same

@@ -7,6 +7,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 
 from . import beneath
 from .beneath import Missing, Refused, Root
@@ -37,7 +38,7 @@ def write(root: Root, path: str, data: bytes, expect_sha256: str | None) -> Mess
     """Replace or create a file in one step; the temporary file stands in the same folder."""
     if len(data) > MAX_UPLOAD_BYTES:
         raise Refused(f"{path}: more than {MAX_UPLOAD_BYTES} bytes at once")
-    if path.rstrip("/") != path or path.split("/")[-1] in ("", ".", ".."):
+    if path.rstrip("/") != path or path.rsplit("/", 1)[-1] in ("", ".", ".."):
         raise Refused(f"{path or '.'}: not a file name")
     target, mode = _existing(root, path, expect_sha256)
     parent, _, name = target.rpartition("/")
@@ -199,7 +200,5 @@ def _replace(folder: int, name: str, data: bytes, mode: int | None, *, is_new: b
 
 
 def _remove(folder: int, name: str) -> None:
-    try:
+    with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)
-    except FileNotFoundError:
-        pass

@@ -1,4 +1,4 @@
-"""Git with everything off that runs other programs or asks: only the subcommands that tools need, never an option that lifts it.
+"""Git with everything off that runs programs or asks: only the subcommands that tools need, and no option that lifts it.
 
 The identity in the global configuration counts only where the repository has none of its own.
 """
@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 from .beneath import Refused
 from .settings import Settings
 
-_READS = frozenset(
-    "blame branch cat-file check-ignore describe diff diff-tree for-each-ref grep log ls-files ls-tree merge-base name-rev "
-    "rev-list rev-parse shortlog show show-ref status tag var".split()
-)
-_WRITES = _READS | frozenset(
-    "add checkout cherry-pick commit init merge mv rebase reset restore revert rm stash switch".split()
-)
+_READS = frozenset((
+    "blame", "branch", "cat-file", "check-ignore", "describe", "diff", "diff-tree", "for-each-ref", "grep", "log", "ls-files",
+    "ls-tree", "merge-base", "name-rev", "rev-list", "rev-parse", "shortlog", "show", "show-ref", "status", "tag", "var",
+))  # fmt: skip
+_WRITES = _READS | frozenset((
+    "add", "checkout", "cherry-pick", "commit", "init", "merge", "mv", "rebase", "reset", "restore", "revert", "rm", "stash",
+    "switch",
+))  # fmt: skip
 _SHOW_DIFFS = frozenset(("diff", "log", "show", "diff-tree", "stash"))
 _FORBIDDEN = (
     "--output", "--ext-diff", "--textconv", "--upload-pack", "--receive-pack", "--exec", "--exec-path", "--config-env",
@@ -56,7 +58,7 @@ def command(arguments: list[str], settings: Settings) -> tuple[tuple[str, ...], 
 def _environment() -> dict[str, str]:
     return {
         "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.path.join(os.path.dirname(os.path.abspath(__file__)), "gitconfig"),
+        "GIT_CONFIG_GLOBAL": str(Path(__file__).resolve().parent / "gitconfig"),
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_EDITOR": "false",

@@ -10,8 +10,9 @@ import os
 import selectors
 import signal
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Callable
 
 from . import execute, process_tree
 from .capture import Capture
@@ -224,10 +225,8 @@ class Jobs:
 
 
 def _kill(pid: int, number: int) -> None:
-    try:
+    with suppress(OSError):
         os.kill(pid, number)
-    except OSError:
-        pass
 
 
 def _parse(result: bytearray) -> Message:

@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _PASSES_BEFORE_KILL = 20
+_MAX_LIST_BYTES = 65_536
+_HAS_LISTS = os.access(f"/proc/self/task/{os.getpid()}/children", os.F_OK)  # CONFIG_PROC_CHILDREN
 
 
 def descendants(pid: int, spared: frozenset[int] = frozenset()) -> list[int]:
@@ -71,8 +74,7 @@ def memory_bytes(pids: list[int]) -> int:
     total = 0
     for pid in pids:
         try:
-            with open(f"/proc/{pid}/statm", "rb") as file:
-                total += int(file.read().split()[1]) * _PAGE_BYTES
+            total += int(_read(f"/proc/{pid}/statm").split()[1]) * _PAGE_BYTES
         except (OSError, IndexError, ValueError):
             continue
     return total
@@ -83,9 +85,7 @@ def exact_memory_bytes(pids: list[int]) -> int:
     total = 0
     for pid in pids:
         try:
-            with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
-                lines = [line.split() for line in file if line.startswith(b"Pss:")]
-            total += int(lines[0][1]) * 1024
+            total += int(_read(f"/proc/{pid}/smaps_rollup").split(b"Pss:", 1)[1].split()[0]) * 1024
         except (OSError, IndexError, ValueError):
             total += memory_bytes([pid])
     return total
@@ -93,16 +93,15 @@ def exact_memory_bytes(pids: list[int]) -> int:
 
 def _children(pid: int) -> list[int]:
     try:
-        threads = os.listdir(f"/proc/{pid}/task")
+        threads = _numbers(f"/proc/{pid}/task")
     except OSError:
         return []
     found: list[int] = []
     for thread in threads:
         try:
-            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-                found += [int(child) for child in file.read().split()]
+            found += [int(child) for child in _read(f"/proc/{pid}/task/{thread}/children").split()]
         except FileNotFoundError:
-            if os.path.exists(f"/proc/{pid}/task/{thread}"):  # a kernel without these lists
+            if not _HAS_LISTS:
                 return _children_by_scan(pid)
         except OSError:
             continue
@@ -111,12 +110,9 @@ def _children(pid: int) -> list[int]:
 
 def _children_by_scan(parent: int) -> list[int]:
     found: list[int] = []
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
+    for name in _numbers("/proc"):
         try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
+            fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
         except OSError:
             continue
         if len(fields) > 1 and int(fields[1]) == parent and fields[0] not in (b"X", b"x"):
@@ -132,10 +128,21 @@ def _group(pid: int) -> int:
 
 
 def _signal(pid: int, number: int) -> None:
-    try:
+    with suppress(OSError):  # it is gone, which is as good
         os.kill(pid, number)
-    except OSError:
-        pass  # it is gone, which is as good
+
+
+def _numbers(folder: str) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries if entry.name.isdigit()]
+
+
+def _read(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, _MAX_LIST_BYTES)
+    finally:
+        os.close(fd)
 
 
 def _reap_for(seconds: float) -> None:

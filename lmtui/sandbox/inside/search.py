@@ -13,7 +13,6 @@ import stat
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Optional
 
 from . import beneath
 from .beneath import Refused, Root
@@ -140,7 +139,7 @@ def _read_rg(process: subprocess.Popen[bytes], real: str, is_folder: bool, query
             continue
         data = event["data"]
         name = _text(data["path"])
-        path = os.path.normpath(os.path.join(real, name)) if is_folder else real
+        path = os.path.normpath(f"{real}/{name}").lstrip("/") if is_folder else real
         if beneath.is_protected(path) or (matches and not matches(path)):
             continue
         yield [path, data["line_number"], _text(data["lines"]).rstrip("\n")[:_MAX_LINE], event["type"] == "context"]
@@ -159,10 +158,8 @@ def _grep_by_python(root: Root, query: Query) -> Iterator[list[object]]:
     matches = re.compile(query.glob).match if query.glob else None
     fd, real = root.open(query.path, os.O_RDONLY)
     try:
-        if stat.S_ISDIR(os.fstat(fd).st_mode):
-            names = [f"{real}/{name}" if real else name for name in _walk(fd, "")]
-        else:
-            names = [real]
+        is_folder = stat.S_ISDIR(os.fstat(fd).st_mode)
+        names = [f"{real}/{name}" if real else name for name in _walk(fd, "")] if is_folder else [real]
     finally:
         os.close(fd)
     for path in sorted(names):
@@ -175,7 +172,7 @@ def _grep_file(root: Root, path: str, expression: re.Pattern[str], around: int) 
         fd, _ = root.open_file(path)
     except Refused:
         return
-    with open(fd, "rb") as file:
+    with os.fdopen(fd, "rb") as file:
         data = file.read(_MAX_FILE_BYTES)
     if b"\0" in data[:8192]:
         return
@@ -186,7 +183,7 @@ def _grep_file(root: Root, path: str, expression: re.Pattern[str], around: int) 
         yield [path, number + 1, lines[number][:_MAX_LINE], number not in hits]
 
 
-def _start(arguments: list[str], folder: Optional[int], source: Optional[int] = None) -> subprocess.Popen[bytes]:
+def _start(arguments: list[str], folder: int | None, source: int | None = None) -> subprocess.Popen[bytes]:
     """Start ripgrep in an open folder."""
     if folder is not None:
         os.fchdir(folder)  # the keeper is a process of its own

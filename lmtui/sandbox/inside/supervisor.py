@@ -12,7 +12,10 @@ import signal
 import sys
 import time
 from collections import deque
-from typing import Any, Callable
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 from . import execute, files, git, linux, protocol, search, seccomp, settings
 from .beneath import Refused, Root
@@ -97,10 +100,8 @@ class Supervisor:
         return True
 
     def _take_wakeup(self) -> bool:
-        try:
+        with suppress(BlockingIOError):
             os.read(self._woken, 4096)
-        except BlockingIOError:
-            pass
         self._jobs.reap()
         return True
 
@@ -238,9 +239,8 @@ def main() -> None:
     if options.is_one_core:
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[os.getpid() % len(cores) if os.getpid() > 1 else time.time_ns() % len(cores)]})
-    for folder in (options.environment.get("HOME", ""),):
-        if options.is_confined and folder:
-            os.makedirs(folder, exist_ok=True)
+    if options.is_confined:
+        Path(options.environment["HOME"]).mkdir(parents=True, exist_ok=True)
     os.environ.clear()
     os.environ.update(options.environment)
     Supervisor(options).serve()
