@@ -105,7 +105,7 @@ class DockerBackend:
 
     def remove(self, container_id: str) -> None:
         """Remove a container if it is still there.  Blocks."""
-        from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `_connect`)
+        from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `connect`)
         from requests import RequestException  # noqa: PLC0415
 
         if self._engine is not None:
@@ -113,24 +113,11 @@ class DockerBackend:
             with contextlib.suppress(APIError, RequestException):
                 self._engine.api.remove_container(container_id, force=True)
 
-    def _connect(self, socket_path: str) -> DockerClient:
-        # Deferred: the SDK costs 150 ms to import and is not needed before a container is.
-        from docker import DockerClient  # noqa: PLC0415
-        from docker.errors import DockerException  # noqa: PLC0415
-
-        try:
-            engine = DockerClient(base_url=f"unix://{socket_path}", timeout=_ENGINE_S)
-            engine.ping()
-        except DockerException as error:
-            denied = "Add yourself to the docker group, or use bubblewrap." if "ermission" in str(error) else "Start it."
-            raise SandboxUnavailable(f"the Docker engine at {socket_path} does not answer", denied) from error
-        return engine
-
     def _create(self, socket_path: str, lane: Lane) -> str:
-        from docker.errors import APIError, ImageNotFound  # noqa: PLC0415  (heavy SDK, see `_connect`)
+        from docker.errors import APIError, ImageNotFound  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         if self._engine is None:
-            self._engine = self._connect(socket_path)
+            self._engine = connect(socket_path, _ENGINE_S)
             reap_dead(self._engine)
         try:
             self._engine.images.get(self._image)
@@ -142,7 +129,7 @@ class DockerBackend:
         return str(container["Id"])
 
     def _start(self, container_id: str) -> None:
-        from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `_connect`)
+        from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         assert self._engine is not None
         try:
@@ -156,7 +143,7 @@ class DockerBackend:
             raise SandboxUnavailable(f"the container is not as it was asked for: {wrong}", "Look at the engine's settings.")
 
     def _set_memory(self, memory_mb: int) -> None:
-        from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `_connect`)
+        from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         assert self._engine is not None
         with contextlib.suppress(APIError):  # the old limit stands then: less memory, not less safety
@@ -186,7 +173,7 @@ class DockerBackend:
         }
 
     def _host_config(self, lane: Lane) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
-        from docker.types import LogConfig, Ulimit  # noqa: PLC0415  (heavy SDK, see `_connect`)
+        from docker.types import LogConfig, Ulimit  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         return {
             "read_only": True,
@@ -213,7 +200,7 @@ class DockerBackend:
         }
 
     def _mounts(self, lane: Lane) -> list[Any]:  # Any: the SDK's Mount, a dict
-        from docker.types import Mount  # noqa: PLC0415  (heavy SDK, see `_connect`)
+        from docker.types import Mount  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         mounts = [
             Mount(MOUNT_POINT, str(self._workspace), type="bind"),
@@ -269,9 +256,28 @@ def find_socket() -> str:
     raise SandboxUnavailable("no Docker engine runs here", "Install and start Docker, or use bubblewrap.")
 
 
+def connect(socket_path: str, timeout_s: int) -> DockerClient:
+    """Return a client of a local engine, which the caller closes.  Blocks.
+
+    Raises:
+        SandboxUnavailable: the engine does not answer.
+    """
+    # Deferred: the SDK costs 150 ms to import and is not needed before a container is.
+    from docker import DockerClient  # noqa: PLC0415
+    from docker.errors import DockerException  # noqa: PLC0415
+
+    try:
+        engine = DockerClient(base_url=f"unix://{socket_path}", timeout=timeout_s)
+        engine.ping()
+    except DockerException as error:
+        denied = "Add yourself to the docker group, or use bubblewrap." if "ermission" in str(error) else "Start it."
+        raise SandboxUnavailable(f"the Docker engine at {socket_path} does not answer", denied) from error
+    return engine
+
+
 def reap_dead(engine: DockerClient) -> int:
     """Remove containers whose lmtui is gone and return how many.  Blocks."""
-    from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `DockerBackend._connect`)
+    from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `connect`)
 
     mine = _labels()
     reaped = 0
