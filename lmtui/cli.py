@@ -224,7 +224,8 @@ def _settings(arguments: argparse.Namespace) -> tuple[Path, Loaded]:
 
 
 def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *, is_demo: bool = False) -> int:
-    from lmtui.tui.app import LmtuiApp, StartOptions  # noqa: PLC0415  (start-up: no other command needs the screen)
+    from lmtui.tui.app import LmtuiApp  # noqa: PLC0415  (start-up: no other command needs the screen)
+    from lmtui.tui.options import StartOptions  # noqa: PLC0415
 
     workspace, loaded = _settings(arguments)
     config = loaded.config

@@ -38,8 +38,8 @@ async def run_turn(desk: Desk, text: str, turn_id: str) -> None:
     """Run one turn to its end.  However it ends, `TurnEnded` is the last event of it; a cancel passes on."""
     started = desk.monotonic()
     tally = _Tally()
-    desk.emit(TurnStarted(agent=desk.agent, turn_id=turn_id))
     try:
+        desk.emit(TurnStarted(agent=desk.agent, turn_id=turn_id))
         desk.emit(MessageAdded(agent=desk.agent, role=Role.USER, text=text, turn_id=turn_id))
         async with asyncio.timeout(desk.limits.timeout_s or None):
             await _steps(desk, turn_id, tally)

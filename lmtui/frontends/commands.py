@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 from lmtui.config import SETTINGS, Config, Loaded, shown
@@ -19,7 +19,7 @@ from lmtui.runtime.demo import fresh_folder
 from lmtui.runtime.host import DEMO_TASK, open_runtime
 from lmtui.runtime.reports import find_models, list_sessions, session_events, session_log
 
-Report = Callable[[Path, Loaded, argparse.Namespace], Awaitable[int]]
+Report = Callable[[Path, Loaded, argparse.Namespace], Coroutine[None, None, int]]
 
 
 async def task(workspace: Path, config: Config, text: str, session_id: str, output: str) -> int:

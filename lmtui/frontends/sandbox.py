@@ -68,11 +68,13 @@ def _read_line() -> str:
 
 
 async def _run_line(sandbox: Sandbox, line: str) -> None:
+    def show(text: str) -> None:
+        print(text, end="", flush=True)
+
     try:
-        result = await sandbox.run_command(line, timeout_s=120, on_output=sys.stdout.write)
+        result = await sandbox.run_command(line, timeout_s=120, on_output=show)
     except SandboxError as error:
         print(error.full_text(), file=sys.stderr)
         return
-    sys.stdout.flush()
     if result.exit_code:
         print(f"(exit code {result.exit_code})", file=sys.stderr)

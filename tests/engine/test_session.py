@@ -1,0 +1,416 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+
+import pytest
+
+from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Envelope,
+    Event,
+    MessageAdded,
+    ModeChanged,
+    Outcome,
+    PlanChanged,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    TurnReason,
+)
+from lmtui.core.messages import FinishReason, RetryPiece, Role, TextPiece
+from lmtui.core.permissions import Mode
+from lmtui.core.ports import Answer, ExecResult, Limits
+from lmtui.providers.wire import RequestWriter
+from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
+
+
+def call(**arguments: object) -> str:
+    return json.dumps(arguments)
+
+
+def ending(rig: Rig) -> TurnEnded:
+    last = rig.of("turn_ended")[-1]
+    assert isinstance(last, TurnEnded)
+    return last
+
+
+def assert_paired(events: list[Event]) -> None:
+    """Every start has exactly one end, in order, and a turn encloses what belongs to it."""
+    open_turn = ""
+    calls: set[str] = set()
+    asks: set[str] = set()
+    for event in events:
+        match event.kind:
+            case "turn_started":
+                assert not open_turn
+                open_turn = event.turn_id  # type: ignore[attr-defined]  # told by kind
+            case "turn_ended":
+                assert not calls
+                assert not asks
+                assert open_turn == event.turn_id  # type: ignore[attr-defined]  # told by kind
+                open_turn = ""
+            case _:
+                pass
+        match event:
+            case ToolCallStarted(call_id=call_id):
+                assert open_turn
+                assert call_id not in calls
+                calls.add(call_id)
+            case ToolCallFinished(call_id=call_id):
+                calls.remove(call_id)
+            case ApprovalRequested(approval_id=approval_id):
+                asks.add(approval_id)
+            case ApprovalResolved(approval_id=approval_id):
+                asks.remove(approval_id)
+            case _:
+                pass
+    assert not open_turn
+
+
+WORK = (
+    answer("first", ("ls", "{}"), ("todo_add", call(description="a"))),
+    answer("", ("write", call(path="a.txt", content="one\ntwo\n")), ("read", call(path="a.txt"))),
+    answer("", ("edit", call(path="a.txt", search="two", replace="three")), ("shell", call(command="pytest"))),
+    answer("all done"),
+)
+
+
+async def test_turn_runs_tools_until_the_model_calls_none() -> None:
+    rig = Rig(FakeProvider(*WORK))
+    await rig.run()
+    assert rig.sandbox.files["a.txt"] == b"one\nthree\n"
+    assert ending(rig).reason is TurnReason.DONE
+    assert ending(rig).text == "all done"
+    assert ending(rig).files_changed == ("a.txt",)
+    assert ending(rig).iterations == 4
+    assert_paired(rig.events)
+
+
+async def test_events_of_a_turn_come_in_the_promised_order() -> None:
+    rig = Rig(FakeProvider(answer("", ("ls", "{}")), answer("ok")))
+    await rig.run()
+    kinds = [event.kind for event in rig.events if event.durable and event.kind not in ("usage_updated", "sandbox_selected")]
+    assert kinds == [
+        "session_renamed", "turn_started", "message_added", "message_added", "tool_call_started", "tool_call_finished",
+        "message_added", "turn_ended",
+    ]  # fmt: skip
+    assert [envelope.seq for envelope in rig.published] == sorted({envelope.seq for envelope in rig.published})
+
+
+async def test_published_durable_events_are_in_the_log_already() -> None:
+    rig = Rig(FakeProvider(*WORK))
+    seen: list[bool] = []
+    rig.session.subscribe(lambda envelope: seen.append(not envelope.event.durable or envelope in rig.log.events))
+    await rig.run()
+    assert all(seen)
+
+
+async def test_live_equals_replay() -> None:
+    live = Rig(FakeProvider(*WORK))
+    await live.run()
+    replayed = Rig(FakeProvider(answer("more")), past=live.log.events)
+    assert replayed.session.history() == live.session.history()
+    await live.run("again")
+    await replayed.run("again")
+    assert [m.text for m in replayed.provider.requests[-1].messages] == [m.text for m in live.provider.requests[-1].messages]
+
+
+async def test_prefix_of_requests_only_grows() -> None:
+    rig = Rig(FakeProvider(*WORK, answer("second task done")))
+    await rig.run()
+    rig.session.set_mode(Mode.MANUAL)
+    await rig.run("go on")
+    writer = RequestWriter()
+    bodies = [writer.write(request) for request in rig.provider.requests]
+    assert len(bodies) >= 5
+    for before, after in itertools.pairwise(bodies):
+        assert after.startswith(before.removesuffix(b"]}"))
+
+
+async def test_every_call_in_the_history_has_its_result_after_an_interrupt() -> None:
+    sandbox = FakeSandbox(commands={"sleep": 60.0})
+    rig = Rig(FakeProvider(answer("", ("shell", call(command="sleep")), ("ls", "{}")), answer("ok")), sandbox)
+    rig.session.submit("go")
+    await rig.until(lambda event: isinstance(event, ToolCallStarted))
+    await asyncio.sleep(0.01)
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    assert sandbox.stopped == ["sleep"]
+    assert ending(rig).reason is TurnReason.INTERRUPTED
+    await rig.run("next")
+    roles = [message.role for message in rig.provider.requests[-1].messages]
+    assert roles == [Role.SYSTEM, Role.USER, Role.ASSISTANT, Role.TOOL, Role.TOOL, Role.USER]
+
+
+@pytest.mark.parametrize("steps", range(0, 60, 2))
+async def test_interrupt_anywhere_ends_the_turn_and_leaves_nothing_running(steps: int) -> None:
+    sandbox = FakeSandbox(commands={"pytest": 0.01})
+    rig = Rig(FakeProvider(*WORK), sandbox, mode=Mode.NORMAL)
+    rig.session.subscribe(lambda envelope: approve(rig, envelope))
+    rig.session.submit("go")
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    assert_paired(rig.events)
+    assert rig.log.events[-1].event.kind in ("turn_ended", "sandbox_selected")
+    assert rig.provider.open_streams == 0
+    assert any(isinstance(event, MessageAdded) and event.text == "go" for event in rig.events)
+    rig.provider.answers[:] = []
+    await rig.run("after")
+    assert ending(rig).reason is TurnReason.DONE
+
+
+def approve(rig: Rig, envelope: Envelope) -> None:
+    if isinstance(envelope.event, ApprovalRequested):
+        asyncio.get_running_loop().call_soon(rig.session.answer, envelope.event.approval_id, Answer(Outcome.ONCE))
+
+
+async def test_kill_anywhere_resume_ends_what_was_open_and_repeats_nothing() -> None:
+    whole = Rig(FakeProvider(*WORK), mode=Mode.NORMAL)
+    whole.session.subscribe(lambda envelope: approve(whole, envelope))
+    await whole.run()
+    for cut in range(1, len(whole.log.events) + 1):
+        past = whole.log.events[:cut]
+        rig = Rig(FakeProvider(answer("resumed")), past=past)
+        history = [envelope.event for envelope in rig.session.history()]
+        assert_paired(history)
+        assert history[:cut] == [envelope.event for envelope in past]
+        assert rig.sandbox.ran == []
+        assert rig.sandbox.touched == []
+        await rig.run("go on")
+        assert ending(rig).reason is TurnReason.DONE
+
+
+async def test_a_denied_call_ran_nothing_and_the_model_hears_why() -> None:
+    writes = answer("", ("write", call(path="a", content="x")), ("shell", call(command="rm a")), ("mkdir", call(path="d")))
+    rig = Rig(FakeProvider(writes, answer("ok")), mode=Mode.NORMAL)
+
+    def refuse(envelope: Envelope) -> None:
+        if isinstance(envelope.event, ApprovalRequested):
+            no = Answer(Outcome.NO, feedback="not in this folder")
+            asyncio.get_running_loop().call_soon(rig.session.answer, envelope.event.approval_id, no)
+
+    rig.session.subscribe(refuse)
+    await rig.run()
+    assert rig.sandbox.touched == []
+    assert rig.sandbox.ran == []
+    results = [event for event in rig.events if isinstance(event, ToolCallFinished)]
+    assert len(results) == 3
+    assert all(not event.ok and "not in this folder" in event.result and event.decision == "no" for event in results)
+
+
+async def test_plan_mode_refuses_changes_without_asking() -> None:
+    rig = Rig(FakeProvider(WORK[1], answer("ok")), FakeSandbox({"a.txt": b"x"}), mode=Mode.PLAN)
+    await rig.run()
+    assert rig.sandbox.touched == []
+    assert rig.of("approval_requested") == []
+
+
+async def test_unattended_asks_are_denied_and_the_turn_ends_as_blocked() -> None:
+    rig = Rig(FakeProvider(WORK[1], answer("could not")), mode=Mode.NORMAL, is_attended=False)
+    await rig.run()
+    assert ending(rig).reason is TurnReason.BLOCKED
+    assert ending(rig).exit_code == 3
+    assert rig.session.unattended == ("write(a.txt)",)
+    resolved = rig.of("approval_resolved")[0]
+    assert isinstance(resolved, ApprovalResolved)
+    assert resolved.by == "headless"
+
+
+async def test_a_grant_for_the_session_is_not_asked_again_also_after_a_resume() -> None:
+    write = answer("", ("write", call(path="a", content="x")))
+    rig = Rig(FakeProvider(write, write, answer("ok")), mode=Mode.NORMAL)
+
+    def grant(envelope: Envelope) -> None:
+        if isinstance(envelope.event, ApprovalRequested):
+            rig_now.session.answer(envelope.event.approval_id, Answer(Outcome.SESSION))
+
+    rig_now = rig
+    rig.session.subscribe(lambda envelope: asyncio.get_running_loop().call_soon(grant, envelope) and None)
+    await rig.run()
+    assert len(rig.of("approval_requested")) == 1
+    resumed = Rig(FakeProvider(write, answer("ok")), mode=Mode.NORMAL, past=rig.log.events)
+    await resumed.run()
+    assert resumed.of("approval_requested") == []
+
+
+async def test_a_log_of_another_user_grants_nothing() -> None:
+    rig = Rig(FakeProvider(answer("hi")))
+    rig.session.emit(ModeChanged(mode="auto"))
+    rig.session.emit(ApprovalResolved(approval_id="ask_1", outcome=Outcome.ALWAYS, rule="shell(evil)"))
+    foreign = Rig(
+        FakeProvider(answer("", ("shell", call(command="evil"))), answer("no")),
+        mode=Mode.NORMAL,
+        past=rig.log.events,
+        is_attended=False,
+        is_ours=False,
+    )
+    await foreign.run()
+    assert foreign.sandbox.ran == []
+    assert foreign.session.mode is Mode.NORMAL
+
+
+async def test_steering_goes_in_before_the_next_step() -> None:
+    rig = Rig(FakeProvider([0.05, *answer("", ("ls", "{}"))], answer("ok")))
+    rig.session.submit("go")
+    await asyncio.sleep(0.01)
+    rig.session.steer("and be quick")
+    await rig.session.wait_idle()
+    assert rig.provider.requests[1].messages[-1].text == "and be quick"
+    assert len(rig.of("turn_started")) == 1
+
+
+async def test_queued_tasks_run_one_after_the_other() -> None:
+    rig = Rig(FakeProvider([0.02, *answer("one")], answer("two")))
+    rig.session.submit("first")
+    await asyncio.sleep(0.005)
+    rig.session.submit("second")
+    rig.session.submit("third")
+    assert rig.session.drop_queued(1) == "third"
+    await rig.session.wait_idle()
+    assert [event.text for event in rig.events if isinstance(event, TurnEnded)] == ["one", "two"]
+    assert_paired(rig.events)
+
+
+async def test_provider_error_ends_the_turn_with_its_words() -> None:
+    rig = Rig(FakeProvider([TextPiece("half"), ProviderError(Fault.CUT, "broke off", "look at the log")]))
+    await rig.run()
+    assert ending(rig).reason is TurnReason.ERROR
+    assert ending(rig).exit_code == 1
+    assert "broke off" in ending(rig).error
+
+
+async def test_retries_are_shown() -> None:
+    rig = Rig(FakeProvider([TextPiece("half"), RetryPiece(1, 3, 0.0, "busy"), *answer("whole")]))
+    await rig.run()
+    assert len(rig.of("retry_scheduled")) == 1
+    assert ending(rig).text == "whole"
+
+
+async def test_iteration_limit_ends_with_its_own_code() -> None:
+    rig = Rig(FakeProvider(*[answer("", ("ls", "{}")) for _ in range(9)]), limits=Limits(max_iterations=3))
+    await rig.run()
+    assert ending(rig).reason is TurnReason.LIMIT
+    assert ending(rig).exit_code == 2
+    assert len(rig.provider.requests) == 3
+
+
+async def test_time_limit_ends_with_its_own_code() -> None:
+    rig = Rig(FakeProvider([5.0]), limits=Limits(timeout_s=0.05))
+    await rig.run()
+    assert ending(rig).reason is TurnReason.LIMIT
+    assert rig.provider.open_streams == 0
+
+
+async def test_answer_cut_at_the_length_limit_is_a_limit() -> None:
+    rig = Rig(FakeProvider(answer("this is only ha", reason=FinishReason.LENGTH)))
+    await rig.run()
+    assert ending(rig).reason is TurnReason.LIMIT
+    assert "cut" in ending(rig).error
+
+
+async def test_an_empty_answer_is_asked_again_once_then_an_error() -> None:
+    rig = Rig(FakeProvider(answer(""), answer("")))
+    await rig.run()
+    assert len(rig.provider.requests) == 2
+    assert ending(rig).reason is TurnReason.ERROR
+    healed = Rig(FakeProvider(answer(""), answer("sorry, done")))
+    await healed.run()
+    assert ending(healed).reason is TurnReason.DONE
+
+
+async def test_blocked_line_ends_as_blocked() -> None:
+    rig = Rig(FakeProvider(answer("I tried.\nBLOCKED: which port?")))
+    await rig.run()
+    assert ending(rig).reason is TurnReason.BLOCKED
+    assert ending(rig).exit_code == 3
+
+
+@pytest.mark.parametrize("room", range(14))
+async def test_full_disk_stops_the_turn_with_an_error_and_keeps_what_was_written(room: int) -> None:
+    log = MemoryLog(room)
+    rig = Rig(FakeProvider(*WORK), log=log)
+    await rig.run()
+    assert ending(rig).reason is TurnReason.ERROR
+    assert "No space left" in ending(rig).error
+    assert len(log.events) == room
+    log.room = 10_000
+    rig.provider.answers[:] = []
+    await rig.run("again")
+    assert ending(rig).reason is TurnReason.DONE
+
+
+async def test_broken_calls_become_results_that_say_what_to_send() -> None:
+    bad = answer("", ("read", '{"path": "a'), ("nosuch", "{}"), ("read", call(path="a", limit="many")), ("read", "[]"))
+    rig = Rig(FakeProvider(bad, answer("ok")))
+    await rig.run()
+    results = [event.result for event in rig.events if isinstance(event, ToolCallFinished)]
+    assert "end too early" in results[0]
+    assert "there is no tool 'nosuch'" in results[1]
+    assert "limit" in results[2]
+    assert "It takes: path (text)" in results[2]
+    assert "one JSON object" in results[3]
+
+
+async def test_calls_beyond_the_limit_of_one_message_are_not_run() -> None:
+    rig = Rig(
+        FakeProvider(answer("", *[("shell", call(command=f"c{n}")) for n in range(5)]), answer("ok")),
+        limits=Limits(max_calls_per_message=2),
+    )
+    await rig.run()
+    assert rig.sandbox.ran == ["c0", "c1"]
+    assert len(rig.of("tool_call_finished")) == 5
+    assert_paired(rig.events)
+
+
+async def test_repeated_call_ids_are_made_unique() -> None:
+    rig = Rig(FakeProvider(answer("", ("ls", "{}")), answer("", ("ls", "{}")), answer("ok")))
+    await rig.run()
+    ids = [event.call_id for event in rig.events if isinstance(event, ToolCallStarted)]
+    assert len(set(ids)) == 2
+
+
+async def test_long_results_are_trimmed_at_both_ends() -> None:
+    sandbox = FakeSandbox(commands={"c": ExecResult(0, "a" * 30_000 + "b" * 30_000, 60_000, 1)})
+    rig = Rig(FakeProvider(answer("", ("shell", call(command="c"))), answer("ok")), sandbox)
+    await rig.run()
+    result = next(event.result for event in rig.events if isinstance(event, ToolCallFinished))
+    assert len(result) < 17_000
+    assert result.startswith("aaa")
+    assert result.endswith("bbb")
+    assert "characters left out" in result
+
+
+async def test_a_subscriber_that_fails_does_not_stop_the_others() -> None:
+    rig = Rig(FakeProvider(answer("ok")))
+
+    def fail(_: Envelope) -> None:
+        raise RuntimeError("broken panel")
+
+    rig.session.subscribe(fail)
+    late: list[Envelope] = []
+    rig.session.subscribe(late.append)
+    await rig.run()
+    assert late[-1].event.kind == "turn_ended"
+
+
+async def test_todos_reach_the_next_call_of_the_same_message() -> None:
+    rig = Rig(FakeProvider(answer("", ("todo_add", call(description="a")), ("todo_complete", call(id=1))), answer("ok")))
+    await rig.run()
+    last = rig.of("plan_changed")[-1]
+    assert isinstance(last, PlanChanged)
+    assert last.plan.open_todos == ()
+
+
+async def test_closing_interrupts_and_is_idempotent() -> None:
+    rig = Rig(FakeProvider([60.0]))
+    rig.session.submit("go")
+    await asyncio.sleep(0.01)
+    await rig.session.close()
+    await rig.session.close()
+    assert rig.log.events[-1].event.kind == "turn_ended"

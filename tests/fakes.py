@@ -1,0 +1,262 @@
+"""Stand-ins at the ports: a model that plays pieces, a sandbox in memory, a log in a list, a clock that ticks."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from lmtui.core.errors import SandboxError, SessionFileError
+from lmtui.core.events import Envelope, Event
+from lmtui.core.messages import (
+    Completion,
+    FinishReason,
+    Message,
+    ModelPiece,
+    ModelRequest,
+    Role,
+    TextPiece,
+    ToolCall,
+    Usage,
+)
+from lmtui.core.permissions import Mode, Rule
+from lmtui.core.ports import (
+    DirEntry,
+    ExecResult,
+    FileContent,
+    GrepMatch,
+    Limits,
+    OutputSink,
+    Policy,
+    SandboxStatus,
+)
+from lmtui.engine.context import ModelSettings
+from lmtui.engine.session import EngineSession, SessionParts
+from lmtui.tools.registry import ToolRegistry
+
+
+def answer(text: str = "", *calls: tuple[str, str], reason: FinishReason | None = None) -> list[ModelPiece]:
+    """Return the pieces of one answer: its text, then calls as (tool, arguments)."""
+    made = tuple(ToolCall(f"call_{number}", name, arguments) for number, (name, arguments) in enumerate(calls))
+    ending = reason or (FinishReason.TOOL_CALLS if made else FinishReason.STOP)
+    completion = Completion(Message(Role.ASSISTANT, text, "", made), ending, Usage(10, 5, 4), 0.1, 0.5)
+    return [*([TextPiece(text)] if text else []), completion]
+
+
+class FakeProvider:
+    """Plays one list of pieces a request; an exception in the list is raised, a float is waited for."""
+
+    url = "http://fake/v1"
+
+    def __init__(self, *answers: Sequence[ModelPiece | Exception | float]) -> None:
+        self.answers = list(answers)
+        self.requests: list[ModelRequest] = []
+        self.open_streams = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+        self.requests.append(request)
+        pieces = self.answers.pop(0) if self.answers else answer("done")
+        self.open_streams += 1
+        try:
+            for piece in pieces:
+                await asyncio.sleep(piece if isinstance(piece, float) else 0)
+                if isinstance(piece, Exception):
+                    raise piece
+                if not isinstance(piece, float):
+                    yield piece
+        finally:
+            self.open_streams -= 1
+
+    async def window_tokens(self, model: str) -> int:
+        return 0
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass
+class FakeSandbox:
+    """A workspace in memory.  `commands` maps a command to its result or to seconds that it would run."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    commands: dict[str, ExecResult | float] = field(default_factory=dict)
+    ran: list[str] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
+    touched: list[str] = field(default_factory=list)
+
+    async def status(self) -> SandboxStatus:
+        return SandboxStatus("fake", "none", "fake, no network", has_shell=True)
+
+    async def run_command(
+        self, command: str, *, timeout_s: int = 30, memory_mb: int = 512, on_output: OutputSink | None = None
+    ) -> ExecResult:
+        self.ran.append(command)
+        result = self.commands.get(command, ExecResult(0, "", 0, 1))
+        if isinstance(result, float):
+            try:
+                await asyncio.sleep(result)
+            except asyncio.CancelledError:
+                self.stopped.append(command)
+                raise
+            result = ExecResult(0, "", 0, round(result * 1000))
+        if on_output and result.output:
+            on_output(result.output)
+        return result
+
+    async def run_git(self, arguments: Sequence[str], *, writes: bool = False, timeout_s: int = 30) -> ExecResult:
+        self.ran.append("git " + " ".join(arguments))
+        result = self.commands.get("git " + arguments[0], ExecResult(0, "", 0, 1))
+        assert isinstance(result, ExecResult)
+        return result
+
+    async def read_file(self, path: str, max_bytes: int = 1_048_576) -> FileContent:
+        await asyncio.sleep(0)
+        if path not in self.files:
+            raise SandboxError(f"{path}: no such file")
+        data = self.files[path]
+        return FileContent(data[:max_bytes], len(data), 0o644, hashlib.sha256(data).hexdigest())
+
+    async def write_file(self, path: str, data: bytes, *, expect_sha256: str | None = None) -> None:
+        await asyncio.sleep(0)
+        if expect_sha256 is not None:
+            now = hashlib.sha256(self.files[path]).hexdigest() if path in self.files else ""
+            if now != expect_sha256:
+                raise SandboxError(f"{path} has changed since it was read")
+        self.touched.append(path)
+        self.files[path] = data
+
+    async def make_directory(self, path: str) -> bool:
+        self.touched.append(path)
+        return True
+
+    async def list_directory(self, path: str = "", depth: int = 1, max_entries: int = 1000) -> Sequence[DirEntry]:
+        return [DirEntry(name, "file", len(data)) for name, data in sorted(self.files.items())]
+
+    async def glob(self, pattern: str, max_results: int = 200) -> Sequence[str]:
+        return sorted(self.files)[:max_results]
+
+    async def grep(
+        self,
+        pattern: str,
+        *,
+        path: str = "",
+        glob: str = "",
+        ignore_case: bool = False,
+        is_literal: bool = False,
+        context_lines: int = 0,
+        max_matches: int = 200,
+    ) -> Sequence[GrepMatch]:
+        return [
+            GrepMatch(name, number, line)
+            for name, data in sorted(self.files.items())
+            for number, line in enumerate(data.decode().splitlines(), 1)
+            if pattern in line
+        ]
+
+    async def close(self) -> None:
+        pass
+
+
+class MemoryLog:
+    """A log in a list; after `room` events the disk is full."""
+
+    def __init__(self, room: int = 1_000_000) -> None:
+        self.events: list[Envelope] = []
+        self.room = room
+
+    def append(self, envelope: Envelope) -> None:
+        if len(self.events) >= self.room:
+            raise SessionFileError("cannot write the log: No space left on device", "Free some space.")
+        self.events.append(envelope)
+
+    def sync(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Ticking:
+    """A clock that goes on by a second each time it is read."""
+
+    def __init__(self) -> None:
+        self._now = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+        self.seconds = 0.0
+
+    def now(self) -> datetime:
+        self._now += timedelta(seconds=1)
+        return self._now
+
+    def monotonic(self) -> float:
+        self.seconds += 0.001
+        return self.seconds
+
+
+class Rig:
+    """A session on fakes, everything it published, and the means to wait for something in it."""
+
+    def __init__(
+        self,
+        provider: FakeProvider,
+        sandbox: FakeSandbox | None = None,
+        *,
+        mode: Mode = Mode.AUTO,
+        rules: tuple[Rule, ...] = (),
+        limits: Limits | None = None,
+        log: MemoryLog | None = None,
+        past: Sequence[Envelope] = (),
+        is_attended: bool = True,
+        is_ours: bool = True,
+    ) -> None:
+        clock = Ticking()
+        self.provider = provider
+        self.sandbox = sandbox or FakeSandbox()
+        self.log = log or MemoryLog()
+        self.published: list[Envelope] = []
+        self._waiting: list[tuple[Callable[[Event], bool], asyncio.Event]] = []
+        parts = SessionParts(
+            id="20260101_120000_abcdef",
+            log=self.log,
+            provider=provider,
+            toolbox=ToolRegistry("/home/me/project"),
+            sandbox=self.sandbox,
+            policy=Policy(mode, rules, is_attended),
+            settings=ModelSettings("model"),
+            limits=limits or Limits(),
+            now=clock.now,
+            monotonic=clock.monotonic,
+        )
+        self.session = EngineSession(parts, past, is_ours=is_ours)
+        self.session.subscribe(self._take)
+
+    def _take(self, envelope: Envelope) -> None:
+        self.published.append(envelope)
+        for test, event in self._waiting:
+            if test(envelope.event):
+                event.set()
+
+    @property
+    def events(self) -> list[Event]:
+        return [envelope.event for envelope in self.published]
+
+    def of(self, kind: str) -> list[Event]:
+        return [event for event in self.events if event.kind == kind]
+
+    async def until(self, test: Callable[[Event], bool]) -> Event:
+        """Wait for an event for which the test holds, past ones included."""
+        for event in self.events:
+            if test(event):
+                return event
+        happened = asyncio.Event()
+        self._waiting.append((test, happened))
+        async with asyncio.timeout(5):
+            await happened.wait()
+        return next(event for event in self.events if test(event))
+
+    async def run(self, text: str = "do it") -> None:
+        """Submit a task and wait until it is over."""
+        self.session.submit(text)
+        async with asyncio.timeout(10):
+            await self.session.wait_idle()
