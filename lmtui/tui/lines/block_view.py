@@ -10,7 +10,7 @@ from lmtui.tui.lines.base import LineView
 from lmtui.tui.lines.blocks import Block, Mark
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.surface import WidgetOptions
-from lmtui.tui.lines.text import Line, plain
+from lmtui.tui.lines.text import Line
 
 _WIDEST = 100
 _GUTTER = 1
@@ -45,10 +45,6 @@ class BlockView(LineView, can_focus=True, inherit_bindings=False):
             return ()
         return (*lead, *lines[at]) if lines[at] or lead is _CURSOR else ()
 
-    def copied_line(self, line: int) -> str:
-        """Return the text of a line, kept in step with what the mouse points at."""
-        return plain(self.line_at(line))
-
     def width_changed(self) -> None:
         """Draw the document at the new width; the block at the top of the pane stays there."""
         self.document.set_width(min(_WIDEST, max(8, self.content_width - 2 * _GUTTER)))
@@ -56,17 +52,13 @@ class BlockView(LineView, can_focus=True, inherit_bindings=False):
 
     def settle(self) -> None:
         """Make the heights of what is about to be seen exact, from the reader's anchor or up from the end."""
-        changed = self.document.take_changed()
         if self.is_following:
             self._settle_end()
         else:
             self._settle_from_anchor()
+        changed = self.document.take_changed()
         if changed is not None:
-            self.touch_soon(self.document.top(min(changed, len(self.document))))
-
-    def touch_soon(self, first_line: int) -> None:
-        """Mark lines as changed for the frame that is being made."""
-        self._stale_from = first_line if self._stale_from is None else min(self._stale_from, first_line)
+            self.mark_stale(self.document.top(min(changed, len(self.document))))
 
     def sync(self) -> None:
         """Bring the scroll range in line and put the anchor block back in its place."""
@@ -212,8 +204,7 @@ class BlockView(LineView, can_focus=True, inherit_bindings=False):
         size = self.size.height
         top = self.document.top(self._anchor[0]) + self._anchor[1]
         self.set_following(top + size >= self.document.total)
-        if self.is_following:
-            self._settle_end()
+        self.settle()
         self.sync()
 
     def _settle_from_anchor(self) -> None:

@@ -73,7 +73,7 @@ class CallBlock(Block):
 
     def write(self, text: str) -> None:
         """Take some more output of the running command."""
-        if self._finished is None:
+        if self.state in (CallState.RUNNING, CallState.WAITING):
             self._output = (self._output + text)[-_LIVE_CHARS:]
 
     def finish(self, finished: ToolCallFinished) -> None:

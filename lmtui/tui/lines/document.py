@@ -66,7 +66,9 @@ class Document:
         if lines is None:
             lines = block.lines(self.width)
             self._drawn[block] = lines
-            self._heights.set(index, len(lines))
+            if self._heights[index] != len(lines):
+                self._heights.set(index, len(lines))
+                self._note(index)
             if len(self._drawn) > _KEPT_BLOCKS:
                 self._drawn.popitem(last=False)
         return lines

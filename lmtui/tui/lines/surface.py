@@ -99,10 +99,14 @@ class LineSurface(ScrollView, can_focus=True, inherit_bindings=False):
     def touch(self, first_line: int | None = None) -> None:
         """Ask for a frame; lines from `first_line` on may differ (none given: only the number of lines does)."""
         if first_line is not None:
-            self._stale_from = first_line if self._stale_from is None else min(self._stale_from, first_line)
+            self.mark_stale(first_line)
         if not self._is_armed and self.is_running:
             self._is_armed = True
             self.set_timer(max(0.001, self._gate.wait_s()), self._draw)
+
+    def mark_stale(self, first_line: int) -> None:
+        """Note, for the next frame, that lines from here on may differ."""
+        self._stale_from = first_line if self._stale_from is None else min(self._stale_from, first_line)
 
     def forget_line(self, line: int) -> None:
         """Forget how a line was drawn."""

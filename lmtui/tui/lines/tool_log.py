@@ -18,8 +18,8 @@ from lmtui.tui.lines.text import Line, fit, fit_middle, pad
 
 _WIDEST_AGENT = 10
 _TOOL_COLUMN = 6
-_TIME_COLUMN = 6
-_TIGHT_WIDTH = 36
+_TIME_COLUMN = 5
+_TIGHT_WIDTH = 32
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
         agent = pad(fit(entry.agent, self._agent_width), self._agent_width)
         lead = f"{entry.time.astimezone(self._zone):%H:%M} " if self.content_width >= _TIGHT_WIDTH else ""
         tool = pad(fit(entry.tool, _TOOL_COLUMN), _TOOL_COLUMN)
-        room = self.content_width - len(lead) - self._agent_width - _TOOL_COLUMN - _TIME_COLUMN - 6
+        room = self.content_width - len(lead) - self._agent_width - _TOOL_COLUMN - _TIME_COLUMN - 5
         title = pad(fit_middle(entry.title, max(4, room)), max(4, room))
         return (
             (f" {lead}", "muted"),

@@ -1,0 +1,62 @@
+"""A bare app around one line widget, and how to read what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar
+
+from textual.app import App, ComposeResult
+from textual.binding import BindingType
+from textual.pilot import Pilot
+
+from lmtui.core.events import Envelope, Event
+from lmtui.tui.lines.base import LineView
+
+NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
+
+
+class Stage(App[None]):
+    """Shows one pane; the keys are the test's own, as the app's table would give them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("up", "focused.cursor_up"),
+        ("down", "focused.cursor_down"),
+        ("pageup", "focused.page_up"),
+        ("pagedown", "focused.page_down"),
+        ("home", "focused.home"),
+        ("end", "focused.end"),
+        ("enter", "focused.select"),
+        ("left", "focused.collapse"),
+        ("right", "focused.expand"),
+    ]
+
+    def __init__(self, view: LineView) -> None:
+        super().__init__()
+        self.view = view
+        self.frames = 0
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+
+    def on_mount(self) -> None:
+        self.view.focus()
+
+    def post_display_hook(self) -> None:
+        self.frames += 1
+
+
+def screen_lines(view: LineView) -> list[str]:
+    """Return the rows of the pane as they are on the screen."""
+    return [view.render_line(y).text[: view.content_width].rstrip() for y in range(view.size.height)]
+
+
+async def settled(pilot: Pilot[None]) -> None:
+    """Wait until the frames that were asked for are drawn."""
+    await pilot.pause(0.08)
+    await pilot.pause()
+
+
+def envelopes(events: Iterable[Event], first: int = 1) -> list[Envelope]:
+    """Return events a second apart from each other."""
+    return [Envelope(seq, NOON + timedelta(seconds=seq), "s", event) for seq, event in enumerate(events, first)]

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lmtui.tui.lines.diff_rows import changed_range
+from lmtui.tui.lines.diff_view import DiffView
+from lmtui.tui.lines.patch import FilePatch, parse_patch, patch_of_texts
+from tests.tui.lines.stage import Stage, screen_lines, settled
+
+DIFF = """\
+diff --git a/parser/lexer.py b/parser/lexer.py
+--- a/parser/lexer.py
++++ b/parser/lexer.py
+@@ -41,4 +41,5 @@ class Lexer
+ def skip(self):
+-    while self.peek(2):
++    depth = 1
++    while self.depth(2):
+     return
+\\ No newline at end of file
+@@ -90,2 +91,1 @@
+ end
+-gone
+"""
+
+
+async def test_a_narrow_pane_shows_one_column_with_signs() -> None:
+    view = DiffView(split_from=90)
+    async with Stage(view).run_test(size=(50, 12)) as pilot:
+        view.show_diff(DIFF)
+        await settled(pilot)
+        assert screen_lines(view)[:9] == [
+            "    ⋯ 40 equal lines   class Lexer",
+            " 41  41   def skip(self):",
+            " 42     −     while self.peek(2):",
+            "     42 +     depth = 1",
+            "     43 +     while self.depth(2):",
+            " 43  44       return",
+            "    ⋯ 46 equal lines",
+            " 90  91   end",
+            " 91     − gone",
+        ]
+        assert (view.hunk_count, view.counts) == (2, (2, 2))
+
+
+async def test_a_wide_pane_shows_the_sides_beside_each_other() -> None:
+    view = DiffView(split_from=60)
+    async with Stage(view).run_test(size=(72, 12)) as pilot:
+        view.show_diff(DIFF)
+        await settled(pilot)
+        assert view.is_split
+        assert [tuple(part.rstrip() for part in line.split("│")) for line in screen_lines(view)[1:5]] == [
+            (" 41   def skip(self):", " 41   def skip(self):"),
+            (" 42 −     while self.peek(2):", " 42 +     depth = 1"),
+            ("", " 43 +     while self.depth(2):"),
+            (" 43       return", " 44       return"),
+        ]
+        await pilot.resize_terminal(50, 12)
+        await settled(pilot)
+        assert not view.is_split
+
+
+async def test_added_and_removed_lines_have_grounds_of_their_own() -> None:
+    view = DiffView(split_from=90)
+    async with Stage(view).run_test(size=(50, 12)) as pilot:
+        view.show_diff(DIFF)
+        await settled(pilot)
+        grounds = [{segment.style.bgcolor for segment in view.render_line(y) if segment.style} for y in (1, 2, 3)]
+        assert len(grounds[0]) == 1
+        assert grounds[1] != grounds[2]
+        assert len(grounds[1]) == len(grounds[2]) == 2
+
+
+async def test_hunks_are_gone_to_and_reported() -> None:
+    class Hearing(Stage):
+        hunks: tuple[int, ...] = ()
+
+        def on_diff_view_hunk_changed(self, message: DiffView.HunkChanged) -> None:
+            self.hunks = (*self.hunks, message.hunk)
+
+    view = DiffView()
+    stage = Hearing(view)
+    old = [f"line {number}" for number in range(200)]
+    new = [f"LINE {number}" if number in (20, 90, 160) else f"line {number}" for number in range(200)]
+    async with stage.run_test(size=(60, 8)) as pilot:
+        view.show_texts([("a.txt", "\n".join(old), "\n".join(new))])
+        await settled(pilot)
+        for wanted in ("LINE 90", "LINE 160"):
+            view.action_next_hunk()
+            await settled(pilot)
+            assert any(wanted in line for line in screen_lines(view))
+        view.action_previous_hunk()
+        await settled(pilot)
+        assert stage.hunks == (2, 3, 2)
+        assert view.current_hunk == 2
+
+
+async def test_equal_lines_open_by_key_and_click() -> None:
+    view = DiffView()
+    old = "\n".join(f"line {number}" for number in range(30))
+    async with Stage(view).run_test(size=(60, 40)) as pilot:
+        view.show_texts([("a.txt", old, old.replace("line 20", "changed"))])
+        await settled(pilot)
+        assert screen_lines(view)[0].strip() == "⋯ 17 equal lines"
+        await pilot.press("enter")
+        await settled(pilot)
+        assert screen_lines(view)[0].split() == ["1", "1", "line", "0"]
+        last = next(y for y, line in enumerate(screen_lines(view)) if "⋯" in line)
+        await pilot.click(DiffView, offset=(8, last))
+        await settled(pilot)
+        assert not any("⋯" in line for line in screen_lines(view))
+
+
+async def test_long_and_hostile_lines_are_folded_never_cut() -> None:
+    view = DiffView()
+    async with Stage(view).run_test(size=(40, 20)) as pilot:
+        view.show_texts([("a.txt", "", "x" * 100 + "\u202e\x1b[2J\x07end\n")])
+        await settled(pilot)
+        text = "".join(line[10:] for line in screen_lines(view))
+        assert text.replace(" ", "") == "x" * 100 + "<U+202E>\u2407end"
+
+
+async def test_an_empty_diff_says_so() -> None:
+    view = DiffView()
+    async with Stage(view).run_test(size=(40, 5)) as pilot:
+        await settled(pilot)
+        assert screen_lines(view)[0] == " No changes."
+        view.show_texts([("a.txt", "same", "same")])
+        await settled(pilot)
+        assert screen_lines(view)[0] == "a.txt  no difference"
+
+
+def test_several_files_and_binaries_are_read() -> None:
+    added = "diff --git a/x b/x\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+one\n"
+    files = parse_patch(DIFF + added + "diff --git a/i.png b/i.png\nBinary files a/i.png and b/i.png differ\n")
+    assert [(file.path, file.added, file.removed) for file in files[:2]] == [("parser/lexer.py", 2, 2), ("x", 1, 0)]
+    assert files[2].note == "binary"
+
+
+LINES = st.lists(st.sampled_from(["a", "b", "", "  c", "d|e", "-x", "+y", "@@"]), max_size=25)
+
+
+def sides(file: FilePatch) -> tuple[list[str], list[str]]:
+    lines = [line for hunk in file.hunks for line in (*hunk.before, *hunk.lines)] + [*file.after]
+    return [line.text for line in lines if line.sign != "+"], [line.text for line in lines if line.sign != "-"]
+
+
+@settings(deadline=None)
+@given(LINES, LINES)
+def test_a_patch_holds_both_texts_whole(old: list[str], new: list[str]) -> None:
+    file = patch_of_texts("x", "\n".join(old), "\n".join(new))
+    before, after = "\n".join(old).splitlines(), "\n".join(new).splitlines()
+    if before != after:
+        assert sides(file) == (before, after)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=400))
+def test_any_text_is_read_as_a_patch_without_a_fault(text: str) -> None:
+    for file in parse_patch("@@ -1,3 +1,2 @@\n" + text):
+        assert all(char.isprintable() for hunk in file.hunks for line in hunk.lines for char in line.text)
+
+
+def test_only_the_part_that_differs_is_marked() -> None:
+    assert changed_range("while self.peek(2):", "while self.depth(2):") == (11, 15)
+    assert changed_range("abc", "xyz") is None
+    assert changed_range("same", "same and more") is None

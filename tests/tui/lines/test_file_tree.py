@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from lmtui.core.events import FileChange, FileChangeKind, FilesChanged
+from lmtui.core.ports import DirEntry
+from lmtui.tui.lines.file_tree import FileTree
+from lmtui.tui.lines.tree_rows import TreeRows
+from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
+
+FOLDERS = {
+    "": ["parser/", "tests/", "README.md", "pyproject.toml"],
+    "parser": ["parser/deep/", "parser/lexer.py", "parser/tokens.py"],
+    "parser/deep": ["parser/deep/x.py"],
+    "tests": ["tests/test_lexer.py"],
+}
+
+
+def entries(names: list[str]) -> list[DirEntry]:
+    return [DirEntry(name.rstrip("/"), "dir" if name.endswith("/") else "file") for name in names]
+
+
+class TreeStage(Stage):
+    def __init__(self, tree: FileTree) -> None:
+        super().__init__(tree)
+        self.files = tree
+        self.folders = dict(FOLDERS)
+        self.asked: list[str] = []
+        self.chosen: list[str] = []
+
+    def on_file_tree_listing_wanted(self, message: FileTree.ListingWanted) -> None:
+        self.asked.append(message.path)
+        self.files.set_listing(message.path, entries(self.folders[message.path]))
+
+    def on_file_tree_file_chosen(self, message: FileTree.FileChosen) -> None:
+        self.chosen.append(message.path)
+
+
+def changed(tree: FileTree, **kinds: FileChangeKind) -> None:
+    changes = tuple(FileChange(path, kind) for path, kind in kinds.items())
+    event = FilesChanged(call_id="c", files=tuple(change.path for change in changes), changes=changes)
+    tree.apply(envelopes([event])[0])
+
+
+async def test_folders_open_and_close_by_key_and_files_are_chosen() -> None:
+    tree = FileTree()
+    stage = TreeStage(tree)
+    async with stage.run_test(size=(30, 10)) as pilot:
+        await settled(pilot)
+        assert screen_lines(tree)[:4] == [" ▸ parser/", " ▸ tests/", "   README.md", "   pyproject.toml"]
+        await pilot.press("enter")
+        await settled(pilot)
+        assert screen_lines(tree)[:4] == [" ▾ parser/", "   ▸ deep/", "     lexer.py", "     tokens.py"]
+        await pilot.press("down", "down", "enter")
+        await settled(pilot)
+        assert stage.chosen == ["parser/lexer.py"]
+        await pilot.press("left", "left")
+        await settled(pilot)
+        assert screen_lines(tree)[:2] == [" ▸ parser/", " ▸ tests/"]
+        assert stage.asked == ["", "parser"]
+
+
+async def test_a_click_opens_a_folder_and_chooses_a_file() -> None:
+    tree = FileTree()
+    stage = TreeStage(tree)
+    async with stage.run_test(size=(30, 10)) as pilot:
+        await settled(pilot)
+        await pilot.click(FileTree, offset=(4, 1))
+        await settled(pilot)
+        assert screen_lines(tree)[1:3] == [" ▾ tests/", "     test_lexer.py"]
+        await pilot.click(FileTree, offset=(8, 2))
+        await settled(pilot)
+        assert stage.chosen == ["tests/test_lexer.py"]
+
+
+async def test_changed_files_are_marked_and_new_ones_asked_for() -> None:
+    tree = FileTree()
+    stage = TreeStage(tree)
+    async with stage.run_test(size=(30, 10)) as pilot:
+        await settled(pilot)
+        changed(tree, **{"parser/lexer.py": FileChangeKind.MODIFIED, "README.md": FileChangeKind.DELETED})
+        await settled(pilot)
+        assert [line.split() for line in screen_lines(tree)[:3]] == [["▸", "parser/", "•"], ["▸", "tests/"], ["README.md", "D"]]
+        await pilot.press("enter")
+        await settled(pilot)
+        assert screen_lines(tree)[2].split() == ["lexer.py", "M"]
+        stage.folders["parser"] = [*FOLDERS["parser"], "parser/new.py"]
+        changed(tree, **{"parser/new.py": FileChangeKind.ADDED})
+        await settled(pilot)
+        changed(tree, **{"parser/new.py": FileChangeKind.MODIFIED})
+        await settled(pilot)
+        assert screen_lines(tree)[4].split() == ["new.py", "A"]
+        assert tree.changed_count == 3
+
+
+async def test_a_filter_leaves_matches_and_the_folders_above_them() -> None:
+    tree = FileTree()
+    stage = TreeStage(tree)
+    async with stage.run_test(size=(30, 10)) as pilot:
+        await settled(pilot)
+        await pilot.press("enter")
+        await settled(pilot)
+        tree.set_filter("LEX")
+        await settled(pilot)
+        assert screen_lines(tree)[:3] == [" ▾ parser/", "     lexer.py", ""]
+        tree.set_filter("")
+        await settled(pilot)
+        assert screen_lines(tree)[4] == " ▸ tests/"
+
+
+async def test_a_new_listing_keeps_the_cursor_on_its_file() -> None:
+    tree = FileTree()
+    stage = TreeStage(tree)
+    async with stage.run_test(size=(30, 10)) as pilot:
+        await settled(pilot)
+        await pilot.press("end")
+        tree.set_listing("", entries(["a/", "b/", *FOLDERS[""]]))
+        await settled(pilot)
+        assert tree.current_path == "pyproject.toml"
+        assert screen_lines(tree)[5] == "   pyproject.toml"
+
+
+async def test_hostile_wide_and_long_names_stay_in_their_row() -> None:
+    tree = FileTree()
+    stage = TreeStage(tree)
+    stage.folders[""] = ["a\nb\x1b[2J\u202e.py", "漢字" * 30, "n" * 300 + ".py", "e\u0301🙂.txt"]
+    async with stage.run_test(size=(30, 10)) as pilot:
+        await settled(pilot)
+        lines = screen_lines(tree)
+        assert lines[0] == "   a⏎b<U+202E>.py"
+        assert lines[1].startswith("   漢字")
+        assert lines[2].endswith(".py")
+        assert "…" in lines[1]
+        assert lines[3] == "   e\u0301🙂.txt"
+
+
+async def test_a_hundred_thousand_rows_cost_no_widgets() -> None:
+    tree = FileTree()
+    stage = TreeStage(tree)
+    stage.folders[""] = [f"file{number}.py" for number in range(100_000)]
+    async with stage.run_test(size=(30, 10)) as pilot:
+        before = len(pilot.app.query("*"))
+        await settled(pilot)
+        await pilot.press("end")
+        await settled(pilot)
+        assert screen_lines(tree)[-1] == "   file99999.py"
+        assert len(pilot.app.query("*")) == before
+
+
+def test_rows_of_open_folders_survive_a_new_listing() -> None:
+    rows = TreeRows()
+    for path, names in FOLDERS.items():
+        rows.set_listing(path, entries(names))
+    rows.open("parser")
+    rows.open("parser/deep")
+    before = [row.path for row in rows.rows]
+    rows.set_listing("parser", entries(FOLDERS["parser"]))
+    assert [row.path for row in rows.rows] == before
+    assert before[:3] == ["parser", "parser/deep", "parser/deep/x.py"]
+    rows.close("parser")
+    assert [row.path for row in rows.rows] == ["parser", "tests", "README.md", "pyproject.toml"]

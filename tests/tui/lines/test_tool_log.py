@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from datetime import UTC
+
+from lmtui.core.events import (
+    ApprovalRequested,
+    Event,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    TurnReason,
+)
+from lmtui.tui.lines.tool_log import ToolLog
+from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
+
+
+class LogStage(Stage):
+    def __init__(self, log: ToolLog) -> None:
+        super().__init__(log)
+        self.opened: list[str] = []
+
+    def on_tool_log_opened(self, message: ToolLog.Opened) -> None:
+        self.opened.append(message.call_id)
+
+
+def started(call_id: str, title: str = "parser/lexer.py", tool: str = "read", agent: str = "root") -> ToolCallStarted:
+    return ToolCallStarted(call_id=call_id, tool=tool, arguments={}, title=title, agent=agent)
+
+
+def finished(call_id: str, ok: bool = True, elapsed_ms: int = 12) -> ToolCallFinished:
+    return ToolCallFinished(call_id=call_id, tool="read", ok=ok, result="", elapsed_ms=elapsed_ms)
+
+
+def fill(log: ToolLog, events: list[Event]) -> None:
+    for envelope in envelopes(events):
+        log.apply(envelope)
+
+
+async def test_every_call_of_every_agent_is_one_aligned_line() -> None:
+    log = ToolLog(zone=UTC)
+    async with LogStage(log).run_test(size=(48, 8)) as pilot:
+        fill(
+            log,
+            [started("a"), finished("a"), started("b", "pytest -q", "shell", "docs"), finished("b", ok=False, elapsed_ms=1900)],
+        )
+        fill(log, [started("c"), ApprovalRequested(approval_id="1", call_id="c", tool="edit", text=""), started("d")])
+        await settled(pilot)
+        assert screen_lines(log)[:4] == [
+            " 12:00 root read   parser/lexer.py       ✓ 12ms",
+            " 12:00 docs shell  pytest -q             ✗ 1.9s",
+            " 12:00 root read   parser/lexer.py       ◐",
+            " 12:00 root read   parser/lexer.py       ●",
+        ]
+
+
+async def test_long_paths_are_cut_in_the_middle_and_names_made_clean() -> None:
+    log = ToolLog(zone=UTC)
+    async with LogStage(log).run_test(size=(41, 5)) as pilot:
+        fill(log, [started("a", "a/very/long/path/to/some/module.py"), started("b", "x\x1b[31m\n\u202e.py")])
+        await settled(pilot)
+        assert "a/ve…module.py" in screen_lines(log)[0]
+        assert "x⏎<U+202E>.py" in screen_lines(log)[1]
+
+
+async def test_calls_left_open_by_a_turn_are_stopped() -> None:
+    log = ToolLog(zone=UTC)
+    async with LogStage(log).run_test(size=(48, 5)) as pilot:
+        fill(log, [started("a"), started("b", agent="child"), TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED)])
+        await settled(pilot)
+        assert [line.split()[-1] for line in screen_lines(log)[:2]] == ["■", "●"]
+
+
+async def test_it_follows_until_the_cursor_goes_up_and_opens_what_is_chosen() -> None:
+    log = ToolLog(zone=UTC)
+    stage = LogStage(log)
+    async with stage.run_test(size=(48, 5)) as pilot:
+        fill(log, [started(str(number), f"file{number}") for number in range(50)])
+        await settled(pilot)
+        assert "file49" in screen_lines(log)[-1]
+        await pilot.press("end", "up", "up", "enter")
+        await settled(pilot)
+        assert stage.opened == ["47"]
+        await pilot.press("home")
+        await settled(pilot)
+        fill(log, [started("x", "newest")])
+        await settled(pilot)
+        assert "file0" in screen_lines(log)[0]
+        await pilot.click(ToolLog, offset=(5, 2))
+        await settled(pilot)
+        assert stage.opened == ["47", "2"]
+
+
+async def test_an_empty_log_says_what_it_is_for() -> None:
+    log = ToolLog()
+    async with LogStage(log).run_test(size=(48, 5)) as pilot:
+        await settled(pilot)
+        assert "Every tool call" in screen_lines(log)[0]
+
+
+async def test_a_hundred_thousand_calls_cost_no_widgets() -> None:
+    log = ToolLog(zone=UTC)
+    async with LogStage(log).run_test(size=(48, 5)) as pilot:
+        before = len(pilot.app.query("*"))
+        fill(log, [started(str(number)) for number in range(100_000)])
+        await settled(pilot)
+        assert log.line_total() == 100_000
+        assert len(pilot.app.query("*")) == before

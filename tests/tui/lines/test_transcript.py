@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+from datetime import UTC
+
+import pytest
+
+from lmtui.core.events import (
+    Event,
+    MessageAdded,
+    TextDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    TurnReason,
+    TurnStarted,
+)
+from lmtui.core.messages import Role
+from lmtui.tui.lines.block_view import BlockView
+from lmtui.tui.lines.blocks import Block
+from lmtui.tui.lines.text import Line
+from lmtui.tui.lines.transcript import Transcript
+from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
+
+
+def user(text: str) -> MessageAdded:
+    return MessageAdded(role=Role.USER, text=text)
+
+
+def answer(text: str) -> MessageAdded:
+    return MessageAdded(role=Role.ASSISTANT, text=text)
+
+
+def call(call_id: str, ok: bool = True) -> list[Event]:
+    return [
+        ToolCallStarted(call_id=call_id, tool="shell", arguments={}, title=f"run {call_id}"),
+        ToolCallFinished(call_id=call_id, tool="shell", ok=ok, result="a\nb\nc\nd", elapsed_ms=5),
+    ]
+
+
+def filled(transcript: Transcript, events: list[Event]) -> None:
+    for envelope in envelopes(events):
+        transcript.apply(envelope)
+
+
+def talk(turns: int) -> list[Event]:
+    made: list[Event] = []
+    for number in range(turns):
+        words = f"answer {number} " + "with words " * (number % 40)
+        made += [user(f"question {number}"), answer(f"{words}\n\n- a\n- b"), *call(f"c{number}", ok=number % 5 != 0)]
+    return made
+
+
+async def test_an_empty_pane_says_what_it_is_for() -> None:
+    async with Stage(Transcript()).run_test(size=(60, 10)) as pilot:
+        await settled(pilot)
+        assert screen_lines(pilot.app.query_one(Transcript))[0].startswith(" The conversation will stand here.")
+
+
+async def test_it_follows_its_end_while_the_reader_is_there() -> None:
+    transcript = Transcript(zone=UTC)
+    async with Stage(transcript).run_test(size=(60, 12)) as pilot:
+        filled(transcript, talk(30))
+        await settled(pilot)
+        assert transcript.is_following
+        assert screen_lines(transcript)[-1].startswith("   d")
+        filled(transcript, [TextDelta(text=f"line {number}\n\n") for number in range(20)])
+        await settled(pilot)
+        assert "line 19" in " ".join(screen_lines(transcript))
+
+
+async def test_a_reader_who_scrolled_up_is_never_moved() -> None:
+    transcript = Transcript(zone=UTC)
+    async with Stage(transcript).run_test(size=(60, 12)) as pilot:
+        filled(transcript, [TurnStarted(turn_id="t"), *talk(30)])
+        await settled(pilot)
+        transcript.scroll_lines(-40)
+        await settled(pilot)
+        before = screen_lines(transcript)
+        filled(transcript, [TextDelta(text="more\n\n") for _ in range(40)])
+        await settled(pilot)
+        filled(transcript, [answer("more\n\n" * 40), TurnEnded(turn_id="t", reason=TurnReason.DONE)])
+        await settled(pilot)
+        assert screen_lines(transcript) == before
+        await pilot.press("end")
+        await settled(pilot)
+        assert transcript.is_following
+        assert "more" in screen_lines(transcript)[-1]
+
+
+@pytest.mark.parametrize("step", [-3, -11, -200])
+async def test_scrolling_up_moves_by_exactly_that_many_lines(step: int) -> None:
+    transcript = Transcript(zone=UTC)
+    async with Stage(transcript).run_test(size=(60, 12)) as pilot:
+        filled(transcript, talk(120))
+        await settled(pilot)
+        everything = lines_of(transcript)
+        seen = screen_lines(transcript)
+        at = len(everything) - 12
+        assert seen == everything[at:]
+        for _ in range(3):
+            transcript.scroll_lines(step)
+            await settled(pilot)
+            at += step
+            assert screen_lines(transcript) == everything[at : at + 12]
+
+
+def lines_of(transcript: Transcript) -> list[str]:
+    copy = Transcript(zone=UTC)
+    copy.document.set_width(transcript.document.width)
+    filled(copy, talk(120))
+    lines = copy.document.all_lines()
+    return [("".join(text for text, _ in line)).rstrip() and " " + "".join(text for text, _ in line).rstrip() for line in lines]
+
+
+async def test_the_block_at_the_top_stays_there_through_a_resize() -> None:
+    transcript = Transcript(zone=UTC)
+    async with Stage(transcript).run_test(size=(60, 12)) as pilot:
+        filled(transcript, talk(60))
+        await settled(pilot)
+        assert transcript.show_call("c20")
+        await settled(pilot)
+        top = transcript.document.locate(transcript.scroll_offset.y)[0]
+        await pilot.resize_terminal(40, 12)
+        await settled(pilot)
+        assert transcript.document.locate(transcript.scroll_offset.y)[0] == top
+        await pilot.resize_terminal(100, 12)
+        await settled(pilot)
+        assert transcript.document.locate(transcript.scroll_offset.y)[0] == top
+
+
+async def test_following_survives_a_resize() -> None:
+    transcript = Transcript(zone=UTC)
+    async with Stage(transcript).run_test(size=(60, 12)) as pilot:
+        filled(transcript, talk(60))
+        await settled(pilot)
+        for size in ((30, 8), (100, 30), (20, 5)):
+            await pilot.resize_terminal(*size)
+            await settled(pilot)
+            assert screen_lines(transcript)[-1].startswith("   d")
+
+
+async def test_prose_is_never_wider_than_a_hundred_columns() -> None:
+    transcript = Transcript(zone=UTC)
+    async with Stage(transcript).run_test(size=(200, 12)) as pilot:
+        filled(transcript, [answer("word " * 200)])
+        await settled(pilot)
+        assert 80 <= max(map(len, screen_lines(transcript))) <= 101
+
+
+async def test_a_call_unfolds_by_key_and_folds_by_click() -> None:
+    transcript = Transcript(zone=UTC)
+    async with Stage(transcript).run_test(size=(60, 12)) as pilot:
+        filled(transcript, call("c1"))
+        await settled(pilot)
+        assert [line.strip("▎ ") for line in screen_lines(transcript)[1:3]] == ["c", "d" + " " * 46 + "▸ 2 more"]
+        await pilot.press("up", "enter")
+        await settled(pilot)
+        assert [line.strip("▎ ") for line in screen_lines(transcript)[1:5]] == ["a", "b", "c", "d"]
+        await pilot.click(Transcript, offset=(3, 0))
+        await settled(pilot)
+        assert screen_lines(transcript)[3] == ""
+
+
+async def test_jumps_go_to_turns_calls_and_errors() -> None:
+    transcript = Transcript(zone=UTC)
+    async with Stage(transcript).run_test(size=(60, 12)) as pilot:
+        filled(transcript, talk(12))
+        await settled(pilot)
+        transcript.action_previous_error()
+        assert transcript.copy_text().startswith("run c10")
+        transcript.action_previous_error()
+        assert transcript.copy_text().startswith("run c5")
+        transcript.action_next_turn()
+        assert transcript.copy_text() == "question 6"
+        transcript.action_next_call()
+        assert transcript.copy_text().startswith("run c6")
+        transcript.action_previous_turn()
+        assert transcript.copy_text() == "question 6"
+
+
+async def test_the_cursor_is_marked_by_a_sign_and_in_view() -> None:
+    transcript = Transcript(zone=UTC)
+    async with Stage(transcript).run_test(size=(60, 12)) as pilot:
+        filled(transcript, talk(12))
+        await settled(pilot)
+        for _ in range(20):
+            await pilot.press("up")
+            await settled(pilot)
+            assert any(line.startswith("▎") for line in screen_lines(transcript))
+
+
+async def test_a_theme_change_draws_again_in_its_colours() -> None:
+    transcript = Transcript(zone=UTC)
+    async with Stage(transcript).run_test(size=(60, 12)) as pilot:
+        filled(transcript, [answer("```py\nif x: pass\n```")])
+        await settled(pilot)
+        before = transcript.render_line(1)
+        pilot.app.theme = "textual-light"
+        await settled(pilot)
+        after = transcript.render_line(1)
+        assert after.text == before.text
+        assert [segment.style for segment in after] != [segment.style for segment in before]
+
+
+async def test_the_number_of_widgets_does_not_depend_on_the_content() -> None:
+    transcript = Transcript(zone=UTC)
+    async with Stage(transcript).run_test(size=(60, 12)) as pilot:
+        filled(transcript, talk(1))
+        await settled(pilot)
+        before = len(pilot.app.query("*"))
+        filled(transcript, talk(300))
+        await settled(pilot)
+        assert len(pilot.app.query("*")) == before
+
+
+async def test_only_blocks_in_view_are_drawn() -> None:
+    view = CountingView()
+    async with Stage(view).run_test(size=(60, 12)) as pilot:
+        blocks = [CountingBlock() for _ in range(5000)]
+        for block in blocks:
+            view.document.append(block)
+        view.touch()
+        await settled(pilot)
+        assert sum(block.drawn for block in blocks) < 40
+        await pilot.press("pageup")
+        await settled(pilot)
+        assert sum(block.drawn for block in blocks) < 60
+
+
+class CountingView(BlockView):
+    pass
+
+
+class CountingBlock(Block):
+    drawn = 0
+
+    def estimate(self, width: int) -> int:
+        return 3
+
+    def body(self, width: int) -> list[Line]:
+        self.drawn += 1
+        return [(("x", ""),)]
+
+    def copy_text(self) -> str:
+        return "x"
+
+
+async def test_selected_text_can_be_copied() -> None:
+    transcript = Transcript(zone=UTC)
+    async with Stage(transcript).run_test(size=(60, 12)) as pilot:
+        filled(transcript, [answer("one two three\n\nfour five")])
+        await settled(pilot)
+        transcript.text_select_all()
+        await settled(pilot)
+        assert pilot.app.screen.get_selected_text() == " lmtui\n one two three\n\n four five"
+
+
+async def test_nothing_is_drawn_while_nothing_happens() -> None:
+    transcript = Transcript(zone=UTC)
+    stage = Stage(transcript)
+    async with stage.run_test(size=(60, 12)) as pilot:
+        filled(transcript, talk(3))
+        await settled(pilot)
+        before = stage.frames
+        await pilot.pause(0.3)
+        assert before > 0
+        assert stage.frames == before
