@@ -42,7 +42,7 @@ def apply_edit(text: str, search: str, replace: str, *, is_all: bool = False, ne
     if search == replace:
         raise ToolError("search and replace are the same; nothing to change")
     wanted, instead = _with_newline(search, newline), _with_newline(replace, newline)
-    for needle, substitute in dict.fromkeys([(search, replace), (wanted, instead)]):
+    for needle, substitute in dict.fromkeys([(wanted, instead), (search, replace)]):
         count = text.count(needle)
         if count == 1 or (count and is_all):
             return Edited(text.replace(needle, substitute), count)

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.errors import ToolError
+from lmtui.tools.edit import apply_edit
+
+CODE = "def f(x):\n    if x:\n        return 1\n    return 2\n\ndef g(x):\n    return 3\n"
+
+
+def test_exact_and_unique_is_replaced() -> None:
+    edited = apply_edit(CODE, "return 2", "return 4")
+    assert edited.text == CODE.replace("return 2", "return 4")
+    assert edited.remark == ""
+
+
+def test_several_places_are_refused_with_their_lines() -> None:
+    with pytest.raises(ToolError, match=r"3 times \(lines 3, 4, 7\)"):
+        apply_edit(CODE, "return", "yield")
+
+
+def test_all_changes_every_place() -> None:
+    edited = apply_edit(CODE, "return", "yield", is_all=True)
+    assert edited.count == 3
+    assert "return" not in edited.text
+
+
+def test_white_space_at_line_ends_is_ignored_and_said() -> None:
+    text = "a = 1  \nb = 2\t\nc = 3\n"
+    edited = apply_edit(text, "a = 1\nb = 2\n", "a = 9\nb = 8\n")
+    assert edited.text == "a = 9\nb = 8\nc = 3\n"
+    assert "line ends" in edited.remark
+
+
+def test_indentation_is_ignored_said_and_put_right() -> None:
+    edited = apply_edit(CODE, "if x:\n    return 1", "if not x:\n    return 0\n    # done")
+    assert edited.text == CODE.replace("    if x:\n        return 1\n", "    if not x:\n        return 0\n        # done\n")
+    assert "indentation" in edited.remark
+
+
+def test_too_much_indentation_is_taken_back() -> None:
+    edited = apply_edit("a:\n  b\n", "        a:\n          b", "        a:\n          c")
+    assert edited.text == "a:\n  c\n"
+
+
+def test_tabs_for_spaces_keep_the_tabs_of_the_file() -> None:
+    edited = apply_edit("\tif x:\n\t\ty()\n", "    if x:\n        y()", "    if x:\n        z()")
+    assert edited.text == "\tif x:\n\t\tz()\n"
+
+
+def test_crlf_stays_crlf() -> None:
+    edited = apply_edit("one\r\ntwo\r\nthree\r\n", "one\ntwo", "1\n2", newline="\r\n")
+    assert edited.text == "1\r\n2\r\nthree\r\n"
+
+
+def test_missing_final_newline_stays_missing() -> None:
+    assert apply_edit("a\nb", "b", "c").text == "a\nc"
+    assert apply_edit("a\n  b", "b\n", "c\n").text == "a\n  c"
+
+
+def test_a_block_can_be_deleted() -> None:
+    assert apply_edit("a\nb  \nc\n", "b\nc", "").text == "a\n"
+
+
+def test_a_miss_shows_the_nearest_region_with_line_numbers() -> None:
+    with pytest.raises(ToolError, match="nothing was changed") as caught:
+        apply_edit(CODE, "def g(y):\n    return 30\n", "x")
+    assert "The nearest is lines 6–7" in str(caught.value)
+    assert "    6  def g(x):" in str(caught.value)
+
+
+def test_a_miss_with_nothing_near_says_so() -> None:
+    with pytest.raises(ToolError, match="Nothing in the file is like it"):
+        apply_edit(CODE, "zebra quagga\n", "x")
+
+
+@pytest.mark.parametrize(("search", "replace"), [("", "x"), ("same", "same"), (" \n ", "x")])
+def test_what_means_nothing_is_refused(search: str, replace: str) -> None:
+    with pytest.raises(ToolError):
+        apply_edit("same text\n", search, replace)
+
+
+LINES = st.lists(st.text("ab \t{}", max_size=6), min_size=1, max_size=12)
+
+
+@given(LINES, st.data(), st.sampled_from(["\n", "\r\n"]))
+def test_a_unique_block_is_replaced_and_the_rest_stays_byte_for_byte(
+    lines: list[str], data: st.DataObject, newline: str
+) -> None:
+    numbered = [f"{number}:{line}" for number, line in enumerate(lines)]
+    text = newline.join(numbered) + newline
+    start = data.draw(st.integers(0, len(lines) - 1))
+    end = data.draw(st.integers(start + 1, len(lines)))
+    edited = apply_edit(text, "\n".join(numbered[start:end]), "new\nlines", newline=newline)
+    expected = newline.join([*numbered[:start], "new", "lines", *numbered[end:]]) + newline
+    assert edited.text == expected
+
+
+@given(st.text("ab\n ", max_size=40), st.text("ab\n ", min_size=1, max_size=8), st.text("abc\n", max_size=8))
+def test_an_edit_either_raises_or_changes_what_it_says(text: str, search: str, replace: str) -> None:
+    try:
+        edited = apply_edit(text, search, replace)
+    except ToolError:
+        return
+    assert edited.count >= 1
+    assert edited.remark or text.count(search) == 1

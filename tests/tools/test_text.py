@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import codecs
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.events import FileChangeKind
+from lmtui.tools.text import binary_kind, decode, describe_change
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "plain ä\r\n".encode(),
+        codecs.BOM_UTF8 + "bom ä\n".encode(),
+        codecs.BOM_UTF16_LE + "wide ä\n".encode("utf-16-le"),
+        codecs.BOM_UTF16_BE + "wide ä\n".encode("utf-16-be"),
+        "latin ä\n".encode("latin-1"),
+        b"",
+    ],
+)
+def test_text_goes_back_to_the_same_bytes(data: bytes) -> None:
+    file = decode(data)
+    assert file is not None
+    assert file.encode(file.text) == data
+
+
+def test_binary_is_told_by_its_kind() -> None:
+    assert decode(b"\x89PNG\r\n\x1a\n\x00\x00") is None
+    assert binary_kind(b"\x89PNG\r\n") == "a PNG image"
+    assert binary_kind(b"\x00\x01") == "a binary file"
+
+
+def test_newline_is_the_one_used_most() -> None:
+    file = decode(b"a\r\nb\r\nc\n")
+    assert file is not None
+    assert file.newline == "\r\n"
+
+
+@pytest.mark.parametrize(("old", "new", "kind"), [(None, "a\n", "added"), ("a\n", None, "deleted"), ("a\n", "b\n", "modified")])
+def test_kinds_of_change(old: str | None, new: str | None, kind: str) -> None:
+    assert describe_change("f", old, new).kind is FileChangeKind(kind)
+
+
+TEXT = st.lists(st.sampled_from(["a", "b", "c", "dd", ""]), max_size=30).map(
+    lambda lines: "".join(f"{line}\n" for line in lines)
+)
+
+
+@given(TEXT, TEXT)
+def test_the_diff_turns_the_old_text_into_the_new(tmp_path_factory: pytest.TempPathFactory, old: str, new: str) -> None:
+    change = describe_change("f", old, new)
+    if old == new:
+        assert change.diff == ""
+        return
+    folder: Path = tmp_path_factory.mktemp("diff")
+    (folder / "f").write_text(old)
+    patched = subprocess.run(
+        ["patch", "-s", "-p1", "-o", "-", "f"],
+        cwd=folder,
+        input=change.diff + "\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert patched.returncode == 0, patched.stdout + patched.stderr + change.diff
+    assert patched.stdout == new
+    assert change.added_lines - change.removed_lines == new.count("\n") - old.count("\n")
