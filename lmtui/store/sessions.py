@@ -189,19 +189,19 @@ def load(path: Path) -> LoadedLog:
     problems: list[str] = []
     unknown = 0
     for number, line, is_torn in _lines(path):
+        if is_torn:
+            problems.append(f"the last line of {path.name} was torn (a crash or a full disk) and is left out")
+            break
         try:
             events.append(decode(line))
         except UnknownKind:
             unknown += 1
         except SessionFileError as error:
-            if is_torn:
-                problems.append(f"the last line of {path.name} was torn (a crash or a full disk) and is left out")
-            elif number == 1:
+            if number == 1:
                 raise SessionFileError(
                     f"{path} is not a session of lmtui: {error}", "`lmtui sessions` lists those there are."
                 ) from error
-            else:
-                problems.append(f"line {number} of {path.name} cannot be read and is left out")
+            problems.append(f"line {number} of {path.name} cannot be read and is left out")
     if unknown:
         problems.append(f"{unknown} events of {path.name} were written by a newer lmtui and are left out")
     if events and not isinstance(events[0].event, SessionOpened):

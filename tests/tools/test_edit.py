@@ -89,7 +89,7 @@ LINES = st.lists(st.text("ab \t{}", max_size=6), min_size=1, max_size=12)
 def test_a_unique_block_is_replaced_and_the_rest_stays_byte_for_byte(
     lines: list[str], data: st.DataObject, newline: str
 ) -> None:
-    numbered = [f"{number}:{line}" for number, line in enumerate(lines)]
+    numbered = [f"{number:03}|{line}" for number, line in enumerate(lines)]
     text = newline.join(numbered) + newline
     start = data.draw(st.integers(0, len(lines) - 1))
     end = data.draw(st.integers(start + 1, len(lines)))

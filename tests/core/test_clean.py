@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.clean import clean, clean_line
+
+
+@pytest.mark.parametrize(
+    ("dirty", "expected"),
+    [
+        ("plain\ttext\n", "plain\ttext\n"),
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07x", "x"),
+        ("\x1b]52;c;ZXZpbA==\x1b\\x", "x"),
+        ("\x1b]52;c;unterminated", ""),
+        ("\x9b31mx", "x"),
+        ("\x1bPdcs\x1b\\x", "x"),
+        ("\x1b_apc\x9cx", "x"),
+        ("a\x1bcb", "ab"),
+        ("one\rtwo\r\nthree", "one\ntwo\nthree"),
+        ("a\x08b\x00", "a\u2408b\u2400"),
+        ("a\u202eb", "a<U+202E>b"),
+        ("a\u200bb\ufeff", "a<U+200B>b<U+FEFF>"),
+        ("\U000e0041", "<U+E0041>"),
+        ("ä € 漢字 😀 é", "ä € 漢字 😀 é"),
+    ],
+)
+def test_known_attacks(dirty: str, expected: str) -> None:
+    assert clean(dirty) == expected
+
+
+@given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("\x1b[]0;\x07\x9b\x9d\\P^_\r\n\u202e")), max_size=60))
+def test_no_control_and_no_bidirectional_character_is_left(text: str) -> None:
+    for char in clean(text):
+        assert char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cs")
+        assert unicodedata.bidirectional(char) not in ("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI")
+    assert clean(clean(text)) == clean(text)
+
+
+@given(st.text(max_size=60))
+def test_a_line_is_one_line(text: str) -> None:
+    assert len(clean_line(text).splitlines()) <= 1
+    assert "\t" not in clean_line(text)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.errors import UsageError
+from lmtui.core.permissions import Access, Effect, Mode, Rule, Verdict, decide, exact_rule, parse_rule
+
+
+def allow(text: str) -> Rule:
+    return parse_rule(text, Effect.ALLOW, "test")
+
+
+def deny(text: str) -> Rule:
+    return parse_rule(text, Effect.DENY, "test")
+
+
+def verdict(tool: str, access: Access, subject: str, mode: Mode = Mode.NORMAL, *rules: Rule) -> Verdict:
+    return decide(tool, access, subject, mode, rules).verdict
+
+
+@pytest.mark.parametrize(
+    ("mode", "access", "expected"),
+    [
+        (Mode.MANUAL, Access.READ, Verdict.ASK),
+        (Mode.MANUAL, Access.WRITE, Verdict.ASK),
+        (Mode.MANUAL, Access.EXECUTE, Verdict.ASK),
+        (Mode.MANUAL, Access.NONE, Verdict.ALLOW),
+        (Mode.NORMAL, Access.READ, Verdict.ALLOW),
+        (Mode.NORMAL, Access.WRITE, Verdict.ASK),
+        (Mode.NORMAL, Access.EXECUTE, Verdict.ASK),
+        (Mode.AUTO, Access.WRITE, Verdict.ALLOW),
+        (Mode.AUTO, Access.EXECUTE, Verdict.ALLOW),
+        (Mode.PLAN, Access.READ, Verdict.ALLOW),
+        (Mode.PLAN, Access.WRITE, Verdict.DENY),
+        (Mode.PLAN, Access.EXECUTE, Verdict.DENY),
+    ],
+)
+def test_modes(mode: Mode, access: Access, expected: Verdict) -> None:
+    assert verdict("tool", access, "x", mode) is expected
+
+
+def test_deny_comes_before_allow_and_before_every_mode() -> None:
+    for mode in Mode:
+        assert verdict("shell", Access.EXECUTE, "rm -rf x", mode, allow("Shell"), deny("Bash(rm *)")) is Verdict.DENY
+
+
+def test_plan_mode_is_not_opened_by_an_allow_rule() -> None:
+    assert verdict("write", Access.WRITE, "a", Mode.PLAN, allow("Write")) is Verdict.DENY
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "expected"),
+    [
+        ("Write(src/**)", "src/a/b.py", Verdict.ALLOW),
+        ("Write(src/**)", "srcs/a.py", Verdict.ASK),
+        ("Write(src/*.py)", "src/a.py", Verdict.ALLOW),
+        ("Write(src/*.py)", "src/a/b.py", Verdict.ASK),
+        ("Write(**/*.py)", "b.py", Verdict.ALLOW),
+        ("Write(**/*.py)", "a/b.py", Verdict.ALLOW),
+        ("Write", "anything", Verdict.ALLOW),
+        ("*(docs/**)", "docs/a", Verdict.ALLOW),
+        ("Edit(a)", "a", Verdict.ASK),
+    ],
+)
+def test_path_rules(rule: str, path: str, expected: Verdict) -> None:
+    assert verdict("write", Access.WRITE, path, Mode.NORMAL, allow(rule)) is expected
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git status; rm -rf ~", "git status && rm x", "git status | sh", "git status `rm x`", "git status $(rm x)",
+        "git status\nrm x", "git status > ~/.bashrc", "git status & rm x", "git status ${x:-$(rm a)}", "git status\rrm x",
+        "A=1 git status", "git status <(rm x)", "git\u00a0status", "git status #\nrm x", "gıt status",
+    ],
+)  # fmt: skip
+def test_an_allowed_prefix_does_not_carry_more(command: str) -> None:
+    assert verdict("shell", Access.EXECUTE, command, Mode.NORMAL, allow("Shell(git status*)")) is Verdict.ASK
+
+
+def test_a_simple_command_passes_its_rule() -> None:
+    assert verdict("shell", Access.EXECUTE, "git status -s src", Mode.NORMAL, allow("Shell(git status*)")) is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("command", ["ls; rm x", "ls && rm x", "(rm x)", "echo $(rm x)", "true | rm x", "ls\nrm x", "rm x"])
+def test_a_deny_rule_finds_its_command_in_every_part(command: str) -> None:
+    assert verdict("shell", Access.EXECUTE, command, Mode.AUTO, deny("Shell(rm *)")) is Verdict.DENY
+
+
+@given(st.text(max_size=40))
+def test_the_exact_rule_covers_its_command_and_no_other(command: str) -> None:
+    rule = exact_rule("shell", command, "session")
+    read_again = parse_rule(str(rule), Effect.ALLOW, "session")
+    assert verdict("shell", Access.EXECUTE, command, Mode.NORMAL, read_again) is Verdict.ALLOW
+    assert verdict("shell", Access.EXECUTE, command + "x", Mode.NORMAL, read_again) is Verdict.ASK
+
+
+@pytest.mark.parametrize("text", ["", "Shell(", "rm -rf", "Sh ell(x)", "(x)", "Write(a) b"])
+def test_what_is_no_rule_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="not a permission rule"):
+        allow(text)

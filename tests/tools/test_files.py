@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from lmtui.core.errors import LmtuiError, ToolError
+from lmtui.core.plan import Plan
+from lmtui.core.ports import ExecResult, ToolContext, ToolResult
+from lmtui.tools.registry import ToolRegistry
+from tests.fakes import FakeSandbox
+
+REGISTRY = ToolRegistry("/home/me/project")
+NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+
+
+class Bench:
+    def __init__(self, **files: bytes) -> None:
+        self.sandbox = FakeSandbox({name.replace("__", "."): data for name, data in files.items()})
+        self.plan = Plan()
+        self.shown: list[str] = []
+
+    def _set(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def context(self) -> ToolContext:
+        return ToolContext(self.sandbox, self.plan, self._set, self.shown.append, lambda: NOW)
+
+    async def call(self, tool: str, /, **arguments: object) -> ToolResult:
+        return await REGISTRY.prepare(tool, json.dumps(arguments)).run(self.context())
+
+
+async def test_read_numbers_lines_and_tells_the_total() -> None:
+    bench = Bench(a="".join(f"line {n}\n" for n in range(1, 11)).encode())
+    whole = await bench.call("read", path="a")
+    assert whole.text.splitlines()[0] == "    1  line 1"
+    assert "of 10" not in whole.text
+    part = await bench.call("read", path="a", offset=3, limit=2)
+    assert part.text == "    3  line 3\n    4  line 4\n(lines 3–4 of 10)"
+    tail = await bench.call("read", path="a", offset=-2)
+    assert tail.text == "    9  line 9\n   10  line 10\n(lines 9–10 of 10)"
+
+
+async def test_read_past_the_end_says_how_long_the_file_is() -> None:
+    with pytest.raises(ToolError, match="has 1 lines; line 5 is past its end"):
+        await Bench(a=b"x\n").call("read", path="a", offset=5)
+
+
+async def test_read_refuses_binary_with_its_kind() -> None:
+    with pytest.raises(ToolError, match="a PNG image of 12 bytes"):
+        await Bench(a__png=b"\x89PNG\r\n\x1a\n\0\0\0\0").call("read", path="a.png")
+
+
+async def test_read_shows_no_control_characters() -> None:
+    result = await Bench(a=b"\x1b[31mred\x1b[0m\x07\n").call("read", path="a")
+    assert "\x1b" not in result.text
+    assert "\x07" not in result.text
+
+
+async def test_write_is_terse_and_tells_the_change() -> None:
+    bench = Bench(a=b"old\n")
+    result = await bench.call("write", path="a", content="new\nlines\n")
+    assert result.text == "ok"
+    assert result.summary == "+2 −1"
+    assert bench.sandbox.files["a"] == b"new\nlines\n"
+    again = await bench.call("write", path="a", content="new\nlines\n")
+    assert again.text == "ok, unchanged"
+    assert again.changes == ()
+
+
+async def test_an_empty_file_can_be_written() -> None:
+    bench = Bench()
+    await bench.call("write", path="a", content="")
+    assert bench.sandbox.files["a"] == b""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"\xef\xbb\xbfa = 1\r\nb = 2\r\n", b"\xef\xbb\xbfa = 1\r\nb = 3\r\n"),
+        ("ä\nb = 2".encode("latin-1"), "ä\nb = 3".encode("latin-1")),
+        ("b = 2\n".encode("utf-16"), "b = 3\n".encode("utf-16")),
+        (b"\tb = 2\n\n\n", b"\tb = 3\n\n\n"),
+    ],
+)
+async def test_edit_keeps_encoding_line_ends_and_tabs(before: bytes, after: bytes) -> None:
+    bench = Bench(a=before)
+    result = await bench.call("edit", path="a", search="b = 2", replace="b = 3")
+    assert bench.sandbox.files["a"] == after
+    assert result.text == "ok"
+
+
+async def test_edit_tells_when_it_was_tolerant() -> None:
+    result = await Bench(a=b"if x:  \n    y\n").call("edit", path="a", search="if x:\n    y", replace="z")
+    assert result.text == "ok (found ignoring white space at line ends)"
+
+
+async def test_preview_of_an_edit_that_cannot_be_is_an_error_not_a_question() -> None:
+    bench = Bench(a=b"x\n")
+    call = REGISTRY.prepare("edit", json.dumps({"path": "a", "search": "nothing here", "replace": "y"}))
+    with pytest.raises(ToolError, match="not in the file"):
+        await call.preview(bench.context())
+
+
+async def test_preview_of_a_write_shows_the_diff_and_changes_nothing() -> None:
+    bench = Bench(a=b"x\n")
+    preview = await REGISTRY.prepare("write", json.dumps({"path": "a", "content": "y\n"})).preview(bench.context())
+    assert "-x" in preview.diff
+    assert "+y" in preview.diff
+    assert bench.sandbox.files["a"] == b"x\n"
+
+
+async def test_shell_tells_how_a_command_ended() -> None:
+    bench = Bench()
+    bench.sandbox.commands = {
+        "good": ExecResult(0, "out\n", 4, 5),
+        "silent": ExecResult(0, "", 0, 5),
+        "bad": ExecResult(2, "err\n", 4, 5),
+        "slow": ExecResult(124, "half\n", 5, 3000, is_timed_out=True),
+        "long": ExecResult(0, "head … tail", 9_999_999, 5, saved_path="/tmp/out-1"),
+    }
+    assert (await bench.call("shell", command="good")).text == "out"
+    assert (await bench.call("shell", command="silent")).text == "(no output)"
+    bad = await bench.call("shell", command="bad")
+    assert bad.text == "err\n(exit code 2)"
+    assert not bad.ok
+    assert "stopped after 3 s" in (await bench.call("shell", command="slow")).text
+    assert "/tmp/out-1" in (await bench.call("shell", command="long")).text
+
+
+async def test_grep_modes() -> None:
+    bench = Bench(a=b"one\ntwo one\n", b=b"one\n")
+    assert (await bench.call("grep", pattern="one")).text == "a\n    1: one\n    2: two one\nb\n    1: one"
+    assert (await bench.call("grep", pattern="one", mode="files")).text == "a\nb"
+    assert (await bench.call("grep", pattern="one", mode="count")).text == "a: 2\nb: 1"
+    assert (await bench.call("grep", pattern="none")).text == "no matches"
+
+
+async def test_git_names_are_checked_before_git_runs() -> None:
+    bench = Bench()
+    for name in ("-f", "a;b", "a..b", "/x", "a.lock", "x" * 300, "@{u}"):
+        with pytest.raises(LmtuiError, match="not a branch name"):
+            await bench.call("git_branch", name=name, create=True)
+    assert bench.sandbox.ran == []
+    await bench.call("git_branch", name="feature/x-1", create=True)
+    assert bench.sandbox.ran == ["git switch --no-guess --create feature/x-1"]
+
+
+async def test_git_paths_stand_behind_two_dashes_and_any_message_commits() -> None:
+    bench = Bench()
+    await bench.call("git_add", paths=["--all", "."])
+    await bench.call("git_commit", message="$(rm -rf /) ../x")
+    assert bench.sandbox.ran[0] == "git add -- --all ."
+    assert "--message=$(rm -rf /) ../x" in bench.sandbox.ran[1]
+
+
+async def test_time_has_its_zone() -> None:
+    told = json.loads((await Bench().call("get_time")).text)
+    assert datetime.fromisoformat(told["iso"]) == NOW
+    assert told["unix"] == int(NOW.timestamp())
+
+
+async def test_todos_are_added_completed_and_listed() -> None:
+    bench = Bench()
+    await bench.call("todo_add", description="one")
+    await bench.call("todo_add", description="two", notes="n")
+    await bench.call("todo_update", id=2, status="in_progress")
+    assert (await bench.call("todo_complete", id=1)).text == "1 todos open"
+    assert (await bench.call("todo_list")).text == "[x] 1 one\n[~] 2 two (n)"
+    with pytest.raises(ToolError, match="already completed"):
+        await bench.call("todo_complete", id=1)
+    with pytest.raises(ToolError, match=r"no todo 9 \(there are: 1, 2\)"):
+        await bench.call("todo_complete", id=9)

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lmtui.core.errors import ToolError
+from lmtui.core.permissions import Access
+from lmtui.engine.context import system_prompt
+from lmtui.providers.tokens import count_tokens, counter_name
+from lmtui.providers.wire import wire_tool
+from lmtui.tools.registry import ToolRegistry
+
+REGISTRY = ToolRegistry("/home/me/project")
+
+
+def test_system_prompt_and_tools_fit_their_budget() -> None:
+    tools = json.dumps([wire_tool(spec) for spec in REGISTRY.specs()], ensure_ascii=False)
+    assert counter_name() in ("toktok", "tiktoken")
+    assert count_tokens(tools) + count_tokens(system_prompt()) <= 2000
+
+
+def test_the_tools_of_the_contract_are_there_in_their_order() -> None:
+    assert REGISTRY.names() == (
+        "read", "write", "edit", "glob", "grep", "ls", "mkdir", "shell", "git_status", "git_diff", "git_add", "git_commit",
+        "git_branch", "todo_add", "todo_complete", "todo_update", "todo_list", "get_time",
+    )  # fmt: skip
+    assert [spec.name for spec in REGISTRY.specs()] == list(REGISTRY.names())
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("read_file", "read"), ("list_directory", "ls"), ("list_files", "ls"), ("bash", "shell"), ("shell_exec", "shell"),
+        ("str_replace", "edit"), ("file_write", "write"), ("Read", "read"), ("read-file", "read"), (" shell ", "shell"),
+    ],
+)  # fmt: skip
+def test_names_of_other_programs_are_understood(alias: str, name: str) -> None:
+    arguments = {"path": "a", "command": "a", "search": "a", "replace": "b", "content": ""}
+    assert REGISTRY.prepare(alias, json.dumps(arguments)).tool == name
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "checked"),
+    [
+        ("read", {"file_path": "a.py", "limit": "20", "required": ["path"]}, {"path": "a.py", "limit": 20}),
+        ("read", {"path": "/workspace/a.py"}, {"path": "a.py"}),
+        ("read", {"path": "/home/me/project/src/../a.py"}, {"path": "a.py"}),
+        ("read", {"path": "./a//b.py"}, {"path": "a/b.py"}),
+        ("read", {"path": "../x"}, {"path": "../x"}),
+        (
+            "edit",
+            {"file": "a", "old_string": "x", "new_string": "y", "replace_all": "true"},
+            {"path": "a", "search": "x", "replace": "y", "all": True},
+        ),
+        ("shell", {"cmd": "ls", "timeout": None}, {"command": "ls"}),
+        ("git_add", {"files": ["./a", "/workspace/b"]}, {"paths": ["a", "b"]}),
+        ("todo_complete", {"id": "2"}, {"id": 2}),
+    ],
+)
+def test_arguments_are_mended_where_that_is_safe(name: str, given: dict[str, object], checked: dict[str, object]) -> None:
+    assert REGISTRY.prepare(name, json.dumps(given)).arguments == checked
+
+
+def test_raw_line_breaks_and_wrapped_arguments_are_taken() -> None:
+    assert REGISTRY.prepare("write", '{"path": "a", "content": "x\ny"}').arguments["content"] == "x\ny"
+    assert REGISTRY.prepare("ls", json.dumps(json.dumps({"path": "src"}))).arguments == {"path": "src"}
+    assert REGISTRY.prepare("ls", "").arguments == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("read", '{"path": "a', "end too early"),
+        ("read", "{'path': 'a'}", "are not JSON"),
+        ("read", "[]", "one JSON object"),
+        ("read", "{}", "path is missing"),
+        ("read", '{"path": 3}', "path is wrong"),
+        ("read", '{"path": "a", "limit": 0}', "limit is wrong"),
+        ("grep", '{"pattern": "a", "mode": "x"}', "mode is wrong"),
+        ("reed", "{}", "did you mean read"),
+        ("rm_rf", "{}", "there is no tool 'rm_rf'"),
+    ],
+)
+def test_what_is_not_safe_is_refused_with_the_wanted_form(name: str, arguments: str, words: str) -> None:
+    with pytest.raises(ToolError, match=words) as caught:
+        REGISTRY.prepare(name, arguments)
+    assert len(caught.value.full_text()) < 600
+
+
+def test_a_branch_is_read_when_listed_and_written_when_named() -> None:
+    assert REGISTRY.prepare("git_branch", "{}").access is Access.READ
+    assert REGISTRY.prepare("git_branch", '{"name": "x", "create": true}').access is Access.WRITE
+
+
+def test_schemas_hold_nothing_that_a_small_model_does_not_need() -> None:
+    text = json.dumps([spec.parameters for spec in REGISTRY.specs()])
+    for noise in ('"title"', '"default"', '"anyOf"', '"null"', "$ref", "$defs"):
+        assert noise not in text
