@@ -18,6 +18,7 @@ from lmtui.runtime.checks import backend_reports, tokenizer_name, workspace_prob
 from lmtui.runtime.reports import find_models
 
 OK, WARNING, FAILURE = "ok", "warning", "failure"
+_ISOLATING = ("docker", "bubblewrap")
 _SIGNS = {OK: "✓", WARNING: "!", FAILURE: "✗"}
 
 
@@ -81,16 +82,15 @@ def _workspace_rows(workspace: Path, loaded: Loaded) -> Iterable[Row]:
 
 
 async def _sandbox_rows(workspace: Path) -> Iterable[Row]:
-    rows: list[Row] = []
+    """One that isolates is enough; the others are told without alarm."""
     reports = await backend_reports(workspace)
-    works = any(found.works for found in reports)
-    for found in reports:
-        state = OK if found.works else WARNING
-        rows.append(Row(found.name, state, found.text, "" if found.works else found.fix))
-    if not works:
-        rows.append(Row("sandbox", FAILURE, "no sandbox works: there is no shell, only file tools", "Mend one of the above."))
-    elif all(row.state == OK for row in rows) or works:
-        rows = [Row(row.name, OK, row.text, row.hint) for row in rows]
+    rows = [
+        Row(found.name, OK, f"works, ready in {found.start_ms} ms" if found.works else f"not here: {found.why_not}")
+        for found in reports
+    ]
+    if not any(found.works for found in reports if found.name in _ISOLATING):
+        fixes = "; ".join(found.fix for found in reports if found.name in _ISOLATING and found.fix)
+        rows.append(Row("sandbox", FAILURE, "no sandbox works: there is no shell, only file tools", fixes))
     return rows
 
 

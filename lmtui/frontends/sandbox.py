@@ -31,8 +31,9 @@ async def _check(workspace: Path, *, is_json: bool) -> int:
         print(json.dumps([asdict(found) for found in reports], indent=2, ensure_ascii=False))
     else:
         for found in reports:
-            print(f"{'✓' if found.works else '✗'} {found.name:<11} {found.text}")
-            for line in found.facts if found.works else (found.fix,):
+            how = f"works, ready in {found.start_ms} ms" if found.works else found.why_not
+            print(f"{'✓' if found.works else '✗'} {found.name:<11} {how}")
+            for line in found.isolation.facts() if found.works else (found.fix,):
                 print(f"    {line}")
     return 0 if any(found.works for found in reports) else 1
 

@@ -170,9 +170,10 @@ def _retry_after_s(value: str | None) -> float:
 
 def _cause(error: BaseException) -> str:
     """Return the innermost reason of a failed connection, in words."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    text = str(error).strip()
-    if "refused" in text.lower() or getattr(error, "errno", None) == 111:
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    if isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ConnectionRefusedError):
         return "connection refused"
-    return text[:120] or type(error).__name__
+    return str(error).strip()[:120] or type(error).__name__
