@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import App
@@ -23,10 +24,14 @@ from lmtui.core.ports import SessionHost
 from lmtui.tui import themes
 from lmtui.tui.commands import COMMANDS, Scope, bindings, command
 from lmtui.tui.desk import Desk
+from lmtui.tui.modals.results import Choice
 from lmtui.tui.options import StartOptions
 from lmtui.tui.prompt_store import PromptStore
 from lmtui.tui.router import FRAME_S, SSH_FRAME_S, Feed, Router
 from lmtui.tui.screens.workbench import HistoryGrew, ThemeWanted, Workbench
+
+if TYPE_CHECKING:
+    from lmtui.tui.dialogs import Dialogs
 
 EXIT_ERROR = 1
 EXIT_USAGE = 64
@@ -82,6 +87,8 @@ class LmtuiApp(App[int]):
 
     @work(group="start")
     async def _start(self) -> None:
+        self.desk.dialogs = await asyncio.to_thread(_load_dialogs)
+        await self.workbench.furnish()
         gc.collect()
         gc.freeze()
         try:
@@ -98,10 +105,9 @@ class LmtuiApp(App[int]):
         await self._open_first_session()
 
     async def _first_run(self) -> None:
-        from lmtui.tui.screens.first_run import FirstRun  # noqa: PLC0415 - seen once; start-up time
-
         assert self.desk.host is not None
-        await self.push_screen_wait(FirstRun(self.desk.host))
+        assert self.desk.dialogs is not None
+        await self.push_screen_wait(self.desk.dialogs.first_run(self.desk.host))
 
     async def _open_first_session(self) -> None:
         self.workbench.set_note("opening the session …")
@@ -155,16 +161,17 @@ class LmtuiApp(App[int]):
 
     async def action_leave(self) -> None:
         """Leave; asks once while an agent works."""
-        from lmtui.tui.modals.questions import Confirm  # noqa: PLC0415 - start-up time
-
         running = self.desk.running
-        if not running or isinstance(self.screen, Confirm):
+        dialogs = self.desk.dialogs
+        if not running or dialogs is None or isinstance(self.screen, dialogs.confirm):
             self._leave_now(0)
             return
         count = "an agent works" if len(running) == 1 else f"{len(running)} agents work"
         key = command("app.leave").key_text
         text = f"They stop; what was done is saved, and the session can be resumed.\n{key} once more leaves too."
-        _ = self.push_screen(Confirm(f"Leave while {count}?", text), lambda is_sure: self._leave_now(0) if is_sure else None)
+        _ = self.push_screen(
+            dialogs.confirm(f"Leave while {count}?", text), lambda is_sure: self._leave_now(0) if is_sure else None
+        )
 
     async def action_stop(self) -> None:
         """Close what is on top, or interrupt."""
@@ -172,20 +179,18 @@ class LmtuiApp(App[int]):
 
     def action_help(self) -> None:
         """Show every key and command."""
-        from lmtui.tui.screens.help import Help  # noqa: PLC0415 - start-up time
-
-        if not isinstance(self.screen, Help):
-            _ = self.push_screen(Help(_scope_of(self.screen)))
+        here = getattr(self.screen, "SCOPE", Scope.WORKBENCH)
+        if self.desk.dialogs is not None and here is not Scope.HELP:
+            _ = self.push_screen(self.desk.dialogs.help(here))
 
     def action_palette(self) -> None:
         """Show all commands to choose one."""
-        from lmtui.tui.modals.picker import Choice, Picker  # noqa: PLC0415 - start-up time
-
-        if self.screen is not self.workbench:
+        dialogs = self.desk.dialogs
+        if dialogs is None or self.screen is not self.workbench:
             return
         found = [each for each in COMMANDS if each.scope in (Scope.APP, Scope.WORKBENCH)]
         choices = [Choice(each.action, each.title, f"{each.key_text:<10}  {each.help}") for each in found]
-        _ = self.push_screen(Picker("EVERYTHING", choices), self._run_chosen)
+        _ = self.push_screen(dialogs.picker("EVERYTHING", choices), self._run_chosen)
 
     async def _run_chosen(self, action: str | None) -> None:
         if action is not None:
@@ -193,10 +198,12 @@ class LmtuiApp(App[int]):
 
     def action_theme(self) -> None:
         """Let a theme be chosen."""
-        from lmtui.tui.modals.picker import Choice, Picker  # noqa: PLC0415 - start-up time
-
+        if self.desk.dialogs is None:
+            return
         choices = [Choice(name, name, str(file.parent)) for name, file in themes.theme_files().items()]
-        _ = self.push_screen(Picker("THEME", choices, chosen=self.theme), lambda name: self.use_theme(name) if name else None)
+        _ = self.push_screen(
+            self.desk.dialogs.picker("THEME", choices, chosen=self.theme), lambda name: self.use_theme(name) if name else None
+        )
 
     @on(ThemeWanted)
     def _theme_wanted(self, event: ThemeWanted) -> None:
@@ -238,6 +245,7 @@ def _frame_s() -> float:
     return SSH_FRAME_S if "SSH_CONNECTION" in os.environ else FRAME_S
 
 
-def _scope_of(screen: Screen[object]) -> Scope:
-    scopes = {"Approval": Scope.APPROVAL, "Switcher": Scope.SWITCHER, "FirstRun": Scope.FIRST_RUN, "Picker": Scope.PICKER}
-    return scopes.get(type(screen).__name__, Scope.WORKBENCH)
+def _load_dialogs() -> Dialogs:
+    from lmtui.tui.dialogs import Dialogs  # noqa: PLC0415 - a quarter of the start-up time, and no first frame needs it
+
+    return Dialogs()

@@ -23,6 +23,7 @@ class Scope(StrEnum):
     CONFIRM = "questions"
     SWITCHER = "sessions"
     FIRST_RUN = "first run"
+    HELP = "help"
     VIEWER = "file and difference"
 
 

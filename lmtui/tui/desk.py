@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 from textual.worker import Worker
@@ -11,13 +11,17 @@ from textual.worker import Worker
 from lmtui.core.ports import Session, SessionHost
 from lmtui.tui.router import Feed, Router
 
+if TYPE_CHECKING:
+    from lmtui.tui.dialogs import Dialogs
+
 
 class Desk:
-    """What lies open: the host once it is there, and the router of the open sessions."""
+    """What lies open: the host and the dialogs once they are there, and the router of the open sessions."""
 
     def __init__(self, app: App[Any], router: Router) -> None:
         self.router = router
         self.host: SessionHost | None = None
+        self.dialogs: Dialogs | None = None
         self._app = app
         self._wakes: dict[str, asyncio.Event] = {}
         self._workers: dict[str, Worker[None]] = {}

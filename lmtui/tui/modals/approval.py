@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from enum import StrEnum
 from typing import ClassVar
 
 from textual import on
@@ -21,6 +20,7 @@ from lmtui.core.ports import Answer
 from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
 from lmtui.tui.facts import Facts
 from lmtui.tui.lines.diff_view import DiffView
+from lmtui.tui.modals.results import Left
 from lmtui.tui.widgets.bars import sandbox_style
 from lmtui.tui.wording import sandbox_text
 
@@ -28,17 +28,13 @@ DEAD_TIME_S = 0.3
 HIDDEN = r"<U\+[0-9A-F]{4,6}>"
 
 
-class Left(StrEnum):
-    """How an approval was left without an answer."""
-
-    LATER = "later"
-    STOP = "stop"
-
-
 class Approval(ModalScreen[Answer | Left | None]):
     """Shows one request.  The choices work only after a moment, and where the text is longer than the box after its end."""
 
+    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.MOVING), *bindings(Scope.APPROVAL)]
+
+    SCOPE: ClassVar[Scope] = Scope.APPROVAL
 
     def __init__(self, request: ApprovalRequested, facts: Facts, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()

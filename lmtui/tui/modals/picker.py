@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on
@@ -16,21 +15,16 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One line: `id` is the result, `text` is shown and searched, `note` stands dim beside it."""
-
-    id: str
-    text: str
-    note: str = ""
+from lmtui.tui.modals.results import Choice
 
 
 class Picker(ModalScreen[str | None]):
     """Shows choices; the result is the id of the chosen one, or None."""
 
+    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.PICKER)]
+
+    SCOPE: ClassVar[Scope] = Scope.PICKER
 
     def __init__(self, title: str, choices: Sequence[Choice], *, chosen: str = "", note: str = "") -> None:
         super().__init__()

@@ -17,6 +17,7 @@ from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
 class Confirm(ModalScreen[bool]):
     """Asks before something that cannot be taken back; nothing is preselected."""
 
+    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.CONFIRM)]
 
     def __init__(self, title: str, text: str) -> None:
@@ -46,6 +47,7 @@ class Confirm(ModalScreen[bool]):
 class AskText(ModalScreen[str | None]):
     """Asks for a line of text; the result is None where it was left."""
 
+    CSS_PATH = "../dialogs.tcss"
     BINDINGS = bindings(Scope.APP)
 
     def __init__(self, title: str, *, value: str = "", placeholder: str = "") -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
@@ -23,6 +22,7 @@ from lmtui.core.ports import SessionHost, SessionSummary
 from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
 from lmtui.tui.lines.text import fit
 from lmtui.tui.modals.questions import AskText, Confirm
+from lmtui.tui.modals.results import Picked
 from lmtui.tui.wording import age_text
 
 STATES = {
@@ -40,17 +40,13 @@ CHANGES_CELLS = 12
 TITLE_SHARE = 0.36
 
 
-@dataclass(frozen=True, slots=True)
-class Picked:
-    """What was decided: a session's id, or an empty one for a new session."""
-
-    session_id: str
-
-
 class Switcher(ModalScreen[Picked | None]):
     """Lists the sessions; reading them happens in a thread."""
 
+    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.SWITCHER)]
+
+    SCOPE: ClassVar[Scope] = Scope.SWITCHER
 
     def __init__(
         self,
@@ -59,9 +55,11 @@ class Switcher(ModalScreen[Picked | None]):
         active_id: str,
         now: Callable[[], datetime],
         rename: Callable[[str, str], Awaitable[None]],
+        delete: Callable[[str], Awaitable[None]],
     ) -> None:
         super().__init__()
-        self._host, self._active_id, self._now, self._rename = host, active_id, now, rename
+        self._host, self._active_id, self._now = host, active_id, now
+        self._rename, self._delete = rename, delete
         self._summaries: list[SessionSummary] = []
 
     def compose(self) -> ComposeResult:
@@ -152,7 +150,7 @@ class Switcher(ModalScreen[Picked | None]):
     async def _ask_delete(self, marked: SessionSummary) -> None:
         text = f"{clean_line(marked.title) or marked.id}\nIts log is deleted; files it changed stay as they are."
         if await self.app.push_screen_wait(Confirm("Delete this session?", text)):
-            await self._host.delete_session(marked.id)
+            await self._delete(marked.id)
             self._read(self.query_one(Input).value.strip())
 
     def action_close_or_stop(self) -> None:

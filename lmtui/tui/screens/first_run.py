@@ -40,7 +40,10 @@ class Place:
 class FirstRun(Screen[bool]):
     """Looks for servers and lets one be chosen; the result is True where there is a model to talk to."""
 
+    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.FIRST_RUN)]
+
+    SCOPE: ClassVar[Scope] = Scope.FIRST_RUN
 
     def __init__(self, host: SessionHost) -> None:
         super().__init__()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
@@ -17,7 +19,10 @@ SLASH_CELLS = 24
 class Help(ModalScreen[None]):
     """Shows the table, the scope where one stands first."""
 
+    CSS_PATH = "../dialogs.tcss"
     BINDINGS = bindings(Scope.APP)
+
+    SCOPE: ClassVar[Scope] = Scope.HELP
 
     def __init__(self, here: Scope) -> None:
         super().__init__()

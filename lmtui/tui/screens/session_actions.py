@@ -14,10 +14,7 @@ from lmtui.core.permissions import Mode
 from lmtui.core.ports import Answer
 from lmtui.tui import wording
 from lmtui.tui.desk import Desk
-from lmtui.tui.modals.approval import Approval, Left
-from lmtui.tui.modals.picker import Choice, Picker
-from lmtui.tui.modals.questions import AskText
-from lmtui.tui.modals.switcher import Picked, Switcher
+from lmtui.tui.modals.results import Choice, Left, Picked
 from lmtui.tui.router import Feed
 
 MODE_NOTES = {
@@ -56,11 +53,13 @@ class SessionActions(Screen[None]):
 
     def action_session_list(self) -> None:
         """Show all sessions."""
-        host, active = self.desk.host, self.desk.active
-        if host is None:
-            return
-        active_id = active.session.id if active else ""
-        _ = self.app.push_screen(Switcher(host, active_id=active_id, now=self.now, rename=self.desk.rename), self._switch)
+        host, dialogs, active = self.desk.host, self.desk.dialogs, self.desk.active
+        if host is not None and dialogs is not None:
+            active_id = active.session.id if active else ""
+            switcher = dialogs.switcher(
+                host, active_id=active_id, now=self.now, rename=self.desk.rename, delete=self.delete_session
+            )
+            _ = self.app.push_screen(switcher, self._switch)
 
     def _switch(self, picked: Picked | None) -> None:
         if picked is not None:
@@ -85,9 +84,9 @@ class SessionActions(Screen[None]):
 
     def action_session_rename(self) -> None:
         """Ask for a title."""
-        active = self.desk.active
-        if active is not None:
-            _ = self.app.push_screen(AskText("Title of this session", value=active.facts.title), self._rename)
+        active, dialogs = self.desk.active, self.desk.dialogs
+        if active is not None and dialogs is not None:
+            _ = self.app.push_screen(dialogs.ask_text("Title of this session", value=active.facts.title), self._rename)
 
     def _rename(self, title: str | None) -> None:
         if title and self.desk.active is not None:
@@ -108,10 +107,12 @@ class SessionActions(Screen[None]):
 
     def action_mode_choose(self) -> None:
         """Let a mode be chosen."""
-        active = self.desk.active
+        active, dialogs = self.desk.active, self.desk.dialogs
+        if dialogs is None:
+            return
         choices = [Choice(mode.value, mode.value, note) for mode, note in MODE_NOTES.items()]
         chosen = active.session.mode.value if active else ""
-        _ = self.app.push_screen(Picker("PERMISSION MODE", choices, chosen=chosen), self.set_mode)
+        _ = self.app.push_screen(dialogs.picker("PERMISSION MODE", choices, chosen=chosen), self.set_mode)
 
     def set_mode(self, name: str | None) -> None:
         """Change the mode of the session on screen; a wrong name is said."""
@@ -127,8 +128,8 @@ class SessionActions(Screen[None]):
         self.run_worker(self._choose_model(), group="model", exclusive=True)
 
     async def _choose_model(self) -> None:
-        host, active = self.desk.host, self.desk.active
-        if host is None or active is None:
+        host, active, dialogs = self.desk.host, self.desk.active, self.desk.dialogs
+        if host is None or active is None or dialogs is None:
             return
         self.say("asking the servers for their models …")
         servers = await host.find_servers()
@@ -140,25 +141,26 @@ class SessionActions(Screen[None]):
         ]
         self.say("" if choices else "no model server answers; is it running?", Level.WARNING)
         if choices:
-            name = await self.app.push_screen_wait(Picker("MODEL", choices, chosen=active.facts.model))
+            name = await self.app.push_screen_wait(dialogs.picker("MODEL", choices, chosen=active.facts.model))
             if name:
                 active.session.set_model(name)
 
     def sync_approval(self) -> None:
         """Show the question of the session on screen, or put one away that is answered."""
-        top = self.app.screen
-        if isinstance(top, Approval):
+        top, dialogs, active = self.app.screen, self.desk.dialogs, self.desk.active
+        if dialogs is None:
+            return
+        if isinstance(top, dialogs.approval):
             if not any(top.request.approval_id in feed.facts.approvals for feed in self.desk.router.feeds.values()):
                 _ = top.dismiss(None)
             return
-        active = self.desk.active
         if top is not self or active is None:
             return
         open_ids = [each for each in active.facts.approvals if each not in self._postponed]
         if open_ids:
             request = active.facts.approvals[open_ids[0]]
             _ = self.app.push_screen(
-                Approval(request, active.facts), lambda result: self._decide(active, request.approval_id, result)
+                dialogs.approval(request, active.facts), lambda result: self._decide(active, request.approval_id, result)
             )
 
     def _decide(self, feed: Feed, approval_id: str, result: Answer | Left | None) -> None:
@@ -173,3 +175,19 @@ class SessionActions(Screen[None]):
             case None:
                 pass
         self.call_after_refresh(self.sync_approval)
+
+    async def delete_session(self, session_id: str) -> None:
+        """Delete a session; the one on screen gives way to a new one."""
+        host = self.desk.host
+        if host is None:
+            return
+        was_active = self.desk.active is not None and self.desk.active.session.id == session_id
+        await host.delete_session(session_id)
+        self.desk.forget(session_id)
+        await self.forget_panes(session_id)
+        if was_active:
+            await self.open_session()
+
+    async def forget_panes(self, session_id: str) -> None:
+        """Take away the panes of a session that is gone."""
+        raise NotImplementedError

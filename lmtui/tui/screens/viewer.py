@@ -23,7 +23,10 @@ from lmtui.tui.widgets.fit import Part
 class Viewer(Screen[None]):
     """Shows one file; where it was changed, `n` and `p` go through all changed files."""
 
+    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [each for scope in (Scope.VIEWER, Scope.MOVING) for each in bindings(scope)]
+
+    SCOPE: ClassVar[Scope] = Scope.VIEWER
 
     def __init__(self, host: SessionHost, changes: Mapping[str, FileChange], path: str, *, as_diff: bool) -> None:
         super().__init__()

@@ -11,26 +11,21 @@ from typing import ClassVar
 from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
 from lmtui.core.clean import clean, clean_line
-from lmtui.core.errors import LmtuiError
-from lmtui.core.events import Envelope, FilesChanged, Level
+from lmtui.core.events import Level
 from lmtui.tui.commands import Scope, SlashCall, bindings, command, first_key, hint_text, parse_slash
 from lmtui.tui.desk import Desk
-from lmtui.tui.lines.file_tree import FileTree
-from lmtui.tui.lines.tool_log import ToolLog
-from lmtui.tui.lines.transcript import Transcript
 from lmtui.tui.options import StartOptions
 from lmtui.tui.router import Feed
-from lmtui.tui.screens.session_actions import SessionActions
+from lmtui.tui.screens.file_actions import FileActions
 from lmtui.tui.widgets.bars import WIDE_CELLS, Bar, Mark, Place, Spinner, header_parts, status_parts
 from lmtui.tui.widgets.fit import Part
-from lmtui.tui.widgets.plan_panel import PlanPanel
 from lmtui.tui.widgets.prompt import Completions, Prompt
 
 WIDTHS = [(0, "-narrow"), (80, "-medium"), (WIDE_CELLS, "-wide")]
@@ -55,15 +50,7 @@ class ThemeWanted(Message):
     name: str
 
 
-@dataclass(frozen=True)
-class SessionPanes:
-    """The panes of one session; they stay as they are while another session is on screen."""
-
-    transcript: Transcript
-    log: ToolLog
-
-
-class Workbench(SessionActions):
+class Workbench(FileActions):
     """Shows one session and leads to everything else."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -71,10 +58,9 @@ class Workbench(SessionActions):
     ]
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
+    AUTO_FOCUS = "Prompt"
 
     prompt = getters.query_one(Prompt)
-    plan = getters.query_one(PlanPanel)
-    files = getters.query_one(FileTree)
 
     def __init__(self, desk: Desk, options: StartOptions, now: Callable[[], datetime]) -> None:
         super().__init__(desk, now)
@@ -83,25 +69,14 @@ class Workbench(SessionActions):
         self._unsent: list[tuple[str, bool]] = [(options.task, False)] if options.task else []
         self._pane = "chat"
         self._note = "starting …"
-        self._panes: dict[str, SessionPanes] = {}
 
     def compose(self) -> ComposeResult:
         """Lay out the panes; their number does not depend on what they show."""
+        self._use_size_classes()
         yield Bar(id="header")
-        with Horizontal(id="body"):
-            with Vertical(id="files-pane", classes="pane"):
-                yield Bar(id="files-title")
-                yield FileTree(id="files")
-            with Vertical(id="chat-pane"):
-                yield Static("", id="chat-empty", markup=False)
-            with Vertical(id="side-pane"):
-                with Vertical(id="plan-pane", classes="pane"):
-                    yield PlanPanel(id="plan")
-                with Vertical(id="log-pane", classes="pane"):
-                    yield Bar(id="log-title")
+        yield Horizontal(id="body")
         yield Static("", id="queue", markup=False)
         yield Static("", id="say", markup=False)
-        yield Completions("", id="completions", markup=False)
         with Horizontal(id="prompt-row"):
             yield Static("❯", id="prompt-sign", markup=False)
             yield Prompt(placeholder="what should be done?")
@@ -112,26 +87,41 @@ class Workbench(SessionActions):
 
     def on_mount(self) -> None:
         """Draw what is known and take the keys."""
-        self.desk.router.shared = (self.plan, self.files)
         self._ticker = self.set_interval(TICK_S, self.draw_status, pause=True)
         self._hide_say = self.set_timer(SAY_S, self._clear_say, pause=True)
-        self.prompt.focus()
+        self.draw()
+
+    async def furnish(self) -> None:
+        """Mount what the first frame did without: the panes and the completions."""
+        dialogs = self.desk.dialogs
+        assert dialogs is not None
+        panes = dialogs.panes()
+        await self.query_one("#body").mount(panes)
+        await self.mount(Completions("", id="completions", markup=False), before="#prompt-row")
+        self.panes = panes
+        self.desk.router.shared = (panes.plan, panes.files)
         self.draw()
 
     def on_resize(self, _: events.Resize) -> None:
-        """Draw the lines for the new width."""
-        self.call_after_refresh(self.draw)
+        """Say the panes' names where they no longer stand side by side."""
+        self.draw()
 
     def on_screen_resume(self, _: events.ScreenResume) -> None:
         """Ask what became open while another screen was up."""
         self.call_after_refresh(self.sync_approval)
+
+    def _use_size_classes(self) -> None:
+        """Set before the first layout what the breakpoints would set after it, so that nothing is styled twice."""
+        for points, cells in ((WIDTHS, self.app.size.width), (HEIGHTS, self.app.size.height)):
+            found = [name for least, name in points if cells >= least]
+            self.add_class(found[-1])
 
     # -- drawing --------------------------------------------------------------------------------------------------------
 
     @property
     def has_tabs(self) -> bool:
         """Tell whether the side panes are hidden and named in the header instead."""
-        return self.size.width < WIDE_CELLS
+        return self.app.size.width < WIDE_CELLS
 
     def draw(self) -> None:
         """Draw all facts of the session on screen."""
@@ -141,6 +131,8 @@ class Workbench(SessionActions):
         place = Place(folder, Path.home(), self._options.mode, self._pane, self.has_tabs)
         self.query_one("#header", Bar).show(*header_parts(facts, place))
         self.query_one("#hints", Bar).show(*self._hint_parts())
+        if self.panes is not None:
+            self.panes.draw_titles()
         self._draw_queue(active)
         self.draw_status()
         self.sync_approval()
@@ -200,29 +192,9 @@ class Workbench(SessionActions):
         self.draw_status()
 
     def show_session(self, feed: Feed) -> None:
-        """Bring a session's own panes to the front, made if they are not there, and the shared ones in line with it."""
-        session_id = feed.session.id
-        if session_id not in self._panes:
-            panes = SessionPanes(Transcript(classes="transcript"), ToolLog(classes="log"))
-            self._panes[session_id] = panes
-            feed.panels = (panes.transcript, panes.log)
-            _ = self.query_one("#chat-pane").mount(panes.transcript)
-            _ = self.query_one("#log-pane").mount(panes.log)
-        self.query_one("#chat-empty").display = False
-        for each, shown in self._panes.items():
-            shown.transcript.display = shown.log.display = each == session_id
-        self.plan.show(feed.facts.plan)
-        self.files.clear_marks()
-        changes = tuple(feed.facts.changes.values())
-        marks = FilesChanged(call_id="", files=tuple(feed.facts.changes), changes=changes)
-        self.files.apply(Envelope(0, self.now(), session_id, marks))
-
-    async def forget_panes(self, session_id: str) -> None:
-        """Take away the panes of a session that is gone."""
-        panes = self._panes.pop(session_id, None)
-        if panes is not None:
-            await panes.transcript.remove()
-            await panes.log.remove()
+        """Bring a session's panes to the front."""
+        if self.panes is not None:
+            self.panes.show_session(feed, self.now())
 
     # -- the prompt -----------------------------------------------------------------------------------------------------
 
@@ -257,13 +229,13 @@ class Workbench(SessionActions):
 
     @on(Prompt.Paged)
     def _page(self, event: Prompt.Paged) -> None:
-        pane = self._pane_widget("chat")
-        if isinstance(pane, Transcript):
-            pane.scroll_lines(event.pages * max(1, pane.size.height - 1))
+        if self.panes is not None:
+            self.panes.page_chat(event.pages)
 
     @on(Prompt.Completing)
     def _show_completions(self, event: Prompt.Completing) -> None:
-        self.query_one(Completions).show(event.found, event.index)
+        if self.panes is not None:
+            self.query_one(Completions).show(event.found, event.index)
 
     async def _run_slash(self, call: SlashCall) -> None:
         if call.command is None:
@@ -280,66 +252,6 @@ class Workbench(SessionActions):
                 self.app.post_message(ThemeWanted(theme))
             case _:
                 await self.run_action(call.command.action)
-
-    # -- files ----------------------------------------------------------------------------------------------------------
-
-    @on(FileTree.ListingWanted)
-    async def _list(self, event: FileTree.ListingWanted) -> None:
-        if self.desk.host is not None:
-            self.run_worker(self._load_listing(event.path), group="files")
-
-    async def _load_listing(self, path: str) -> None:
-        assert self.desk.host is not None
-        try:
-            entries = await self.desk.host.list_directory(path)
-        except LmtuiError as error:
-            self.say(error.full_text(), Level.WARNING)
-            return
-        self.files.set_listing(path, entries)
-
-    def host_is_there(self) -> None:
-        """Ask for what could not be had before."""
-        self.run_worker(self._load_listing(""), group="files")
-
-    @on(FileTree.FileChosen)
-    def _open_file(self, event: FileTree.FileChosen) -> None:
-        self._view(event.path, as_diff=False)
-
-    def action_files_diff(self) -> None:
-        """Show how the session changed the file under the cursor."""
-        active = self.desk.active
-        if self.files.has_focus and active is not None and self.files.current_path in active.facts.changes:
-            self._view(self.files.current_path, as_diff=True)
-
-    def action_changes_show(self) -> None:
-        """Show what the session changed, file by file."""
-        active = self.desk.active
-        if active is not None and active.facts.changes:
-            self._view(next(iter(active.facts.changes)), as_diff=True)
-        else:
-            self.say("this session changed no file")
-
-    def _view(self, path: str, *, as_diff: bool) -> None:
-        from lmtui.tui.screens.viewer import Viewer  # noqa: PLC0415 - start-up time
-
-        if self.desk.host is not None:
-            changes = self.desk.active.facts.changes if self.desk.active else {}
-            _ = self.app.push_screen(Viewer(self.desk.host, changes, path, as_diff=as_diff))
-
-    @on(ToolLog.Opened)
-    def _show_call(self, event: ToolLog.Opened) -> None:
-        pane = self._pane_widget("chat")
-        if isinstance(pane, Transcript) and pane.show_call(event.call_id):
-            self.go_to("chat")
-
-    def action_lines_copy(self) -> None:
-        """Copy what the cursor is on."""
-        pane = self.focused
-        text = pane.copy_text() if isinstance(pane, Transcript) else ""
-        text = self.files.current_path if pane is self.files else text
-        if text:
-            self.app.copy_to_clipboard(text)
-            self.say("copied")
 
     # -- panes ----------------------------------------------------------------------------------------------------------
 
@@ -371,13 +283,7 @@ class Workbench(SessionActions):
         self.draw()
 
     def _pane_widget(self, pane: str) -> Widget:
-        active = self.desk.active
-        panes = self._panes.get(active.session.id) if active else None
-        if pane in ("files", "plan"):
-            return self.files if pane == "files" else self.plan
-        if panes is None:
-            return self.prompt
-        return panes.log if pane == "log" else panes.transcript
+        return (self.panes.pane(pane) if self.panes is not None else None) or self.prompt
 
     def action_close_or_stop(self) -> None:
         """Close the completions, a side pane or a line of words; else interrupt; else come back to the prompt."""

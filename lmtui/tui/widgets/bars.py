@@ -8,7 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
-from textual import events
+from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Static
 
 from lmtui.tui import wording
@@ -20,34 +21,28 @@ WIDE_CELLS = 120
 MAX_TITLE_CHARS = 16
 
 
-class Bar(Static):
-    """One line of parts that is laid out anew when its width changes and repainted only when its text changes."""
+class Bar(Widget):
+    """One line of parts, laid out for the width it has; repainted only when what it says changes."""
 
     DEFAULT_CSS = """
-    Bar { height: 1; width: 1fr; padding: 0 1; text-wrap: nowrap; }
+    Bar { height: 1; width: 1fr; padding: 0 1; }
     """
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__("", id=id, markup=False)
-        self._left: Sequence[Part] = ()
-        self._right: Sequence[Part] = ()
-        self._drawn: object = None
+        super().__init__(id=id)
+        self._parts: tuple[Sequence[Part], Sequence[Part]] = ((), ())
 
     def show(self, left: Sequence[Part], right: Sequence[Part]) -> None:
         """Draw these parts."""
-        self._left, self._right = left, right
-        self._draw()
+        if (left, right) != self._parts:
+            before = self.render()
+            self._parts = (left, right)
+            if self.render() != before:
+                self.refresh()
 
-    def on_resize(self, _: events.Resize) -> None:
-        """Fit the parts to the new width."""
-        self._draw()
-
-    def _draw(self) -> None:
-        width = self.content_size.width
-        wanted = (width, tuple(self._left), tuple(self._right))
-        if width and wanted != self._drawn:
-            self._drawn = wanted
-            self.update(fit_line(self._left, self._right, width), layout=False)
+    def render(self) -> Content:
+        """Fit the parts to the width."""
+        return fit_line(*self._parts, self.content_size.width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +139,7 @@ class Spinner(Static):
     DEFAULT_CSS = """
     Spinner { width: 1; height: 1; color: $accent; }
     """
-    SIGNS: ClassVar[str] = "⠋⠙⠸⠴⠦⠇"
+    SIGNS: ClassVar[str] = "▖▘▝▗"
     TURNS_PER_S: ClassVar[int] = 4
 
     def show(self, is_running: bool, now: datetime) -> None:

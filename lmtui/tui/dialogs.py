@@ -1,0 +1,26 @@
+"""What no first frame needs: the panes and every dialog.  Imported in a thread once the first frame stands."""
+
+from __future__ import annotations
+
+from lmtui.tui.modals.approval import Approval
+from lmtui.tui.modals.picker import Picker
+from lmtui.tui.modals.questions import AskText, Confirm
+from lmtui.tui.modals.switcher import Switcher
+from lmtui.tui.screens.first_run import FirstRun
+from lmtui.tui.screens.help import Help
+from lmtui.tui.screens.viewer import Viewer
+from lmtui.tui.widgets.panes import Panes
+
+
+class Dialogs:
+    """The classes by name; a value of this type proves that they are loaded."""
+
+    panes = Panes
+    approval = Approval
+    picker = Picker
+    ask_text = AskText
+    confirm = Confirm
+    switcher = Switcher
+    first_run = FirstRun
+    help = Help
+    viewer = Viewer

@@ -1,0 +1,29 @@
+"""What dialogs give back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Left(StrEnum):
+    """How an approval was left without an answer."""
+
+    LATER = "later"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """What was decided about sessions: an id, or an empty one for a new session."""
+
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One line to choose: `id` is the result, `text` is shown and searched, `note` stands dim beside it."""
+
+    id: str
+    text: str
+    note: str = ""

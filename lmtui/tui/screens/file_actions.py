@@ -1,0 +1,91 @@
+"""What can be done with files from the workbench: list, read, compare, copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from lmtui.core.errors import LmtuiError
+from lmtui.core.events import Level
+from lmtui.tui.desk import Desk
+from lmtui.tui.screens.session_actions import SessionActions
+
+if TYPE_CHECKING:
+    from lmtui.tui.lines.file_tree import FileTree
+    from lmtui.tui.lines.tool_log import ToolLog
+    from lmtui.tui.widgets.panes import Panes
+
+
+class FileActions(SessionActions):
+    """The part of the workbench that answers the tree and the log."""
+
+    def __init__(self, desk: Desk, now: Callable[[], datetime]) -> None:
+        super().__init__(desk, now)
+        self.panes: Panes | None = None
+
+    def go_to(self, pane: str) -> None:
+        """Show a pane and give it the focus."""
+        raise NotImplementedError
+
+    def on_file_tree_listing_wanted(self, event: FileTree.ListingWanted) -> None:
+        """List a folder for the tree."""
+        self.run_worker(self._load_listing(event.path), group="files")
+
+    def host_is_there(self) -> None:
+        """Ask for what could not be had before."""
+        self.run_worker(self._load_listing(""), group="files")
+
+    async def _load_listing(self, path: str) -> None:
+        if self.desk.host is None or self.panes is None:
+            return
+        try:
+            entries = await self.desk.host.list_directory(path)
+        except LmtuiError as error:
+            self.say(error.full_text(), Level.WARNING)
+            return
+        self.panes.files.set_listing(path, entries)
+
+    def on_file_tree_file_chosen(self, event: FileTree.FileChosen) -> None:
+        """Show a file."""
+        self._view(event.path, as_diff=False)
+
+    def on_tool_log_opened(self, event: ToolLog.Opened) -> None:
+        """Show a call in the conversation."""
+        current = self.panes.current if self.panes is not None else None
+        if current is not None and current.transcript.show_call(event.call_id):
+            self.go_to("chat")
+
+    def action_files_diff(self) -> None:
+        """Show how the session changed the file under the cursor."""
+        active = self.desk.active
+        if self.panes is None or active is None or not self.panes.files.has_focus:
+            return
+        path = self.panes.files.current_path
+        if path in active.facts.changes:
+            self._view(path, as_diff=True)
+
+    def action_changes_show(self) -> None:
+        """Show what the session changed, file by file."""
+        active = self.desk.active
+        if active is not None and active.facts.changes:
+            self._view(next(iter(active.facts.changes)), as_diff=True)
+        else:
+            self.say("this session changed no file")
+
+    def action_lines_copy(self) -> None:
+        """Copy what the cursor is on."""
+        text = self.panes.copied_text() if self.panes is not None else ""
+        if text:
+            self.app.copy_to_clipboard(text)
+            self.say("copied")
+
+    def _view(self, path: str, *, as_diff: bool) -> None:
+        if self.desk.host is not None and self.desk.dialogs is not None:
+            changes = self.desk.active.facts.changes if self.desk.active else {}
+            _ = self.app.push_screen(self.desk.dialogs.viewer(self.desk.host, changes, path, as_diff=as_diff))
+
+    async def forget_panes(self, session_id: str) -> None:
+        """Take away the panes of a session that is gone."""
+        if self.panes is not None:
+            await self.panes.forget(session_id)

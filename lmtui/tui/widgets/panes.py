@@ -1,0 +1,124 @@
+"""The panes around the prompt: files, conversation, plan and log.  Mounted after the first frame; it draws and asks nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from textual import getters
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widget import Widget
+
+from lmtui.core.events import Envelope, FilesChanged
+from lmtui.tui.lines.file_tree import FileTree
+from lmtui.tui.lines.tool_log import ToolLog
+from lmtui.tui.lines.transcript import Transcript
+from lmtui.tui.router import Feed
+from lmtui.tui.widgets.bars import Bar
+from lmtui.tui.widgets.fit import Part
+from lmtui.tui.widgets.plan_panel import PlanPanel
+
+
+@dataclass(frozen=True)
+class SessionPanes:
+    """The panes of one session; they stay as they are while another session is on screen."""
+
+    transcript: Transcript
+    log: ToolLog
+
+
+class Panes(Horizontal):
+    """All panes; their number depends on the open sessions and on nothing in them."""
+
+    DEFAULT_CSS = """
+    Panes { height: 1fr; }
+    Panes .pane { background: $surface; height: 1fr; padding: 1 1 0 1; }
+    Panes .pane Bar { padding: 0; margin-bottom: 1; }
+    Panes .pane LineSurface, Panes .pane PlanPanel { scrollbar-background: $surface; scrollbar-background-hover: $surface; }
+    Panes LineSurface { background: transparent; }
+    Panes #files-pane { width: 18%; min-width: 24; max-width: 40; }
+    Panes #side-pane { width: 28%; min-width: 36; max-width: 56; }
+    Panes #chat-pane { width: 1fr; padding: 0 1; }
+    Panes #plan-pane { height: 2fr; }
+    Panes #log-pane { height: 3fr; }
+    """
+
+    plan = getters.query_one(PlanPanel)
+    files = getters.query_one(FileTree)
+
+    def __init__(self) -> None:
+        super().__init__(id="panes")
+        self._by_session: dict[str, SessionPanes] = {}
+        self.current: SessionPanes | None = None
+
+    def compose(self) -> ComposeResult:
+        """Lay out the panes."""
+        with Vertical(id="files-pane", classes="pane"):
+            yield Bar(id="files-title")
+            yield FileTree(id="files")
+        yield Vertical(id="chat-pane")
+        with Vertical(id="side-pane"):
+            with Vertical(id="plan-pane", classes="pane"):
+                yield PlanPanel(id="plan")
+            with Vertical(id="log-pane", classes="pane"):
+                yield Bar(id="log-title")
+
+    def show_session(self, feed: Feed, now: datetime) -> None:
+        """Bring a session's own panes to the front, made if they are not there, and the shared ones in line with it."""
+        session_id = feed.session.id
+        if session_id not in self._by_session:
+            panes = SessionPanes(Transcript(classes="transcript"), ToolLog(classes="log"))
+            self._by_session[session_id] = panes
+            feed.panels = (panes.transcript, panes.log)
+            _ = self.query_one("#chat-pane").mount(panes.transcript)
+            _ = self.query_one("#log-pane").mount(panes.log)
+        self.current = self._by_session[session_id]
+        for each, shown in self._by_session.items():
+            shown.transcript.display = shown.log.display = each == session_id
+        self.plan.show(feed.facts.plan)
+        self.files.clear_marks()
+        changes = tuple(feed.facts.changes.values())
+        marks = FilesChanged(call_id="", files=tuple(feed.facts.changes), changes=changes)
+        self.files.apply(Envelope(0, now, session_id, marks))
+
+    def draw_titles(self) -> None:
+        """Draw the panes' first lines."""
+        changed = self.files.changed_count
+        note = f"{changed} changed" if changed else ""
+        self.query_one("#files-title", Bar).show([Part("FILES", "$text-muted")], [Part(note, "$text-muted", 1)])
+        follow = "follow" if self.current is not None and self.current.log.is_following else ""
+        self.query_one("#log-title", Bar).show([Part("LOG", "$text-muted")], [Part(follow, "$text-muted", 1)])
+
+    async def forget(self, session_id: str) -> None:
+        """Take away the panes of a session that is gone."""
+        panes = self._by_session.pop(session_id, None)
+        if panes is not None:
+            await panes.transcript.remove()
+            await panes.log.remove()
+
+    def pane(self, name: str) -> Widget | None:
+        """Return the widget of a pane by its name: chat, files, plan or log."""
+        match name:
+            case "files":
+                return self.files
+            case "plan":
+                return self.plan
+            case "log":
+                return self.current.log if self.current else None
+            case _:
+                return self.current.transcript if self.current else None
+
+    def page_chat(self, pages: int) -> None:
+        """Scroll the conversation by pages."""
+        if self.current is not None:
+            transcript = self.current.transcript
+            transcript.scroll_lines(pages * max(1, transcript.size.height - 1))
+
+    def copied_text(self) -> str:
+        """Return what copying gives where the focus is."""
+        if self.files.has_focus:
+            return self.files.current_path
+        if self.current is not None and self.current.transcript.has_focus:
+            return self.current.transcript.copy_text()
+        return ""
