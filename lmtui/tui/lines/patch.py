@@ -128,7 +128,8 @@ def _hunk_lines(lines: list[str], at: int, head: re.Match[str]) -> tuple[tuple[D
     old_left = int(head[2] or 1)
     new_left = int(head[4] or 1)
     found: list[DiffLine] = []
-    while at < len(lines) and (old_left > 0 or new_left > 0):
+    end = len(lines) - (lines[-1] == "")
+    while at < end and (old_left > 0 or new_left > 0):
         sign, text = (lines[at][:1] or " "), _shown(lines[at][1:])
         at += 1
         match sign:

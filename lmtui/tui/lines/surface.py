@@ -33,25 +33,30 @@ class LineSurface(ScrollView, can_focus=True, inherit_bindings=False):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {PREFIX + role for role in ROLES}
     DEFAULT_CSS = """
-    LineSurface { height: 1fr; width: 1fr; overflow-y: scroll; overflow-x: hidden; scrollbar-size-vertical: 1; }
+    LineSurface {
+        height: 1fr; width: 1fr; overflow-y: scroll; overflow-x: hidden; scrollbar-size-vertical: 1;
+        scrollbar-background: $background; scrollbar-background-hover: $background;
+        scrollbar-background-active: $background; scrollbar-corner-color: $background;
+        scrollbar-color: $foreground 20%; scrollbar-color-hover: $foreground 40%; scrollbar-color-active: $accent;
+    }
     LineSurface > .lines--muted { color: $text-muted; }
-    LineSurface > .lines--accent { color: $accent; }
-    LineSurface > .lines--good { color: $success; }
-    LineSurface > .lines--bad { color: $error; }
-    LineSurface > .lines--warn { color: $warning; }
+    LineSurface > .lines--accent { color: $text-accent; }
+    LineSurface > .lines--good { color: $text-success; }
+    LineSurface > .lines--bad { color: $text-error; }
+    LineSurface > .lines--warn { color: $text-warning; }
     LineSurface > .lines--strong { text-style: bold; }
     LineSurface > .lines--em { text-style: italic; }
     LineSurface > .lines--strike { text-style: strike; }
-    LineSurface > .lines--code { color: $secondary; }
-    LineSurface > .lines--link { color: $accent; text-style: underline; }
-    LineSurface > .lines--heading { color: $primary; text-style: bold; }
+    LineSurface > .lines--code { color: $text-secondary; }
+    LineSurface > .lines--link { color: $text-accent; text-style: underline; }
+    LineSurface > .lines--heading { color: $text-primary; text-style: bold; }
     LineSurface > .lines--block { background: $panel; }
-    LineSurface > .lines--keyword { color: $primary; }
-    LineSurface > .lines--string { color: $success; }
+    LineSurface > .lines--keyword { color: $text-primary; }
+    LineSurface > .lines--string { color: $text-success; }
     LineSurface > .lines--comment { color: $text-muted; text-style: italic; }
-    LineSurface > .lines--number { color: $warning; }
-    LineSurface > .lines--function { color: $accent; }
-    LineSurface > .lines--type { color: $secondary; }
+    LineSurface > .lines--number { color: $text-warning; }
+    LineSurface > .lines--function { color: $text-accent; }
+    LineSurface > .lines--type { color: $text-secondary; }
     LineSurface > .lines--added { background: $success 15%; }
     LineSurface > .lines--removed { background: $error 15%; }
     LineSurface > .lines--added-word { background: $success 35%; }
