@@ -68,6 +68,7 @@ def demo_scenario(rate: float = 0.0) -> Scenario:
             ScriptedTurn(
                 "The package and its tests:",
                 calls=(
+                    _call("write", path=".gitignore", content="__pycache__/\n"),
                     _call("write", path="slugs/__init__.py", content=_MODULE),
                     _call("write", path="tests/__init__.py", content=""),
                     _call("write", path="tests/test_slugs.py", content=_TEST),
@@ -94,7 +95,7 @@ def demo_scenario(rate: float = 0.0) -> Scenario:
                 "Both pass. I commit.",
                 calls=(
                     _call("todo_complete", id=2),
-                    _call("git_add", paths=["slugs", "tests"]),
+                    _call("git_add", paths=[".gitignore", "slugs", "tests"]),
                     _call("git_commit", message="Add slugify with tests"),
                 ),
                 rate=rate,

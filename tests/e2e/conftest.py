@@ -1,0 +1,91 @@
+"""The installed program as a process of its own, against a scripted server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmtui.providers.scenario import Scenario, ScriptedTurn
+from lmtui.providers.scripted import ScriptedServer
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Result:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@dataclass
+class Program:
+    """lmtui in one workspace with a home of its own."""
+
+    workspace: Path
+    home: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    def full_environ(self) -> dict[str, str]:
+        names = ("PATH", "LANG", "HOME", "TMPDIR")
+        kept = {name: os.environ[name] for name in names if name in os.environ}
+        return kept | {"LMTUI_HOME": str(self.home), "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"} | self.environ
+
+    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "lmtui",
+            *arguments,
+            cwd=self.workspace,
+            env=self.full_environ(),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+
+    async def run(self, *arguments: str, stdin: str = "") -> Result:
+        process = await self.start(*arguments)
+        async with asyncio.timeout(60):
+            out, err = await process.communicate(stdin.encode())
+        assert process.returncode is not None
+        return Result(process.returncode, out.decode(), err.decode())
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    (tmp_path / "work").mkdir()
+    return Program(tmp_path / "work", tmp_path / "home")
+
+
+Serve = Callable[..., Awaitable[ScriptedServer]]
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    servers: list[ScriptedServer] = []
+
+    async def start(*turns: ScriptedTurn, key: str = "", **options: Any) -> ScriptedServer:
+        server = await ScriptedServer(Scenario(turns, **options), key=key).__aenter__()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        await server.__aexit__(None, None, None)
