@@ -277,7 +277,9 @@ def _resume(arguments: argparse.Namespace) -> int:
 def _demo(arguments: argparse.Namespace) -> int:
     keep = Path(arguments.keep) if arguments.keep else None
     if not arguments.headless and sys.stdin.isatty() and sys.stdout.isatty():
-        return _app(arguments, is_demo=True)
+        from lmtui.providers.demo import DEMO_TASK  # noqa: PLC0415  (start-up)
+
+        return _app(arguments, task=DEMO_TASK, is_demo=True)
     from lmtui.frontends import commands  # noqa: PLC0415  (start-up)
 
     _, loaded = _settings(arguments)

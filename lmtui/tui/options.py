@@ -10,7 +10,8 @@ class StartOptions:
     """What the command line decided.
 
     `session_id` resumes a session (empty: a new one), `task` is sent first, `theme` is a theme's name (empty: the default),
-    `mode` and `workspace` are shown until the session itself says them, `is_plain` asks for the linear mode.
+    `mode` and `workspace` are shown until the session itself says them, `is_plain` asks for the linear mode, `is_demo` starts
+    the built-in scripted server first.
     """
 
     session_id: str = ""
@@ -19,3 +20,4 @@ class StartOptions:
     mode: str = "normal"
     workspace: str = ""
     is_plain: bool = False
+    is_demo: bool = False

@@ -228,10 +228,10 @@ async def test_a_grant_for_the_session_is_not_asked_again_also_after_a_resume() 
 
     def grant(envelope: Envelope) -> None:
         if isinstance(envelope.event, ApprovalRequested):
-            rig_now.session.answer(envelope.event.approval_id, Answer(Outcome.SESSION))
+            yes = Answer(Outcome.SESSION)
+            asyncio.get_running_loop().call_soon(rig.session.answer, envelope.event.approval_id, yes)
 
-    rig_now = rig
-    rig.session.subscribe(lambda envelope: asyncio.get_running_loop().call_soon(grant, envelope) and None)
+    rig.session.subscribe(grant)
     await rig.run()
     assert len(rig.of("approval_requested")) == 1
     resumed = Rig(FakeProvider(write, answer("ok")), mode=Mode.NORMAL, past=rig.log.events)
