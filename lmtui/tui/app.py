@@ -97,6 +97,9 @@ class LmtuiApp(App[int]):
             code = EXIT_USAGE if isinstance(error, UsageError | ConfigError) else EXIT_ERROR
             self.exit(return_code=code, message=error.full_text())
             return
+        if self.options.is_demo:
+            self.workbench.set_note("starting the demo …")
+            await self.desk.host.start_demo()
         await self._load_history()
         self.workbench.host_is_there()
         if self.desk.host.setup_note:
@@ -226,7 +229,7 @@ class LmtuiApp(App[int]):
             theme = themes.find_theme(self.options.theme or themes.DEFAULT)
         except themes.ThemeError as error:
             theme = themes.built_in_theme()
-            self.call_later(lambda text=str(error): self.workbench.say(text, Level.ERROR))
+            self.call_after_refresh(lambda text=str(error): self.workbench.say(text, Level.ERROR))
         self.register_theme(theme)
         self.theme = theme.name
 

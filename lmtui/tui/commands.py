@@ -122,7 +122,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("session.status", _W, "Status", "Show folder, model, sandbox, mode and use of the window.", (), "", ("status",)),
     Command(
         "mode.choose", _W, "Permission mode", "How much to ask: manual, normal, auto or plan.",
-        ("f5",), "mode", ("mode",), "manual|normal|auto|plan", is_first=True,
+        ("f5",), "mode", ("mode",), "LEVEL", is_first=True,
     ),
     Command("model.choose", _W, "Model", "Choose the model of this session.", (), "", ("model",), "[name]"),
     Command("pane.files", _W, "Files", "Go to the files of the workspace.", ("f6",), "files", ("files",), is_first=True),
@@ -258,7 +258,8 @@ def complete_slash(text: str) -> list[tuple[str, Command]]:
     if not text.startswith("/") or " " in text or "\n" in text:
         return []
     typed = text[1:].lower()
-    return [(name, each) for each in COMMANDS for name in each.slash if name.startswith(typed)]
+    found = [(name, each) for each in COMMANDS for name in each.slash if name.startswith(typed)]
+    return [(name, each) for index, (name, each) in enumerate(found) if not index or found[index - 1][1] is not each]
 
 
 def hint_text(commands: Iterable[Command]) -> str:

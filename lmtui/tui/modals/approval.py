@@ -17,14 +17,15 @@ from textual.widgets import Input, Static
 from lmtui.core.clean import clean, clean_line
 from lmtui.core.events import ApprovalRequested, Outcome
 from lmtui.core.ports import Answer
-from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
+from lmtui.tui.commands import Scope, bindings, command, first_key, of_scope
 from lmtui.tui.facts import Facts
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.modals.results import Left
-from lmtui.tui.widgets.bars import sandbox_style
+from lmtui.tui.widgets.bars import HEIGHTS, sandbox_style
 from lmtui.tui.wording import sandbox_text
 
 DEAD_TIME_S = 0.3
+FRAME_ROWS = 9
 HIDDEN = r"<U\+[0-9A-F]{4,6}>"
 
 
@@ -32,6 +33,7 @@ class Approval(ModalScreen[Answer | Left | None]):
     """Shows one request.  The choices work only after a moment, and where the text is longer than the box after its end."""
 
     CSS_PATH = "../dialogs.tcss"
+    VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.MOVING), *bindings(Scope.APPROVAL)]
 
     SCOPE: ClassVar[Scope] = Scope.APPROVAL
@@ -68,6 +70,19 @@ class Approval(ModalScreen[Answer | Left | None]):
         self._draw_choices()
         self.set_timer(DEAD_TIME_S, self._draw_choices)
         self.watch(self._body, "scroll_y", self._look, init=False)
+
+    def on_resize(self) -> None:
+        """Give the text the rows that title, conditions and choices leave."""
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        width = max(10, self._body.size.width)
+        rest = sum(-(-len(line) // width) for text in (self._conditions().plain, _choices().plain) for line in text.split("\n"))
+        room = max(1, self.size.height - rest - FRAME_ROWS)
+        if self.request.diff:
+            self._body.styles.height = max(1, min(room, self.query_one(DiffView).line_total()))
+        else:
+            self._body.styles.max_height = room
         self.call_after_refresh(self._look)
 
     @property
@@ -124,15 +139,16 @@ class Approval(ModalScreen[Answer | Left | None]):
 
     def _look(self) -> None:
         body = self._body
-        if body.scroll_y >= body.max_scroll_y:
+        if body.size.height and body.scroll_y >= body.max_scroll_y:
             self._has_seen_end = True
+        more = self.query_one("#approval-more", Static)
+        more.display = not self._has_seen_end
+        more.update(Content.styled("there is more below: scroll to its end before you allow it", "$warning"))
         self._draw_choices()
 
     def _draw_choices(self) -> None:
-        more = "" if self._has_seen_end else "there is more below: scroll to its end before you allow it"
-        self.query_one("#approval-more", Static).update(Content.styled(more, "$warning"))
-        words = f"{hint_text(of_scope(Scope.APPROVAL))} · esc stop the turn"
-        self.query_one("#approval-choices", Static).update(Content.styled(words, "$text" if self.is_live else "$text-muted"))
+        choices = _choices() if self.is_live else Content.styled(_choices().plain, "$text-muted")
+        self.query_one("#approval-choices", Static).update(choices)
 
     def _title(self) -> Content:
         request = self.request
@@ -150,6 +166,15 @@ class Approval(ModalScreen[Answer | Left | None]):
             rule = f"this session / always would grant: {clean_line(self.request.suggested_rule)}"
             lines.append(Content.styled(rule, "$text-muted"))
         return Content("\n").join(lines)
+
+
+def _choices() -> Content:
+    """Return the verbs, each with its key."""
+    parts = [
+        Content.assemble((first_key(each), "bold $accent"), (f" {each.hint}", "$text")) for each in of_scope(Scope.APPROVAL)
+    ]
+    stop = Content.assemble((first_key(command("app.stop")), "bold $accent"), (" stop the turn", "$text"))
+    return Content("   ").join([*parts, stop])
 
 
 def _visible(text: str) -> Content:

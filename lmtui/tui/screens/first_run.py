@@ -20,13 +20,14 @@ from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
 from lmtui.core.ports import ServedModel, ServerFound, SessionHost
 from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
+from lmtui.tui.lines.text import fit
 from lmtui.tui.wording import folder_text
 
 DEMO = "demo"
 OTHER = "other"
-KIND_CELLS = 18
-URL_CELLS = 28
-MODEL_CELLS = 34
+KIND_CELLS, URL_CELLS, MODEL_CELLS = 11, 17, 28
+WIDE_FACTOR = 1.4
+WIDE_CELLS = 110
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +136,12 @@ class FirstRun(Screen[bool]):
         options = self.query_one(OptionList)
         options.clear_options()
         self._places.clear()
+        factor = WIDE_FACTOR if self.app.size.width >= WIDE_CELLS else 1.0
         for server in servers:
             for model in server.models or (ServedModel(""),):
                 key = f"{len(self._places)}"
                 self._places[key] = Place(server.url, model.name)
-                options.add_option(Option(_server_line(server, model), id=key))
+                options.add_option(Option(_server_line(server, model, factor), id=key))
         options.add_option(Option(Content.styled("another address…", "$text"), id=OTHER))
         options.add_option(Option(Content.styled("no model yet: show me the demo", "$text"), id=DEMO))
         options.highlighted = 0
@@ -157,7 +159,7 @@ class FirstRun(Screen[bool]):
         )
 
 
-def _server_line(server: ServerFound, model: ServedModel) -> Content:
+def _server_line(server: ServerFound, model: ServedModel, factor: float) -> Content:
     address = server.url.removeprefix("http://").removesuffix("/v1").rstrip("/")
     facts = [f"{model.window_tokens:,} tokens"] if model.window_tokens else []
     if model.is_loaded is not None:
@@ -167,8 +169,12 @@ def _server_line(server: ServerFound, model: ServedModel) -> Content:
     if server.note:
         facts.append(clean_line(server.note))
     return Content.assemble(
-        (clean_line(server.kind).ljust(KIND_CELLS), "$text"),
-        (clean_line(address).ljust(URL_CELLS), "$text-muted"),
-        ((clean_line(model.name) or "its own model").ljust(MODEL_CELLS), "$text"),
+        (_column(server.kind, KIND_CELLS * factor), "$text"),
+        (_column(address, URL_CELLS * factor), "$text-muted"),
+        (_column(model.name or "its own model", MODEL_CELLS * factor), "$text"),
         (", ".join(facts), "$text-muted"),
     )
+
+
+def _column(text: str, cells: float) -> str:
+    return fit(clean_line(text), int(cells) - 1).ljust(int(cells))

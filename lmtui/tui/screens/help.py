@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -12,8 +13,8 @@ from textual.widgets import Static
 
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
 
-KEY_CELLS = 20
-SLASH_CELLS = 24
+KEY_CELLS = 19
+SLASH_CELLS = 16
 
 
 class Help(ModalScreen[None]):
@@ -33,38 +34,43 @@ class Help(ModalScreen[None]):
         with Vertical(classes="box wide tall"):
             yield Static("KEYS AND COMMANDS", classes="box-title", markup=False)
             with VerticalScroll(id="help-text"):
-                yield Static(help_content(self._here), markup=False)
-            yield Static(
-                "esc close · keys can be changed in config.toml under [keys], by the name in the last column",
-                classes="hint",
-                markup=False,
-            )
+                yield Static("", markup=False)
+            yield Static("esc close", classes="hint", markup=False)
 
     def on_mount(self) -> None:
         """Let the arrow keys scroll."""
         self.query_one("#help-text").focus()
+
+    def on_resize(self) -> None:
+        """Wrap for the width there is."""
+        self.call_after_refresh(self._fill)
+
+    def _fill(self) -> None:
+        text = self.query_one("#help-text Static", Static)
+        text.update(help_content(self._here, text.size.width - 1))
 
     def action_close_or_stop(self) -> None:
         """Close."""
         _ = self.dismiss(None)
 
 
-def help_content(here: Scope) -> Content:
-    """Return all commands by scope, `here` first."""
+def help_content(here: Scope, width: int) -> Content:
+    """Return all commands by scope, `here` first, with the explanations wrapped beside keys and names."""
     scopes = [here, *(scope for scope in Scope if scope is not here)]
-    return Content("\n\n").join([_section(scope) for scope in scopes if of_scope(scope)])
+    return Content("\n\n").join([_section(scope, width) for scope in scopes if of_scope(scope)])
 
 
-def _section(scope: Scope) -> Content:
-    lines = [Content.styled(scope.value.upper(), "$text-muted"), *(_line(each) for each in of_scope(scope))]
-    return Content("\n").join(lines)
+def _section(scope: Scope, width: int) -> Content:
+    lines = [_line(each, width) for each in of_scope(scope)]
+    return Content("\n").join([Content.styled(scope.value.upper(), "$text-muted"), *lines])
 
 
-def _line(each: Command) -> Content:
+def _line(each: Command, width: int) -> Content:
     slash = " ".join(f"/{name}" for name in each.slash)
+    lead_cells = KEY_CELLS + SLASH_CELLS
+    help_lines = textwrap.wrap(each.help, max(20, width - lead_cells))
     return Content.assemble(
         (each.key_text.ljust(KEY_CELLS), "$accent"),
         (f"{slash} {each.argument}".strip().ljust(SLASH_CELLS) if slash else " " * SLASH_CELLS, "$text"),
-        (each.help, "$text"),
-        (f"  {each.id}" if not each.is_fixed else "", "$text-muted"),
+        (("\n" + " " * lead_cells).join(help_lines), "$text"),
     )

@@ -24,12 +24,10 @@ from lmtui.tui.desk import Desk
 from lmtui.tui.options import StartOptions
 from lmtui.tui.router import Feed
 from lmtui.tui.screens.file_actions import FileActions
-from lmtui.tui.widgets.bars import WIDE_CELLS, Bar, Mark, Place, Spinner, header_parts, status_parts
+from lmtui.tui.widgets.bars import HEIGHTS, WIDE_CELLS, WIDTHS, Bar, Mark, Place, Spinner, header_parts, status_parts
 from lmtui.tui.widgets.fit import Part
 from lmtui.tui.widgets.prompt import Completions, Prompt
 
-WIDTHS = [(0, "-narrow"), (80, "-medium"), (WIDE_CELLS, "-wide")]
-HEIGHTS = [(0, "-flat"), (9, "-low"), (13, "-short"), (16, "-high")]
 TICK_S = 0.25
 SAY_S = 8.0
 HINTS = ("prompt.send", "prompt.newline", "session.list", "mode.choose", "app.stop")

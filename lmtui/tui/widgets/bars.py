@@ -18,6 +18,8 @@ from lmtui.tui.facts import Doing, Facts
 from lmtui.tui.widgets.fit import Part, fit_line
 
 WIDE_CELLS = 120
+WIDTHS = [(0, "-narrow"), (80, "-medium"), (WIDE_CELLS, "-wide")]
+HEIGHTS = [(0, "-flat"), (9, "-low"), (13, "-short"), (16, "-high")]
 MAX_TITLE_CHARS = 16
 
 

@@ -34,7 +34,7 @@ class Panes(Horizontal):
     DEFAULT_CSS = """
     Panes { height: 1fr; }
     Panes .pane { background: $surface; height: 1fr; padding: 1 1 0 1; }
-    Panes .pane Bar { padding: 0; margin-bottom: 1; }
+    Panes .pane Bar { padding: 0; }
     Panes .pane LineSurface, Panes .pane PlanPanel { scrollbar-background: $surface; scrollbar-background-hover: $surface; }
     Panes LineSurface { background: transparent; }
     Panes #files-pane { width: 18%; min-width: 24; max-width: 40; }

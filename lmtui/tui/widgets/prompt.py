@@ -14,6 +14,7 @@ from textual.widgets import Static, TextArea
 from lmtui.tui.commands import Command, Scope, bindings, complete_slash
 
 MAX_SHOWN_COMPLETIONS = 8
+COMPLETION_CELLS = 20
 
 
 class Prompt(TextArea):
@@ -180,7 +181,9 @@ class Completions(Static):
     """The slash commands that fit what is typed, above the prompt."""
 
     DEFAULT_CSS = """
-    Completions { height: auto; padding: 0 1 0 3; background: $panel; display: none; }
+    Completions {
+        height: auto; padding: 0 1 0 3; background: $panel; display: none; text-wrap: nowrap; text-overflow: ellipsis;
+    }
     """
 
     def show(self, found: Sequence[tuple[str, Command]], index: int) -> None:
@@ -193,7 +196,7 @@ class Completions(Static):
 
 
 def _completion_line(name: str, each: Command, is_marked: bool) -> Content:
-    head = f"/{name} {each.argument}".ljust(28)
+    head = f"/{name} {each.argument}".ljust(COMPLETION_CELLS)
     return Content.assemble(
         (head, "bold $accent" if is_marked else "$text"), (each.help, "$text" if is_marked else "$text-muted")
     )
