@@ -55,7 +55,7 @@ class Config:
     sandbox: str = _setting("auto", "where commands run", "LMTUI_SANDBOX", choices=SANDBOXES)
     network: str = _setting("off", "network for commands", "LMTUI_NETWORK", choices=NETWORKS)
     image: str = _setting("lmtui-sandbox:1", "Docker image of the sandbox", "LMTUI_IMAGE")
-    theme: str = _setting("lmtui-dark", "colours of the screen", "LMTUI_THEME")
+    theme: str = _setting("", "colours of the screen; empty: the default theme", "LMTUI_THEME")
 
 
 @dataclass(frozen=True, slots=True)
