@@ -39,7 +39,7 @@ class BlockView(LineView, can_focus=True, inherit_bindings=False):
         index, top = self.document.locate(line)
         lines = self.document.lines(index)
         at = line - top
-        lead = _CURSOR if index == self.cursor and self.has_focus and at >= self._gap(index) else _NO_CURSOR
+        lead = _CURSOR if index == self.cursor and self.has_focus and at >= self.document.blocks[index].has_gap else _NO_CURSOR
         if at >= len(lines):
             self.touch(top)
             return ()
@@ -97,6 +97,7 @@ class BlockView(LineView, can_focus=True, inherit_bindings=False):
         """Take the place that the scroll bar was moved to."""
         self.note_place()
         self._anchor = self._at_top()
+        self.touch()
 
     # -- the cursor -----------------------------------------------------------------------------------------------------
 
@@ -181,9 +182,6 @@ class BlockView(LineView, can_focus=True, inherit_bindings=False):
         height = self.document.height(index)
         top = self.document.top(index)
         return top, top + height
-
-    def _gap(self, index: int) -> int:
-        return int(self.document.blocks[index].has_gap)
 
     # -- the place ------------------------------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ class FileView(LineView, can_focus=True, inherit_bindings=False):
         elif total_bytes > len(data):
             self._note = f"… cut here; the file has {total_bytes:,} bytes"
         self.jump(0)
-        self.scroll_to(x=0, animate=False, immediate=True)
+        self._scroll_aside(0)
         self.redraw()
 
     def line_total(self) -> int:
@@ -89,11 +89,15 @@ class FileView(LineView, can_focus=True, inherit_bindings=False):
 
     def action_scroll_aside_left(self) -> None:
         """Show what is further left."""
-        self.scroll_to(x=self.scroll_offset.x - _SIDE_STEP, animate=False, immediate=True)
+        self._scroll_aside(self.scroll_offset.x - _SIDE_STEP)
 
     def action_scroll_aside_right(self) -> None:
         """Show what is further right."""
-        self.scroll_to(x=self.scroll_offset.x + _SIDE_STEP, animate=False, immediate=True)
+        self._scroll_aside(self.scroll_offset.x + _SIDE_STEP)
+
+    def _scroll_aside(self, column: int) -> None:
+        if self.is_running:
+            self.scroll_to(x=max(0, column), animate=False, immediate=True)
 
     def _search_from(self, line: int, step: int) -> bool:
         found = self._text.find(self._query, line, step)

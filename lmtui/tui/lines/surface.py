@@ -208,6 +208,10 @@ class LineSurface(ScrollView, can_focus=True, inherit_bindings=False):
         self._palette = None
         self._painted.clear()
 
+    def on_show(self) -> None:
+        """Catch up with what came in while the pane was hidden."""
+        self.touch()
+
     def on_resize(self) -> None:
         """Take up the width and keep the place."""
         width = self.scrollable_content_region.width or self.size.width
@@ -220,5 +224,6 @@ class LineSurface(ScrollView, can_focus=True, inherit_bindings=False):
             self.sync()
 
     def jump(self, line: int) -> None:
-        """Put a line at the top of the pane, at once."""
-        self.scroll_to(y=max(0, line), animate=False, immediate=True)
+        """Put a line at the top of the pane, at once (one that is not on a screen yet begins at its top)."""
+        if self.is_running:
+            self.scroll_to(y=max(0, line), animate=False, immediate=True)

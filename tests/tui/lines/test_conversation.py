@@ -19,13 +19,19 @@ from lmtui.core.events import (
     FileChange,
     FileChangeKind,
     FilesChanged,
+    InboxChanged,
     Level,
     MessageAdded,
+    ModeChanged,
     ModelChanged,
     Notice,
     Outcome,
+    PlanChanged,
+    PrefillProgress,
     RetryScheduled,
     SandboxSelected,
+    SessionOpened,
+    SessionRenamed,
     TextDelta,
     ThinkingDelta,
     ToolCallFinished,
@@ -34,8 +40,10 @@ from lmtui.core.events import (
     TurnEnded,
     TurnReason,
     TurnStarted,
+    UsageUpdated,
 )
-from lmtui.core.messages import Role
+from lmtui.core.messages import Role, Usage
+from lmtui.core.plan import Plan
 from lmtui.tui.lines.conversation import Conversation
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.text import plain
@@ -121,6 +129,22 @@ def test_events_of_another_agent_change_nothing(kind: type[Event]) -> None:
     event = kind.__new__(kind)
     object.__setattr__(event, "agent", "child")
     assert drawn([event]) == []
+
+
+def test_what_other_panes_show_is_not_shown_here() -> None:
+    assert not drawn(
+        [
+            SessionOpened(workspace="/w", version="1"),
+            SessionRenamed(title="t"),
+            ModeChanged(mode="auto"),
+            ModelChanged(model="m", url="u"),
+            SandboxSelected(backend="docker", network="none", text="docker"),
+            PrefillProgress(ratio=0.5),
+            PlanChanged(plan=Plan()),
+            InboxChanged(queued=("later",)),
+            UsageUpdated(usage=Usage()),
+        ]
+    )
 
 
 def test_a_turn_reads_as_a_conversation() -> None:
