@@ -1,0 +1,64 @@
+"""Sandboxes of every backend for the tests; one that cannot work here is skipped with its own reason, or fails where CI says so."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import SandboxUnavailable
+from lmtui.core.ports import Sandbox
+from lmtui.sandbox.select import select_sandbox
+
+DOCKER = pytest.param("docker", marks=pytest.mark.docker)
+BUBBLEWRAP = pytest.param("bubblewrap", marks=pytest.mark.bubblewrap)
+ISOLATED = [DOCKER, BUBBLEWRAP]
+WITH_SHELL = [*ISOLATED, "process"]
+ALL = [*WITH_SHELL, "files"]
+
+OpenSandbox = Callable[..., Awaitable[Sandbox]]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    (folder / ".lmagent").mkdir()
+    (folder / ".lmagent" / "config.toml").write_text("# settings\n")
+    (folder / "README.md").write_text("hello\n")
+    (folder / "src").mkdir()
+    (folder / "src" / "main.py").write_text("print('hello')\n")
+    return folder
+
+
+def unavailable(reason: SandboxUnavailable) -> None:
+    """Skip a test whose backend does not work here; fail it where every backend has to work."""
+    if os.environ.get("LMTUI_REQUIRE_SANDBOX") == "1":
+        pytest.fail(reason.full_text())
+    pytest.skip(reason.full_text())
+
+
+@pytest.fixture
+async def open_sandbox(workspace: Path) -> AsyncIterator[OpenSandbox]:
+    opened: list[Sandbox] = []
+
+    async def open_one(backend: str, folder: Path | None = None, **options: str) -> Sandbox:
+        sandbox = await select_sandbox(folder or workspace, backend=backend, **options)
+        opened.append(sandbox)
+        try:
+            await sandbox.status()
+        except SandboxUnavailable as reason:
+            unavailable(reason)
+        return sandbox
+
+    yield open_one
+    for sandbox in opened:
+        await sandbox.close()
+
+
+@pytest.fixture
+async def sandbox(request: pytest.FixtureRequest, open_sandbox: OpenSandbox) -> Sandbox:
+    """Return a started sandbox of the backend that the test is parametrised with."""
+    return await open_sandbox(request.param)

@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from lmtui.core.errors import SandboxError, SandboxUnavailable
+from lmtui.core.ports import Sandbox
+from tests.sandbox.conftest import ALL, ISOLATED, WITH_SHELL, OpenSandbox
+
+
+@pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
+async def test_a_command_runs_in_the_workspace_and_its_changes_are_named(sandbox: Sandbox, workspace: Path) -> None:
+    result = await sandbox.run_command("pwd; echo new > made.txt; exit 3")
+    assert result.exit_code == 3
+    assert result.output.strip().endswith("workspace")
+    assert result.changed == ("made.txt",)
+    assert (workspace / "made.txt").read_text() == "new\n"
+    assert (workspace / "made.txt").stat().st_uid == workspace.stat().st_uid
+
+
+@pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
+async def test_output_is_shown_while_a_command_runs(sandbox: Sandbox) -> None:
+    shown: list[tuple[float, str]] = []
+    await sandbox.run_command("echo one; sleep 0.6; echo two", on_output=lambda text: shown.append((time.monotonic(), text)))
+    assert "".join(text for _, text in shown) == "one\ntwo\n"
+    assert shown[-1][0] - shown[0][0] > 0.4
+
+
+@pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
+async def test_control_sequences_and_split_characters_come_out_clean(sandbox: Sandbox) -> None:
+    shown: list[str] = []
+    command = r"printf '\033[31mr\303'; sleep 0.2; printf '\244d\033]0;ti'; sleep 0.2; printf 'tle\007!\n'"
+    result = await sandbox.run_command(command, on_output=shown.append)
+    assert result.output == "räd!\n"
+    assert "".join(shown) == "räd!\n"
+
+
+@pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
+async def test_long_output_keeps_head_and_tail_and_saves_more(sandbox: Sandbox) -> None:
+    result = await sandbox.run_command("seq 1 100000")
+    assert result.total_bytes == 588_895
+    assert result.output.startswith("1\n2\n")
+    assert result.output.endswith("99999\n100000\n")
+    assert "523,359 bytes left out" in result.output
+    saved = await sandbox.run_command(f"sed -n 50000p {result.saved_path}; wc -c < {result.saved_path}")
+    assert saved.output.split() == ["50000", "588895"]
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_a_gigabyte_of_output_costs_little_memory(sandbox: Sandbox) -> None:
+    process = psutil.Process()
+    await sandbox.run_command("true")
+    before, highest = process.memory_info().rss, 0
+
+    def watch(_text: str) -> None:
+        nonlocal highest
+        highest = max(highest, process.memory_info().rss)
+
+    result = await sandbox.run_command("head -c 1000000000 /dev/zero", timeout_s=60, on_output=watch)
+    assert result.total_bytes == 1_000_000_000
+    assert highest - before < 20_000_000
+
+
+_STUBBORN = {
+    "new session": "setsid sleep 61.25 & sleep 61.25",
+    "double fork": "(setsid bash -c 'sleep 61.25 & exec sleep 61.25' &) ; sleep 61.25",
+    "trap": "trap '' TERM INT HUP; sleep 61.25; sleep 61.25",
+    "held pipe": "sleep 61.25 & disown; exec sleep 61.25",
+}
+
+
+@pytest.mark.parametrize("command", _STUBBORN.values(), ids=_STUBBORN.keys())
+@pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
+async def test_a_timeout_ends_the_whole_tree(sandbox: Sandbox, command: str) -> None:
+    started = time.monotonic()
+    result = await sandbox.run_command(command, timeout_s=1)
+    assert (result.exit_code, result.is_timed_out) == (124, True)
+    assert time.monotonic() - started < 1.6
+    assert _running("61.25") == 0
+
+
+@pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
+async def test_nothing_outlives_a_command_that_ends(sandbox: Sandbox) -> None:
+    result = await sandbox.run_command("setsid nohup sleep 62.5 & (sleep 62.5 &) ; echo started")
+    assert result.exit_code == 0
+    assert _running("62.5") == 0
+
+
+@pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
+async def test_a_cancelled_command_is_gone_when_the_cancel_returns(sandbox: Sandbox) -> None:
+    started = asyncio.Event()
+    command = "trap '' TERM; setsid sleep 63.75 & echo up; sleep 63.75"
+    task = asyncio.create_task(sandbox.run_command(command, on_output=lambda _text: started.set()))
+    await asyncio.wait_for(started.wait(), 5)
+    assert _running("63.75") > 0
+    task.cancel()
+    before = time.monotonic()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert time.monotonic() - before < 1.0
+    assert _running("63.75") == 0
+    assert (await sandbox.run_command("echo alive")).output == "alive\n"
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_a_fork_bomb_ends_with_its_command_and_the_sandbox_goes_on(sandbox: Sandbox) -> None:
+    started = time.monotonic()
+    result = await sandbox.run_command(":(){ :|:& };:; sleep 9", timeout_s=2)
+    assert result.exit_code in (124, 137)
+    assert time.monotonic() - started < 5
+    assert (await sandbox.run_command("echo alive")).output == "alive\n"
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_a_command_that_kills_everything_in_reach_ends_only_commands(sandbox: Sandbox) -> None:
+    result = await sandbox.run_command("kill -9 -1; kill -9 1; kill -STOP 1; echo survived")
+    assert result.exit_code in (0, 137)
+    assert (await sandbox.run_command("echo alive")).output == "alive\n"
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_a_command_that_stops_its_keeper_is_still_ended_in_time(sandbox: Sandbox) -> None:
+    started = time.monotonic()
+    await sandbox.run_command("kill -STOP $PPID; sleep 64.5", timeout_s=1)
+    assert time.monotonic() - started < 10
+    assert _running("64.5") == 0
+    assert (await sandbox.run_command("echo alive")).output == "alive\n"
+
+
+_EATER = "python3 -c 'import time; kept = bytearray({mb} << 20); time.sleep(20)'"
+
+
+@pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
+async def test_memory_over_the_limit_ends_a_command(sandbox: Sandbox) -> None:
+    result = await sandbox.run_command(_EATER.format(mb=300), timeout_s=15, memory_mb=128)
+    assert (result.exit_code, result.is_timed_out) == (137, False)
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_memory_of_a_tree_counts_together(sandbox: Sandbox) -> None:
+    command = f"for i in 1 2 3; do {_EATER.format(mb=100)} & done; wait"
+    result = await sandbox.run_command(command, timeout_s=15, memory_mb=200)
+    assert (result.exit_code, result.is_timed_out) == (137, False)
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_a_command_may_have_the_memory_that_it_asks_for(sandbox: Sandbox) -> None:
+    result = await sandbox.run_command("python3 -c 'kept = bytearray(700 << 20); print(len(kept))'", memory_mb=1024)
+    assert result.output == f"{700 << 20}\n"
+
+
+@pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
+async def test_commands_run_side_by_side_and_one_end_leaves_the_others(sandbox: Sandbox) -> None:
+    started = time.monotonic()
+    slow = [asyncio.create_task(sandbox.run_command(f"sleep 1; echo {number}")) for number in range(4)]
+    quick = await sandbox.run_command("echo quick")
+    assert quick.output == "quick\n"
+    assert [(await task).output for task in slow] == [f"{number}\n" for number in range(4)]
+    assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_a_command_sees_only_the_environment_that_it_is_given(sandbox: Sandbox) -> None:
+    names = set(re.findall(r"^(\w+)=", (await sandbox.run_command("env")).output, re.MULTILINE))
+    assert names <= {
+        "PATH", "HOME", "USER", "LOGNAME", "LANG", "TERM", "PAGER", "GIT_PAGER", "GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT",
+        "PWD", "SHLVL", "_", "OLDPWD",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_a_lost_supervisor_fails_its_calls_and_the_next_call_starts_another(sandbox: Sandbox) -> None:
+    waiting = asyncio.create_task(sandbox.run_command("sleep 20"))
+    await asyncio.sleep(0.3)
+    for process in await asyncio.to_thread(_supervisors):
+        process.kill()
+    with pytest.raises(SandboxError, match="ended unexpectedly"):
+        await waiting
+    result = await sandbox.run_command("echo again")
+    assert result.output.startswith("again\n")
+    assert "started again" in result.output
+    assert (await sandbox.run_command("echo quiet")).output == "quiet\n"
+
+
+async def test_without_a_shell_commands_and_git_say_so(open_sandbox: OpenSandbox) -> None:
+    sandbox = await open_sandbox("files")
+    status = await sandbox.status()
+    assert (status.text, status.has_shell, status.is_weaker) == ("no shell: file tools only", False, True)
+    with pytest.raises(SandboxUnavailable, match="no shell"):
+        await sandbox.run_command("echo no")
+    with pytest.raises(SandboxUnavailable, match="git is not available"):
+        await sandbox.run_git(["status"])
+
+
+@pytest.mark.parametrize("backend", ALL)
+async def test_sessions_share_one_sandbox_and_the_last_ends_it(backend: str, open_sandbox: OpenSandbox) -> None:
+    first, second = await open_sandbox(backend), await open_sandbox(backend)
+    before = len(_supervisors())
+    await first.close()
+    assert (await second.read_file("README.md")).data == b"hello\n"
+    assert len(_supervisors()) == before
+    await second.close()
+    assert len(_supervisors()) == before - 1
+    with pytest.raises(SandboxError, match="closed"):
+        await second.read_file("README.md")
+
+
+def _running(mark: str) -> int:
+    count = 0
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            count += process.name() == "sleep" and mark in process.cmdline()
+    return count
+
+
+def _supervisors() -> list[psutil.Process]:
+    """Return the supervisors that this very process started, in containers too."""
+    found = []
+    mine = {process.pid for process in psutil.Process().children(recursive=True)} | _pids_of_containers()
+    for pid in mine:
+        with contextlib.suppress(psutil.Error, IndexError):
+            process = psutil.Process(pid)
+            line = process.cmdline()
+            if "python" in line[0] and any("inside.supervisor" in argument for argument in line):
+                found.append(process)
+    return found
+
+
+def _pids_of_containers() -> set[int]:
+    """Return the first processes of this process's containers, as the host numbers them."""
+    listed = _docker("ps", "--quiet", "--filter", f"label=lmtui.pid={os.getpid()}").split()
+    return {int(pid) for pid in _docker("inspect", "--format", "{{.State.Pid}}", *listed).split()} if listed else set()
+
+
+def _docker(*arguments: str) -> str:
+    program = shutil.which("docker")
+    if program is None:
+        return ""
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False).stdout

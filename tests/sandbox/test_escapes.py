@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox import battery
+from tests.sandbox.conftest import ISOLATED, OpenSandbox
+
+# The whole file takes some minutes; these cover each kind of attack.
+QUICK = frozenset(
+    """
+    r-abs r-symlink-file r-proc-1-root r-proc-agent-fd r-inherited-fd r-find r-git-dir r-agent-mem w-abs w-hardlink-overwrite w-chown
+    w-setuid-file w-symlink-race w-proc-sys p-git-hook p-git-config-raw p-git-mv-aside p-git-commondir p-lmagent-config p-lmagent-replace
+    n-tcp-loopback n-http-python n-vsock n-packet e-env e-proc-agent-environ k-userns k-32bit-abi k-keyctl k-mount k-tiocsti p-caps p-nnp
+    d-forkbomb d-forkbomb-real d-open-files l-daemon l-double-fork l-holds-stdout l-kill-agent l-kill-all t-osc52 t-unterminated-osc
+    """.split()
+)
+_CASES = battery.cases()
+_CONTROLS = [case for case in _CASES if case.category == "must-work"]
+_ATTACKS = [
+    case
+    for case in _CASES
+    if case.category != "must-work" and (case.id in QUICK or os.environ.get("LMTUI_FULL_BATTERY") == "1")
+]
+
+
+async def _play(case: battery.Case, backend: str, base: Path, open_sandbox: OpenSandbox) -> None:
+    owner = 1000 if backend == "docker" and os.getuid() == 0 else None
+    async with battery.stage(base, case.setup, owner) as setting:
+        sandbox = await open_sandbox(backend, setting.workspace)
+        holds, output = await battery.contains(case, setting, sandbox)
+        assert holds, output
+
+
+@pytest.mark.parametrize("case", _CONTROLS, ids=lambda case: case.id)
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_what_must_work_works(case: battery.Case, backend: str, tmp_path: Path, open_sandbox: OpenSandbox) -> None:
+    await _play(case, backend, tmp_path, open_sandbox)
+
+
+@pytest.mark.parametrize("case", _ATTACKS, ids=lambda case: case.id)
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_attack_gets_nothing_out(case: battery.Case, backend: str, tmp_path: Path, open_sandbox: OpenSandbox) -> None:
+    await _play(case, backend, tmp_path, open_sandbox)
