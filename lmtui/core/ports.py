@@ -16,8 +16,6 @@ from lmtui.core.messages import ModelPiece, ModelRequest, ToolSpec
 from lmtui.core.permissions import Access, Mode, Rule
 from lmtui.core.plan import Plan
 
-# -- what front ends use -----------------------------------------------------------------------------------------------
-
 Subscriber = Callable[[Envelope], None]
 
 

@@ -33,11 +33,11 @@ class _Ending:
         default_factory=lambda: ToolResult("Stopped by the user; its effect may be partial.", "stopped", ok=False)
     )
     decision: str = ""
+    began: float = 0.0
 
 
 async def run_call(desk: Desk, call: ToolCall, turn_id: str) -> tuple[FileChange, ...]:
     """Deal with one call and return the files it changed; everything else is in the events it emits."""
-    started = desk.monotonic()
     prepared, problem = _prepare(desk, call)
     desk.emit(
         ToolCallStarted(
@@ -49,7 +49,7 @@ async def run_call(desk: Desk, call: ToolCall, turn_id: str) -> tuple[FileChange
             turn_id=turn_id,
         )
     )
-    ending = _Ending()
+    ending = _Ending(began=desk.monotonic())
     try:
         if prepared is None:
             ending.result = ToolResult(problem, "not understood", ok=False)
@@ -61,7 +61,7 @@ async def run_call(desk: Desk, call: ToolCall, turn_id: str) -> tuple[FileChange
         _log.exception("tool %s failed inside", call.name)
         ending.result = ToolResult(f"{call.name} failed inside lmtui: {error}", "failed inside", ok=False)
     finally:
-        _finish(desk, call, prepared, ending, round((desk.monotonic() - started) * 1000))
+        _finish(desk, call, prepared, ending)
     return ending.result.changes
 
 
@@ -83,6 +83,7 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
         request = await _question(desk, call, prepared, context, decision.why)
         if not await _ask(desk, request, ending):
             return
+    ending.began = desk.monotonic()  # the time is the tool's own, not what the user took to answer
     ending.result = await prepared.run(context)
 
 
@@ -122,7 +123,7 @@ def _context(desk: Desk, call: ToolCall) -> ToolContext:
     return ToolContext(desk.sandbox, desk.plan, set_plan, on_output, desk.now)
 
 
-def _finish(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending: _Ending, elapsed_ms: int) -> None:
+def _finish(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:
     result = ending.result
     if result.changes:
         paths = tuple(change.path for change in result.changes)
@@ -134,7 +135,7 @@ def _finish(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending: _
             tool=prepared.tool if prepared else call.name,
             ok=result.ok,
             result=trim(result.text, desk.result_limit_chars()),
-            elapsed_ms=elapsed_ms,
+            elapsed_ms=round((desk.monotonic() - ending.began) * 1000),
             summary=result.summary,
             decision=ending.decision,
         )

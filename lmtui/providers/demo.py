@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
 
 DEMO_MODEL = "scripted-demo"
@@ -41,78 +43,72 @@ def _call(name: str, **arguments: object) -> ScriptedCall:
     return ScriptedCall(name, arguments)
 
 
+_STOP = "The sandbox did not answer as the script expects, so I stop here: {}"
+_TURNS = (
+    ScriptedTurn(
+        "I am a script, not a model, but the tools and the sandbox are real. First I look around.",
+        thinking="A new package: look at the folder, write code and tests, run them, mend, commit.",
+        calls=(_call("ls", path="."), _call("git_status")),
+    ),
+    ScriptedTurn(
+        "I keep a short list of what to do.",
+        calls=(
+            _call("todo_add", description="write slugs/__init__.py"),
+            _call("todo_add", description="write tests and see them fail or pass"),
+            _call("todo_add", description="commit"),
+        ),
+    ),
+    ScriptedTurn(
+        "The package and its tests:",
+        calls=(
+            _call("write", path=".gitignore", content="__pycache__/\n"),
+            _call("write", path="slugs/__init__.py", content=_MODULE),
+            _call("write", path="tests/__init__.py", content=""),
+            _call("write", path="tests/test_slugs.py", content=_TEST),
+            _call("todo_complete", id=1),
+        ),
+    ),
+    ScriptedTurn("Now the tests, in the sandbox.", calls=(_call("shell", command=_RUN),)),
+    ScriptedTurn(
+        "One test fails: several signs in a row give several hyphens, and the ends keep theirs. I read the function again.",
+        thinking="The pattern replaces each character by itself. A plus sign and a strip mend both.",
+        calls=(_call("read", path="slugs/__init__.py"),),
+        expect="FAILED",
+        otherwise=_STOP.format("the tests should have failed once."),
+    ),
+    ScriptedTurn(
+        "The pattern needs a `+`, and the ends a `strip`.",
+        calls=(_call("edit", path="slugs/__init__.py", search=_OLD, replace=_NEW), _call("shell", command=_RUN)),
+    ),
+    ScriptedTurn(
+        "Both pass. I commit.",
+        calls=(
+            _call("todo_complete", id=2),
+            _call("git_add", paths=[".gitignore", "slugs", "tests"]),
+            _call("git_commit", message="Add slugify with tests"),
+        ),
+        expect="OK",
+        otherwise=_STOP.format("the tests should have passed now."),
+    ),
+    ScriptedTurn(
+        "Committed.",
+        calls=(_call("todo_complete", id=3),),
+        expect="committed",
+        otherwise=_STOP.format("the commit failed."),
+    ),
+    ScriptedTurn(
+        "Done: `slugs.slugify` turns text into slugs, **two tests** hold it, and it is committed.\n\n"
+        "| what | where |\n| --- | --- |\n| code | `slugs/__init__.py` |\n| tests | `tests/test_slugs.py` |\n"
+    ),
+)
+
+
 def demo_scenario(rate: float = 0.0) -> Scenario:
     """Return the demo's conversation; `rate` is words a second, 0 as fast as they are taken."""
-    stop = "The sandbox did not answer as the script expects, so I stop here: {}"
     return Scenario(
         name="demo",
         models=(DEMO_MODEL,),
         window_tokens=8192,
         ending="The demo's script is over. With a real model you would go on from here: `lmtui models` shows what runs.",
-        turns=(
-            ScriptedTurn(
-                "I am a script, not a model, but the tools and the sandbox are real. First I look around.",
-                thinking="A new package: look at the folder, write code and tests, run them, mend, commit.",
-                calls=(_call("ls", path="."), _call("git_status")),
-                rate=rate,
-            ),
-            ScriptedTurn(
-                "I keep a short list of what to do.",
-                calls=(
-                    _call("todo_add", description="write slugs/__init__.py"),
-                    _call("todo_add", description="write tests and see them fail or pass"),
-                    _call("todo_add", description="commit"),
-                ),
-                rate=rate,
-            ),
-            ScriptedTurn(
-                "The package and its tests:",
-                calls=(
-                    _call("write", path=".gitignore", content="__pycache__/\n"),
-                    _call("write", path="slugs/__init__.py", content=_MODULE),
-                    _call("write", path="tests/__init__.py", content=""),
-                    _call("write", path="tests/test_slugs.py", content=_TEST),
-                    _call("todo_complete", id=1),
-                ),
-                rate=rate,
-            ),
-            ScriptedTurn("Now the tests, in the sandbox.", calls=(_call("shell", command=_RUN),), rate=rate),
-            ScriptedTurn(
-                "One test fails: several signs in a row give several hyphens, and the ends keep theirs. "
-                "I read the function again.",
-                thinking="The pattern replaces each character by itself. A plus sign and a strip mend both.",
-                calls=(_call("read", path="slugs/__init__.py"),),
-                rate=rate,
-                expect="FAILED",
-                otherwise=stop.format("the tests should have failed once."),
-            ),
-            ScriptedTurn(
-                "The pattern needs a `+`, and the ends a `strip`.",
-                calls=(_call("edit", path="slugs/__init__.py", search=_OLD, replace=_NEW), _call("shell", command=_RUN)),
-                rate=rate,
-            ),
-            ScriptedTurn(
-                "Both pass. I commit.",
-                calls=(
-                    _call("todo_complete", id=2),
-                    _call("git_add", paths=[".gitignore", "slugs", "tests"]),
-                    _call("git_commit", message="Add slugify with tests"),
-                ),
-                rate=rate,
-                expect="OK",
-                otherwise=stop.format("the tests should have passed now."),
-            ),
-            ScriptedTurn(
-                "Committed.",
-                calls=(_call("todo_complete", id=3),),
-                rate=rate,
-                expect="committed",
-                otherwise=stop.format("the commit failed."),
-            ),
-            ScriptedTurn(
-                "Done: `slugs.slugify` turns text into slugs, **two tests** hold it, and it is committed.\n\n"
-                "| what | where |\n| --- | --- |\n| code | `slugs/__init__.py` |\n| tests | `tests/test_slugs.py` |\n",
-                rate=rate,
-            ),
-        ),
+        turns=tuple(replace(turn, rate=rate) for turn in _TURNS),
     )
