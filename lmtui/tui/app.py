@@ -93,18 +93,17 @@ class LmtuiApp(App[int]):
         gc.freeze()
         try:
             self.desk.host = await asyncio.to_thread(self._open_host)
+            if self.options.is_demo:
+                await self.desk.host.start_demo()
         except LmtuiError as error:
             code = EXIT_USAGE if isinstance(error, UsageError | ConfigError) else EXIT_ERROR
             self.exit(return_code=code, message=error.full_text())
             return
-        if self.options.is_demo:
-            self.workbench.set_note("starting the demo …")
-            await self.desk.host.start_demo()
         await self._load_history()
-        self.workbench.host_is_there()
         if self.desk.host.setup_note:
             self.workbench.set_note("no model chosen yet")
             await self._first_run()
+        self.workbench.host_is_there()
         await self._open_first_session()
 
     async def _first_run(self) -> None:
@@ -240,7 +239,7 @@ class LmtuiApp(App[int]):
         self.workbench.show_session(feed)
 
     def _facts_changed(self) -> None:
-        if self.workbench.is_mounted and not self._is_leaving:
+        if self.workbench.children and not self._is_leaving:
             self.workbench.draw()
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import ClassVar
 
 from textual import on
@@ -38,11 +38,12 @@ class Approval(ModalScreen[Answer | Left | None]):
 
     SCOPE: ClassVar[Scope] = Scope.APPROVAL
 
-    def __init__(self, request: ApprovalRequested, facts: Facts, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, request: ApprovalRequested, facts: Facts, *, now: Callable[[], datetime]) -> None:
         super().__init__()
         self.request = request
-        self._facts, self._clock = facts, clock
-        self._shown_at = clock()
+        self._facts, self._now = facts, now
+        self._shown_at = now()
+        self._is_fitted = False
         self._has_seen_end = False
 
     def compose(self) -> ComposeResult:
@@ -83,12 +84,14 @@ class Approval(ModalScreen[Answer | Left | None]):
             self._body.styles.height = max(1, min(room, self.query_one(DiffView).line_total()))
         else:
             self._body.styles.max_height = room
+        self._is_fitted = True
         self.call_after_refresh(self._look)
 
     @property
     def is_live(self) -> bool:
         """Tell whether an answer counts yet."""
-        return self._has_seen_end and self._clock() - self._shown_at >= DEAD_TIME_S
+        elapsed_s = (self._now() - self._shown_at).total_seconds()
+        return self._has_seen_end and not 0 <= elapsed_s < DEAD_TIME_S
 
     @property
     def _body(self) -> VerticalScroll | DiffView:
@@ -139,7 +142,8 @@ class Approval(ModalScreen[Answer | Left | None]):
 
     def _look(self) -> None:
         body = self._body
-        if body.size.height and body.scroll_y >= body.max_scroll_y:
+        text_lines = body.line_total() if isinstance(body, DiffView) else self.query_one("#approval-text Static").size.height
+        if self._is_fitted and body.size.height and text_lines and body.scroll_y + body.size.height >= text_lines:
             self._has_seen_end = True
         more = self.query_one("#approval-more", Static)
         more.display = not self._has_seen_end

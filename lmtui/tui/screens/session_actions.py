@@ -160,7 +160,8 @@ class SessionActions(Screen[None]):
         if open_ids:
             request = active.facts.approvals[open_ids[0]]
             _ = self.app.push_screen(
-                dialogs.approval(request, active.facts), lambda result: self._decide(active, request.approval_id, result)
+                dialogs.approval(request, active.facts, now=self.now),
+                lambda result: self._decide(active, request.approval_id, result),
             )
 
     def _decide(self, feed: Feed, approval_id: str, result: Answer | Left | None) -> None:

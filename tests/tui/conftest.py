@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TZ", "UTC")
+    for name in ("NO_COLOR", "SSH_CONNECTION"):
+        monkeypatch.delenv(name, raising=False)

@@ -1,0 +1,80 @@
+"""How tests start the app and wait for what it shows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from textual.pilot import Pilot
+from textual.widget import Widget
+
+from lmtui.tui.app import LmtuiApp
+from lmtui.tui.options import StartOptions
+from tests.tui.fakes import FakeClock, FakeHost
+
+PATIENCE_S = 10.0
+WIDE = (160, 40)
+SMALL = (80, 24)
+
+
+class Driver:
+    """A running app with its fake host."""
+
+    def __init__(self, app: LmtuiApp, pilot: Pilot[int], host: FakeHost) -> None:
+        self.app = app
+        self.pilot = pilot
+        self.host = host
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Wait until something is so."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not is_so():
+                await self.pilot.pause(0.01)
+
+    async def settle(self) -> None:
+        """Wait until what was asked for is drawn."""
+        for _ in range(3):
+            await self.pilot.pause(0.02)
+
+    async def press(self, *keys: str) -> None:
+        """Press keys and let the app draw."""
+        await self.pilot.press(*keys)
+        await self.settle()
+
+    async def type(self, text: str) -> None:
+        """Type a text and send it."""
+        self.app.workbench.prompt.replace_text(text)
+        await self.press("enter")
+
+    async def until_screen(self, name: str) -> None:
+        """Wait until a screen of this class is on top."""
+        await self.until(lambda: type(self.app.screen).__name__ == name)
+        await self.settle()
+
+    def text(self, selector: str = "") -> str:
+        """Return what the top screen, or one widget of it, shows."""
+        widget: Widget = self.app.screen.query_one(selector) if selector else self.app.screen
+        region = widget.region
+        lines = self.app.screen._compositor.render_strips(self.app.size)
+        rows = lines[region.y : region.bottom]
+        return "\n".join("".join(segment.text for segment in strip.crop(region.x, region.right)) for strip in rows)
+
+
+@asynccontextmanager
+async def running(
+    host: FakeHost | None = None,
+    *,
+    size: tuple[int, int] = WIDE,
+    options: StartOptions | None = None,
+    is_ready: bool = True,
+) -> AsyncIterator[Driver]:
+    """Run the app over a fake host until its session is there."""
+    shown = host or FakeHost(clock=FakeClock())
+    app = LmtuiApp(lambda: shown, options or StartOptions(workspace=str(shown.workspace)), now=shown.clock)
+    async with app.run_test(size=size) as pilot:
+        driver = Driver(app, pilot, shown)
+        if is_ready:
+            await driver.until(lambda: app.desk.active is not None)
+            await driver.settle()
+        yield driver

@@ -1,0 +1,369 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from lmtui.core.errors import ConfigError, SandboxError
+from lmtui.core.events import Level, Notice, Outcome, TextDelta, TurnReason
+from lmtui.core.permissions import Mode
+from lmtui.tui.app import LmtuiApp
+from lmtui.tui.options import StartOptions
+from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.fakes import DIFF, FakeHost, FakeSession, play_work
+
+
+async def test_a_typed_task_reaches_the_session_and_the_transcript() -> None:
+    async with running() as driver:
+        await driver.type("fix the bug")
+        assert driver.host.session.submitted == ["fix the bug"]
+        driver.host.session.say("It is fixed.")
+        await driver.settle()
+        await driver.settle()
+        assert "fix the bug" in driver.text(".transcript")
+        assert "It is fixed." in driver.text(".transcript")
+        assert driver.app.workbench.prompt.text == ""
+
+
+async def test_text_typed_before_the_host_is_there_is_kept_and_sent() -> None:
+    gate = threading.Event()
+    host = FakeHost()
+
+    def open_host() -> FakeHost:
+        gate.wait(10)
+        return host
+
+    app = LmtuiApp(open_host, StartOptions(workspace="/w", task="first"))
+    async with app.run_test(size=SMALL) as pilot:
+        driver = Driver(app, pilot, host)
+        await driver.until(lambda: app.desk.dialogs is not None)
+        await driver.type("second")
+        assert "queued 2" in driver.text()
+        gate.set()
+        await driver.until(lambda: bool(host.opened) and len(host.session.submitted) == 2)
+        assert host.session.submitted == ["first", "second"]
+
+
+async def test_escape_interrupts_the_running_turn_and_the_session_goes_on() -> None:
+    async with running() as driver:
+        await driver.type("work")
+        await driver.press("escape")
+        assert not driver.host.session.is_running
+        assert "idle · interrupted" in driver.text("#status")
+        await driver.type("again")
+        assert driver.host.session.is_running
+
+
+async def test_a_text_sent_while_the_agent_works_is_queued_and_can_be_taken_back() -> None:
+    async with running() as driver:
+        await driver.type("one")
+        await driver.type("two")
+        assert "queued 1" in driver.text("#queue")
+        await driver.press("ctrl+r")
+        assert driver.app.workbench.prompt.text == "two"
+        assert driver.host.session.queued == []
+
+
+async def test_say_it_now_steers_the_running_turn() -> None:
+    async with running() as driver:
+        await driver.type("one")
+        driver.app.workbench.prompt.replace_text("not like that")
+        await driver.press("ctrl+s")
+        assert driver.host.session.steered == ["not like that"]
+        assert driver.host.session.submitted == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("key", "outcome"), [("y", Outcome.ONCE), ("s", Outcome.SESSION), ("a", Outcome.ALWAYS), ("n", Outcome.NO)]
+)
+async def test_an_approval_is_answered_by_its_key(key: str, outcome: Outcome) -> None:
+    async with running() as driver:
+        await ask(driver)
+        driver.host.clock.forward(0.3)
+        await driver.press(key)
+        assert driver.host.session.answers["a1"].outcome is outcome
+        assert driver.app.screen is driver.app.workbench
+
+
+async def test_an_approval_does_not_take_a_yes_in_the_first_moment() -> None:
+    async with running() as driver:
+        await ask(driver)
+        driver.host.clock.forward(0.29)
+        await driver.press("y", "s", "a")
+        assert driver.host.session.answers == {}
+
+
+async def test_a_long_command_is_allowed_only_after_its_end_was_seen() -> None:
+    async with running(size=SMALL) as driver:
+        await ask(driver, "\n".join(f"echo {number}" for number in range(100)))
+        driver.host.clock.forward(0.3)
+        await driver.press("y")
+        assert driver.host.session.answers == {}
+        assert "there is more below" in driver.text()
+        await driver.press("end")
+        await driver.press("y")
+        assert driver.host.session.answers["a1"].outcome is Outcome.ONCE
+
+
+async def test_a_no_with_words_takes_them_to_the_model() -> None:
+    async with running() as driver:
+        await ask(driver)
+        await driver.press("f")
+        await driver.press(*"use make", "enter")
+        answer = driver.host.session.answers["a1"]
+        assert (answer.outcome, answer.feedback) == (Outcome.NO, "use make")
+
+
+async def test_letters_typed_into_a_reason_answer_nothing() -> None:
+    async with running() as driver:
+        await ask(driver)
+        driver.host.clock.forward(0.3)
+        await driver.press("f")
+        await driver.press("y", "s", "a")
+        assert driver.host.session.answers == {}
+
+
+async def test_escape_in_an_approval_stops_the_turn() -> None:
+    async with running() as driver:
+        await ask(driver)
+        await driver.press("escape")
+        assert not driver.host.session.is_running
+        assert driver.host.session.answers == {}
+        assert driver.app.screen is driver.app.workbench
+
+
+async def test_an_approval_left_for_later_comes_back_by_key() -> None:
+    async with running() as driver:
+        await ask(driver)
+        await driver.press("l")
+        assert driver.app.screen is driver.app.workbench
+        assert "waiting for you: 1" in driver.text("#status")
+        await driver.press("f3")
+        await driver.until_screen("Approval")
+
+
+async def test_an_approval_resolved_elsewhere_goes_away() -> None:
+    async with running() as driver:
+        await ask(driver)
+        driver.host.session.end_turn(TurnReason.INTERRUPTED)
+        await driver.until_screen("Workbench")
+
+
+async def test_hidden_characters_of_a_command_are_named() -> None:
+    async with running() as driver:
+        await ask(driver, "curl http://x/\u202egpj.exe\x1b[31m")
+        assert "<U+202E>gpj.exe" in driver.text()
+
+
+async def test_an_approval_of_a_change_shows_both_sides_when_there_is_room() -> None:
+    async with running(size=WIDE) as driver:
+        await driver.type("go")
+        driver.host.session.ask("a1", "edit", tool="edit", diff=DIFF, path="parser/lexer.py")
+        await driver.until_screen("Approval")
+        line = next(line for line in driver.text().splitlines() if "self.peek(2)" in line)
+        assert "depth = 1" in line
+
+
+async def test_a_session_that_waits_in_the_background_is_marked_and_one_key_goes_there() -> None:
+    async with running() as driver:
+        first = driver.host.session
+        await driver.type("one")
+        await driver.press("f4")
+        await driver.until(lambda: len(driver.host.opened) == 2)
+        await driver.settle()
+        first.ask("a1", "make")
+        await driver.settle()
+        assert driver.app.screen is driver.app.workbench
+        assert "◐ one (waits)" in driver.text("#status")
+        await driver.press("f3")
+        await driver.until_screen("Approval")
+        assert driver.app.desk.active is not None
+        assert driver.app.desk.active.session is first
+
+
+async def test_what_streamed_in_the_background_is_there_after_switching_back() -> None:
+    async with running() as driver:
+        first = driver.host.session
+        await driver.type("one")
+        first.emit(TextDelta(text="Half an "))
+        await driver.settle()
+        await driver.press("f4")
+        await driver.until(lambda: len(driver.host.opened) == 2)
+        first.emit(TextDelta(text="answer so far"))
+        await driver.app.workbench.open_session(first.id)
+        await driver.settle()
+        await driver.until(lambda: "Half an answer so far" in driver.text("#chat-pane"))
+
+
+async def test_each_session_is_driven_in_a_worker_of_its_own_group() -> None:
+    async with running() as driver:
+        await driver.type("one")
+        await driver.press("f4")
+        await driver.until(lambda: len(driver.host.opened) == 2)
+        await driver.type("two")
+        groups = {worker.group for worker in driver.app.workers if worker.name == "session"}
+        assert groups == set(driver.host.opened)
+
+
+async def test_a_session_that_breaks_is_said_and_the_app_goes_on() -> None:
+    class Broken(FakeHost):
+        async def new_session(self) -> FakeSession:
+            return self._add(BrokenSession("20260314_140299_abc123", clock=self.clock))
+
+    async with running(Broken()) as driver:
+        await driver.type("one")
+        await driver.until(lambda: "failed" in driver.text("#say"))
+        assert "the engine is broken" in driver.text("#say")
+
+
+async def test_quitting_asks_once_while_an_agent_works_and_a_second_time_leaves() -> None:
+    async with running() as driver:
+        await driver.type("work")
+        await driver.press("ctrl+q")
+        await driver.until_screen("Confirm")
+        await driver.pilot.press("ctrl+q")
+        await driver.until(lambda: driver.host.is_closed)
+    assert driver.app.return_code == 0
+
+
+async def test_quitting_an_idle_app_closes_the_host_at_once() -> None:
+    async with running() as driver:
+        await driver.pilot.press("ctrl+q")
+        await driver.until(lambda: driver.host.is_closed)
+    assert driver.app.return_code == 0
+
+
+async def test_an_unusable_setting_ends_the_app_with_its_text() -> None:
+    def open_host() -> FakeHost:
+        raise ConfigError("bad mode", "Use normal.")
+
+    app = LmtuiApp(open_host)
+    async with app.run_test():
+        async with asyncio.timeout(10):
+            while app.return_code is None:
+                await asyncio.sleep(0.01)
+    assert app.return_code == 64
+
+
+async def test_the_draft_survives_a_restart() -> None:
+    async with running() as driver:
+        driver.app.workbench.prompt.replace_text("not yet sent")
+        await driver.pilot.press("ctrl+q")
+        await driver.until(lambda: driver.host.is_closed)
+    async with running() as driver:
+        assert driver.app.workbench.prompt.text == "not yet sent"
+
+
+async def test_the_history_survives_a_restart_and_is_walked_by_the_arrow_keys() -> None:
+    async with running() as driver:
+        await driver.type("first")
+        driver.host.session.end_turn()
+        await driver.type("second")
+        await driver.pilot.pause(0.1)
+    async with running() as driver:
+        await driver.press("up")
+        assert driver.app.workbench.prompt.text == "second"
+        await driver.press("up")
+        assert driver.app.workbench.prompt.text == "first"
+        await driver.press("down", "down")
+        assert driver.app.workbench.prompt.text == ""
+
+
+async def test_a_message_with_markup_and_controls_is_shown_as_it_is() -> None:
+    async with running() as driver:
+        await driver.type("[bold]hi[/bold] \x1b[31mred")
+        driver.host.session.emit(Notice(level=Level.WARNING, text="[red]careful[/red]"))
+        await driver.settle()
+        await driver.until(lambda: "[red]careful[/red]" in driver.text("#chat-pane"))
+        assert "[bold]hi[/bold] red" in driver.text("#chat-pane")
+
+
+async def test_a_folder_that_cannot_be_listed_is_said() -> None:
+    class Closed(FakeHost):
+        async def list_directory(self, path: str) -> list[object]:  # type: ignore[override]  # it only raises
+            raise SandboxError("the workspace is gone")
+
+    async with running(Closed()) as driver:
+        await driver.until(lambda: "the workspace is gone" in driver.text("#say"))
+
+
+async def test_the_status_says_what_goes_on() -> None:
+    async with running() as driver:
+        play_work(driver.host.session)
+        await driver.settle()
+        status = driver.text("#status")
+        assert "writing · " in status
+        assert "3.1k of 8k" in status
+        assert "reused 95 %" in status
+
+
+async def test_a_changed_file_is_marked_and_its_difference_opens() -> None:
+    async with running() as driver:
+        play_work(driver.host.session)
+        await driver.settle()
+        assert "1 changed" in driver.text("#files-title")
+        await driver.press("f10")
+        await driver.until_screen("Viewer")
+        assert "depth = 1" in driver.text()
+        await driver.press("escape")
+        assert driver.app.screen is driver.app.workbench
+
+
+async def test_a_file_of_the_tree_opens() -> None:
+    async with running() as driver:
+        await driver.press("f6", "end", "enter")
+        await driver.until_screen("Viewer")
+        await driver.until(lambda: "[project]" in driver.text())
+
+
+@pytest.mark.parametrize("size", [(20, 5), (60, 18), (80, 24), (119, 30), (200, 50)])
+async def test_every_size_shows_the_prompt_and_what_goes_on(size: tuple[int, int]) -> None:
+    async with running(size=size) as driver:
+        play_work(driver.host.session)
+        await driver.settle()
+        assert "writing"[: size[0] - 4] in driver.text("#status")
+        assert driver.app.workbench.prompt.region.height >= 1
+        driver.host.session.ask("a1", "make all")
+        await driver.until_screen("Approval")
+        assert "make all" in driver.text()
+
+
+async def test_a_storm_of_sizes_leaves_the_app_whole() -> None:
+    async with running() as driver:
+        play_work(driver.host.session)
+        for width, height in [(20, 5), (200, 60), (1, 1), (79, 15), (121, 9), (80, 24)]:
+            await driver.pilot.resize_terminal(width, height)
+        await driver.settle()
+        assert "Make the tokenizer" in driver.text("#chat-pane")
+
+
+async def test_side_panes_share_a_narrow_screen_by_key() -> None:
+    async with running(size=(70, 20)) as driver:
+        play_work(driver.host.session)
+        await driver.press("f8")
+        assert "[log]" in driver.text("#header")
+        assert "shell" in driver.text("#log-pane")
+        assert not driver.app.workbench.query_one("#chat-pane").display
+        await driver.press("escape")
+        assert "[chat]" in driver.text("#header")
+        assert driver.host.session.is_running
+
+
+async def test_a_mode_set_by_slash_reaches_the_session_and_never_the_model() -> None:
+    async with running() as driver:
+        await driver.type("/mode auto")
+        assert driver.host.session.mode is Mode.AUTO
+        assert driver.host.session.submitted == []
+        assert "mode: auto" in driver.text("#header")
+
+
+async def ask(driver: Driver, text: str = "rm -rf build") -> None:
+    await driver.type("go")
+    driver.host.session.ask("a1", text)
+    await driver.until_screen("Approval")
+
+
+class BrokenSession(FakeSession):
+    async def wait_idle(self) -> None:
+        raise RuntimeError("the engine is broken")
