@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
 from pygments.token import Token, _TokenType
 from pygments.util import ClassNotFound
 
 from lmtui.tui.lines.text import Line, Span
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
 
 LONGEST_LINE = 4000
 _PLAIN_NAMES = frozenset({"", "text", "txt", "plain", "plaintext", "output", "console", "none"})
@@ -38,6 +40,8 @@ def lexer_by_name(language: str) -> Lexer | None:
     """Return the lexer of a language by the word after a code fence, None where there is none."""
     if language.lower() in _PLAIN_NAMES:
         return None
+    from pygments.lexers import get_lexer_by_name  # noqa: PLC0415  (start-up: not needed for the first frame)
+
     try:
         return get_lexer_by_name(language.lower(), stripnl=False, ensurenl=False)
     except ClassNotFound:
@@ -47,6 +51,8 @@ def lexer_by_name(language: str) -> Lexer | None:
 @lru_cache(maxsize=64)
 def lexer_for_path(path: str) -> Lexer | None:
     """Return the lexer for a file by its name, None where there is none."""
+    from pygments.lexers import get_lexer_for_filename  # noqa: PLC0415  (start-up: the same)
+
     try:
         return get_lexer_for_filename(path, stripnl=False, ensurenl=False)
     except ClassNotFound:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from rich.cells import cell_len
 
 from lmtui.core.clean import clean
@@ -14,6 +13,10 @@ from lmtui.tui.lines.code import highlight, lexer_by_name
 from lmtui.tui.lines.pieces import Piece
 from lmtui.tui.lines.tables import Cell, table_lines
 from lmtui.tui.lines.text import Line, Span, fill, fold, indent, wrap
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 _BULLET = "• "
 _QUOTE: Line = (("▌ ", "muted"),)
@@ -23,9 +26,17 @@ _INLINE_ROLES = {"strong_open": "strong", "em_open": "em", "s_open": "strike", "
 
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # noqa: PLC0415  (start-up: not needed for the first frame)
+
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     parser.disable(["html_block", "html_inline", "reference"])
     return parser
+
+
+def warm_up() -> None:
+    """Import what the first answer needs.  May run in a thread, after the first frame."""
+    _parser().parse("`x`")
+    highlight(["x = 1"], lexer_by_name("python"))
 
 
 def piece_lines(piece: Piece, width: int) -> list[Line]:

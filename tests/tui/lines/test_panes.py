@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC
 
 import pytest
@@ -20,6 +22,7 @@ from lmtui.tui.lines.base import LineView
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.file_view import FileView
+from lmtui.tui.lines.markdown import warm_up
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
 from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
@@ -102,3 +105,15 @@ async def test_without_colour_the_signs_still_tell(monkeypatch: pytest.MonkeyPat
         await settled(pilot)
         assert pilot.app.no_color
         assert [line.split()[-2] for line in screen_lines(log)[:2]] == ["✓", "✗"]
+
+
+def test_importing_the_panes_leaves_the_parsers_for_later() -> None:
+    program = "import sys, lmtui.tui.lines.transcript, lmtui.tui.lines.file_view; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert "lmtui.tui.lines.markdown" in loaded
+    assert not {"markdown_it", "pygments.lexers", "pygments.lexer"} & set(loaded)
+
+
+def test_warming_up_imports_what_the_first_answer_needs() -> None:
+    warm_up()
+    assert {"markdown_it", "pygments.lexers.python"} <= set(sys.modules)
