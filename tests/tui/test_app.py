@@ -367,3 +367,11 @@ async def ask(driver: Driver, text: str = "rm -rf build") -> None:
 class BrokenSession(FakeSession):
     async def wait_idle(self) -> None:
         raise RuntimeError("the engine is broken")
+
+
+async def test_a_text_that_fits_needs_no_scrolling() -> None:
+    async with running(size=SMALL) as driver:
+        await ask(driver, "\n".join(f"echo {number}" for number in range(8)))
+        driver.host.clock.forward(0.3)
+        await driver.press("y")
+        assert driver.host.session.answers["a1"].outcome is Outcome.ONCE

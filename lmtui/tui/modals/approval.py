@@ -69,7 +69,7 @@ class Approval(ModalScreen[Answer | Left | None]):
         feedback.display = False
         self._body.focus()
         self._draw_choices()
-        self.set_timer(DEAD_TIME_S, self._draw_choices)
+        self.set_timer(DEAD_TIME_S, self._look)
         self.watch(self._body, "scroll_y", self._look, init=False)
 
     def on_resize(self) -> None:
@@ -90,6 +90,7 @@ class Approval(ModalScreen[Answer | Left | None]):
     @property
     def is_live(self) -> bool:
         """Tell whether an answer counts yet."""
+        self._note_end()
         elapsed_s = (self._now() - self._shown_at).total_seconds()
         return self._has_seen_end and not 0 <= elapsed_s < DEAD_TIME_S
 
@@ -140,11 +141,14 @@ class Approval(ModalScreen[Answer | Left | None]):
         if self.is_live:
             _ = self.dismiss(answer)
 
-    def _look(self) -> None:
+    def _note_end(self) -> None:
         body = self._body
         text_lines = body.line_total() if isinstance(body, DiffView) else self.query_one("#approval-text Static").size.height
         if self._is_fitted and body.size.height and text_lines and body.scroll_y + body.size.height >= text_lines:
             self._has_seen_end = True
+
+    def _look(self) -> None:
+        self._note_end()
         more = self.query_one("#approval-more", Static)
         more.display = not self._has_seen_end
         more.update(Content.styled("there is more below: scroll to its end before you allow it", "$warning"))
