@@ -23,6 +23,7 @@ from lmtui.core.messages import (
     ModelPiece,
     PrefillPiece,
     RetryPiece,
+    Role,
     TextPiece,
     ThinkingPiece,
     ToolCall,
@@ -40,14 +41,20 @@ async def ask_model(desk: Desk, turn_id: str) -> Completion:
     request = desk.conversation.request(desk.toolbox.specs(), desk.settings)
     desk.emit(PrefillProgress(agent=desk.agent))
     watch = _ThinkingWatch(desk)
+    partial: list[str] = []
     completion: Completion | None = None
-    async with contextlib.aclosing(desk.provider.stream(request)) as pieces:
-        async for piece in pieces:
-            watch.see(piece)
-            if isinstance(piece, Completion):
-                completion = piece
-            else:
-                _show(desk, piece)
+    try:
+        async with contextlib.aclosing(desk.provider.stream(request)) as pieces:
+            async for piece in pieces:
+                watch.see(piece)
+                _collect(partial, piece)
+                if isinstance(piece, Completion):
+                    completion = piece
+                else:
+                    _show(desk, piece)
+    finally:
+        if completion is None:
+            _keep_partial(desk, "".join(partial), turn_id)
     if completion is None:
         raise ProviderError(Fault.CUT, "the model's answer has no end")
     message = _with_fresh_ids(desk, completion.message)
@@ -64,6 +71,19 @@ async def ask_model(desk: Desk, turn_id: str) -> Completion:
     )
     _show_usage(desk, completion)
     return replace(completion, message=message)
+
+
+def _collect(partial: list[str], piece: ModelPiece) -> None:
+    if isinstance(piece, TextPiece):
+        partial.append(piece.text)
+    elif isinstance(piece, RetryPiece):
+        partial.clear()
+
+
+def _keep_partial(desk: Desk, text: str, turn_id: str) -> None:
+    """Keep what an answer that was stopped or broke off had said: it was read, so it belongs to the conversation."""
+    if text.strip():
+        desk.emit(MessageAdded(agent=desk.agent, role=Role.ASSISTANT, text=text, turn_id=turn_id))
 
 
 def _show(desk: Desk, piece: ModelPiece) -> None:

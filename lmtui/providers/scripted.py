@@ -125,7 +125,7 @@ class ScriptedServer:
     def _turn(self, body: dict[str, Any]) -> tuple[Scenario, int, ScriptedTurn]:
         messages = body.get("messages") or []
         first = next((_text(message) for message in messages if message.get("role") == "user"), "")
-        scenario = next(scenario for scenario in (*self._scenarios, self._scenarios[0]) if scenario.match in first)
+        scenario = next((each for each in self._scenarios if each.match in first), self._scenarios[0])
         index = sum(message.get("role") == "assistant" for message in messages)
         if index >= len(scenario.turns):
             return scenario, index, ScriptedTurn(scenario.ending)

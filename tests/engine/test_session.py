@@ -285,6 +285,17 @@ async def test_provider_error_ends_the_turn_with_its_words() -> None:
     assert "broke off" in ending(rig).error
 
 
+async def test_what_a_stopped_answer_had_said_is_kept() -> None:
+    rig = Rig(FakeProvider([TextPiece("The first half"), 60.0]))
+    rig.session.submit("go")
+    await rig.until(lambda event: event.kind == "text_delta")
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    kept = [event for event in rig.events if isinstance(event, MessageAdded) and event.role is Role.ASSISTANT]
+    assert [event.text for event in kept] == ["The first half"]
+    assert_paired(rig.events)
+
+
 async def test_retries_are_shown() -> None:
     rig = Rig(FakeProvider([TextPiece("half"), RetryPiece(1, 3, 0.0, "busy"), *answer("whole")]))
     await rig.run()

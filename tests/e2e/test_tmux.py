@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.providers.scripted import ScriptedServer
+from tests.e2e.conftest import Program
+
+pytestmark = pytest.mark.tmux
+
+TASK = "write the greeting"
+WRITE = ScriptedCall("write", {"path": "greeting.txt", "content": "hello from the model\n"})
+SCENARIOS = (
+    Scenario((ScriptedTurn("I will write it.", calls=(WRITE,)), ScriptedTurn("The greeting is written.")), match=TASK),
+    Scenario((ScriptedTurn("This is another conversation."),), name="other", match="something else"),
+)
+
+
+class Terminal:
+    """One tmux window with the program in it; each time it is opened it has a tmux server of its own."""
+
+    _opened = itertools.count()
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._socket = ""
+
+    def tmux(self, *arguments: str) -> str:
+        run = ["tmux", "-L", self._socket, *arguments]
+        return subprocess.run(run, capture_output=True, text=True, check=True).stdout
+
+    def open(self, *arguments: str, width: int = 120, height: int = 32) -> None:
+        self._socket = f"lmtui-test-{os.getpid()}-{next(self._opened)}"
+        environ = " ".join(f"{name}={shlex.quote(value)}" for name, value in self._program.full_environ().items())
+        command = f"cd {self._program.workspace} && env {environ} {sys.executable} -m lmtui {shlex.join(arguments)}"
+        window = f"{command}; echo ended with code $?; sleep 60"
+        size = ("-x", str(width), "-y", str(height))
+        self.tmux("-f", "/dev/null", "new-session", "-d", *size, "bash", "--norc", "-c", window)
+
+    def close(self) -> None:
+        subprocess.run(["tmux", "-L", self._socket, "kill-server"], capture_output=True, check=False)
+
+    def keys(self, *keys: str) -> None:
+        self.tmux("send-keys", *keys)
+
+    def type(self, text: str) -> None:
+        self.tmux("send-keys", "-l", text)
+
+    def screen(self) -> str:
+        return self.tmux("capture-pane", "-p")
+
+    async def until(self, test: Callable[[str], bool] | str, limit_s: float = 30) -> str:
+        """Wait for a text on the screen, or for a test of it to hold, and return the screen."""
+        end = time.monotonic() + limit_s
+        while time.monotonic() < end:
+            screen = self.screen()
+            if test in screen if isinstance(test, str) else test(screen):
+                return screen
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"not on the screen in {limit_s} s: {test}\n{self.screen()}")
+
+
+@pytest.fixture
+def terminal(program: Program) -> Iterator[Terminal]:
+    if shutil.which("tmux") is None:
+        if os.environ.get("LMTUI_REQUIRE_SANDBOX") == "1":
+            pytest.fail("tmux is not installed")
+        pytest.skip("tmux is not installed")
+    terminal = Terminal(program)
+    yield terminal
+    terminal.close()
+
+
+async def test_a_day_at_the_workbench(program: Program, terminal: Terminal) -> None:
+    async with ScriptedServer(*SCENARIOS) as server:
+        start = ("--url", server.url, "--sandbox", "process")
+        terminal.open(*start)
+        await terminal.until("process")
+        terminal.type(TASK)
+        terminal.keys("Enter")
+        asked = await terminal.until("asks to change")
+        assert "hello from the model" in asked
+        assert not (program.workspace / "greeting.txt").exists()
+        await asyncio.sleep(0.5)
+        terminal.keys("y")
+        await terminal.until("The greeting is written.")
+        assert (program.workspace / "greeting.txt").read_text() == "hello from the model\n"
+        await terminal.until("idle")
+
+        terminal.keys("F4")
+        await terminal.until(lambda screen: "The greeting is written." not in screen)
+        terminal.type("something else")
+        terminal.keys("Enter")
+        await terminal.until("This is another conversation.")
+        terminal.keys("F2")
+        await terminal.until("SESSIONS")
+        await asyncio.sleep(0.5)
+        terminal.keys("Down")
+        terminal.keys("Enter")
+        await terminal.until("The greeting is written.")
+
+        terminal.keys("C-q")
+        await terminal.until("ended with code 0")
+        terminal.close()
+
+        terminal.open("resume", *start)
+        await terminal.until("This is another conversation.")
+        terminal.keys("C-q")
+        await terminal.until("ended with code 0")
+
+
+async def test_a_refusal_reaches_the_model_and_changes_nothing(program: Program, terminal: Terminal) -> None:
+    async with ScriptedServer(*SCENARIOS) as server:
+        terminal.open("--url", server.url, "--sandbox", "process", width=80, height=24)
+        await terminal.until("process")
+        terminal.type(TASK)
+        terminal.keys("Enter")
+        await terminal.until("asks to change")
+        await asyncio.sleep(0.5)
+        terminal.keys("f")
+        await asyncio.sleep(0.3)
+        terminal.type("not in this folder")
+        terminal.keys("Enter")
+        await terminal.until("The greeting is written.")
+        assert not (program.workspace / "greeting.txt").exists()
+        results = [message for message in server.requests[-1].body["messages"] if message["role"] == "tool"]
+        assert "not in this folder" in results[0]["content"]
+        terminal.keys("C-q")
+        await terminal.until("ended with code 0")
+
+
+async def test_escape_interrupts_and_the_session_goes_on(program: Program, terminal: Terminal) -> None:
+    slow = Scenario((ScriptedTurn("word " * 600, rate=20.0), ScriptedTurn("And on it goes.")))
+    async with ScriptedServer(slow) as server:
+        terminal.open("--url", server.url, "--sandbox", "process")
+        await terminal.until("process")
+        terminal.type("talk")
+        terminal.keys("Enter")
+        await terminal.until("word word")
+        terminal.keys("Escape")
+        await terminal.until("interrupted")
+        assert server.open_streams == 0
+        terminal.type("go on")
+        terminal.keys("Enter")
+        await terminal.until("And on it goes.")
+        terminal.keys("C-q")
+        await terminal.until("ended with code 0")
+
+
+async def test_a_tiny_terminal_and_a_dead_server_do_no_harm(program: Program, terminal: Terminal) -> None:
+    program.environ["LLM_MAX_RETRIES"] = "0"
+    terminal.open("--url", "http://127.0.0.1:9", "--sandbox", "process", width=20, height=5)
+    await asyncio.sleep(3)
+    terminal.tmux("resize-window", "-x", "100", "-y", "30")
+    await terminal.until("process")
+    terminal.type("hello")
+    terminal.keys("Enter")
+    await terminal.until("no model server answers")
+    terminal.keys("C-q")
+    screen = await terminal.until("ended with code 0")
+    assert "Traceback" not in screen
