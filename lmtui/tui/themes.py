@@ -29,12 +29,12 @@ ROLES = (
 )
 _BUILT_IN = {
     "text": "#d6dae0",
-    "muted": "#8f98a5",
+    "muted": "#959eab",
     "faint": "#3a424d",
     "background": "#14181d",
     "surface": "#191e24",
     "panel": "#222931",
-    "selection": "#2c3a4b",
+    "selection": "#263442",
     "accent": "#74b3f0",
     "warning": "#e5b567",
     "danger": "#f0787a",

@@ -82,7 +82,8 @@ class Prompt(TextArea):
 
     def action_prompt_send(self) -> None:
         """Send, or take the marked completion first."""
-        if self._found and self.text != f"/{self._found[self._marked][0]}":
+        is_whole = any(self.text == f"/{name}" for name, _ in self._found)
+        if self._found and not is_whole:
             self._accept()
             if self._found_argument():
                 return

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+from lmtui.core.ports import SessionSummary
+from lmtui.tui.modals.switcher import summary_line
+from tests.tui.driving import Driver, running
+from tests.tui.fakes import START, FakeHost
+
+
+def host_with_sessions() -> FakeHost:
+    host = FakeHost()
+    host.summaries = [
+        summary("20260314_110000_aaaaaa", "docs", "waits", 'shell "npm run build"', 12, 120),
+        summary("20260314_120000_bbbbbb", "rename pass", "done", "212 of 212 files", 212, 3600),
+        summary("20260314_130000_cccccc", "", "new", "", 0, 90000),
+    ]
+    return host
+
+
+def summary(session_id: str, title: str, state: str, last_line: str, changes: int, age_s: float) -> SessionSummary:
+    then = START - timedelta(seconds=age_s)
+    return SessionSummary(session_id, title, state, "qwen2.5-coder:7b", then, then, changes, last_line)
+
+
+async def open_switcher(driver: Driver) -> None:
+    await driver.press("f2")
+    await driver.until_screen("Switcher")
+    await driver.until(lambda: "rename pass" in driver.text())
+
+
+async def test_a_session_is_opened_by_enter() -> None:
+    async with running(host_with_sessions()) as driver:
+        await open_switcher(driver)
+        await driver.press("down", "enter")
+        await driver.until(lambda: "20260314_120000_bbbbbb" in driver.host.opened)
+        await driver.settle()
+        assert driver.app.desk.active is not None
+        assert driver.app.desk.active.facts.title == "rename pass"
+
+
+async def test_search_looks_in_everything_through_the_host() -> None:
+    async with running(host_with_sessions()) as driver:
+        await open_switcher(driver)
+        await driver.press("slash", *"npm")
+        await driver.until(lambda: "rename pass" not in driver.text())
+        assert "docs" in driver.text()
+        assert driver.host.searched[-1] == "npm"
+
+
+async def test_deleting_asks_first_and_then_the_session_is_gone() -> None:
+    async with running(host_with_sessions()) as driver:
+        await open_switcher(driver)
+        await driver.press("d")
+        await driver.until_screen("Confirm")
+        await driver.press("n")
+        assert driver.host.deleted == []
+        await driver.press("d")
+        await driver.until_screen("Confirm")
+        await driver.press("y")
+        await driver.until(lambda: driver.host.deleted == ["20260314_110000_aaaaaa"])
+        await driver.until(lambda: "docs" not in driver.text())
+
+
+async def test_deleting_the_session_on_screen_gives_way_to_a_new_one() -> None:
+    async with running(host_with_sessions()) as driver:
+        first = driver.host.session
+        await driver.app.workbench.delete_session(first.id)
+        await driver.settle()
+        assert driver.host.deleted == [first.id]
+        assert driver.app.desk.active is not None
+        assert driver.app.desk.active.session.id != first.id
+        assert list(driver.app.desk.router.feeds) == [driver.app.desk.active.session.id]
+
+
+async def test_a_session_on_disk_is_renamed() -> None:
+    async with running(host_with_sessions()) as driver:
+        await open_switcher(driver)
+        await driver.press("r")
+        await driver.until_screen("AskText")
+        await driver.press("end", "x", "enter")
+        await driver.until_screen("Switcher")
+        renamed = driver.host.opened["20260314_110000_aaaaaa"]
+        assert [each.event.title for each in renamed.history() if each.event.kind == "session_renamed"][-1] == "docsx"  # type: ignore[attr-defined]  # of that kind
+
+
+async def test_n_starts_a_new_session() -> None:
+    async with running(host_with_sessions()) as driver:
+        await open_switcher(driver)
+        await driver.press("n")
+        await driver.until(lambda: len(driver.host.opened) == 2)
+
+
+def test_a_line_has_aligned_columns_and_fits() -> None:
+    lines = [summary_line(each, START, 76) for each in host_with_sessions().summaries]
+    assert {line.cell_length for line in lines} == {lines[0].cell_length}
+    assert lines[0].cell_length <= 76
+    assert "(nothing said yet)" in lines[2].plain
+
+
+def test_hostile_titles_stay_on_one_line() -> None:
+    line = summary_line(summary("s", "a\nb\x1b[2J\u202e", "done", "x\ty", 1, 0), START, 80)
+    assert "\n" not in line.plain
+    assert "\x1b" not in line.plain
+    assert "<U+202E>" in line.plain

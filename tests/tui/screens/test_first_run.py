@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from lmtui.core.errors import Fault, ProviderError
+from tests.tui.driving import Driver, running
+from tests.tui.fakes import FakeHost
+
+NOTE = "No model server is chosen yet."
+
+
+class Refusing(FakeHost):
+    async def use_server(self, url: str, model: str) -> None:
+        raise ProviderError(Fault.UNREACHABLE, f"nothing answers at {url}", "Is it running?")
+
+
+async def at_first_run(driver: Driver) -> None:
+    await driver.until_screen("FirstRun")
+    await driver.until(lambda: "another address" in driver.text())
+
+
+async def test_servers_are_listed_and_enter_takes_the_marked_one() -> None:
+    async with running(FakeHost(setup_note=NOTE), is_ready=False) as driver:
+        await at_first_run(driver)
+        await driver.until(lambda: "qwen2.5-coder-7b-instruct" in driver.text())
+        assert "loaded, 8,192 tokens, tools" in driver.text()
+        await driver.press("down", "enter")
+        await driver.until(lambda: driver.app.desk.active is not None)
+        assert driver.host.used == ("http://127.0.0.1:11434/v1", "qwen2.5-coder:7b")
+
+
+async def test_another_address_is_typed() -> None:
+    host = FakeHost(setup_note=NOTE)
+    host.servers = ()
+    async with running(host, is_ready=False) as driver:
+        await at_first_run(driver)
+        await driver.until(lambda: "No model server answers" in driver.text())
+        await driver.press("enter", *"http://box:8080", "enter")
+        await driver.until(lambda: driver.app.desk.active is not None)
+        assert host.used == ("http://box:8080", "")
+
+
+async def test_an_address_that_fails_is_said_and_asked_again() -> None:
+    host = Refusing(setup_note=NOTE)
+    host.servers = ()
+    async with running(host, is_ready=False) as driver:
+        await at_first_run(driver)
+        await driver.press("enter", *"http://box", "enter")
+        await driver.until(lambda: "nothing answers at http://box" in driver.text())
+        assert driver.app.desk.active is None
+
+
+async def test_the_demo_starts_without_a_model() -> None:
+    host = FakeHost(setup_note=NOTE)
+    host.servers = ()
+    async with running(host, is_ready=False) as driver:
+        await at_first_run(driver)
+        await driver.press("down", "enter")
+        await driver.until(lambda: driver.app.desk.active is not None)
+        assert host.is_demo
+
+
+async def test_what_was_typed_before_is_sent_after_the_choice() -> None:
+    from lmtui.tui.options import StartOptions
+
+    host = FakeHost(setup_note=NOTE)
+    async with running(host, is_ready=False, options=StartOptions(task="hello")) as driver:
+        await at_first_run(driver)
+        await driver.until(lambda: "LM Studio" in driver.text())
+        await driver.press("enter")
+        await driver.until(lambda: driver.app.desk.active is not None)
+        await driver.settle()
+        assert host.session.submitted == ["hello"]

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from textual.binding import Binding
+
+from lmtui.tui.commands import COMMANDS, Scope, bindings, complete_slash, hint_text, of_scope, parse_slash, rebindable
+
+SLASH_NAMES = (
+    "help",
+    "sessions",
+    "session",
+    "new",
+    "mode",
+    "plan",
+    "todo",
+    "status",
+    "model",
+    "theme",
+    "clear",
+    "exit",
+    "quit",
+)
+
+
+def test_ids_and_slash_names_are_unique() -> None:
+    assert [name for name, count in Counter(each.id for each in COMMANDS).items() if count > 1] == []
+    assert [name for name, count in Counter(name for each in COMMANDS for name in each.slash).items() if count > 1] == []
+
+
+@pytest.mark.parametrize("scopes", [(Scope.APP, Scope.WORKBENCH, Scope.PROMPT), (Scope.APP, Scope.MOVING, Scope.APPROVAL)])
+def test_no_key_means_two_things_where_scopes_meet(scopes: tuple[Scope, ...]) -> None:
+    keys = Counter(key for each in of_scope(*scopes) for key in each.keys if each.id != "prompt.complete")
+    assert [key for key, count in keys.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_every_binding_can_be_named_by_its_command(scope: Scope) -> None:
+    ids = [each.id for each in bindings(scope) if isinstance(each, Binding)]
+    assert ids == [each.id for each in of_scope(scope) if each.keys]
+
+
+@pytest.mark.parametrize("name", SLASH_NAMES)
+def test_every_promised_slash_command_is_there(name: str) -> None:
+    call = parse_slash(f"/{name}")
+    assert call is not None
+    assert call.command is not None
+
+
+@pytest.mark.parametrize(
+    "text", ["fix it", "/usr/bin/python is broken", "/etc/hosts", "/tmp", "a /help", "/", "/file.txt what is it"]
+)
+def test_other_text_goes_to_the_model_or_is_no_known_command(text: str) -> None:
+    call = parse_slash(text)
+    assert call is None or call.command is None
+
+
+@pytest.mark.parametrize("text", ["/usr/bin/python is broken", "/file.txt what is it", "/"])
+def test_paths_go_to_the_model(text: str) -> None:
+    assert parse_slash(text) is None
+
+
+def test_the_argument_of_a_slash_command_is_kept() -> None:
+    call = parse_slash("  /mode   auto ")
+    assert call is not None
+    assert (call.name, call.argument) == ("mode", "auto")
+
+
+def test_quit_without_a_slash_quits() -> None:
+    call = parse_slash("quit")
+    assert call is not None
+    assert call.command is not None
+    assert call.command.id == "app.leave"
+
+
+def test_completion_finds_what_begins_so_and_ends_with_an_argument() -> None:
+    assert [name for name, _ in complete_slash("/se")] == ["sessions", "session"]
+    assert complete_slash("/mode ") == []
+    assert complete_slash("hello") == []
+
+
+def test_a_command_with_two_names_is_offered_once() -> None:
+    found = complete_slash("/")
+    assert len(found) == len({each.id for _, each in found})
+
+
+def test_fixed_keys_cannot_be_rebound() -> None:
+    assert rebindable({"app.leave": "x", "session.new": "ctrl+n", "no.such": "y"}) == {"session.new": "ctrl+n"}
+
+
+def test_a_hint_names_key_and_verb() -> None:
+    assert hint_text(of_scope(Scope.CONFIRM)) == "y yes · n no"

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from lmtui.core import events
+from lmtui.core.events import Envelope, Event, FileChange, FileChangeKind, TurnReason
+from lmtui.core.messages import Role, Usage
+from lmtui.tui.facts import Facts
+from lmtui.tui.wording import activity_text
+from tests.tui.fakes import START, FakeSession
+
+
+def facts_of(*happened: Event) -> Facts:
+    facts = Facts()
+    for number, event in enumerate(happened):
+        facts.apply(Envelope(number + 1, START, "s", event))
+    return facts
+
+
+TURN = events.TurnStarted(turn_id="t")
+CALL = events.ToolCallStarted(call_id="c", tool="shell", arguments={}, title="pytest -q")
+
+
+@pytest.mark.parametrize(
+    ("happened", "seconds", "words"),
+    [
+        ((), 0, "idle"),
+        ((TURN,), 4, "waiting for the model · 4 s"),
+        ((TURN, events.PrefillProgress(ratio=0.41)), 12, "reading prompt 41 % · 12 s"),
+        ((TURN, events.PrefillProgress()), 0, "reading prompt"),
+        ((TURN, events.ThinkingDelta(text="hm")), 2, "thinking · 2 s"),
+        ((TURN, events.TextDelta(text="x" * 400)), 5, "writing · 20 tok/s"),
+        ((TURN, events.TextDelta(text="x")), 0.5, "writing"),
+        ((TURN, events.CallProgress(tool="edit", size_chars=9)), 3, "writing edit call · 3 s"),
+        ((TURN, CALL), 4, "shell: pytest -q · 4 s"),
+        ((TURN, events.RetryScheduled(attempt=1, attempts=3, wait_s=2, reason="busy")), 0, "busy, again in 2 s"),
+        ((TURN, events.TurnEnded(turn_id="t", reason=TurnReason.DONE)), 9, "idle"),
+        ((TURN, events.TurnEnded(turn_id="t", reason=TurnReason.LIMIT)), 9, "idle · stopped at a limit"),
+        ((TURN, events.ApprovalRequested(approval_id="a", call_id="c", tool="shell", text="x")), 9, "waiting for you: 1"),
+    ],
+)
+def test_activity_is_said_in_words(happened: tuple[Event, ...], seconds: float, words: str) -> None:
+    assert activity_text(facts_of(*happened), START + timedelta(seconds=seconds)) == words
+
+
+def test_after_a_call_the_next_open_one_is_told() -> None:
+    other = events.ToolCallStarted(call_id="d", tool="read", arguments={}, title="a.py")
+    done = events.ToolCallFinished(call_id="c", tool="shell", ok=True, result="", elapsed_ms=1)
+    assert activity_text(facts_of(TURN, CALL, other, done), START) == "read: a.py"
+
+
+def test_the_first_task_names_a_session_until_it_is_renamed() -> None:
+    said = events.MessageAdded(role=Role.USER, text="fix it\nplease")
+    assert facts_of(said).title == "fix it"
+    assert facts_of(said, events.SessionRenamed(title="parser")).title == "parser"
+
+
+def test_control_sequences_never_reach_a_title() -> None:
+    assert "\x1b" not in facts_of(events.SessionRenamed(title="a\x1b[31mb\n")).title
+
+
+def test_the_window_that_the_server_told_last_counts() -> None:
+    facts = facts_of(
+        events.ModelChanged(model="m", url="u", window_tokens=32768),
+        events.UsageUpdated(usage=Usage(10, 1), window_tokens=8192),
+    )
+    assert facts.window_tokens == 8192
+
+
+def test_a_file_that_was_added_stays_added_when_it_is_modified() -> None:
+    changes = [
+        events.FilesChanged(call_id="c", files=("a",), changes=(FileChange("a", kind, 2, 1, "d\n"),))
+        for kind in (FileChangeKind.ADDED, FileChangeKind.MODIFIED)
+    ]
+    change = facts_of(*changes).changes["a"]
+    assert change == FileChange("a", FileChangeKind.ADDED, 4, 2, "d\nd\n")
+
+
+def test_a_sub_agents_writing_is_not_taken_for_the_roots() -> None:
+    assert activity_text(facts_of(TURN, events.TextDelta(agent="child", text="x")), START) == "waiting for the model"
+
+
+def test_an_approval_is_open_until_it_is_resolved() -> None:
+    session = FakeSession()
+    session.begin_turn("go")
+    session.ask("a1", "make")
+    facts = facts_of(*(envelope.event for envelope in session.history()))
+    assert list(facts.approvals) == ["a1"]
+    session.end_turn()
+    facts = facts_of(*(envelope.event for envelope in session.history()))
+    assert facts.approvals == {}

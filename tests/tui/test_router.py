@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.events import CallProgress, Envelope, Event, PrefillProgress, TextDelta, ThinkingDelta, ToolOutputDelta
+from lmtui.tui.router import MAX_PIECE_CHARS, Feed, Router, merge_into
+from tests.tui.fakes import START, FakeSession
+
+PIECES = st.one_of(
+    st.builds(TextDelta, text=st.text(max_size=5), agent=st.sampled_from(["root", "a1"])),
+    st.builds(ThinkingDelta, text=st.text(max_size=5), agent=st.sampled_from(["root", "a1"])),
+    st.builds(ToolOutputDelta, call_id=st.sampled_from(["c1", "c2"]), text=st.text(max_size=5)),
+    st.builds(PrefillProgress, ratio=st.floats(0, 1)),
+)
+
+
+class FakePanel:
+    def __init__(self) -> None:
+        self.seen: list[Event] = []
+
+    def apply(self, envelope: Envelope) -> None:
+        self.seen.append(envelope.event)
+
+
+class Stage:
+    """A router with a hand-turned timer."""
+
+    def __init__(self) -> None:
+        self.due: list[tuple[float, Callable[[], None]]] = []
+        self.changes = 0
+        self.panels: dict[str, FakePanel] = {}
+        self.router = Router(lambda delay, call: self.due.append((delay, call)), self.give_panel, self.note_change)
+
+    def give_panel(self, feed: Feed) -> None:
+        feed.panels = (self.panels.setdefault(feed.session.id, FakePanel()),)
+
+    def note_change(self) -> None:
+        self.changes += 1
+
+    def turn(self) -> None:
+        due, self.due = self.due, []
+        for _, call in due:
+            call()
+
+
+def test_many_events_arm_one_timer_and_draw_merged() -> None:
+    stage, session = Stage(), FakeSession()
+    stage.router.show(stage.router.add(session))
+    panel = stage.panels[session.id]
+    panel.seen.clear()
+    for char in "hello":
+        session.emit(TextDelta(text=char))
+    assert len(stage.due) == 1
+    assert panel.seen == []
+    stage.turn()
+    assert panel.seen == [TextDelta(text="hello")]
+
+
+def test_the_frame_after_a_frame_waits() -> None:
+    stage, session = Stage(), FakeSession()
+    stage.router.show(stage.router.add(session))
+    session.emit(TextDelta(text="a"))
+    assert stage.due[0][0] == 0.0
+    stage.turn()
+    session.emit(TextDelta(text="b"))
+    assert 0.0 < stage.due[0][0] <= 1.0
+
+
+def test_a_session_in_the_background_draws_only_when_it_is_shown() -> None:
+    stage, first, second = Stage(), FakeSession("20260314_140200_aaaaaa"), FakeSession("20260314_140200_bbbbbb")
+    stage.router.show(stage.router.add(first))
+    stage.router.show(stage.router.add(second))
+    drawn = len(stage.panels[first.id].seen)
+    first.begin_turn("go")
+    stage.turn()
+    assert len(stage.panels[first.id].seen) == drawn
+    assert stage.router.feeds[first.id].facts.is_running
+    stage.router.show(stage.router.feeds[first.id])
+    assert len(stage.panels[first.id].seen) == drawn + 2
+
+
+def test_live_panels_see_what_replayed_panels_see() -> None:
+    live, session = Stage(), FakeSession()
+    live.router.show(live.router.add(session))
+    session.begin_turn("go")
+    session.say("done")
+    session.end_turn()
+    live.turn()
+    replayed = Stage()
+    replayed.router.show(replayed.router.add(session))
+    assert replayed.panels[session.id].seen == live.panels[session.id].seen
+
+
+def test_a_removed_session_is_not_listened_to_any_more() -> None:
+    stage, session = Stage(), FakeSession()
+    stage.router.show(stage.router.add(session))
+    stage.router.remove(session.id)
+    session.begin_turn("go")
+    assert stage.due == []
+    assert stage.router.active is None
+
+
+def test_waiting_sessions_are_those_with_open_approvals() -> None:
+    stage, session = Stage(), FakeSession()
+    feed = stage.router.add(session)
+    session.begin_turn("go")
+    session.ask("a1", "make")
+    assert stage.router.waiting() == [feed]
+    session.end_turn()
+    assert stage.router.waiting() == []
+
+
+@given(st.lists(PIECES, max_size=30))
+def test_merging_keeps_every_text_in_its_order(pieces: list[Event]) -> None:
+    merged: list[Envelope] = []
+    for number, piece in enumerate(pieces):
+        merge_into(merged, Envelope(number, START, "s", piece))
+    for kind in (TextDelta, ThinkingDelta, ToolOutputDelta):
+        before = [(piece.agent, getattr(piece, "call_id", ""), piece.text) for piece in pieces if isinstance(piece, kind)]
+        after = [
+            (each.event.agent, getattr(each.event, "call_id", ""), each.event.text)
+            for each in merged
+            if isinstance(each.event, kind)
+        ]
+        for key in {(agent, call_id) for agent, call_id, _ in before}:
+            assert "".join(text for *own, text in before if tuple(own) == key) == "".join(
+                text for *own, text in after if tuple(own) == key
+            )
+
+
+def test_progress_keeps_only_the_newest() -> None:
+    merged: list[Envelope] = []
+    for size in (1, 2, 3):
+        merge_into(merged, Envelope(size, START, "s", CallProgress(tool="edit", size_chars=size)))
+    assert [each.event for each in merged] == [CallProgress(tool="edit", size_chars=3)]
+
+
+def test_a_flood_of_output_is_not_joined_without_end() -> None:
+    merged: list[Envelope] = []
+    for number in range(10):
+        merge_into(merged, Envelope(number, START, "s", ToolOutputDelta(call_id="c", text="x" * MAX_PIECE_CHARS)))
+    assert len(merged) == 10

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.color import Color
+
+from lmtui import paths
+from lmtui.tui.app import LmtuiApp
+from lmtui.tui.options import StartOptions
+from lmtui.tui.themes import ThemeError, built_in_theme, find_theme, make_theme, read_palette, theme_files
+from tests.tui.driving import running
+from tests.tui.fakes import FakeHost
+
+SHIPPED = sorted(paths.themes_dir().glob("*.toml"))
+TEXT_ROLES = ("text", "muted", "accent", "warning", "danger", "success", "code")
+GROUNDS = ("background", "surface", "panel", "selection")
+AA = 4.5
+AAA = 7.0
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the WCAG 2 contrast ratio of two colours."""
+    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def luminance(color: str) -> float:
+    channels = (channel / 255 for channel in Color.parse(color).rgb)
+    red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
+@pytest.mark.parametrize("ground", GROUNDS)
+@pytest.mark.parametrize("role", TEXT_ROLES)
+def test_every_text_role_is_legible_on_every_ground(file: Path, ground: str, role: str) -> None:
+    colors = read_palette(file).colors
+    assert contrast(colors[role], colors[ground]) >= AA
+
+
+@pytest.mark.parametrize("role", TEXT_ROLES)
+def test_the_high_contrast_theme_is_better_than_that(role: str) -> None:
+    colors = read_palette(paths.themes_dir() / "contrast.toml").colors
+    assert contrast(colors[role], colors["background"]) >= AAA
+
+
+def test_there_are_dark_and_light_themes() -> None:
+    assert {read_palette(file).is_dark for file in SHIPPED} == {True, False}
+
+
+def test_the_built_in_theme_is_the_default_file() -> None:
+    assert built_in_theme() == make_theme(read_palette(paths.themes_dir() / "dusk.toml"))
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "words"),
+    [
+        (('accent = "#74b3f0"', 'accent = "bluish"'), 12, "accent is not a colour"),
+        (('accent = "#74b3f0"', 'acent = "#74b3f0"'), 12, "no role 'acent'"),
+        (('accent = "#74b3f0"', ""), 4, "no colour for accent"),
+        (("[colors]", "[colours]"), 1, "no [colors] table"),
+        (("dark = true", "dark = "), 2, "Invalid value"),
+    ],
+)
+def test_an_error_in_a_theme_names_the_file_and_the_line(
+    tmp_path: Path, change: tuple[str, str], line: int, words: str
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text((paths.themes_dir() / "dusk.toml").read_text().replace(*change))
+    with pytest.raises(ThemeError) as caught:
+        read_palette(file)
+    assert str(file) in str(caught.value)
+    assert f"line {line}" in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_a_users_theme_is_found_by_its_name() -> None:
+    folder = paths.config_dir() / "themes"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text((paths.themes_dir() / "paper.toml").read_text())
+    assert theme_files()["mine"] == folder / "mine.toml"
+    assert not find_theme("mine").dark
+
+
+async def test_a_broken_theme_is_said_and_the_default_used() -> None:
+    folder = paths.config_dir() / "themes"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text("[colors]\ntext = 3\n")
+    host = FakeHost()
+    async with running(host, options=StartOptions(workspace="/w", theme="mine")) as driver:
+        assert driver.app.theme == "dusk"
+        assert "mine.toml: line 2" in driver.text("#say").replace("\n", "")
+
+
+async def test_a_theme_can_be_changed_by_slash() -> None:
+    async with running() as driver:
+        await driver.type("/theme paper")
+        assert driver.app.theme == "paper"
+        await driver.type("/theme nosuch")
+        assert driver.app.theme == "paper"
+        assert "no theme 'nosuch'" in driver.text("#say")
+
+
+async def test_no_color_leaves_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = LmtuiApp(FakeHost)
+    async with app.run_test() as pilot:
+        await pilot.pause(0.2)
+        colors = {
+            color
+            for strip in app.screen._compositor.render_strips(app.size)
+            for segment in strip.apply_filter(app._filters[0], app.screen.background_colors[1])
+            if segment.style is not None
+            for color in (segment.style.color, segment.style.bgcolor)
+            if color is not None and color.triplet is not None
+        }
+    assert app.no_color
+    assert colors
+    assert all(color.triplet is not None and len(set(color.triplet)) == 1 for color in colors)
