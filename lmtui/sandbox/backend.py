@@ -12,6 +12,7 @@ from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.link import Lane, Link
 
 INSIDE = Path(__file__).parent / "inside"
+FOLDER_INSIDE = "/opt/lmtui"
 HOME_INSIDE = "/tmp/home"  # noqa: S108  (a private tmpfs of the lane, not the host's /tmp)
 
 
@@ -68,6 +69,7 @@ def environment_inside(path: str, extra: Mapping[str, str] | None = None) -> dic
         "GIT_PAGER": "cat",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",
+        "GIT_CONFIG_GLOBAL": f"{FOLDER_INSIDE}/inside/gitconfig",
         **(extra or {}),
     }
 

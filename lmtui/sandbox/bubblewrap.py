@@ -14,12 +14,19 @@ from pathlib import Path
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.paths import PROTECTED_NAMES
 from lmtui.sandbox import process_limit
-from lmtui.sandbox.backend import HOME_INSIDE, INSIDE, Isolation, environment_inside, supervisor_command, this_python
+from lmtui.sandbox.backend import (
+    FOLDER_INSIDE,
+    HOME_INSIDE,
+    INSIDE,
+    Isolation,
+    environment_inside,
+    supervisor_command,
+    this_python,
+)
 from lmtui.sandbox.host_paths import MOUNT_POINT
 from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.link import Lane, Link, spawn
 
-_INSIDE_FOLDER = "/opt/lmtui"
 _OLDEST_VERSION = (0, 8)
 _TMP_BYTES = 256 << 20
 _SHM_BYTES = 64 << 20
@@ -80,7 +87,7 @@ class BubblewrapBackend:
             is_one_core=True,
             environment=environment_inside(path),
         )
-        supervisor = supervisor_command(str(python), _INSIDE_FOLDER, settings)
+        supervisor = supervisor_command(str(python), FOLDER_INSIDE, settings)
         arguments = [program, *self._arguments(lane, bound), "--", *supervisor]
         try:
             return await spawn(process_limit.around(arguments, settings.max_processes), {"PATH": path})
@@ -101,7 +108,7 @@ class BubblewrapBackend:
             *_system(), *_etc(with_network=bool(share)),
             "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *_masked(), "--dev", "/dev",
             *_scratch("/tmp", _TMP_BYTES), "--dir", HOME_INSIDE, *_scratch("/dev/shm", _SHM_BYTES),  # noqa: S108  (the lane's own)
-            *_read_only(INSIDE, f"{_INSIDE_FOLDER}/inside"), *_tools(), *(_read_only(bound, str(bound)) if bound else []),
+            *_read_only(INSIDE, f"{FOLDER_INSIDE}/inside"), *_tools(), *(_read_only(bound, str(bound)) if bound else []),
             "--bind", str(self._workspace), MOUNT_POINT, *self._protected(lane),
             "--remount-ro", "/", "--chdir", MOUNT_POINT,
         ]  # fmt: skip

@@ -16,7 +16,7 @@ import psutil
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.paths import PROTECTED_NAMES
 from lmtui.sandbox import seccomp_profile
-from lmtui.sandbox.backend import INSIDE, Isolation, environment_inside, supervisor_command
+from lmtui.sandbox.backend import FOLDER_INSIDE, INSIDE, Isolation, environment_inside, supervisor_command
 from lmtui.sandbox.docker_link import attach
 from lmtui.sandbox.host_paths import MOUNT_POINT
 from lmtui.sandbox.inside.settings import Settings
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 DEFAULT_IMAGE = "lmtui-sandbox:1"
 
-_INSIDE_FOLDER = "/opt/lmtui"
 _PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MEMORY_MB = 512
 _MAX_MEMORY_MB = 2048
@@ -161,7 +160,7 @@ class DockerBackend:
         )
         return {
             "image": self._image,
-            "entrypoint": supervisor_command("python3", _INSIDE_FOLDER, settings),
+            "entrypoint": supervisor_command("python3", FOLDER_INSIDE, settings),
             "command": [],
             "hostname": "sandbox",
             "user": self._user(engine),
@@ -204,7 +203,7 @@ class DockerBackend:
 
         mounts = [
             Mount(MOUNT_POINT, str(self._workspace), type="bind"),
-            Mount(f"{_INSIDE_FOLDER}/inside", str(INSIDE), type="bind", read_only=True),
+            Mount(f"{FOLDER_INSIDE}/inside", str(INSIDE), type="bind", read_only=True),
         ]
         for name in PROTECTED_NAMES:
             source = self._workspace / name

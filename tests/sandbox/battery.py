@@ -13,7 +13,7 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,17 +78,14 @@ async def stage(base: Path, setup: str, owner: int | None) -> AsyncIterator[Stag
         canary = f"sk-canary-{secrets.token_hex(9)}"
         names = {
             "WS": str(workspace), "OUTSIDE": str(outside), "SECRET": str(outside / "secret.txt"), "OUTNAME": "out",
-            "DNSNAME": "example.com", "NETPORT": str(port), "NETHOSTS": _addresses(), "SOCK": str(base / "host.sock"), "MARK": marker,
+            "DNSNAME": "example.com", "NETPORT": str(port), "NETHOSTS": _addresses(), "SOCK": str(base / "host.sock"),
+            "MARK": marker,
         }  # fmt: skip
         hidden = {"TOKEN": f"SEKRET-{secrets.token_hex(9)}", "CANARY": canary, "NETLOG": str(log)}
         script = f"{_SETUP}\n{setup}"
-        await asyncio.to_thread(
-            subprocess.run,
-            ["bash", "-c", script],
-            env={**os.environ, **_GIT, **names, **hidden},
-            check=True,
-            capture_output=True,
-        )
+        environment = {**os.environ, **_GIT, **names, **hidden}
+        bash = ["bash", "-c", script]
+        await asyncio.to_thread(subprocess.run, bash, env=environment, check=True, capture_output=True)
         if owner is not None:
             await asyncio.to_thread(subprocess.run, ["chown", "-R", f"{owner}:{owner}", str(workspace)], check=True)
         with _agent(workspace, canary) as pid:
@@ -120,7 +117,7 @@ async def contains(case: Case, setting: Stage, sandbox: Sandbox) -> tuple[bool, 
 
 
 @contextlib.contextmanager
-def _agent(workspace: Path, canary: str):  # type: ignore[no-untyped-def]  # a context manager of an int
+def _agent(workspace: Path, canary: str) -> Iterator[int]:
     process = subprocess.Popen(
         [sys.executable, "-c", "import time; time.sleep(900)"],
         cwd=workspace,

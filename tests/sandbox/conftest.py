@@ -1,4 +1,4 @@
-"""Sandboxes of every backend for the tests; one that cannot work here is skipped with its own reason, or fails where CI says so."""
+"""Sandboxes of every backend; one that cannot work here is skipped with its reason, or fails where CI says so."""
 
 from __future__ import annotations
 

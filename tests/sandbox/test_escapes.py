@@ -9,14 +9,14 @@ from tests.sandbox import battery
 from tests.sandbox.conftest import ISOLATED, OpenSandbox
 
 # The whole file takes some minutes; these cover each kind of attack.
-QUICK = frozenset(
-    """
-    r-abs r-symlink-file r-proc-1-root r-proc-agent-fd r-inherited-fd r-find r-git-dir r-agent-mem w-abs w-hardlink-overwrite w-chown
-    w-setuid-file w-symlink-race w-proc-sys p-git-hook p-git-config-raw p-git-mv-aside p-git-commondir p-lmagent-config p-lmagent-replace
-    n-tcp-loopback n-http-python n-vsock n-packet e-env e-proc-agent-environ k-userns k-32bit-abi k-keyctl k-mount k-tiocsti p-caps p-nnp
-    d-forkbomb d-forkbomb-real d-open-files l-daemon l-double-fork l-holds-stdout l-kill-agent l-kill-all t-osc52 t-unterminated-osc
-    """.split()
-)
+QUICK = frozenset((
+    "r-abs", "r-symlink-file", "r-proc-1-root", "r-proc-agent-fd", "r-inherited-fd", "r-find", "r-git-dir", "r-agent-mem",
+    "w-abs", "w-hardlink-overwrite", "w-chown", "w-setuid-file", "w-symlink-race", "w-proc-sys", "p-git-hook",
+    "p-git-config-raw", "p-git-mv-aside", "p-git-commondir", "p-lmagent-config", "p-lmagent-replace", "n-tcp-loopback",
+    "n-http-python", "n-vsock", "n-packet", "e-env", "e-proc-agent-environ", "k-userns", "k-32bit-abi", "k-keyctl",
+    "k-mount", "k-tiocsti", "p-caps", "p-nnp", "d-forkbomb", "d-forkbomb-real", "d-open-files", "l-daemon", "l-double-fork",
+    "l-holds-stdout", "l-kill-agent", "l-kill-all", "t-osc52", "t-unterminated-osc",
+))  # fmt: skip
 _CASES = battery.cases()
 _CONTROLS = [case for case in _CASES if case.category == "must-work"]
 _ATTACKS = [

@@ -93,10 +93,15 @@ class Root:
         raise Refused(f"{path} is a folder" if stat.S_ISDIR(kind) else f"{path} is not a regular file")
 
     def _relative(self, real: str) -> str | None:
-        if real == self.path:
-            return ""
-        prefix = self.path.rstrip("/") + "/"
-        return real[len(prefix) :] if real.startswith(prefix) else None
+        """Return a real path relative to the root; the root's own is read again where it was renamed."""
+        for _ in range(2):
+            if real == self.path:
+                return ""
+            prefix = self.path.rstrip("/") + "/"
+            if real.startswith(prefix):
+                return real[len(prefix) :]
+            self.path = str(Path(f"/proc/self/fd/{self.fd}").readlink())
+        return None
 
 
 def check_path(path: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from .beneath import Refused
 from .settings import Settings
 
+_HERE = Path(__file__).resolve().parent
 _READS = frozenset((
     "blame", "branch", "cat-file", "check-ignore", "describe", "diff", "diff-tree", "for-each-ref", "grep", "log", "ls-files",
     "ls-tree", "merge-base", "name-rev", "rev-list", "rev-parse", "shortlog", "show", "show-ref", "status", "tag", "var",
@@ -48,7 +49,7 @@ def command(arguments: list[str], settings: Settings) -> tuple[tuple[str, ...], 
     if program is None:
         raise Refused("git is not installed in the sandbox")
     _check(arguments, _WRITES if settings.git_writes else _READS)
-    options = [piece for option in _OPTIONS for piece in ("-c", option)]
+    options = [piece for option in (*_OPTIONS, f"core.excludesFile={_HERE}/gitignore") for piece in ("-c", option)]
     locks = [] if settings.git_writes else ["--no-optional-locks"]
     plain = ["--no-ext-diff", "--no-textconv"] if arguments[0] in _SHOW_DIFFS - {"stash"} else []
     whole = (program, *options, "--no-pager", *locks, arguments[0], *plain, *arguments[1:])
@@ -58,7 +59,7 @@ def command(arguments: list[str], settings: Settings) -> tuple[tuple[str, ...], 
 def _environment() -> dict[str, str]:
     return {
         "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": str(Path(__file__).resolve().parent / "gitconfig"),
+        "GIT_CONFIG_GLOBAL": str(_HERE / "gitconfig"),
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_EDITOR": "false",

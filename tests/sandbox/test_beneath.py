@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lmtui.sandbox.inside import beneath, files
+from lmtui.sandbox.inside.beneath import Refused, Root
+
+_NAMES = [
+    "a",
+    "b",
+    "up",
+    "top",
+    "root",
+    "loop",
+    "inner",
+    ".git",
+    ".lmagent",
+    "..",
+    ".",
+    "",
+    "…",
+    "a\u200db",
+    "secret",
+    "ws",
+    "f",
+]
+_PATHS = st.lists(st.sampled_from(_NAMES) | st.text(max_size=5), max_size=7).map("/".join)
+_OPENERS = [beneath.by_kernel, beneath.by_component]
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a workspace full of links; everything outside of it says so."""
+    base = tmp_path_factory.mktemp("beneath")
+    root = base / "ws"
+    for folder in ("a/b", "b", ".git", ".lmagent", "a/.git"):
+        (root / folder).mkdir(parents=True)
+        (root / folder / "f").write_text("protected" if "." in folder else "inside")
+    for place in (base, base / "secret"):
+        place.mkdir(exist_ok=True)
+        (place / "f").write_text("outside")
+        (place / "a").write_text("outside")
+    links = {
+        "up": "..",
+        "top": "/",
+        "root": str(base),
+        "loop": "loop",
+        "inner": "a/b",
+        "a/up": "../..",
+        "b/a": "../a",
+        "g": ".git",
+    }
+    for name, target in links.items():
+        (root / name).symlink_to(target)
+    return root
+
+
+@pytest.fixture(scope="module", params=_OPENERS, ids=["kernel", "component"])
+def root(request: pytest.FixtureRequest, tree: Path) -> Iterator[Root]:
+    opened = Root(str(tree), request.param)
+    yield opened
+    os.close(opened.fd)
+
+
+@given(path=_PATHS)
+@settings(max_examples=600, deadline=None)
+def test_no_path_reads_anything_outside_or_protected(root: Root, path: str) -> None:
+    try:
+        _, data = files.read(root, path, 100)
+    except Refused:
+        return
+    assert data == b"inside"
+
+
+@given(path=_PATHS)
+@settings(max_examples=300, deadline=None)
+def test_no_path_writes_anything_outside_or_protected(root: Root, tree: Path, path: str) -> None:
+    before = _guarded(tree)
+    with suppress(Refused):
+        files.write(root, path, b"inside", None)
+    assert _guarded(tree) == before
+
+
+@given(path=_PATHS)
+@settings(max_examples=300, deadline=None)
+def test_both_ways_to_open_agree(tree: Path, path: str) -> None:
+    outcomes = []
+    for opener in _OPENERS:
+        root = Root(str(tree), opener)
+        try:
+            outcomes.append(files.read(root, path, 100)[1])
+        except Refused:
+            outcomes.append(b"refused")
+        os.close(root.fd)
+    assert outcomes[0] == outcomes[1]
+
+
+@given(text=st.text(max_size=8))
+def test_a_name_is_protected_however_it_is_spelled(text: str) -> None:
+    for name in (".git", ".GIT", ".ｇｉｔ", ".Lmagent"):
+        assert beneath.is_protected(f"{text.replace('/', '')}x/{name}/config")
+
+
+def test_links_inside_are_followed_by_both_openers(root: Root) -> None:
+    assert files.read(root, "inner/f", 100)[1] == b"inside"
+    assert files.read(root, "b/a/b/f", 100)[1] == b"inside"
+
+
+def test_the_real_path_is_told(root: Root) -> None:
+    with root.opened("inner/f", os.O_RDONLY) as (_, real):
+        assert real == "a/b/f"
+
+
+def _guarded(tree: Path) -> dict[str, object]:
+    """Return the state of everything that must not change: what is outside, and what is protected."""
+    state: dict[str, object] = {}
+    for folder, names, file_names in os.walk(tree.parent):
+        if Path(folder) == tree:
+            names[:] = [name for name in names if name in beneath.PROTECTED]
+            continue
+        for name in file_names:
+            state[f"{folder}/{name}"] = Path(folder, name).read_text()
+        state[folder] = sorted(names + file_names)
+    return state

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lmtui.core.errors import SandboxError
+from lmtui.sandbox import replies
+from lmtui.sandbox.client import Client
+from lmtui.sandbox.inside import protocol
+from tests.sandbox.fake_link import FakeLink
+
+
+@contextlib.asynccontextmanager
+async def connected() -> AsyncIterator[tuple[Client, FakeLink]]:
+    link = FakeLink()
+    client = Client(link)
+    link.greet()
+    await client.start()
+    try:
+        yield client, link
+    finally:
+        await client.close()
+
+
+async def _asked(client: Client, link: FakeLink) -> tuple[asyncio.Task[tuple[dict[str, object], bytes]], int]:
+    """Start a call and return it with its id, once the supervisor has it."""
+    call = asyncio.create_task(client.call("read", {"path": "x"}, limit_s=5))
+    request = await link.requests.get()
+    return call, request["id"]
+
+
+async def test_an_answer_brings_its_fields_and_data() -> None:
+    async with connected() as (client, link):
+        call, identity = await _asked(client, link)
+        link.say({"id": identity, "data": protocol.pack(b"he")})
+        link.say({"id": identity, "data": protocol.pack(b"llo")})
+        link.say({"id": identity, "done": True, "size": 5})
+        assert await call == ({"size": 5}, b"hello")
+
+
+async def test_answers_may_come_in_any_order() -> None:
+    async with connected() as (client, link):
+        first, one = await _asked(client, link)
+        second, two = await _asked(client, link)
+        link.say({"id": two, "done": True, "n": 2})
+        assert (await second)[0] == {"n": 2}
+        link.say({"id": one, "done": True, "n": 1})
+        assert (await first)[0] == {"n": 1}
+
+
+HOSTILE = {
+    "no json": b"\x00\x00\x00\x05hello",
+    "no object": b"\x00\x00\x00\x02[]",
+    "no utf-8": b"\x00\x00\x00\x04\xff\xfe\xfd\xfc",
+    "oversized": b"\xff\xff\xff\xff",
+    "deep": (100_000).to_bytes(4, "big") + b"[" * 100_000,
+    "unknown id": protocol.encode({"id": 99, "done": True}),
+    "no id": protocol.encode({"done": True}),
+    "id is a flag": protocol.encode({"id": True, "done": True}),
+    "id is text": protocol.encode({"id": "1", "done": True}),
+    "data is a number": protocol.encode({"id": 1, "data": 5}),
+    "data is no base64": protocol.encode({"id": 1, "data": "%%%"}),
+    "live without count": protocol.encode({"id": 1, "live": ""}),
+    "done is not true": protocol.encode({"id": 1, "done": 1}),
+    "nothing": protocol.encode({"id": 1}),
+    "end": b"",
+}
+
+
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE.keys())
+async def test_what_is_no_answer_ends_the_link_with_a_clear_error(data: bytes) -> None:
+    async with connected() as (client, link):
+        call, _ = await _asked(client, link)
+        if data:
+            link.reader.feed_data(data)
+        else:
+            link.reader.feed_eof()
+        with pytest.raises(SandboxError, match=r"not an answer|ended unexpectedly"):
+            await call
+        assert link.is_closed
+        assert not client.is_alive
+        with pytest.raises(SandboxError):
+            await client.call("ping", {}, limit_s=1)
+
+
+async def test_an_answer_without_end_is_cut_off() -> None:
+    async with connected() as (client, link):
+        call, identity = await _asked(client, link)
+        frame = protocol.encode({"id": identity, "data": protocol.pack(bytes(protocol.CHUNK_BYTES))})
+        while not link.is_closed:
+            link.reader.feed_data(frame)
+            await asyncio.sleep(0.001)
+        with pytest.raises(SandboxError, match="without end"):
+            await call
+
+
+@given(data=st.binary(max_size=200))
+@settings(max_examples=150, deadline=None)
+def test_random_bytes_never_raise_anything_else(data: bytes) -> None:
+    async def play() -> None:
+        async with connected() as (client, link):
+            call, _ = await _asked(client, link)
+            link.reader.feed_data(data)
+            link.reader.feed_eof()
+            with pytest.raises(SandboxError):
+                await call
+
+    asyncio.run(play())
+
+
+async def test_a_silent_supervisor_is_given_up() -> None:
+    async with connected() as (client, link):
+        with pytest.raises(SandboxError, match="no answer within"):
+            await client.call("read", {"path": "x"}, limit_s=0.05)
+        assert link.is_closed
+
+
+async def test_a_cancelled_call_is_stopped_inside_before_the_cancel_returns() -> None:
+    async with connected() as (client, link):
+        call, identity = await _asked(client, link)
+        call.cancel()
+        stop = await link.requests.get()
+        assert (stop["op"], stop["target"]) == ("kill", identity)
+        assert not call.done()
+        link.say({"id": identity, "done": True})
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert client.is_alive
+
+
+async def test_a_call_that_cannot_be_stopped_ends_the_lane() -> None:
+    async with connected() as (client, link):
+        call, _ = await _asked(client, link)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert link.is_closed
+
+
+@pytest.mark.parametrize("greeting", [{"hello": 99}, {"hello": "1"}, {"id": 1, "done": True}])
+async def test_a_wrong_greeting_is_refused(greeting: protocol.Message) -> None:
+    link = FakeLink()
+    link.say(greeting)
+    with pytest.raises(SandboxError, match="does not start"):
+        await Client(link).start()
+
+
+GOOD_RUN = {
+    "exit": 0, "reason": "exit", "changed": [], "clean": True, "head_bytes": 0, "total": 0, "saved": "", "elapsed_ms": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"exit": 256}, {"exit": "0"}, {"exit": True}, {"reason": "because"}, {"changed": ["../x"]},
+        {"changed": ["/etc/passwd"]},
+        {"changed": ["x"] * 201}, {"changed": "x"}, {"total": -1}, {"total": 2**70}, {"extra": 1}, {"saved": None},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_field_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
+    assert replies.parse(dict(GOOD_RUN), replies.RunReply).exit == 0
+    with pytest.raises(SandboxError, match="answer that cannot be"):
+        replies.parse({**GOOD_RUN, **wrong}, replies.RunReply)
+
+
+def test_an_error_of_the_supervisor_is_passed_on_and_bounded() -> None:
+    with pytest.raises(SandboxError) as raised:
+        replies.parse({"error": "x" * 100_000}, replies.Reply)
+    assert len(str(raised.value)) <= 4000
+
+
+@given(entries=st.lists(st.tuples(st.text(max_size=10), st.sampled_from(["file", "dir"]), st.integers(-5, 5))))
+def test_lists_are_checked_entry_by_entry(entries: list[tuple[str, str, int]]) -> None:
+    facts: dict[str, object] = {"entries": [list(entry) for entry in entries]}
+    is_good = all(
+        size >= 0 and not path.startswith("/") and "\0" not in path and ".." not in path.split("/") for path, _, size in entries
+    )
+    if is_good:
+        assert len(replies.parse(facts, replies.ListReply).entries) == len(entries)
+    else:
+        with pytest.raises(SandboxError):
+            replies.parse(facts, replies.ListReply)

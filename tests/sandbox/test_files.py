@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import SandboxError
+from lmtui.core.ports import DirEntry, Sandbox
+from tests.sandbox.conftest import ALL
+
+every_backend = pytest.mark.parametrize("sandbox", ALL, indirect=True)
+pytestmark = every_backend
+
+
+async def test_a_file_comes_with_size_mode_and_hash(sandbox: Sandbox, workspace: Path) -> None:
+    (workspace / "README.md").chmod(0o640)
+    content = await sandbox.read_file("README.md")
+    assert (content.data, content.size_bytes, content.mode) == (b"hello\n", 6, 0o640)
+    assert content.sha256 == hashlib.sha256(b"hello\n").hexdigest()
+
+
+async def test_a_file_that_is_longer_than_asked_for_has_no_hash(sandbox: Sandbox) -> None:
+    content = await sandbox.read_file("README.md", max_bytes=2)
+    assert (content.data, content.size_bytes, content.sha256) == (b"he", 6, "")
+
+
+async def test_large_files_travel_whole_in_both_directions(sandbox: Sandbox) -> None:
+    data = os.urandom(9_000_000)
+    await sandbox.write_file("big.bin", data)
+    content = await sandbox.read_file("big.bin", max_bytes=16_000_000)
+    assert content.data == data
+
+
+async def test_writing_makes_parents_keeps_the_mode_and_leaves_no_traces(sandbox: Sandbox, workspace: Path) -> None:
+    (workspace / "run.sh").write_text("old")
+    (workspace / "run.sh").chmod(0o755)
+    await sandbox.write_file("run.sh", b"new")
+    await sandbox.write_file("a/b/c.txt", b"deep")
+    assert (workspace / "run.sh").read_text() == "new"
+    assert (workspace / "run.sh").stat().st_mode & 0o777 == 0o755
+    assert (workspace / "a/b/c.txt").read_text() == "deep"
+    assert not list(workspace.rglob(".lmtui-*"))
+
+
+async def test_writing_replaces_a_hard_link_instead_of_writing_through_it(
+    sandbox: Sandbox, workspace: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside.txt"
+    outside.write_text("theirs")
+    os.link(outside, workspace / "link.txt")
+    await sandbox.write_file("link.txt", b"mine")
+    assert outside.read_text() == "theirs"
+
+
+async def test_writing_through_a_link_inside_the_workspace_changes_its_target(sandbox: Sandbox, workspace: Path) -> None:
+    (workspace / "alias").symlink_to("src/main.py")
+    await sandbox.write_file("alias", b"print(2)\n")
+    assert (workspace / "alias").is_symlink()
+    assert (workspace / "src/main.py").read_text() == "print(2)\n"
+
+
+async def test_a_write_that_expects_other_content_changes_nothing(sandbox: Sandbox, workspace: Path) -> None:
+    with pytest.raises(SandboxError, match="changed since it was read"):
+        await sandbox.write_file("README.md", b"mine", expect_sha256="0" * 64)
+    with pytest.raises(SandboxError, match="exists already"):
+        await sandbox.write_file("README.md", b"mine", expect_sha256="")
+    with pytest.raises(SandboxError, match="does not exist any more"):
+        await sandbox.write_file("gone.txt", b"mine", expect_sha256="0" * 64)
+    assert (workspace / "README.md").read_text() == "hello\n"
+    assert not (workspace / "gone.txt").exists()
+
+
+async def test_a_write_that_expects_what_is_there_goes_through(sandbox: Sandbox, workspace: Path) -> None:
+    content = await sandbox.read_file("README.md")
+    await sandbox.write_file("README.md", b"mine", expect_sha256=content.sha256)
+    await sandbox.write_file("fresh.txt", b"mine", expect_sha256="")
+    assert (workspace / "README.md").read_text() == (workspace / "fresh.txt").read_text() == "mine"
+
+
+async def test_more_than_the_limit_is_not_written(sandbox: Sandbox, workspace: Path) -> None:
+    with pytest.raises(SandboxError, match="at once"):
+        await sandbox.write_file("huge.bin", bytes(10_485_761))
+    assert not (workspace / "huge.bin").exists()
+
+
+OUTSIDE = [
+    "../secret.txt",
+    "/etc/passwd",
+    "src/../../secret.txt",
+    "leak",
+    "leaks/secret.txt",
+    "absolute",
+    "~/../../etc/passwd/../..",
+]
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+async def test_paths_that_lead_out_are_refused(sandbox: Sandbox, workspace: Path, tmp_path: Path, path: str) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    (workspace / "leak").symlink_to("../secret.txt")
+    (workspace / "leaks").symlink_to("..")
+    (workspace / "absolute").symlink_to(tmp_path / "secret.txt")
+    with pytest.raises(SandboxError, match=r"outside the workspace|does not exist"):
+        await sandbox.read_file(path)
+    with pytest.raises(SandboxError):
+        await sandbox.write_file(path, b"changed")
+    with pytest.raises(SandboxError):
+        await sandbox.list_directory(path)
+    with pytest.raises(SandboxError):
+        await sandbox.grep("secret", path=path)
+    assert (tmp_path / "secret.txt").read_text() == "secret"
+
+
+PROTECTED = [
+    ".git/config",
+    ".lmagent/config.toml",
+    ".GIT/config",
+    "sub/.git/hooks/x",
+    "src/../.git/config",
+    ".lmagent",
+    "by-link/config",
+]
+
+
+@pytest.mark.parametrize("path", PROTECTED)
+async def test_git_and_state_are_neither_read_nor_written(sandbox: Sandbox, workspace: Path, path: str) -> None:
+    (workspace / ".git").mkdir()
+    (workspace / ".git" / "config").write_text("[core]\n")
+    (workspace / "by-link").symlink_to(".git")
+    for call in (
+        sandbox.read_file(path),
+        sandbox.write_file(path, b"x"),
+        sandbox.make_directory(path),
+        sandbox.grep("x", path=path),
+    ):
+        with pytest.raises(SandboxError, match="protected"):
+            await call
+    assert (workspace / ".git" / "config").read_text() == "[core]\n"
+
+
+async def test_names_that_only_look_protected_are_free(sandbox: Sandbox) -> None:
+    for path in (".gitignore", ".github/workflows/x.yml", "git/x", ".lmagent.md"):
+        await sandbox.write_file(path, b"fine")
+        assert (await sandbox.read_file(path)).data == b"fine"
+
+
+async def test_both_spellings_of_an_absolute_path_are_the_workspace(sandbox: Sandbox, workspace: Path) -> None:
+    for path in ("/workspace/README.md", f"{workspace}/README.md", "./README.md", "src/../README.md"):
+        assert (await sandbox.read_file(path)).data == b"hello\n"
+
+
+@pytest.mark.parametrize(
+    "path", ["", "a\0b", "x" * 300, "/".join(["d"] * 3000), "src", "pipe", "socket", "missing.txt", "README.md/x"]
+)
+async def test_what_is_no_readable_file_gives_a_clear_error_and_never_hangs(
+    sandbox: Sandbox, workspace: Path, path: str
+) -> None:
+    os.mkfifo(workspace / "pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        here = Path.cwd()
+        os.chdir(workspace)  # a socket's path may not be long
+        listener.bind("socket")
+        os.chdir(here)
+        with pytest.raises(SandboxError):
+            await sandbox.read_file(path)
+
+
+async def test_a_dangling_link_is_not_written_through(sandbox: Sandbox, workspace: Path) -> None:
+    (workspace / "dangling").symlink_to("nowhere")
+    with pytest.raises(SandboxError, match="symbolic link to something that does not exist"):
+        await sandbox.write_file("dangling", b"x")
+
+
+async def test_folders_come_first_and_depth_goes_below(sandbox: Sandbox, workspace: Path) -> None:
+    (workspace / "zoo").mkdir()
+    (workspace / "alias").symlink_to("src")
+    (workspace / ".git").mkdir()
+    shallow = await sandbox.list_directory()
+    assert [entry.path for entry in shallow] == ["src", "zoo", "README.md", "alias"]
+    deep = await sandbox.list_directory(depth=2)
+    assert DirEntry("src/main.py", "file", 15) in deep
+    assert next(entry.kind for entry in deep if entry.path == "alias") == "link"
+    assert len(await sandbox.list_directory(depth=3, max_entries=2)) == 2
+
+
+async def test_a_folder_is_made_once(sandbox: Sandbox, workspace: Path) -> None:
+    assert await sandbox.make_directory("x/y/z") is True
+    assert await sandbox.make_directory("x/y/z") is False
+    assert (workspace / "x/y/z").is_dir()
+    with pytest.raises(SandboxError, match=r"README.md"):
+        await sandbox.make_directory("README.md/x")
+
+
+async def test_glob_finds_newest_first_and_leaves_ignored_files_out(sandbox: Sandbox, workspace: Path) -> None:
+    for age, name in enumerate(["old.py", "src/new.py", "skip/ignored.py", ".hidden.py"]):
+        path = workspace / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        os.utime(path, (1_000_000 + age, 1_000_000 + age))
+    (workspace / ".git").mkdir()
+    (workspace / ".gitignore").write_text("skip/\n")
+    os.utime(workspace / "src/main.py", (900_000, 900_000))
+    assert await sandbox.glob("*.py") == [".hidden.py", "src/new.py", "old.py", "src/main.py"]
+    assert await sandbox.glob("src/*.py") == ["src/new.py", "src/main.py"]
+    assert await sandbox.glob("**/m*.{py,txt}") == ["src/main.py"]
+    assert await sandbox.glob("**/*.py", max_results=1) == [".hidden.py"]
+
+
+async def test_grep_finds_lines_with_context_and_options(sandbox: Sandbox, workspace: Path) -> None:
+    (workspace / "poem.txt").write_text("one\nTwo (2)\nthree\n")
+    (workspace / "src/other.txt").write_text("two (2)\n")
+    (workspace / "binary.dat").write_bytes(b"two\0\xff\xfe")
+    found = await sandbox.grep("two", ignore_case=True, glob="*.txt")
+    assert [(match.path, match.line, match.text) for match in found] == [
+        ("poem.txt", 2, "Two (2)"),
+        ("src/other.txt", 1, "two (2)"),
+    ]
+    assert [match.path for match in await sandbox.grep("(2)", is_literal=True, path="src")] == ["src/other.txt"]
+    around = await sandbox.grep("Two", path="poem.txt", context_lines=1)
+    assert [(match.line, match.is_context) for match in around] == [(1, True), (2, False), (3, True)]
+    assert len(await sandbox.grep("e", max_matches=2, path="poem.txt")) == 2
+    with pytest.raises(SandboxError, match="search failed"):
+        await sandbox.grep("(unclosed")
+
+
+async def test_grep_follows_no_link_out_and_never_reads_git(sandbox: Sandbox, workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("needle")
+    (workspace / "leak").symlink_to(tmp_path / "secret.txt")
+    (workspace / "leaks").symlink_to(tmp_path)
+    (workspace / ".git").mkdir()
+    (workspace / ".git" / "config").write_text("needle")
+    assert await sandbox.grep("needle") == []
+    assert "leak" not in await sandbox.glob("*")
+    assert await sandbox.glob("*config*") == []
+
+
+async def test_a_workspace_that_is_renamed_meanwhile_stays_the_same_one(sandbox: Sandbox, workspace: Path) -> None:
+    workspace.rename(workspace.with_name("moved"))
+    assert (await sandbox.read_file("README.md")).data == b"hello\n"
+    workspace.with_name("moved").rename(workspace)

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from lmtui.core.errors import SandboxUnavailable
+from lmtui.sandbox.select import select_sandbox
+from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox, unavailable
+
+_HOST = """
+import asyncio, sys
+from pathlib import Path
+from lmtui.sandbox.select import select_sandbox
+
+async def main():
+    sandbox = await select_sandbox(Path(sys.argv[1]), backend=sys.argv[2])
+    await sandbox.run_git(["init"], writes=True)
+    await sandbox.run_command(sys.argv[3], timeout_s=100, on_output=lambda text: print(text, flush=True))
+
+asyncio.run(main())
+"""
+_GONE_S = 2.0
+
+
+@pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP, "process"])
+async def test_nothing_is_left_two_seconds_after_lmtui_is_killed(
+    backend: str, workspace: Path, open_sandbox: OpenSandbox
+) -> None:
+    await (await open_sandbox(backend)).close()  # skips where it cannot work
+    command = "setsid sleep 71.5 & (setsid sleep 71.5 &); echo ready; sleep 71.5"
+    host = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _HOST, str(workspace), backend, command, stdout=asyncio.subprocess.PIPE
+    )
+    assert host.stdout is not None
+    assert await asyncio.wait_for(host.stdout.readline(), 30) == b"ready\n"
+    assert _sleepers("71.5") == 3
+    host.send_signal(signal.SIGKILL)
+    await host.wait()
+    deadline = time.monotonic() + _GONE_S
+    while _sleepers("71.5") or (backend == "docker" and _containers(host.pid)):
+        assert time.monotonic() < deadline, "something was left"
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("backend", [DOCKER])
+async def test_containers_of_dead_owners_are_removed_at_the_next_start(
+    backend: str, workspace: Path, open_sandbox: OpenSandbox
+) -> None:
+    sandbox = await open_sandbox(backend)
+    labels = _docker("inspect", "--format", '{{index .Config.Labels "lmtui.host"}}', *_containers(os.getpid())).split()
+    await sandbox.close()
+    orphan = _docker(
+        "create", "--label", f"lmtui.host={labels[0]}", "--label", "lmtui.pid=999999", "--label", "lmtui.started=1.00",
+        "lmtui-sandbox:1", "true",
+    ).strip()  # fmt: skip
+    await open_sandbox(backend)
+    assert orphan not in _docker("ps", "--all", "--quiet", "--no-trunc").split()
+
+
+@pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP])
+async def test_closing_while_a_command_runs_ends_it(backend: str, open_sandbox: OpenSandbox) -> None:
+    sandbox = await open_sandbox(backend)
+    task = asyncio.create_task(sandbox.run_command("setsid sleep 72.5 & sleep 72.5"))
+    await asyncio.sleep(0.4)
+    await sandbox.close()
+    with contextlib.suppress(Exception):
+        await task
+    assert _sleepers("72.5") == 0
+
+
+_AS_NOBODY = """
+import asyncio, os, sys
+from pathlib import Path
+
+async def main():
+    from lmtui.sandbox.select import select_sandbox
+    sandbox = await select_sandbox(Path(sys.argv[1]), backend="bubblewrap")
+    print((await sandbox.status()).text)
+    print((await sandbox.run_command("id -u; touch made; (: > /proc/sys/kernel/core_pattern) 2>&1 | head -c 1 | wc -c")).output)
+    bomb = await sandbox.run_command("for i in $(seq 300); do sleep 30 & done 2>/dev/null; echo started", timeout_s=5)
+    print(bomb.exit_code, "retry" in bomb.output)
+    await sandbox.close()
+
+os.setgid(65534)
+os.setuid(65534)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.skipif(os.getuid() != 0, reason="the whole suite runs as an ordinary user already")
+async def test_bubblewrap_works_for_an_ordinary_user(tmp_path_factory: pytest.TempPathFactory) -> None:
+    packages = Path(psutil.__file__).parents[1]
+    python = _python_for_all(packages)
+    folder = Path("/var/tmp") / f"lmtui-nobody-{os.getpid()}"
+    folder.mkdir()
+    try:
+        shutil.chown(folder, 65534, 65534)
+        environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{Path.cwd()}:{packages}", "HOME": "/nonexistent"}
+        process = await asyncio.create_subprocess_exec(
+            python,
+            "-B",
+            "-c",
+            _AS_NOBODY,
+            str(folder),
+            env=environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        output, errors = await asyncio.wait_for(process.communicate(), 60)
+        assert process.returncode == 0, errors.decode()
+        lines = output.decode().split("\n")
+        assert lines[:2] == ["bubblewrap, no network", "1000"]
+        assert "124 True" in lines  # the 129th process was refused
+        assert (folder / "made").stat().st_uid == 65534
+    finally:
+        shutil.rmtree(folder)
+
+
+async def test_auto_takes_the_strongest_that_works(workspace: Path) -> None:
+    sandbox = await select_sandbox(workspace)
+    try:
+        status = await sandbox.status()
+    except SandboxUnavailable as reason:
+        unavailable(reason)
+        return
+    finally:
+        await sandbox.close()
+    assert status.backend in ("docker", "bubblewrap", "files")
+    assert status.is_weaker == (status.backend == "files")
+    assert bool(status.reason) == (status.backend != "docker")
+
+
+def _python_for_all(packages: Path) -> str:
+    """Return a Python of this version that every user may run, or skip."""
+    candidate = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+    check = [candidate, "-c", "import os; os.setuid(65534); import pydantic, psutil, platformdirs"]
+    environment = {"PYTHONPATH": str(packages)}
+    if not Path(candidate).exists() or subprocess.run(check, env=environment, check=False, capture_output=True).returncode != 0:
+        pytest.skip(f"{candidate} is not there, or may not read {packages} as another user")
+    return candidate
+
+
+def _sleepers(mark: str) -> int:
+    count = 0
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            count += process.name() == "sleep" and mark in process.cmdline()
+    return count
+
+
+def _containers(owner: int) -> list[str]:
+    return _docker("ps", "--quiet", "--filter", f"label=lmtui.pid={owner}").split()
+
+
+def _docker(*arguments: str) -> str:
+    return subprocess.run(["docker", *arguments], capture_output=True, text=True, check=False).stdout

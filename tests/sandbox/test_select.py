@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
+from lmtui.sandbox.backend import Backend, Isolation
+from lmtui.sandbox.bubblewrap import BubblewrapBackend
+from lmtui.sandbox.check import check_backends
+from lmtui.sandbox.docker import DockerBackend
+from lmtui.sandbox.host_paths import check_workspace, relative_path
+from lmtui.sandbox.inside.settings import Settings
+from lmtui.sandbox.link import Lane, Link
+from lmtui.sandbox.process import FilesBackend, ProcessBackend
+from lmtui.sandbox.select import choose, select_sandbox
+from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox
+
+
+class Absent(FilesBackend):
+    """A backend that is not installed."""
+
+    name = "docker"
+
+    async def open(self, lane: Lane) -> Link:
+        raise SandboxUnavailable("no engine", "Start it.")
+
+
+class Boastful(ProcessBackend):
+    """A plain process that claims to isolate."""
+
+    name = "bubblewrap"
+    network = "none"
+    is_isolated = True
+    isolation = Isolation(files="all")
+
+
+async def test_what_fails_falls_to_the_next_and_the_reason_is_kept(workspace: Path) -> None:
+    chosen = await choose([Absent(workspace), FilesBackend(workspace)], workspace)
+    await chosen.client.close()
+    assert chosen.status.backend == "files"
+    assert chosen.status.is_weaker
+    assert chosen.status.reason == "no engine  Start it."
+
+
+async def test_a_backend_that_does_not_hold_what_it_claims_is_not_taken(workspace: Path) -> None:
+    with pytest.raises(SandboxUnavailable, match="bubblewrap failed its self-test"):
+        await choose([Boastful(workspace)], workspace)
+
+
+async def test_the_self_test_leaves_nothing_behind(workspace: Path) -> None:
+    before = sorted(path.name for path in workspace.rglob("*"))
+    chosen = await choose([ProcessBackend(workspace)], workspace)
+    await chosen.client.close()
+    assert sorted(path.name for path in workspace.rglob("*")) == before
+
+
+async def test_a_named_backend_that_fails_is_never_replaced(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
+    sandbox = await select_sandbox(workspace, backend="docker")
+    with pytest.raises(SandboxUnavailable, match="another machine"):
+        await sandbox.status()
+    with pytest.raises(SandboxUnavailable):
+        await sandbox.run_command("echo no")
+    await sandbox.close()
+
+
+async def test_an_image_that_is_not_there_says_how_to_make_it(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await select_sandbox(workspace, backend="docker", image="lmtui-no-such-image:1")
+    with pytest.raises(SandboxUnavailable) as raised:
+        await sandbox.status()
+    await sandbox.close()
+    if "is not there" in str(raised.value):
+        assert "lmtui sandbox image" in raised.value.hint
+
+
+@pytest.mark.parametrize(("backend", "kind"), [("docker", DockerBackend), ("bubblewrap", BubblewrapBackend)])
+@pytest.mark.parametrize("name", [".git", ".lmagent"])
+async def test_a_protected_name_that_is_a_link_is_never_mounted(
+    tmp_path: Path, backend: str, kind: type[Backend], name: str
+) -> None:
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    (folder / name).symlink_to("/etc")
+    with pytest.raises(UsageError, match="symbolic link"):
+        await select_sandbox(folder, backend=backend)
+
+
+@pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP])
+async def test_the_status_says_what_runs(backend: str, open_sandbox: OpenSandbox) -> None:
+    status = await (await open_sandbox(backend)).status()
+    assert (status.text, status.is_weaker, status.has_shell) == (f"{backend}, no network", False, True)
+    assert "git: .git and .lmagent read-only" in status.facts
+
+
+@pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP])
+async def test_the_network_is_on_only_where_it_is_asked_for(backend: str, open_sandbox: OpenSandbox, workspace: Path) -> None:
+    sandbox = await open_sandbox(backend, workspace, network="on")
+    status = await sandbox.status()
+    assert status.text == f"{backend}, network on"
+    devices = await sandbox.run_command("tail -n +3 /proc/net/dev | cut -d: -f1")
+    assert set(devices.output.split()) - {"lo"}
+
+
+async def test_many_first_calls_at_once_start_one_sandbox(open_sandbox: OpenSandbox, workspace: Path) -> None:
+    sandbox = await select_sandbox(workspace, backend="process")
+    results = await asyncio.gather(*(sandbox.run_command(f"echo {number}; echo $PPID >/dev/null") for number in range(5)))
+    await sandbox.close()
+    assert [result.output for result in results] == [f"{number}\n" for number in range(5)]
+
+
+async def test_what_cannot_be_asked_for_is_a_usage_error(workspace: Path) -> None:
+    with pytest.raises(UsageError, match="no sandbox called"):
+        await select_sandbox(workspace, backend="chroot")
+    with pytest.raises(UsageError, match="network"):
+        await select_sandbox(workspace, network="some")
+
+
+async def test_every_backend_is_reported_with_a_reason_or_with_what_it_isolates(workspace: Path) -> None:
+    for report in await check_backends(workspace):
+        assert report.works or (report.why_not and report.fix)
+        assert report.works == (report.start_ms > 0)
+
+
+def test_folders_that_can_be_no_workspace_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home" / "ada"
+    home.mkdir(parents=True)
+    (home / "file").touch()
+    (home / "project").mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    for path in (Path("/"), home, home.parent, tmp_path, home / "missing", home / "file", home / "project" / ".."):
+        with pytest.raises(UsageError):
+            check_workspace(path)
+    assert check_workspace(home / "project") == home / "project"
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(UsageError, match="cannot be written"):
+        check_workspace(tmp_path)
+    tmp_path.chmod(0o700)
+
+
+def test_absolute_paths_are_made_relative_or_refused(tmp_path: Path) -> None:
+    assert relative_path(f"{tmp_path}/a/b", tmp_path) == "a/b"
+    assert relative_path("/workspace", tmp_path) == ""
+    assert relative_path("/workspace//a", tmp_path) == "a"
+    assert relative_path("./a", tmp_path) == "a"
+    for path in ("/etc/passwd", f"{tmp_path}x/a", "/workspaces/a"):
+        with pytest.raises(SandboxError, match="outside the workspace"):
+            relative_path(path, tmp_path)
+
+
+def test_settings_survive_the_way_inside() -> None:
+    from lmtui.sandbox.inside import settings
+
+    given = Settings(root="/workspace", has_shell=True, environment={"PATH": "/bin"})
+    assert settings.parse(given.to_json()) == given
