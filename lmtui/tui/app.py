@@ -91,6 +91,7 @@ class LmtuiApp(App[int]):
         await self.workbench.furnish()
         gc.collect()
         gc.freeze()
+        gc.enable()
         try:
             self.desk.host = await asyncio.to_thread(self._open_host)
             if self.options.is_demo:

@@ -335,12 +335,12 @@ def play_work(session: FakeSession) -> None:
     clock.forward(20)
     session.say("", calls=(ToolCall("c2", "edit", '{"path": "parser/lexer.py"}'),))
     session.start_call("c2", "edit", "parser/lexer.py")
-    session.finish_call("c2", "edit", result="edited", elapsed_ms=8, summary="+9 −2", decision="once")
+    session.finish_call("c2", "edit", result="edited", elapsed_ms=8, summary="+4 −2", decision="once")
     session.emit(
         events.FilesChanged(
             call_id="c2",
             files=("parser/lexer.py",),
-            changes=(FileChange("parser/lexer.py", events.FileChangeKind.MODIFIED, 9, 2, DIFF),),
+            changes=(FileChange("parser/lexer.py", events.FileChangeKind.MODIFIED, 4, 2, DIFF),),
         )
     )
     session.start_call("c3", "shell", "pytest -q tests/test_lexer.py")
@@ -358,5 +358,5 @@ def play_work(session: FakeSession) -> None:
     usage = Usage(prompt_tokens=2980, completion_tokens=140, cached_tokens=2860)
     session.emit(events.UsageUpdated(usage=usage, window_tokens=8192, tokens_per_s=21.0, first_token_s=0.4))
     session.emit(events.TextDelta(text="Two cases end inside a string. "))
-    clock.forward(4)
-    session.emit(events.TextDelta(text="I'll look at how strings are entered" * 8))
+    clock.forward(1)
+    session.emit(events.TextDelta(text="I'll look at how strings are entered before I touch the counter."))

@@ -62,7 +62,7 @@ async def test_the_model_is_changed_by_name_and_from_the_list() -> None:
         await driver.type("/model")
         await driver.until_screen("Picker")
         assert "LM Studio" not in driver.text()
-        await driver.press(*"llama", "enter")
+        await driver.press(*"llama3", "enter")
         await driver.until(lambda: "llama3.2:3b" in driver.text("#header"))
 
 

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from typing import Protocol
+
+import pytest
+
+from lmtui.tui.app import LmtuiApp
+from lmtui.tui.options import StartOptions
+from tests.tui.driving import SMALL, WIDE, Driver
+from tests.tui.scenes import SCENES, Scene
+
+
+class Compare(Protocol):
+    def __call__(self, app: LmtuiApp, *, terminal_size: tuple[int, int], run_before: object) -> bool: ...
+
+
+@pytest.mark.parametrize("size", [SMALL, WIDE], ids=["small", "wide"])
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+def test_picture(scene: Scene, size: tuple[int, int], snap_compare: Compare) -> None:
+    assert snap_compare(app_of(scene), terminal_size=size, run_before=played(scene))
+
+
+@pytest.mark.parametrize("theme", ["paper", "contrast"])
+def test_picture_of_the_workbench_in_another_theme(theme: str, snap_compare: Compare) -> None:
+    assert snap_compare(app_of(SCENES[0], theme), terminal_size=WIDE, run_before=played(SCENES[0]))
+
+
+class SceneApp(LmtuiApp):
+    def __init__(self, scene: Scene, theme: str) -> None:
+        self.host = scene.host()
+        options = StartOptions(workspace=str(self.host.workspace), theme=theme)
+        super().__init__(lambda: self.host, options, now=self.host.clock)
+
+
+def app_of(scene: Scene, theme: str = "") -> SceneApp:
+    return SceneApp(scene, theme)
+
+
+def played(scene: Scene) -> object:
+    async def run_before(pilot: object) -> None:
+        app = pilot.app  # type: ignore[attr-defined]  # a pilot of any app
+        driver = Driver(app, pilot, app.host)  # type: ignore[arg-type]  # this app
+        if not scene.setup_note:
+            await driver.until(lambda: app.desk.active is not None)
+            await driver.settle()
+        await scene.steps(driver)
+        await driver.settle()
+
+    return run_before
