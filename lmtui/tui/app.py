@@ -22,7 +22,7 @@ from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.events import Level
 from lmtui.core.ports import SessionHost
 from lmtui.tui import themes
-from lmtui.tui.commands import COMMANDS, Scope, bindings, command
+from lmtui.tui.commands import COMMANDS, Scope, bindings, command, rebindable
 from lmtui.tui.desk import Desk
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.options import StartOptions
@@ -67,6 +67,7 @@ class LmtuiApp(App[int]):
         self.desk = Desk(self, Router(self._schedule, self._show_session, self._facts_changed, _frame_s()))
         self.animation_level = "none"
         self._use_first_theme()
+        self.set_keymap(rebindable(dict(self.options.keys)))
 
     def get_default_screen(self) -> Screen[None]:
         """Make the main screen."""

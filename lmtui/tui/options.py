@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +12,7 @@ class StartOptions:
 
     `session_id` resumes a session (empty: a new one), `task` is sent first, `theme` is a theme's name (empty: the default),
     `mode` and `workspace` are shown until the session itself says them, `is_plain` asks for the linear mode, `is_demo` starts
-    the built-in scripted server first.
+    the built-in scripted server first, `keys` binds commands by their id to other keys (`session.new` to `ctrl+n`).
     """
 
     session_id: str = ""
@@ -21,3 +22,4 @@ class StartOptions:
     workspace: str = ""
     is_plain: bool = False
     is_demo: bool = False
+    keys: Mapping[str, str] = field(default_factory=dict)

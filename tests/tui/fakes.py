@@ -358,5 +358,5 @@ def play_work(session: FakeSession) -> None:
     usage = Usage(prompt_tokens=2980, completion_tokens=140, cached_tokens=2860)
     session.emit(events.UsageUpdated(usage=usage, window_tokens=8192, tokens_per_s=21.0, first_token_s=0.4))
     session.emit(events.TextDelta(text="Two cases end inside a string. "))
-    clock.forward(1)
+    clock.forward(2)
     session.emit(events.TextDelta(text="I'll look at how strings are entered before I touch the counter."))

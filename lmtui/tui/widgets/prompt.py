@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from textual import on
 from textual.actions import SkipAction
 from textual.content import Content
+from textual.geometry import Region
 from textual.message import Message
+from textual.strip import Strip
 from textual.widgets import Static, TextArea
 
 from lmtui.tui.commands import Command, Scope, bindings, complete_slash
@@ -69,6 +72,18 @@ class Prompt(TextArea):
         self._unsent = ""
         self._found: list[tuple[str, Command]] = []
         self._marked = 0
+        self._drawn: list[Strip] = []
+
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Repaint only the rows that differ: a key in a prompt of eight lines writes one of them."""
+        if regions or layout or recompose or not repaint or not self.is_mounted or not self.size:
+            return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+        rows = [self.render_line(y) for y in range(self.size.height)]
+        is_same_shape = len(rows) == len(self._drawn)
+        changed = [y for y, row in enumerate(rows) if not is_same_shape or row != self._drawn[y]]
+        self._drawn = rows
+        regions = tuple(Region(0, y, self.size.width, 1) for y in changed)
+        return super().refresh(*regions) if regions else self
 
     def set_past(self, past: list[str]) -> None:
         """Take the history, oldest first."""
