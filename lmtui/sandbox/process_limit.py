@@ -17,14 +17,15 @@ _JOIN = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
 def around(arguments: Sequence[str], max_processes: int) -> list[str]:
     """Return the command that runs `arguments` in a cgroup with this limit; the same arguments where that cannot be.
 
-    For other users than root the limit inside holds.  Groups that earlier runs left empty are removed on the way.
+    For other users than root the limit inside holds.  Groups of processes that are gone are removed on the way.
     """
     base = _base() if os.geteuid() == 0 else None
     if base is None:
         return list(arguments)
-    for old in base.glob("lmtui-*"):
-        with contextlib.suppress(OSError):  # still in use
-            old.rmdir()
+    for old in base.glob("lmtui-*-*"):
+        if not Path("/proc", old.name.split("-")[1]).exists():
+            with contextlib.suppress(OSError):  # still in use
+                old.rmdir()
     group = base / f"lmtui-{os.getpid()}-{secrets.token_hex(4)}"
     try:
         group.mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -31,6 +32,12 @@ def workspace(tmp_path: Path) -> Path:
     (folder / "src").mkdir()
     (folder / "src" / "main.py").write_text("print('hello')\n")
     return folder
+
+
+@pytest.fixture
+def mark() -> str:
+    """Return a number of seconds by which this test's sleeping processes are told from all others."""
+    return f"71.{secrets.randbelow(1_000_000_000):09d}"
 
 
 def unavailable(reason: SandboxUnavailable) -> None:

@@ -165,6 +165,8 @@ def by_component(root: int, path: str, flags: int) -> tuple[int, str]:
     """Open one component after the other without following links; links are read and walked the same way."""
     folders: list[tuple[int, str]] = []
     left = [part for part in path.split("/") if part not in ("", ".")]
+    if path.endswith(("/", "/.")):
+        flags |= os.O_DIRECTORY
     links = 0
     try:
         while left:

@@ -22,7 +22,7 @@ SIGNAL_CANCEL = signal.SIGTERM
 SIGNAL_MEMORY = signal.SIGUSR1
 SIGNAL_PROCESSES = signal.SIGUSR2
 _REASONS = {SIGNAL_CANCEL: "cancelled", SIGNAL_MEMORY: "memory", SIGNAL_PROCESSES: "processes"}
-_CLEANING_S = 3.0
+_CLEANING_S = 1.2
 _ADDRESS_SPACE_RESERVE = 4 << 30
 _OOM_SCORE = b"500"  # the kernel's choice under memory pressure, before the supervisor
 
