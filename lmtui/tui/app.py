@@ -19,20 +19,21 @@ from textual.worker import Worker, WorkerState
 from lmtui import paths
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
-from lmtui.core.events import Level
-from lmtui.core.ports import SessionHost
 from lmtui.tui import themes
 from lmtui.tui.commands import COMMANDS, Scope, bindings, command, rebindable
 from lmtui.tui.desk import Desk
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.options import StartOptions
 from lmtui.tui.prompt_store import PromptStore
-from lmtui.tui.router import FRAME_S, SSH_FRAME_S, Feed, Router
 from lmtui.tui.screens.workbench import HistoryGrew, ThemeWanted, Workbench
 
 if TYPE_CHECKING:
+    from lmtui.core.ports import SessionHost
     from lmtui.tui.dialogs import Dialogs
+    from lmtui.tui.router import Feed
 
+FRAME_S = 1 / 30
+SSH_FRAME_S = 1 / 10
 EXIT_ERROR = 1
 EXIT_USAGE = 64
 EXIT_INTERRUPTED = 130
@@ -64,7 +65,7 @@ class LmtuiApp(App[int]):
         self._open_host = open_host
         self._is_leaving = False
         self._store: PromptStore | None = None
-        self.desk = Desk(self, Router(self._schedule, self._show_session, self._facts_changed, _frame_s()))
+        self.desk = Desk(self)
         self.animation_level = "none"
         self._use_first_theme()
         self.set_keymap(rebindable(dict(self.options.keys)))
@@ -89,6 +90,8 @@ class LmtuiApp(App[int]):
     @work(group="start")
     async def _start(self) -> None:
         self.desk.dialogs = await asyncio.to_thread(_load_dialogs)
+        frame_s = SSH_FRAME_S if "SSH_CONNECTION" in os.environ else FRAME_S
+        self.desk.router = self.desk.dialogs.router(self._schedule, self._show_session, self._facts_changed, frame_s)
         await self.workbench.furnish()
         gc.collect()
         gc.freeze()
@@ -135,7 +138,7 @@ class LmtuiApp(App[int]):
             try:
                 await asyncio.to_thread(self._store.add, event.text)
             except OSError as error:
-                self.workbench.say(f"the history could not be written: {error}", Level.WARNING)
+                self.workbench.say(f"the history could not be written: {error}", "warning")
 
     async def _close(self, return_code: int) -> None:
         self._is_leaving = True
@@ -159,7 +162,7 @@ class LmtuiApp(App[int]):
     @on(Worker.StateChanged)
     def _session_failed(self, event: Worker.StateChanged) -> None:
         if event.state is WorkerState.ERROR and event.worker.name == "session":
-            self.workbench.say(f"session {event.worker.group} failed: {clean_line(repr(event.worker.error))}", Level.ERROR)
+            self.workbench.say(f"session {event.worker.group} failed: {clean_line(repr(event.worker.error))}", "error")
 
     # -- commands everywhere --------------------------------------------------------------------------------------------
 
@@ -218,7 +221,7 @@ class LmtuiApp(App[int]):
         try:
             theme = themes.find_theme(name)
         except themes.ThemeError as error:
-            self.workbench.say(str(error), Level.ERROR)
+            self.workbench.say(str(error), "error")
             return
         self.register_theme(theme)
         self.theme = theme.name
@@ -230,7 +233,7 @@ class LmtuiApp(App[int]):
             theme = themes.find_theme(self.options.theme or themes.DEFAULT)
         except themes.ThemeError as error:
             theme = themes.built_in_theme()
-            self.call_after_refresh(lambda text=str(error): self.workbench.say(text, Level.ERROR))
+            self.call_after_refresh(lambda text=str(error): self.workbench.say(text, "error"))
         self.register_theme(theme)
         self.theme = theme.name
 
@@ -243,10 +246,6 @@ class LmtuiApp(App[int]):
     def _facts_changed(self) -> None:
         if self.workbench.children and not self._is_leaving:
             self.workbench.draw()
-
-
-def _frame_s() -> float:
-    return SSH_FRAME_S if "SSH_CONNECTION" in os.environ else FRAME_S
 
 
 def _load_dialogs() -> Dialogs:

@@ -138,17 +138,17 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "prompt.send", _P, "Send", "Send what is typed, or queue it behind the running turn.",
-        ("enter",), "send", is_first=True,
+        ("enter",), "send",
     ),
-    Command("prompt.newline", _P, "New line", "Begin another line.", ("ctrl+j", "shift+enter"), "line", is_first=True),
+    Command("prompt.newline", _P, "New line", "Begin another line.", ("ctrl+j", "shift+enter"), "line"),
     Command("prompt.complete", _P, "Complete", "Complete the slash command that is begun.", ("tab",)),
     Command(
         "prompt.steer", _P, "Say it now", "Send before the agent's next step instead of after its turn.",
-        ("ctrl+s",), "say now", is_first=True,
+        ("ctrl+s",), "say now",
     ),
     Command(
         "prompt.take_back", _P, "Take back", "Take the last queued text back into the prompt.",
-        ("ctrl+r",), "take back", is_first=True,
+        ("ctrl+r",), "take back",
     ),
     Command("lines.up", _M, "Up", "Move up.", ("up", "k"), runs="focused.cursor_up"),
     Command("lines.down", _M, "Down", "Move down.", ("down", "j"), runs="focused.cursor_down"),

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 from textual.worker import Worker
 
-from lmtui.core.ports import Session, SessionHost
-from lmtui.tui.router import Feed, Router
-
 if TYPE_CHECKING:
+    from lmtui.core.ports import Session, SessionHost
     from lmtui.tui.dialogs import Dialogs
+    from lmtui.tui.router import Feed, Router
 
 
 class Desk:
-    """What lies open: the host and the dialogs once they are there, and the router of the open sessions."""
+    """What lies open: the host, the dialogs and the router of the open sessions, each once it is there."""
 
-    def __init__(self, app: App[Any], router: Router) -> None:
-        self.router = router
+    def __init__(self, app: App[Any]) -> None:
+        self.router: Router | None = None
         self.host: SessionHost | None = None
         self.dialogs: Dialogs | None = None
         self._app = app
@@ -29,12 +29,17 @@ class Desk:
     @property
     def active(self) -> Feed | None:
         """Return the session on screen."""
-        return self.router.active
+        return self.router.active if self.router is not None else None
+
+    @property
+    def feeds(self) -> Mapping[str, Feed]:
+        """Return the open sessions by id."""
+        return self.router.feeds if self.router is not None else {}
 
     @property
     def running(self) -> list[Feed]:
         """Return the sessions in which a turn is under way."""
-        return [feed for feed in self.router.feeds.values() if feed.session.is_running]
+        return [feed for feed in self.feeds.values() if feed.session.is_running]
 
     async def open(self, session_id: str = "") -> Feed:
         """Open a session (a new one without id) and put it on screen.
@@ -42,6 +47,7 @@ class Desk:
         Raises:
             LmtuiError: it cannot be opened; what was on screen stays.
         """
+        assert self.router is not None
         known = self.router.feeds.get(session_id)
         if known is not None:
             self.router.show(known)
@@ -64,7 +70,7 @@ class Desk:
 
     async def rename(self, session_id: str, title: str) -> None:
         """Give a session a title, an open one or one on disk."""
-        feed = self.router.feeds.get(session_id)
+        feed = self.feeds.get(session_id)
         if feed is not None:
             feed.session.rename(title)
             return
@@ -75,7 +81,8 @@ class Desk:
 
     def forget(self, session_id: str) -> None:
         """Stop listening to a session that is gone."""
-        self.router.remove(session_id)
+        if self.router is not None:
+            self.router.remove(session_id)
         self._wakes.pop(session_id, None)
         worker = self._workers.pop(session_id, None)
         if worker is not None:
@@ -83,7 +90,7 @@ class Desk:
 
     async def close(self) -> None:
         """Close every session and the host; idempotent."""
-        for session_id in list(self.router.feeds):
+        for session_id in list(self.feeds):
             self.forget(session_id)
         host, self.host = self.host, None
         if host is not None:

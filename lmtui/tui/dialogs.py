@@ -1,4 +1,4 @@
-"""What no first frame needs: the panes and every dialog.  Imported in a thread once the first frame stands."""
+"""What no first frame needs: events, panes and every dialog.  Imported in a thread once the first frame stands."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from lmtui.tui.modals.approval import Approval
 from lmtui.tui.modals.picker import Picker
 from lmtui.tui.modals.questions import AskText, Confirm
 from lmtui.tui.modals.switcher import Switcher
+from lmtui.tui.router import Router
 from lmtui.tui.screens.first_run import FirstRun
 from lmtui.tui.screens.help import Help
 from lmtui.tui.screens.viewer import Viewer
+from lmtui.tui.summary import header_parts, status_parts, status_text
 from lmtui.tui.widgets.panes import Panes
 
 
 class Dialogs:
     """The classes by name; a value of this type proves that they are loaded."""
 
+    router = Router
     panes = Panes
     approval = Approval
     picker = Picker
@@ -24,3 +27,6 @@ class Dialogs:
     first_run = FirstRun
     help = Help
     viewer = Viewer
+    header_parts = staticmethod(header_parts)
+    status_parts = staticmethod(status_parts)
+    status_text = staticmethod(status_text)

@@ -15,8 +15,6 @@ from lmtui.core.events import Envelope, Event
 from lmtui.core.ports import Session
 from lmtui.tui.facts import Facts
 
-FRAME_S = 1 / 30
-SSH_FRAME_S = 1 / 10
 BUSY_FACTOR = 3
 MAX_PIECE_CHARS = 65_536
 
@@ -99,7 +97,7 @@ class Router:
         schedule: Callable[[float, Callable[[], None]], object],
         on_show: Callable[[Feed], None],
         on_change: Callable[[], None],
-        frame_s: float = FRAME_S,
+        frame_s: float = 1 / 30,
     ) -> None:
         self.feeds: dict[str, Feed] = {}
         self.active: Feed | None = None

@@ -8,7 +8,7 @@ from lmtui.core import events
 from lmtui.core.events import Envelope, Event, FileChange, FileChangeKind, TurnReason
 from lmtui.core.messages import Role, Usage
 from lmtui.tui.facts import Facts
-from lmtui.tui.wording import activity_text
+from lmtui.tui.summary import activity_text
 from tests.tui.fakes import START, FakeSession
 
 

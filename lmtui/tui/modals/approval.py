@@ -21,8 +21,8 @@ from lmtui.tui.commands import Scope, bindings, command, first_key, of_scope
 from lmtui.tui.facts import Facts
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.modals.results import Left
-from lmtui.tui.widgets.bars import HEIGHTS, sandbox_style
-from lmtui.tui.wording import sandbox_text
+from lmtui.tui.summary import sandbox_style, sandbox_text
+from lmtui.tui.widgets.bars import HEIGHTS
 
 DEAD_TIME_S = 0.3
 FRAME_ROWS = 9

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lmtui.core.errors import LmtuiError
-from lmtui.core.events import Level
 from lmtui.tui.desk import Desk
 from lmtui.tui.screens.session_actions import SessionActions
 
@@ -42,7 +41,7 @@ class FileActions(SessionActions):
         try:
             entries = await self.desk.host.list_directory(path)
         except LmtuiError as error:
-            self.say(error.full_text(), Level.WARNING)
+            self.say(error.full_text(), "warning")
             return
         self.panes.files.set_listing(path, entries)
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import TYPE_CHECKING, Literal
 
 from textual.screen import Screen
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
-from lmtui.core.events import Level
 from lmtui.core.permissions import Mode
-from lmtui.core.ports import Answer
-from lmtui.tui import wording
+from lmtui.tui.commands import command, first_key
 from lmtui.tui.desk import Desk
 from lmtui.tui.modals.results import Choice, Left, Picked
-from lmtui.tui.router import Feed
+from lmtui.tui.wording import tokens_text
 
+if TYPE_CHECKING:
+    from lmtui.core.ports import Answer
+    from lmtui.tui.router import Feed
+
+Tone = Literal["info", "warning", "error"]
 MODE_NOTES = {
     Mode.MANUAL: "asks before everything",
     Mode.NORMAL: "reads freely, asks before changes and commands",
@@ -34,7 +38,7 @@ class SessionActions(Screen[None]):
         self.now = now
         self._postponed: set[str] = set()
 
-    def say(self, text: str, level: Level = Level.INFO) -> None:
+    def say(self, text: str, tone: Tone = "info") -> None:
         """Show a line above the prompt."""
         raise NotImplementedError
 
@@ -43,7 +47,7 @@ class SessionActions(Screen[None]):
         try:
             return await self.desk.open(session_id)
         except LmtuiError as error:
-            self.say(error.full_text(), Level.ERROR)
+            self.say(error.full_text(), "error")
             return None
 
     def action_session_new(self) -> None:
@@ -69,12 +73,13 @@ class SessionActions(Screen[None]):
     def action_session_next_waiting(self) -> None:
         """Go to the next session that waits, this one's own question first."""
         self._postponed.clear()
-        waiting = self.desk.router.waiting()
-        if not waiting:
+        router = self.desk.router
+        waiting = router.waiting() if router is not None else []
+        if router is None or not waiting:
             self.say("no session waits for you")
             return
         if self.desk.active not in waiting:
-            self.desk.router.show(waiting[0])
+            router.show(waiting[0])
         self.sync_approval()
 
     def action_session_id(self) -> None:
@@ -94,16 +99,11 @@ class SessionActions(Screen[None]):
 
     def action_session_status(self) -> None:
         """Say where one stands."""
-        active = self.desk.active
-        if active is None:
+        active, dialogs = self.desk.active, self.desk.dialogs
+        if active is None or dialogs is None:
             self.say("no session yet")
             return
-        facts = active.facts
-        parts = [facts.workspace, facts.model or "the server's own model", facts.url, f"sandbox {wording.sandbox_text(facts)}"]
-        parts += [f"mode {facts.mode}", f"session {active.session.id}", wording.usage_text(facts)]
-        if facts.sandbox and facts.sandbox.reason:
-            parts.append(facts.sandbox.reason)
-        self.say(" · ".join(clean_line(part) for part in parts if part))
+        self.say(dialogs.status_text(active.facts, active.session.id))
 
     def action_mode_choose(self) -> None:
         """Let a mode be chosen."""
@@ -119,7 +119,7 @@ class SessionActions(Screen[None]):
         if name is None or self.desk.active is None:
             return
         if name not in set(Mode):
-            self.say(f"no mode {name!r}; there are {', '.join(Mode)}", Level.ERROR)
+            self.say(f"no mode {name!r}; there are {', '.join(Mode)}", "error")
             return
         self.desk.active.session.set_mode(Mode(name))
 
@@ -135,11 +135,11 @@ class SessionActions(Screen[None]):
         servers = await host.find_servers()
         here = [server for server in servers if server.url.rstrip("/") == active.facts.url.rstrip("/")] or list(servers)
         choices = [
-            Choice(model.name, clean_line(model.name), f"{clean_line(server.kind)}  {wording.tokens_text(model.window_tokens)}")
+            Choice(model.name, clean_line(model.name), f"{clean_line(server.kind)}  {tokens_text(model.window_tokens)}")
             for server in here
             for model in server.models
         ]
-        self.say("" if choices else "no model server answers; is it running?", Level.WARNING)
+        self.say("" if choices else "no model server answers; is it running?", "warning")
         if choices:
             name = await self.app.push_screen_wait(dialogs.picker("MODEL", choices, chosen=active.facts.model))
             if name:
@@ -151,7 +151,7 @@ class SessionActions(Screen[None]):
         if dialogs is None:
             return
         if isinstance(top, dialogs.approval):
-            if not any(top.request.approval_id in feed.facts.approvals for feed in self.desk.router.feeds.values()):
+            if not any(top.request.approval_id in feed.facts.approvals for feed in self.desk.feeds.values()):
                 _ = top.dismiss(None)
             return
         if top is not self or active is None:
@@ -165,16 +165,13 @@ class SessionActions(Screen[None]):
             )
 
     def _decide(self, feed: Feed, approval_id: str, result: Answer | Left | None) -> None:
-        match result:
-            case Answer():
-                feed.session.answer(approval_id, result)
-            case Left.STOP:
-                feed.session.interrupt()
-            case Left.LATER:
-                self._postponed.add(approval_id)
-                self.say("left waiting; f3 brings the question back")
-            case None:
-                pass
+        if result is Left.STOP:
+            feed.session.interrupt()
+        elif isinstance(result, Left):
+            self._postponed.add(approval_id)
+            self.say(f"left waiting; {first_key(command('session.next_waiting'))} brings the question back")
+        elif result is not None:
+            feed.session.answer(approval_id, result)
         self.call_after_refresh(self.sync_approval)
 
     async def delete_session(self, session_id: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, getters, on
 from textual.app import ComposeResult
@@ -18,20 +18,23 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from lmtui.core.clean import clean, clean_line
-from lmtui.core.events import Level
 from lmtui.tui.commands import Scope, SlashCall, bindings, command, first_key, hint_text, parse_slash
 from lmtui.tui.desk import Desk
 from lmtui.tui.options import StartOptions
-from lmtui.tui.router import Feed
 from lmtui.tui.screens.file_actions import FileActions
-from lmtui.tui.widgets.bars import HEIGHTS, WIDE_CELLS, WIDTHS, Bar, Mark, Place, Spinner, header_parts, status_parts
+from lmtui.tui.screens.session_actions import Tone
+from lmtui.tui.widgets.bars import HEIGHTS, WIDE_CELLS, WIDTHS, Bar, Spinner
 from lmtui.tui.widgets.fit import Part
 from lmtui.tui.widgets.prompt import Completions, Prompt
+from lmtui.tui.wording import folder_text
+
+if TYPE_CHECKING:
+    from lmtui.tui.router import Feed
 
 TICK_S = 0.25
 SAY_S = 8.0
 HINTS = ("prompt.send", "prompt.newline", "session.list", "mode.choose", "app.stop")
-LEVEL_STYLES = {Level.INFO: "$text-muted", Level.WARNING: "$warning", Level.ERROR: "$error"}
+TONE_STYLES: dict[Tone, str] = {"info": "$text-muted", "warning": "$warning", "error": "$error"}
 
 
 @dataclass
@@ -97,6 +100,7 @@ class Workbench(FileActions):
         await self.query_one("#body").mount(panes)
         await self.mount(Completions("", id="completions", markup=False), before="#prompt-row")
         self.panes = panes
+        assert self.desk.router is not None
         self.desk.router.shared = (panes.plan, panes.files)
         self.draw()
 
@@ -126,8 +130,11 @@ class Workbench(FileActions):
         active = self.desk.active
         facts = active.facts if active else None
         folder = Path(facts.workspace) if facts and facts.workspace else self._folder
-        place = Place(folder, Path.home(), self._options.mode, self._pane, self.has_tabs)
-        self.query_one("#header", Bar).show(*header_parts(facts, place))
+        if self.desk.dialogs is None:
+            self.query_one("#header", Bar).show([Part("lmtui", "bold $accent"), Part(folder_text(folder, Path.home()))], [])
+        else:
+            header = self.desk.dialogs.header_parts(facts, folder, self._options.mode, self._pane if self.has_tabs else "")
+            self.query_one("#header", Bar).show(*header)
         self.query_one("#hints", Bar).show(*self._hint_parts())
         if self.panes is not None:
             self.panes.draw_titles()
@@ -139,12 +146,12 @@ class Workbench(FileActions):
         """Draw the line that says what goes on, and turn the ticker on or off."""
         active = self.desk.active
         facts = active.facts if active else None
-        marks = [
-            Mark(feed.facts.title, feed is active, feed.facts.is_running, len(feed.facts.approvals))
-            for feed in self.desk.router.feeds.values()
-        ]
         now = self.now()
-        self.query_one("#status", Bar).show(*status_parts(facts, marks, now, self._note))
+        status = self.query_one("#status", Bar)
+        if self.desk.dialogs is None:
+            status.show([Part(self._note, "$text-muted")], [])
+        else:
+            status.show(*self.desk.dialogs.status_parts(active, self.desk.feeds.values(), now, self._note))
         is_busy = facts is not None and facts.is_running and not facts.approvals
         self.query_one(Spinner).show(is_busy, now)
         if is_busy:
@@ -169,13 +176,13 @@ class Workbench(FileActions):
                 )
             )
 
-    def say(self, text: str, level: Level = Level.INFO) -> None:
+    def say(self, text: str, tone: Tone = "info") -> None:
         """Show a line above the prompt; it goes away by itself, an error with the next thing that is sent."""
         line = self.query_one("#say", Static)
         line.display = bool(text)
-        line.update(Content.styled(clean(text), LEVEL_STYLES[level]))
+        line.update(Content.styled(clean(text), TONE_STYLES[tone]))
         self._hide_say.reset()
-        if level is Level.ERROR:
+        if tone == "error":
             self._hide_say.pause()
         else:
             self._hide_say.resume()
@@ -237,7 +244,7 @@ class Workbench(FileActions):
 
     async def _run_slash(self, call: SlashCall) -> None:
         if call.command is None:
-            self.say(f"no command /{clean_line(call.name)}; /help lists them", Level.ERROR)
+            self.say(f"no command /{clean_line(call.name)}; /help lists them", "error")
             return
         match call.command.id, call.argument:
             case "mode.choose", str(mode) if mode:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from textual import on
+from textual import events, on
 from textual.actions import SkipAction
 from textual.content import Content
 from textual.geometry import Region
@@ -16,6 +16,7 @@ from textual.widgets import Static, TextArea
 
 from lmtui.tui.commands import Command, Scope, bindings, complete_slash
 
+_OWN_ACTIONS = frozenset({"prompt_send", "prompt_newline", "prompt_steer", "prompt_take_back"})
 MAX_SHOWN_COMPLETIONS = 8
 COMPLETION_CELLS = 20
 
@@ -94,6 +95,16 @@ class Prompt(TextArea):
         """Put a text into the prompt with the cursor at its end."""
         self.text = text
         self.move_cursor(self.document.end)
+
+    async def _on_key(self, event: events.Key) -> None:
+        """Run the prompt's own commands in their turn: a key that the app took first would overtake what was typed before it."""
+        for binding in self._bindings.key_to_bindings.get(event.key, ()):
+            if binding.action in _OWN_ACTIONS:
+                event.stop()
+                event.prevent_default()
+                await self.run_action(binding.action)
+                return
+        await super()._on_key(event)
 
     def action_prompt_send(self) -> None:
         """Send, or take the marked completion first."""

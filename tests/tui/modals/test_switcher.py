@@ -70,7 +70,7 @@ async def test_deleting_the_session_on_screen_gives_way_to_a_new_one() -> None:
         assert driver.host.deleted == [first.id]
         assert driver.app.desk.active is not None
         assert driver.app.desk.active.session.id != first.id
-        assert list(driver.app.desk.router.feeds) == [driver.app.desk.active.session.id]
+        assert list(driver.app.desk.feeds) == [driver.app.desk.active.session.id]
 
 
 async def test_a_session_on_disk_is_renamed() -> None:

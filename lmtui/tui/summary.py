@@ -1,0 +1,163 @@
+"""What the bars say of a session: pure functions from facts to words and parts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from pathlib import Path
+
+from lmtui.core.clean import clean_line
+from lmtui.core.events import TurnReason
+from lmtui.tui.commands import command, first_key
+from lmtui.tui.facts import Activity, Doing, Facts
+from lmtui.tui.router import Feed
+from lmtui.tui.widgets.fit import Part
+from lmtui.tui.wording import duration_text, folder_text, shorten_middle, tokens_text, window_text
+
+MAX_TITLE_CHARS = 16
+CHARS_PER_TOKEN = 4
+RATE_AFTER_S = 2.0
+
+_ENDINGS = {
+    TurnReason.BLOCKED: "blocked",
+    TurnReason.LIMIT: "stopped at a limit",
+    TurnReason.INTERRUPTED: "interrupted",
+    TurnReason.ERROR: "failed",
+    TurnReason.WAITING: "waits for its time",
+}
+
+
+def activity_text(facts: Facts, now: datetime) -> str:
+    """Return what goes on in a session, such as `shell: pytest -q · 4 s`."""
+    if facts.approvals:
+        return f"waiting for you: {len(facts.approvals)}"
+    if not facts.is_running:
+        ending = _ENDINGS.get(facts.reason) if facts.reason else None
+        return f"idle · {ending}" if ending else "idle"
+    activity = facts.activity
+    parts = [_doing_text(activity)]
+    elapsed_s = max(0.0, (now - activity.since).total_seconds()) if activity.since else 0.0
+    if activity.doing is Doing.WRITING:
+        rate = activity.chars / CHARS_PER_TOKEN / elapsed_s if elapsed_s >= RATE_AFTER_S else 0.0
+        if rate:
+            parts.append(f"{rate:.0f} tok/s")
+    elif elapsed_s >= 1:
+        parts.append(duration_text(elapsed_s))
+    return " · ".join(parts)
+
+
+def _doing_text(activity: Activity) -> str:
+    match activity.doing:
+        case Doing.READING:
+            return f"reading prompt {activity.ratio * 100:.0f} %" if activity.ratio >= 0 else "reading prompt"
+        case Doing.WRITING_CALL:
+            return f"writing {activity.detail} call"
+        case Doing.RUNNING_TOOL:
+            return activity.detail
+        case Doing.RETRYING:
+            return f"{activity.detail}, again in {activity.wait_s:.0f} s"
+        case Doing.WAITING_FOR_MODEL:
+            return "waiting for the model"
+        case _:
+            return activity.doing.value
+
+
+def usage_text(facts: Facts) -> str:
+    """Return the tokens used of the window, such as `3.1k of 8k`; empty before the first request."""
+    if facts.usage is None:
+        return ""
+    used = facts.usage.usage.prompt_tokens + facts.usage.usage.completion_tokens
+    sign = "≈" if facts.usage.is_estimate else ""
+    return (
+        f"{sign}{tokens_text(used)} of {window_text(facts.window_tokens)}" if facts.window_tokens else sign + tokens_text(used)
+    )
+
+
+def reused_text(facts: Facts) -> str:
+    """Return which part of the last prompt the server had kept, such as `reused 96 %`."""
+    if facts.usage is None or not facts.usage.usage.prompt_tokens or not facts.usage.usage.cached_tokens:
+        return ""
+    return f"reused {100 * facts.usage.usage.cached_tokens // facts.usage.usage.prompt_tokens} %"
+
+
+def sandbox_text(facts: Facts) -> str:
+    """Return the sandbox in a few words: `docker, no network`."""
+    if facts.sandbox is None:
+        return "not started"
+    network = "no network" if facts.sandbox.network == "none" else f"network {facts.sandbox.network}"
+    backend = {"process": "no sandbox", "files": "no shell"}.get(facts.sandbox.backend, facts.sandbox.backend)
+    return f"{backend}, {network}"
+
+
+PANES = ("chat", "files", "plan", "log")
+_SANDBOX_STYLES = {"process": "$error", "files": "$warning"}
+
+
+def header_parts(facts: Facts | None, folder: Path, first_mode: str, pane: str) -> tuple[list[Part], list[Part]]:
+    """Return the header: folder, model, window, sandbox, mode; short and with the panes' names where `pane` names one."""
+    facts = facts or Facts()
+    mode = facts.mode or first_mode
+    mode_style = {"auto": "$warning", "plan": "$accent"}.get(mode, "$text-muted")
+    if pane:
+        name = facts.title or folder.name
+        left = [Part(shorten_middle(name, MAX_TITLE_CHARS), "bold", 0), Part(facts.model, "$text-muted", 4)]
+        backend = facts.sandbox.backend if facts.sandbox else "no sandbox yet"
+        left += [Part(backend, sandbox_style(facts), 1), Part(mode, mode_style, 2)]
+        tabs = " ".join(f"[{each}]" if each == pane else each for each in PANES)
+        return left, [Part(tabs, "$text-muted", 3)]
+    left = [Part("lmtui", "bold $accent", 3), Part(folder_text(folder, Path.home()), "", 0)]
+    window = f"{window_text(facts.window_tokens)} window" if facts.window_tokens else ""
+    right = [Part(facts.model or "no model yet", "", 1), Part(window, "$text-muted", 4)]
+    right += [Part(f"sandbox: {sandbox_text(facts)}", sandbox_style(facts), 0), Part(f"mode: {mode}", mode_style, 2)]
+    return left, right
+
+
+def sandbox_style(facts: Facts) -> str:
+    """Return the colour of the sandbox: red without one, amber for a weaker one, quiet else."""
+    if facts.sandbox is None:
+        return "$text-muted"
+    if facts.sandbox.backend in _SANDBOX_STYLES:
+        return f"bold {_SANDBOX_STYLES[facts.sandbox.backend]}"
+    return "$warning" if facts.sandbox.is_weaker else "$text-muted"
+
+
+def status_parts(active: Feed | None, feeds: Collection[Feed], now: datetime, note: str) -> tuple[list[Part], list[Part]]:
+    """Return the status line: sessions, what goes on, tokens, and the two keys that lead everywhere."""
+    left: list[Part] = []
+    if len(feeds) > 1:
+        left.append(Part(f"{len(feeds)} sessions", "$text-muted", 6))
+        left += [_mark(feed.facts, is_active=feed is active) for feed in feeds]
+    if active is None:
+        left.append(Part(note, "$text-muted", 0))
+    else:
+        left.append(Part(activity_text(active.facts, now), _activity_style(active.facts), 0))
+        left += [Part(usage_text(active.facts), "$text-muted", 2), Part(reused_text(active.facts), "$text-muted", 5)]
+    return left, [_key_part("app.palette", 3), _key_part("app.help", 4)]
+
+
+def _mark(facts: Facts, *, is_active: bool) -> Part:
+    title = shorten_middle(facts.title or "new", MAX_TITLE_CHARS)
+    if facts.approvals:
+        return Part(f"◐ {title} (waits)", "$warning", 1)
+    sign = "●" if facts.is_running else "○"
+    return Part(f"{sign} {title}", "$accent" if is_active else "$text-muted", 5)
+
+
+def _activity_style(facts: Facts) -> str:
+    if facts.approvals:
+        return "bold $warning"
+    if not facts.is_running:
+        return "$text-muted"
+    return "$warning" if facts.activity.doing is Doing.RETRYING else "$accent"
+
+
+def _key_part(command_id: str, rank: int) -> Part:
+    each = command(command_id)
+    return Part(f"{first_key(each)} {each.hint}", "$text-muted", rank)
+
+
+def status_text(facts: Facts, session_id: str) -> str:
+    """Return everything that `/status` tells, on one line."""
+    parts = [facts.workspace, facts.model or "the server's own model", facts.url, f"sandbox {sandbox_text(facts)}"]
+    parts += [f"mode {facts.mode}", f"session {session_id}", usage_text(facts), facts.sandbox.reason if facts.sandbox else ""]
+    return " · ".join(clean_line(part) for part in parts if part)
