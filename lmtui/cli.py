@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -224,6 +225,7 @@ def _settings(arguments: argparse.Namespace) -> tuple[Path, Loaded]:
 
 
 def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *, is_demo: bool = False) -> int:
+    gc.disable()  # a tenth of the start-up; the app turns it on again when its first frame stands
     from lmtui.tui.app import LmtuiApp  # noqa: PLC0415  (start-up: no other command needs the screen)
     from lmtui.tui.options import StartOptions  # noqa: PLC0415
 

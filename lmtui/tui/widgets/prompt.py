@@ -97,7 +97,7 @@ class Prompt(TextArea):
         self.move_cursor(self.document.end)
 
     async def _on_key(self, event: events.Key) -> None:
-        """Run the prompt's own commands in their turn: a key that the app took first would overtake what was typed before it."""
+        """Run the prompt's own commands in their turn: keys that the app took first would overtake what was typed before."""
         for binding in self._bindings.key_to_bindings.get(event.key, ()):
             if binding.action in _OWN_ACTIONS:
                 event.stop()

@@ -1,0 +1,31 @@
+"""Every figure in one run: `make bench`.  Quiet machines give quiet numbers; the ratios hold on busy ones."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+
+from benchmarks import engine, fullscreen, sandbox, screen
+from benchmarks.report import Figure, table
+
+
+def main() -> int:
+    """Measure the parts that are named (default: all) and print a table for each; 1 where a goal is missed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help="engine, fullscreen, sandbox, screen")
+    parts = parser.parse_args().parts or ["engine", "fullscreen", "sandbox", "screen"]
+    missed: list[Figure] = []
+    for name in parts:
+        print(f"\n## {name}\n")
+        if name in ("screen", "sandbox"):
+            asyncio.run(screen.measure() if name == "screen" else sandbox.main())
+            continue
+        figures = engine.figures() if name == "engine" else fullscreen.figures()
+        print(table(figures))
+        missed += [figure for figure in figures if not figure.is_reached]
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
