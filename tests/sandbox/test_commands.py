@@ -90,7 +90,7 @@ async def test_a_timeout_ends_the_whole_tree(sandbox: Sandbox, command: str, mar
 
 @pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
 async def test_nothing_outlives_a_command_that_ends(sandbox: Sandbox, mark: str) -> None:
-    result = await sandbox.run_command(f"setsid nohup sleep {mark} & (sleep {mark} &) ; echo started")
+    result = await sandbox.run_command(f"setsid nohup sleep {mark} & (sleep {mark} &) ; sleep 0.2; echo started")
     assert result.exit_code == 0
     assert _running(mark) == 0
 
