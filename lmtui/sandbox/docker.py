@@ -74,20 +74,35 @@ class DockerBackend:
             SandboxUnavailable: no engine, no image, or the container does not start as it was asked for.
         """
         socket_path = await asyncio.to_thread(find_socket)
-        container_id = await asyncio.to_thread(self._create, socket_path, lane)
+        container_id = await self._created(socket_path, lane)
         remove = _Remover(self, container_id)
         try:
             link = await attach(socket_path, container_id, remove)
-            await asyncio.to_thread(self._start, container_id)
-        except (OSError, SandboxUnavailable) as error:
+        except OSError as error:
             await remove()
-            if isinstance(error, SandboxUnavailable):
-                raise
             raise SandboxUnavailable(f"docker: {error}", "Look at the engine's log.") from error
+        except BaseException:
+            await remove()
+            raise
+        try:
+            await asyncio.to_thread(self._start, container_id)
+        except BaseException:
+            await link.close()
+            raise
         if lane is Lane.MAIN:
             self._main_id = container_id
             self._memory_mb = _MEMORY_MB
         return link
+
+    async def _created(self, socket_path: str, lane: Lane) -> str:
+        """Create a container; when this is cancelled meanwhile, wait for the thread and remove what it made."""
+        creating = asyncio.ensure_future(asyncio.to_thread(self._create, socket_path, lane))
+        try:
+            return await asyncio.shield(creating)
+        except asyncio.CancelledError:
+            with contextlib.suppress(SandboxUnavailable):
+                await asyncio.to_thread(self.remove, await creating)
+            raise
 
     async def reserve_memory(self, memory_mb: int) -> None:
         """Raise the container's limit where a command asks for more than it has."""

@@ -80,6 +80,23 @@ async def test_closing_while_a_command_runs_ends_it(backend: str, open_sandbox: 
     assert _sleepers(mark) == 0
 
 
+@pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP, "process"])
+@pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.05, 0.1, 0.2, 0.3])
+async def test_a_start_that_is_cancelled_leaves_nothing(
+    backend: str, delay_s: float, workspace: Path, open_sandbox: OpenSandbox, mark: str
+) -> None:
+    await (await open_sandbox(backend)).close()  # skips where it cannot work
+    sandbox = await select_sandbox(workspace, backend=backend)
+    task = asyncio.create_task(sandbox.run_command(f"sleep {mark}"))
+    await asyncio.sleep(delay_s)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await sandbox.close()
+    assert not psutil.Process().children(recursive=True)
+    assert backend != "docker" or not _containers(os.getpid())
+
+
 _AS_NOBODY = """
 import asyncio, os, sys
 from pathlib import Path
@@ -162,7 +179,7 @@ def _sleepers(mark: str) -> int:
 
 
 def _containers(owner: int) -> list[str]:
-    return _docker("ps", "--quiet", "--filter", f"label=lmtui.pid={owner}").split()
+    return _docker("ps", "--all", "--quiet", "--filter", f"label=lmtui.pid={owner}").split()
 
 
 def _docker(*arguments: str) -> str:
