@@ -7,6 +7,7 @@ named.
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -60,7 +61,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The settings in force, where each came from, and what was not taken from the workspace's files."""
+    """The settings in force, where each came from (all sources of a list), and what the workspace's files do not get."""
 
     config: Config
     sources: Mapping[str, str]
@@ -69,11 +70,10 @@ class Loaded:
 
 SETTINGS = {each.name: each for each in fields(Config)}
 _HARMLESS = frozenset({"theme", "temperature", "seed", "max_tokens", "deny"})
-_TEXTS = "tuple[str, ...]"
 _MODE_RANK = {"plan": 0, "manual": 1, "normal": 2, "auto": 3}
 _STRICTER: Mapping[str, Callable[[Any, Any], bool]] = {
     "mode": lambda new, now: _MODE_RANK[new] < _MODE_RANK[now],
-    "max_iterations": lambda new, now: new < now,
+    "max_iterations": lambda new, now: new > 0 and (new < now or now <= 0),  # 0 is no limit
     "network": lambda new, _: new == "off",
 }
 
@@ -95,8 +95,9 @@ def load_config(workspace: Path, environ: Mapping[str, str], flags: Mapping[str,
 
     def take(found: Mapping[str, Any], source: str) -> None:
         for name, value in found.items():
-            values[name] = (*values.get(name, ()), *value) if isinstance(value, tuple) else value
-            sources[name] = source
+            before = values.get(name, ()) if isinstance(value, tuple) else ()
+            values[name] = (*before, *value) if before else value
+            sources[name] = f"{sources[name]} + {source}" if before else source
 
     take(_from_toml(config_dir() / "config.toml"), str(config_dir() / "config.toml"))
     mine = _from_toml(workspace_dir(workspace) / "config.toml")
@@ -105,7 +106,7 @@ def load_config(workspace: Path, environ: Mapping[str, str], flags: Mapping[str,
         ignored += [f"{name} in {source}" for name in found if name not in safe]
         take(safe, source)
     take(_from_environ(environ, "the environment"), "environment")
-    take({name: value for name, value in flags.items() if value is not None}, "flag")
+    take({name: convert(name, value, "a flag") for name, value in flags.items() if value is not None}, "flag")
     return Loaded(Config(**values), sources, tuple(ignored))
 
 
@@ -122,7 +123,7 @@ def _from_toml(path: Path) -> dict[str, Any]:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", "Mend or remove it.") from error
     for name in found:
         if name not in SETTINGS:
@@ -155,31 +156,56 @@ def convert(name: str, value: Any, source: str) -> Any:
         raise ConfigError(f"{name} cannot be {value!r} ({source})", f"It is one of {', '.join(choices)}.")
     kind = str(setting.type)
     try:
-        if kind == _TEXTS:
-            if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
-                raise ValueError
-            return tuple(value)
-        if isinstance(value, bool) or (kind == "str" and not isinstance(value, str)):
-            raise ValueError
-        return {"str": str, "int": int, "float": float}[kind](value)
-    except (ValueError, TypeError) as error:
-        wanted = {"str": "a text", "int": "a whole number", "float": "a number", _TEXTS: "a list of texts"}[kind]
-        raise ConfigError(f"{name} cannot be {value!r} ({source})", f"It is {wanted}: {setting.metadata['doc']}.") from error
+        return _KINDS[kind][1](value)
+    except (ValueError, TypeError, OverflowError) as error:
+        told = "that" if setting.metadata["is_secret"] else repr(value)
+        hint = f"It is {_KINDS[kind][0]}: {setting.metadata['doc']}."
+        raise ConfigError(f"{name} cannot be {told} ({source})", hint) from error
 
 
-_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*\Z")
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise TypeError
+    return tuple(_text(each) for each in value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not math.isfinite(number := float(value)):
+        raise ValueError
+    return number
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+        raise ValueError
+    return int(value)
+
+
+_KINDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "str": ("a text", _text),
+    "int": ("a whole number", _whole),
+    "float": ("a number", _number),
+    "tuple[str, ...]": ("a list of texts", _texts),
+}
+_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?:(['\"])(.*?)\2|(.*?))\s*(?:(?<=\s)#.*)?\Z")
 
 
 def _dotenv(path: Path) -> dict[str, str]:
-    """Return the pairs of a `.env` file; quotes around a value are taken off, other lines passed over."""
+    """Return the pairs of a `.env` file; quotes and a comment behind a space are taken off, other lines passed over."""
     try:
         if not path.is_file() or path.stat().st_size > 65536:
             return {}
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = path.read_text(encoding="utf-8-sig", errors="replace")
     except OSError:
         return {}
     pairs = (_LINE.match(line) for line in text.splitlines() if not line.lstrip().startswith("#"))
-    return {pair[1]: re.sub(r"\A(['\"])(.*)\1\Z", r"\2", pair[2]) for pair in pairs if pair}
+    return {pair[1]: pair[3] if pair[2] else pair[4] for pair in pairs if pair}
 
 
 def shown(name: str, value: Any) -> str:
