@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.config import SETTINGS, Config, Loaded, convert, load_config, shown
+from lmtui.core.errors import ConfigError
+
+KEY = "sk-canary-123"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+    (tmp_path / "home" / "config").mkdir(parents=True)
+    return tmp_path / "home" / "config" / "config.toml"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, home: Path) -> Path:
+    (tmp_path / "work" / ".lmagent").mkdir(parents=True)
+    return tmp_path / "work"
+
+
+def load(workspace: Path, environ: Mapping[str, str] | None = None, **flags: Any) -> Loaded:
+    return load_config(workspace, environ or {}, flags)
+
+
+def write_workspace(workspace: Path, text: str) -> None:
+    (workspace / ".lmagent" / "config.toml").write_text(text)
+
+
+def test_each_source_overrules_the_one_before_and_is_named(home: Path, workspace: Path) -> None:
+    assert load(workspace).sources["temperature"] == "default"
+    home.write_text("temperature = 0.1")
+    assert load(workspace).sources["temperature"] == str(home)
+    write_workspace(workspace, "temperature = 0.2")
+    assert load(workspace).config.temperature == 0.2
+    assert load(workspace).sources["temperature"] == ".lmagent/config.toml"
+    (workspace / ".env").write_text("LLM_TEMPERATURE=0.3")
+    assert load(workspace).config.temperature == 0.3
+    assert load(workspace).sources["temperature"] == ".env"
+    environ = {"LLM_TEMPERATURE": "0.4"}
+    assert load(workspace, environ).config.temperature == 0.4
+    assert load(workspace, environ).sources["temperature"] == "environment"
+    loaded = load(workspace, environ, temperature=0.5, model=None)
+    assert loaded.config.temperature == 0.5
+    assert loaded.sources["temperature"] == "flag"
+    assert loaded.sources["model"] == "default"
+
+
+def test_an_empty_variable_sets_nothing_and_our_own_name_wins(workspace: Path) -> None:
+    environ = {"LLM_URL": " ", "OPENAI_BASE_URL": "http://other/v1", "LLM_API_KEY": "ours", "OPENAI_API_KEY": "theirs"}
+    config = load(workspace, environ).config
+    assert config.url == "http://other/v1"
+    assert config.api_key == "ours"
+
+
+def test_rules_of_all_sources_hold_together_and_all_are_named(home: Path, workspace: Path) -> None:
+    home.write_text('deny = ["Write(a)"]\nallow = ["Read"]')
+    write_workspace(workspace, 'deny = ["Write(b)"]')
+    loaded = load(workspace, deny=("Write(c)",))
+    assert loaded.config.deny == ("Write(a)", "Write(b)", "Write(c)")
+    assert loaded.config.allow == ("Read",)
+    for source in (str(home), ".lmagent/config.toml", "flag"):
+        assert source in loaded.sources["deny"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'url = "http://evil.example"',
+        'api_key = "x"',
+        'model = "x"',
+        'allow = ["Shell"]',
+        'network = "on"',
+        "network = true",
+        'sandbox = "process"',
+        'image = "evil:1"',
+        'workspace = "/etc"',
+        'mode = "auto"',
+        'mode = "normal"',
+        "max_iterations = 501",
+        "max_iterations = 0",
+        "max_iterations = -1",
+        "timeout_s = 9.0",
+        "stall_timeout_s = 9.0",
+    ],
+)
+def test_an_untrusted_folder_cannot_loosen(workspace: Path, line: str) -> None:
+    write_workspace(workspace, line)
+    loaded = load(workspace)
+    assert loaded.config == Config()
+    assert loaded.ignored == (f"{line.split(maxsplit=1)[0]} in .lmagent/config.toml",)
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ('mode = "plan"', "mode", "plan"),
+        ('mode = "manual"', "mode", "manual"),
+        ("max_iterations = 5", "max_iterations", 5),
+        ('deny = ["Shell"]', "deny", ("Shell",)),
+        ('theme = "paper"', "theme", "paper"),
+        ("seed = 7", "seed", 7),
+    ],
+)
+def test_an_untrusted_folder_may_tighten(workspace: Path, line: str, name: str, value: object) -> None:
+    write_workspace(workspace, line)
+    loaded = load(workspace)
+    assert getattr(loaded.config, name) == value
+    assert loaded.ignored == ()
+
+
+def test_a_folder_is_measured_against_what_the_user_set(home: Path, workspace: Path) -> None:
+    home.write_text('mode = "plan"\nnetwork = "on"\nmax_iterations = 10')
+    write_workspace(workspace, 'mode = "manual"\nnetwork = "off"\nmax_iterations = 11')
+    loaded = load(workspace)
+    assert (loaded.config.mode, loaded.config.network, loaded.config.max_iterations) == ("plan", "off", 10)
+    assert set(loaded.ignored) == {"mode in .lmagent/config.toml", "max_iterations in .lmagent/config.toml"}
+
+
+def test_a_limit_of_the_folder_holds_against_its_own_env_file(workspace: Path) -> None:
+    write_workspace(workspace, 'mode = "plan"')
+    (workspace / ".env").write_text("PERMISSION_MODE=normal\n")
+    loaded = load(workspace)
+    assert loaded.config.mode == "plan"
+    assert loaded.ignored == ("mode in .env",)
+    assert load(workspace, {"PERMISSION_MODE": "normal"}).config.mode == "normal"
+
+
+def test_an_env_file_is_read_as_people_write_it(workspace: Path) -> None:
+    text = (
+        "\ufeffLLM_SEED=3\r\n# LLM_TEMPERATURE=2\nexport LMTUI_THEME = 'pa per#1' # ours\n"
+        'LLM_TEMPERATURE=0.1   # cool\nMAX_ITERATIONS="40"\n= nonsense\nLLM_MAX_TOKENS\n'
+    )
+    (workspace / ".env").write_text(text, encoding="utf-8")
+    config = load(workspace).config
+    assert (config.seed, config.theme, config.temperature, config.max_iterations) == (3, "pa per#1", 0.1, 40)
+
+
+@pytest.mark.parametrize("make", ["missing", "folder", "huge", "bytes"])
+def test_an_env_file_that_is_none_is_passed_over(workspace: Path, make: str) -> None:
+    path = workspace / ".env"
+    if make == "folder":
+        path.mkdir()
+    elif make == "huge":
+        path.write_bytes(b"LLM_SEED=3\n" + b"#" * 70_000)
+    elif make == "bytes":
+        path.write_bytes(bytes(range(256)))
+    assert load(workspace).config == Config()
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("temprature", "temperature"), ("max_iteration", "max_iterations"), ("sandbx", "sandbox")]
+)
+def test_an_unknown_setting_names_its_nearest(home: Path, workspace: Path, name: str, nearest: str) -> None:
+    home.write_text(f"{name} = 1")
+    with pytest.raises(ConfigError) as caught:
+        load(workspace)
+    assert name in str(caught.value)
+    assert str(home) in str(caught.value)
+    assert nearest in caught.value.hint
+
+
+def test_an_unknown_setting_that_is_near_nothing_names_the_list(home: Path, workspace: Path) -> None:
+    home.write_text("zzz = 1")
+    with pytest.raises(ConfigError) as caught:
+        load(workspace)
+    assert "config show" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('temperature = "hot"', "a number"),
+        ("temperature = nan", "a number"),
+        ("temperature = inf", "a number"),
+        ("temperature = true", "a number"),
+        ("max_iterations = 2.5", "a whole number"),
+        ('seed = "x"', "a whole number"),
+        ("seed = [1]", "a whole number"),
+        ("model = 3", "a text"),
+        ('allow = "Shell"', "a list of texts"),
+        ("deny = [1]", "a list of texts"),
+        ('mode = "yolo"', "manual, normal, auto, plan"),
+        ("mode = 1", "manual, normal, auto, plan"),
+        ('mode = ["auto"]', "manual, normal, auto, plan"),
+        ('sandbox = "vm"', "docker"),
+        ("image = 2026-01-01", "a text"),
+    ],
+)
+def test_a_value_that_cannot_be_names_the_setting_the_source_and_the_kind(
+    home: Path, workspace: Path, line: str, words: str
+) -> None:
+    home.write_text(line)
+    with pytest.raises(ConfigError) as caught:
+        load(workspace)
+    assert str(caught.value).startswith(line.split(maxsplit=1)[0])
+    assert str(home) in str(caught.value)
+    assert words in caught.value.hint
+
+
+def test_a_bad_variable_is_called_by_its_name(workspace: Path) -> None:
+    with pytest.raises(ConfigError, match=r"temperature cannot be 'hot' .LLM_TEMPERATURE in the environment"):
+        load(workspace, {"LLM_TEMPERATURE": "hot"})
+
+
+def test_a_flag_is_checked_like_every_other_source(workspace: Path) -> None:
+    with pytest.raises(ConfigError, match=r"temperature cannot be nan .*flag"):
+        load(workspace, temperature=float("nan"))
+
+
+@pytest.mark.parametrize("text", ["a = ", "a = " + "[" * 5000, "\x00"], ids=["half", "deep", "nul"])
+def test_a_settings_file_that_cannot_be_read_is_named(workspace: Path, text: str) -> None:
+    write_workspace(workspace, text)
+    with pytest.raises(ConfigError) as caught:
+        load(workspace)
+    assert "config.toml" in str(caught.value)
+
+
+def test_a_settings_file_of_other_bytes_or_a_folder_is_named(home: Path, workspace: Path) -> None:
+    home.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"config\.toml cannot be read"):
+        load(workspace)
+    home.unlink()
+    home.mkdir()
+    with pytest.raises(ConfigError, match=r"config\.toml cannot be read"):
+        load(workspace)
+
+
+@pytest.mark.parametrize("line", [f'api_key = ["{KEY}"]', f"api_key = {{ value = '{KEY}' }}"])
+def test_a_key_of_the_wrong_kind_is_not_in_the_message(home: Path, workspace: Path, line: str) -> None:
+    home.write_text(line)
+    with pytest.raises(ConfigError) as caught:
+        load(workspace)
+    assert "api_key" in str(caught.value)
+    assert KEY not in caught.value.full_text()
+
+
+def test_a_key_is_shown_as_dots_of_one_length() -> None:
+    assert shown("api_key", KEY) == shown("api_key", "x" * 90)
+    assert "canary" not in shown("api_key", KEY)
+    assert shown("api_key", "") != shown("api_key", KEY)
+
+
+def test_every_setting_has_a_help_line_and_a_default_that_it_accepts() -> None:
+    for name, setting in SETTINGS.items():
+        assert setting.metadata["doc"]
+        assert convert(name, setting.default, "test") == setting.default
+
+
+@given(
+    st.sampled_from(sorted(SETTINGS)),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.text() | st.integers()) | st.just({}),
+)
+def test_any_value_is_taken_in_its_own_type_or_refused(name: str, value: object) -> None:
+    try:
+        taken = convert(name, value, "test")
+    except ConfigError:
+        return
+    config = dataclasses.replace(Config(), **{name: taken})
+    assert type(getattr(config, name)) is type(SETTINGS[name].default)

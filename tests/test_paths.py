@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lmtui.paths import cache_dir, config_dir, sessions_dir, state_dir, themes_dir
+
+
+def test_one_variable_moves_everything_and_keeps_it_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "here"))
+    folders = {config_dir(), state_dir(), cache_dir()}
+    assert len(folders) == 3
+    assert all(folder.parent == tmp_path / "here" for folder in folders)
+    assert not (tmp_path / "here").exists()
+
+
+def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("LMTUI_HOME", "~/mine")
+    assert state_dir().is_relative_to(tmp_path / "mine")
+
+
+def test_without_the_variable_the_platform_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LMTUI_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for folder in (config_dir(), state_dir(), cache_dir()):
+        assert folder.is_relative_to(tmp_path)
+        assert folder.name == "lmtui"
+
+
+def test_sessions_lie_where_earlier_workspaces_have_them(tmp_path: Path) -> None:
+    assert sessions_dir(tmp_path) == tmp_path / ".lmagent" / "sessions"
+
+
+def test_the_themes_are_found_from_a_checkout() -> None:
+    assert list(themes_dir().glob("*.toml"))
