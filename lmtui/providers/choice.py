@@ -6,7 +6,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from lmtui.core.errors import UsageError
 from lmtui.paths import state_dir
+from lmtui.providers.endpoint import base_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +23,12 @@ def read_choice() -> ServerChoice:
     """Return what was chosen last; an unreadable file is no choice."""
     try:
         found = json.loads(_file().read_text(encoding="utf-8"))
-        return ServerChoice(str(found["url"]), str(found["model"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return ServerChoice()
+        url, model = found["url"], found["model"]
+        if isinstance(url, str) and isinstance(model, str) and base_url(url):
+            return ServerChoice(url, model)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, UsageError):
+        pass
+    return ServerChoice()
 
 
 def write_choice(choice: ServerChoice) -> None:

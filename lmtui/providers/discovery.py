@@ -7,17 +7,20 @@ has `/v1/models`.  Each is told apart by its own endpoint, all are asked at once
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
 from lmtui.core.clean import clean_line
 from lmtui.core.ports import ServedModel, ServerFound
-from lmtui.providers.endpoint import LOCAL_KEY, base_url, root_url
+from lmtui.providers.endpoint import LOCAL_KEY, base_url, ollama_url, root_url, without_alias
 
 if TYPE_CHECKING:
     import httpx2
 
 PROBE_TIMEOUT_S = 1.0
+_MAX_REPLY_BYTES = 4_000_000
+_KEY_REFUSED = object()
 KNOWN_ADDRESSES = (
     ("LM Studio", "http://127.0.0.1:1234"),
     ("Ollama", "http://127.0.0.1:11434"),
@@ -32,18 +35,19 @@ async def find_servers(extra: tuple[str, ...] = (), key: str = "") -> list[Serve
     The key is sent to the addresses in `extra` only: what happens to listen on a usual port has no claim to it.
     """
     named = {root_url(address) for address in extra}
-    addresses = [*extra, *(url for _, url in KNOWN_ADDRESSES)]
-    if host := os.environ.get("OLLAMA_HOST", "").strip():
-        addresses.append(host if "://" in host else f"http://{host}")
-    roots = list(dict.fromkeys(root_url(address) for address in addresses))
-    found = await asyncio.gather(*(look_at(root, key if root in named else "") for root in roots))
+    ollama = ollama_url(os.environ.get("OLLAMA_HOST", ""))
+    addresses = [*extra, *(url for _, url in KNOWN_ADDRESSES), *([ollama] if ollama else [])]
+    roots: dict[str, str] = {}
+    for root in map(root_url, addresses):
+        roots.setdefault(without_alias(root), root)
+    found = await asyncio.gather(*(look_at(root, key if root in named else "") for root in roots.values()))
     return [server for server in found if server is not None]
 
 
 async def look_at(url: str, key: str = "") -> ServerFound | None:
-    """Return what one address serves, None where no model server answers."""
+    """Return what one address serves, None where no model server answers; one that refuses the key has no models and a note."""
     root = root_url(url)
-    async with _client(key) as client:
+    async with _client(root, key) as client:
         listed, lm_studio, ollama, running, props = await asyncio.gather(
             _get(client, f"{base_url(url)}/models"),
             _get(client, f"{root}/api/v0/models"),
@@ -51,17 +55,20 @@ async def look_at(url: str, key: str = "") -> ServerFound | None:
             _get(client, f"{root}/api/ps"),
             _get(client, f"{root}/props"),
         )
-    if _items(lm_studio, "data"):
-        return ServerFound("LM Studio", root, tuple(_lm_studio_model(item) for item in _items(lm_studio, "data")))
-    if isinstance(ollama, dict) and "models" in ollama:
-        return ServerFound("Ollama", root, _ollama_models(ollama, running))
+    if items := _items(lm_studio, "data"):
+        chatting = (item for item in items if item.get("type") != "embeddings")
+        return ServerFound("LM Studio", root, tuple(_lm_studio_model(item) for item in chatting))
     models = _items(listed, "data")
     if isinstance(props, dict) and "default_generation_settings" in props:
         window = _number(props["default_generation_settings"], "n_ctx")
         return ServerFound("llama.cpp", root, tuple(_plain_model(item, window, is_loaded=True) for item in models))
+    if isinstance(ollama, dict) and "models" in ollama:
+        return ServerFound("Ollama", root, _ollama_models(ollama, running))
     if models or (isinstance(listed, dict) and "data" in listed):
         kind = "vLLM" if any("max_model_len" in item for item in models) else "OpenAI-compatible"
         return ServerFound(kind, root, tuple(_plain_model(item, 0, is_loaded=None) for item in models))
+    if listed is _KEY_REFUSED:
+        return ServerFound("OpenAI-compatible", root, (), "it refuses the key" if key else "it wants a key")
     return None
 
 
@@ -74,23 +81,32 @@ async def served_window(url: str, key: str, model: str) -> int:
     return 0
 
 
-def _client(key: str) -> httpx2.AsyncClient:
+def _client(root: str, key: str) -> httpx2.AsyncClient:
     import httpx2  # noqa: PLC0415  (not needed before the first look)
 
     headers = {"Authorization": f"Bearer {key or LOCAL_KEY}"}
-    return httpx2.AsyncClient(timeout=PROBE_TIMEOUT_S, headers=headers, trust_env=False)
+    # Certificates take 60 ms of the event loop to load; plain http has none to check.
+    is_checked = not root.startswith("http:")
+    return httpx2.AsyncClient(timeout=PROBE_TIMEOUT_S, headers=headers, trust_env=False, verify=is_checked)
 
 
 async def _get(client: httpx2.AsyncClient, url: str) -> Any:
-    """Return the JSON at an address, None for anything else."""
+    """Return the JSON at an address, `_KEY_REFUSED` where the key is not taken, None for anything else."""
     import httpx2  # noqa: PLC0415
 
+    data = bytearray()
     try:
-        async with asyncio.timeout(PROBE_TIMEOUT_S):
-            response = await client.get(url)
-        return response.json() if response.status_code == 200 and len(response.content) < 4_000_000 else None
-    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, TimeoutError):
+        async with asyncio.timeout(PROBE_TIMEOUT_S), client.stream("GET", url) as response:
+            async for part in response.aiter_bytes():
+                data += part
+                if len(data) > _MAX_REPLY_BYTES:
+                    return None
+        value = json.loads(data)
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, TimeoutError, RecursionError):
         return None
+    if response.status_code in (401, 403) and isinstance(value, dict) and "error" in value:
+        return _KEY_REFUSED
+    return value if response.status_code == 200 else None
 
 
 def _items(value: Any, key: str) -> list[dict[str, Any]]:

@@ -40,6 +40,35 @@ def root_url(address: str) -> str:
     return base_url(address).removesuffix("/v1")
 
 
+def ollama_url(host: str) -> str:
+    """Return the address that `OLLAMA_HOST` stands for, empty where it is none.
+
+    It is what a server listens on (`0.0.0.0`, `:11434`) or where a client looks (`host`, `https://host`), by Ollama's own
+    documentation; without a scheme the port is 11434.
+    """
+    text = host.strip()
+    has_scheme = "://" in text
+    try:
+        parts = urlsplit(text if has_scheme else f"http://{text}")
+        port = parts.port or (None if has_scheme else 11434)
+    except ValueError:
+        return ""
+    if not text or parts.scheme not in ("http", "https"):
+        return ""
+    name = parts.hostname or "127.0.0.1"
+    shown = f"[{name}]" if ":" in name else name
+    return without_alias(f"{parts.scheme}://{shown}:{port}" if port else f"{parts.scheme}://{shown}")
+
+
+def without_alias(root: str) -> str:
+    """Return an address with this machine's other names as 127.0.0.1, so that one server is not found twice."""
+    parts = urlsplit(root)
+    if parts.hostname not in ("localhost", "0.0.0.0", "::", "::1"):  # noqa: S104  (read, not listened on)
+        return root
+    host = f"127.0.0.1:{parts.port}" if parts.port else "127.0.0.1"
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
 def is_local(address: str) -> bool:
     """Tell whether an address is on this machine or a private network, where no key is needed."""
     host = urlsplit(base_url(address)).hostname or ""
