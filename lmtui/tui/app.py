@@ -22,7 +22,7 @@ from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.tui import themes
 from lmtui.tui.commands import COMMANDS, Scope, bindings, command, rebindable
 from lmtui.tui.desk import Desk
-from lmtui.tui.modals.results import Choice
+from lmtui.tui.modals.results import Choice, Chosen
 from lmtui.tui.options import StartOptions
 from lmtui.tui.prompt_store import PromptStore
 from lmtui.tui.screens.workbench import HistoryGrew, ThemeWanted, Workbench
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lmtui.tui.dialogs import Dialogs
     from lmtui.tui.router import Feed
 
+DEMO_TASK = "Show me what you can do."
 FRAME_S = 1 / 30
 SSH_FRAME_S = 1 / 10
 EXIT_ERROR = 1
@@ -114,7 +115,10 @@ class LmtuiApp(App[int]):
     async def _first_run(self) -> None:
         assert self.desk.host is not None
         assert self.desk.dialogs is not None
-        await self.push_screen_wait(self.desk.dialogs.first_run(self.desk.host))
+        chosen = await self.push_screen_wait(self.desk.dialogs.first_run(self.desk.host))
+        if chosen is Chosen.DEMO and not self.workbench.prompt.text:
+            self.workbench.prompt.replace_text(DEMO_TASK)
+            self.workbench.say("the model is a script, the tools and the sandbox are real; enter starts it")
 
     async def _open_first_session(self) -> None:
         self.workbench.set_note("opening the session …")

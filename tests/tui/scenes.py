@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from lmtui.core.ports import SessionSummary
+from lmtui.tui.modals.approval import Approval
 from tests.tui.driving import Driver
 from tests.tui.fakes import DIFF, START, FakeHost, play_work
 
@@ -53,7 +54,9 @@ async def live_approval(driver: Driver) -> None:
     """Wait until an answer counts."""
     await driver.until_screen("Approval")
     driver.host.clock.forward(1)
-    await driver.pilot.pause(0.35)
+    approval = driver.app.screen
+    assert isinstance(approval, Approval)
+    await driver.until(lambda: approval.shows_live)
 
 
 async def switcher(driver: Driver) -> None:

@@ -43,6 +43,7 @@ class Approval(ModalScreen[Answer | Left | None]):
         self.request = request
         self._facts, self._now = facts, now
         self._shown_at = now()
+        self.shows_live = False
         self._is_fitted = False
         self._has_seen_end = False
 
@@ -155,7 +156,8 @@ class Approval(ModalScreen[Answer | Left | None]):
         self._draw_choices()
 
     def _draw_choices(self) -> None:
-        choices = _choices() if self.is_live else Content.styled(_choices().plain, "$text-muted")
+        self.shows_live = self.is_live
+        choices = _choices() if self.shows_live else Content.styled(_choices().plain, "$text-muted")
         self.query_one("#approval-choices", Static).update(choices)
 
     def _title(self) -> Content:

@@ -13,6 +13,13 @@ class Left(StrEnum):
     STOP = "stop"
 
 
+class Chosen(StrEnum):
+    """What the first screen led to."""
+
+    SERVER = "server"
+    DEMO = "demo"
+
+
 @dataclass(frozen=True, slots=True)
 class Picked:
     """What was decided about sessions: an id, or an empty one for a new session."""

@@ -21,6 +21,7 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.ports import ServedModel, ServerFound, SessionHost
 from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
 from lmtui.tui.lines.text import fit
+from lmtui.tui.modals.results import Chosen
 from lmtui.tui.wording import folder_text
 
 DEMO = "demo"
@@ -38,8 +39,8 @@ class Place:
     model: str
 
 
-class FirstRun(Screen[bool]):
-    """Looks for servers and lets one be chosen; the result is True where there is a model to talk to."""
+class FirstRun(Screen[Chosen]):
+    """Looks for servers and lets one be chosen; the result says what the session will talk to."""
 
     CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.FIRST_RUN)]
@@ -122,7 +123,7 @@ class FirstRun(Screen[bool]):
         except LmtuiError as error:
             self._say(error.full_text(), "$error")
             return
-        _ = self.dismiss(result=True)
+        _ = self.dismiss(Chosen.SERVER)
 
     async def _demo(self) -> None:
         try:
@@ -130,7 +131,7 @@ class FirstRun(Screen[bool]):
         except LmtuiError as error:
             self._say(error.full_text(), "$error")
             return
-        _ = self.dismiss(result=True)
+        _ = self.dismiss(Chosen.DEMO)
 
     def _fill(self, servers: Sequence[ServerFound]) -> None:
         options = self.query_one(OptionList)

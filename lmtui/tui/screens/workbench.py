@@ -8,22 +8,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events, getters, on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
-from textual.widget import Widget
 from textual.widgets import Static
 
 from lmtui.core.clean import clean, clean_line
 from lmtui.tui.commands import Scope, SlashCall, bindings, command, first_key, hint_text, parse_slash
 from lmtui.tui.desk import Desk
 from lmtui.tui.options import StartOptions
-from lmtui.tui.screens.file_actions import FileActions
+from lmtui.tui.screens.pane_actions import PaneActions
 from lmtui.tui.screens.session_actions import Tone
-from lmtui.tui.widgets.bars import HEIGHTS, WIDE_CELLS, WIDTHS, Bar, Spinner
+from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Spinner
 from lmtui.tui.widgets.fit import Part
 from lmtui.tui.widgets.prompt import Completions, Prompt
 from lmtui.tui.wording import folder_text
@@ -51,7 +50,7 @@ class ThemeWanted(Message):
     name: str
 
 
-class Workbench(FileActions):
+class Workbench(PaneActions):
     """Shows one session and leads to everything else."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -61,14 +60,11 @@ class Workbench(FileActions):
     VERTICAL_BREAKPOINTS = HEIGHTS
     AUTO_FOCUS = "Prompt"
 
-    prompt = getters.query_one(Prompt)
-
     def __init__(self, desk: Desk, options: StartOptions, now: Callable[[], datetime]) -> None:
         super().__init__(desk, now)
         self._options = options
         self._folder = Path(options.workspace or Path.cwd())
         self._unsent: list[tuple[str, bool]] = [(options.task, False)] if options.task else []
-        self._pane = "chat"
         self._note = "starting …"
 
     def compose(self) -> ComposeResult:
@@ -120,11 +116,6 @@ class Workbench(FileActions):
 
     # -- drawing --------------------------------------------------------------------------------------------------------
 
-    @property
-    def has_tabs(self) -> bool:
-        """Tell whether the side panes are hidden and named in the header instead."""
-        return self.app.size.width < WIDE_CELLS
-
     def draw(self) -> None:
         """Draw all facts of the session on screen."""
         active = self.desk.active
@@ -133,7 +124,7 @@ class Workbench(FileActions):
         if self.desk.dialogs is None:
             self.query_one("#header", Bar).show([Part("lmtui", "bold $accent"), Part(folder_text(folder, Path.home()))], [])
         else:
-            header = self.desk.dialogs.header_parts(facts, folder, self._options.mode, self._pane if self.has_tabs else "")
+            header = self.desk.dialogs.header_parts(facts, folder, self._options.mode, self.pane if self.has_tabs else "")
             self.query_one("#header", Bar).show(*header)
         self.query_one("#hints", Bar).show(*self._hint_parts())
         if self.panes is not None:
@@ -232,11 +223,6 @@ class Workbench(FileActions):
             self.prompt.replace_text(self._unsent.pop()[0])
             self.draw()
 
-    @on(Prompt.Paged)
-    def _page(self, event: Prompt.Paged) -> None:
-        if self.panes is not None:
-            self.panes.page_chat(event.pages)
-
     @on(Prompt.Completing)
     def _show_completions(self, event: Prompt.Completing) -> None:
         if self.panes is not None:
@@ -258,45 +244,13 @@ class Workbench(FileActions):
             case _:
                 await self.run_action(call.command.action)
 
-    # -- panes ----------------------------------------------------------------------------------------------------------
-
-    def action_pane_files(self) -> None:
-        """Go to the files, or back."""
-        self.go_to("files")
-
-    def action_pane_plan(self) -> None:
-        """Go to the plan, or back."""
-        self.go_to("plan")
-
-    def action_pane_log(self) -> None:
-        """Go to the tool log, or back."""
-        self.go_to("log")
-
-    def action_pane_chat(self) -> None:
-        """Go to the conversation."""
-        self.go_to("chat")
-
-    def go_to(self, pane: str) -> None:
-        """Show a pane where the panes share the screen, and give it the focus; from the chat itself, back to the prompt."""
-        is_there = pane == self._pane and pane != "chat"
-        self._pane = "chat" if is_there else pane
-        self.set_class(self._pane != "chat", "-side")
-        for each in ("files", "plan", "log"):
-            self.set_class(each == self._pane, f"-{each}")
-        target = self.prompt if is_there else self._pane_widget(pane)
-        target.focus()
-        self.draw()
-
-    def _pane_widget(self, pane: str) -> Widget:
-        return (self.panes.pane(pane) if self.panes is not None else None) or self.prompt
-
     def action_close_or_stop(self) -> None:
         """Close the completions, a side pane or a line of words; else interrupt; else come back to the prompt."""
         active = self.desk.active
         if self.prompt.close_completions():
             return
-        if self._pane != "chat" and self.has_tabs:
-            self.go_to(self._pane)
+        if self.pane != "chat" and self.has_tabs:
+            self.go_to(self.pane)
         elif active is not None and active.session.is_running:
             active.session.interrupt()
             self.say("stopping …")

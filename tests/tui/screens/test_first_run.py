@@ -56,6 +56,8 @@ async def test_the_demo_starts_without_a_model() -> None:
         await driver.press("down", "enter")
         await driver.until(lambda: driver.app.desk.active is not None)
         assert host.is_demo
+        await driver.press("enter")
+        assert host.session.submitted == ["Show me what you can do."]
 
 
 async def test_what_was_typed_before_is_sent_after_the_choice() -> None:

@@ -1,4 +1,4 @@
-"""What can be done with files from the workbench: list, read, compare, copy."""
+"""What can be done in the panes of the workbench: go there, list, read, compare, copy."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from textual import getters, on
+from textual.widget import Widget
+
 from lmtui.core.errors import LmtuiError
 from lmtui.tui.desk import Desk
 from lmtui.tui.screens.session_actions import SessionActions
+from lmtui.tui.widgets.bars import WIDE_CELLS
+from lmtui.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from lmtui.tui.lines.file_tree import FileTree
@@ -16,16 +21,59 @@ if TYPE_CHECKING:
     from lmtui.tui.widgets.panes import Panes
 
 
-class FileActions(SessionActions):
-    """The part of the workbench that answers the tree and the log."""
+class PaneActions(SessionActions):
+    """The part of the workbench that answers the panes."""
+
+    prompt = getters.query_one(Prompt)
 
     def __init__(self, desk: Desk, now: Callable[[], datetime]) -> None:
         super().__init__(desk, now)
         self.panes: Panes | None = None
+        self.pane = "chat"
+
+    def draw(self) -> None:
+        """Draw all facts of the session on screen."""
+        raise NotImplementedError
+
+    @property
+    def has_tabs(self) -> bool:
+        """Tell whether the side panes are hidden and named in the header instead."""
+        return self.app.size.width < WIDE_CELLS
+
+    def action_pane_files(self) -> None:
+        """Go to the files, or back."""
+        self.go_to("files")
+
+    def action_pane_plan(self) -> None:
+        """Go to the plan, or back."""
+        self.go_to("plan")
+
+    def action_pane_log(self) -> None:
+        """Go to the tool log, or back."""
+        self.go_to("log")
+
+    def action_pane_chat(self) -> None:
+        """Go to the conversation."""
+        self.go_to("chat")
 
     def go_to(self, pane: str) -> None:
-        """Show a pane and give it the focus."""
-        raise NotImplementedError
+        """Show a pane where the panes share the screen, and give it the focus; from the chat itself, back to the prompt."""
+        is_there = pane == self.pane and pane != "chat"
+        self.pane = "chat" if is_there else pane
+        self.set_class(self.pane != "chat", "-side")
+        for each in ("files", "plan", "log"):
+            self.set_class(each == self.pane, f"-{each}")
+        target = self.prompt if is_there else self._pane_widget(pane)
+        target.focus()
+        self.draw()
+
+    def _pane_widget(self, pane: str) -> Widget:
+        return (self.panes.pane(pane) if self.panes is not None else None) or self.prompt
+
+    @on(Prompt.Paged)
+    def _page(self, event: Prompt.Paged) -> None:
+        if self.panes is not None:
+            self.panes.page_chat(event.pages)
 
     def on_file_tree_listing_wanted(self, event: FileTree.ListingWanted) -> None:
         """List a folder for the tree."""
