@@ -104,7 +104,7 @@ async def _models(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int
         _print_json([dataclasses.asdict(server) for server in servers])
         return 0 if servers else 1
     for server in servers:
-        print(f"{server.kind}  {server.url}")
+        print(f"{server.kind}  {server.url}" + (f"  ({server.note})" if server.note else ""))
         for model in server.models:
             facts = [f"window {model.window_tokens:,}"] if model.window_tokens else ["window unknown"]
             facts += ["loaded"] if model.is_loaded else []

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from lmtui.config import Loaded
 from lmtui.core.errors import UsageError
+from lmtui.core.ports import ServerFound
 from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
 from lmtui.runtime.checks import backend_reports, tokenizer_name, workspace_problem
 from lmtui.runtime.reports import find_models
@@ -100,6 +101,10 @@ async def _server_rows(loaded: Loaded) -> list[Row]:
         hint = "Start LM Studio, Ollama, llama.cpp or vLLM, or name an address with --url; `lmtui demo` needs none."
         return [Row("models", WARNING, "no model server answers", hint)]
     return [
-        Row("models", OK if server.models else WARNING, f"{server.kind} at {server.url}: {len(server.models)} models")
+        Row("models", OK if server.models else WARNING, f"{server.kind} at {server.url}: {_offer(server)}")
         for server in servers
     ]
+
+
+def _offer(server: ServerFound) -> str:
+    return server.note or f"{len(server.models)} models"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -54,7 +55,9 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
             print(json.dumps(_failure(session, error, task.output)), file=out)
         return 1
     for rule in runtime.unattended():
-        print(f"refused: {rule}; nobody was there to approve it.  Allow it with --allow '{rule}' or --mode auto", file=err)
+        told = clean_line(rule)
+        print(f"refused: {told}; nobody was there to approve it.", end="  ", file=err)
+        print(f"Allow it with --allow {shlex.quote(told)} or --mode auto", file=err)
     return reporter.finish(session)
 
 
@@ -143,7 +146,7 @@ class Reporter:
 def _call_line(event: ToolCallFinished, title: str) -> str:
     sign = "✓" if event.ok else "✗"
     summary = f"  {clean_line(event.summary)}" if event.summary else ""
-    return f"{sign} {event.tool:<13} {title}{summary}  {event.elapsed_ms} ms"
+    return f"{sign} {clean_line(event.tool):<13} {title}{summary}  {event.elapsed_ms} ms"
 
 
 def _summary(session: Session, end: TurnEnded) -> str:

@@ -43,10 +43,11 @@ def as_markdown(events: Sequence[Envelope]) -> str:
             case MessageAdded(role=role, text=text) if text.strip():
                 out += [f"## {_name(role)}  {envelope.time:%Y-%m-%d %H:%M}", "", clean(text), ""]
             case ToolCallStarted(tool=tool, title=title):
-                out += [f"**{tool}** {_code(title)}", ""]
+                out += [f"**{_code(tool)}** {_code(title)}", ""]
             case ToolCallFinished(result=result):
-                fence = _fence(result)
-                out += [fence, clean(result), fence, ""]
+                shown = clean(result)
+                fence = _fence(shown)
+                out += [fence, shown, fence, ""]
             case TurnEnded(error=error) if error:
                 out += [f"> {clean_line(error)}", ""]
             case _:
@@ -62,7 +63,7 @@ def as_html(events: Sequence[Envelope]) -> str:
             case MessageAdded(role=role, text=text) if text.strip():
                 body.append(f'<section class="{role}"><h2>{_name(role)}</h2><pre>{html.escape(clean(text))}</pre></section>')
             case ToolCallStarted(tool=tool, title=title):
-                body.append(f"<h3>{html.escape(tool)} <code>{html.escape(clean_line(title))}</code></h3>")
+                body.append(f"<h3>{html.escape(clean_line(tool))} <code>{html.escape(clean_line(title))}</code></h3>")
             case ToolCallFinished(result=result, ok=ok):
                 sign = "✓" if ok else "✗"
                 body.append(f"<details><summary>{sign} result</summary><pre>{html.escape(clean(result))}</pre></details>")
@@ -89,15 +90,16 @@ def _lines(events: Sequence[Envelope]) -> Iterator[str]:
         time = f"{envelope.time.astimezone():%H:%M}"
         match envelope.event:
             case SessionOpened(workspace=workspace):
-                yield f"session {envelope.session}  {clean_line(workspace)}  {envelope.time.astimezone():%Y-%m-%d %H:%M}"
+                date = f"{envelope.time.astimezone():%Y-%m-%d}"
+                yield f"session {clean_line(envelope.session)}  {clean_line(workspace)}  {date} {time}"
             case MessageAdded(role=role, text=text) if text.strip():
                 yield f"\n{_name(role)}  {time}\n{clean(text)}"
             case ToolCallStarted(tool=tool, title=title):
-                yield f"● {tool}  {clean_line(title)}"
+                yield f"● {clean_line(tool)}  {clean_line(title)}"
             case ToolCallFinished() as event:
                 yield from _result_lines(event)
             case ApprovalResolved(outcome=outcome, by=by, feedback=feedback):
-                yield f"    {outcome} by {by}" + (f": {clean_line(feedback)}" if feedback else "")
+                yield f"    {outcome} by {clean_line(by)}" + (f": {clean_line(feedback)}" if feedback else "")
             case Notice(level=level, text=text) if level is not Level.INFO:
                 yield f"{level}: {clean_line(text)}"
             case TurnEnded(reason=reason, error=error, elapsed_s=elapsed_s):
@@ -126,7 +128,10 @@ def _title(events: Sequence[Envelope]) -> str:
 
 def _code(text: str) -> str:
     line = clean_line(text)
-    return f"`` {line} ``" if line else ""
+    fence = "`"
+    while fence in line:
+        fence += "`"
+    return f"{fence} {line} {fence}" if line else ""
 
 
 def _fence(text: str) -> str:
