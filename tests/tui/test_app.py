@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 
 import pytest
 
@@ -375,3 +376,33 @@ async def test_a_text_that_fits_needs_no_scrolling() -> None:
         driver.host.clock.forward(0.3)
         await driver.press("y")
         assert driver.host.session.answers["a1"].outcome is Outcome.ONCE
+
+
+@pytest.mark.parametrize("diff", ["", DIFF])
+async def test_keys_struck_while_a_question_opens_and_closes_break_nothing(diff: str) -> None:
+    async with running() as driver:
+        await driver.type("go")
+        for number in range(5):
+            driver.host.session.ask(f"a{number}", "make", diff=diff, path="a.py")
+            driver.app.workbench.sync_approval()
+            driver.app.simulate_key("y")
+            await driver.until_screen("Approval")
+            driver.host.clock.forward(1)
+            driver.app.simulate_key("y")
+            driver.app.simulate_key("y")
+            await driver.pilot.resize_terminal(100 + number, 30)
+            await driver.until(partial(driver.host.session.answers.__contains__, f"a{number}"))
+            await driver.until_screen("Workbench")
+        await driver.pilot.pause(0.4)
+        assert len(driver.host.session.answers) == 5
+
+
+@pytest.mark.parametrize("key", ["f1", "f2", "f5", "f10", "ctrl+p"])
+async def test_keys_struck_while_a_screen_opens_break_nothing(key: str) -> None:
+    async with running() as driver:
+        play_work(driver.host.session)
+        for _ in range(3):
+            for struck in (key, "down", "x", "escape", "escape"):
+                driver.app.simulate_key(struck)
+            await driver.settle()
+        assert driver.app.return_code is None

@@ -47,30 +47,31 @@ class Approval(ModalScreen[Answer | Left | None]):
         self._is_fitted = False
         self._has_seen_end = False
 
+        self._text = Static(_visible(request.text), markup=False)
+        self._body = DiffView(id="approval-diff") if request.diff else VerticalScroll(self._text, id="approval-text")
+        self._more = Static("", id="approval-more", markup=False)
+        self._choices = Static("", id="approval-choices", markup=False)
+        self._feedback = Input(placeholder="why not? this goes to the model", id="approval-feedback", compact=True)
+        self._feedback.cursor_blink = False
+        self._feedback.display = False
+
     def compose(self) -> ComposeResult:
         """Lay out what is asked, under which conditions, and the choices."""
         with Vertical(classes="box approval"):
             yield Static(self._title(), classes="box-title", markup=False)
-            if self.request.diff:
-                yield DiffView(id="approval-diff")
-            else:
-                with VerticalScroll(id="approval-text"):
-                    yield Static(_visible(self.request.text), markup=False)
+            yield self._body
             yield Static(self._conditions(), id="approval-why", markup=False)
-            yield Static("", id="approval-more", markup=False)
-            yield Static("", id="approval-choices", markup=False)
-            yield Input(placeholder="why not? this goes to the model", id="approval-feedback", compact=True)
+            yield self._more
+            yield self._choices
+            yield self._feedback
 
     def on_mount(self) -> None:
         """Show the change, start the dead time, and give the focus to the text, never to an answer."""
-        if self.request.diff:
-            self.query_one(DiffView).show_diff(self.request.diff, self.request.path)
-        feedback = self.query_one("#approval-feedback", Input)
-        feedback.cursor_blink = False
-        feedback.display = False
+        if isinstance(self._body, DiffView):
+            self._body.show_diff(self.request.diff, self.request.path)
         self._body.focus()
         self._draw_choices()
-        self.set_timer(DEAD_TIME_S, self._look)
+        self.set_timer(DEAD_TIME_S, self._wake)
         self.watch(self._body, "scroll_y", self._look, init=False)
 
     def on_resize(self) -> None:
@@ -81,8 +82,8 @@ class Approval(ModalScreen[Answer | Left | None]):
         width = max(10, self._body.size.width)
         rest = sum(-(-len(line) // width) for text in (self._conditions().plain, _choices().plain) for line in text.split("\n"))
         room = max(1, self.size.height - rest - FRAME_ROWS)
-        if self.request.diff:
-            self._body.styles.height = max(1, min(room, self.query_one(DiffView).line_total()))
+        if isinstance(self._body, DiffView):
+            self._body.styles.height = max(1, min(room, self._body.line_total()))
         else:
             self._body.styles.max_height = room
         self._is_fitted = True
@@ -94,10 +95,6 @@ class Approval(ModalScreen[Answer | Left | None]):
         self._note_end()
         elapsed_s = (self._now() - self._shown_at).total_seconds()
         return self._has_seen_end and not 0 <= elapsed_s < DEAD_TIME_S
-
-    @property
-    def _body(self) -> VerticalScroll | DiffView:
-        return self.query_one(DiffView) if self.request.diff else self.query_one("#approval-text", VerticalScroll)
 
     def action_approve_once(self) -> None:
         """Let it run this once."""
@@ -117,9 +114,8 @@ class Approval(ModalScreen[Answer | Left | None]):
 
     def action_approve_because(self) -> None:
         """Ask for the reason of a no."""
-        feedback = self.query_one("#approval-feedback", Input)
-        feedback.display = True
-        feedback.focus()
+        self._feedback.display = True
+        self._feedback.focus()
 
     def action_approve_later(self) -> None:
         """Leave it waiting."""
@@ -127,9 +123,8 @@ class Approval(ModalScreen[Answer | Left | None]):
 
     def action_close_or_stop(self) -> None:
         """Leave the reason, or interrupt the turn."""
-        feedback = self.query_one("#approval-feedback", Input)
-        if feedback.display:
-            feedback.display = False
+        if self._feedback.display:
+            self._feedback.display = False
             self._body.focus()
         else:
             _ = self.dismiss(Left.STOP)
@@ -144,21 +139,26 @@ class Approval(ModalScreen[Answer | Left | None]):
 
     def _note_end(self) -> None:
         body = self._body
-        text_lines = body.line_total() if isinstance(body, DiffView) else self.query_one("#approval-text Static").size.height
+        text_lines = body.line_total() if isinstance(body, DiffView) else self._text.size.height
         if self._is_fitted and body.size.height and text_lines and body.scroll_y + body.size.height >= text_lines:
             self._has_seen_end = True
 
+    def _wake(self) -> None:
+        """Show that the choices count now; a timer that comes early looks again."""
+        self._look()
+        if self._has_seen_end and not self.shows_live:
+            self.set_timer(DEAD_TIME_S / 3, self._wake)
+
     def _look(self) -> None:
         self._note_end()
-        more = self.query_one("#approval-more", Static)
-        more.display = not self._has_seen_end
-        more.update(Content.styled("there is more below: scroll to its end before you allow it", "$warning"))
+        self._more.display = not self._has_seen_end
+        self._more.update(Content.styled("there is more below: scroll to its end before you allow it", "$warning"))
         self._draw_choices()
 
     def _draw_choices(self) -> None:
         self.shows_live = self.is_live
         choices = _choices() if self.shows_live else Content.styled(_choices().plain, "$text-muted")
-        self.query_one("#approval-choices", Static).update(choices)
+        self._choices.update(choices)
 
     def _title(self) -> Content:
         request = self.request

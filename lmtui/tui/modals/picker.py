@@ -29,19 +29,21 @@ class Picker(ModalScreen[str | None]):
     def __init__(self, title: str, choices: Sequence[Choice], *, chosen: str = "", note: str = "") -> None:
         super().__init__()
         self._title, self._choices, self._chosen, self._note = title, choices, chosen, note
+        self._filter = Input(placeholder="type to narrow", compact=True, select_on_focus=False)
+        self._filter.cursor_blink = False
+        self._options = OptionList(compact=True, markup=False)
 
     def compose(self) -> ComposeResult:
         """Lay out title, filter and list."""
         with Vertical(classes="box"):
             yield Static(self._title, classes="box-title", markup=False)
-            yield Input(placeholder="type to narrow", compact=True, select_on_focus=False)
-            yield OptionList(compact=True, markup=False)
+            yield self._filter
+            yield self._options
             note = f"{self._note} · " if self._note else ""
             yield Static(f"{note}{hint_text(of_scope(Scope.PICKER))} · esc close", classes="hint", markup=False)
 
     def on_mount(self) -> None:
         """Fill the list."""
-        self.query_one(Input).cursor_blink = False
         self._fill("")
 
     @on(Input.Changed)
@@ -54,17 +56,17 @@ class Picker(ModalScreen[str | None]):
 
     def action_picker_open(self) -> None:
         """Choose the marked line."""
-        options = self.query_one(OptionList)
+        options = self._options
         if options.highlighted is not None:
             _ = self.dismiss(options.get_option_at_index(options.highlighted).id)
 
     def action_picker_up(self) -> None:
         """Mark the line before."""
-        self.query_one(OptionList).action_cursor_up()
+        self._options.action_cursor_up()
 
     def action_picker_down(self) -> None:
         """Mark the next line."""
-        self.query_one(OptionList).action_cursor_down()
+        self._options.action_cursor_down()
 
     def action_close_or_stop(self) -> None:
         """Close without a choice."""
@@ -73,7 +75,7 @@ class Picker(ModalScreen[str | None]):
     def _fill(self, typed: str) -> None:
         words = typed.lower().split()
         found = [each for each in self._choices if all(word in f"{each.text} {each.note}".lower() for word in words)]
-        options = self.query_one(OptionList)
+        options = self._options
         width = max((len(each.text) for each in self._choices), default=0) + 2
         options.clear_options()
         options.add_options([Option(_line(each, width), id=each.id) for each in found])

@@ -52,18 +52,16 @@ class AskText(ModalScreen[str | None]):
 
     def __init__(self, title: str, *, value: str = "", placeholder: str = "") -> None:
         super().__init__()
-        self._title, self._value, self._placeholder = title, value, placeholder
+        self._title = title
+        self._line = Input(value, placeholder=placeholder, compact=True, select_on_focus=False)
+        self._line.cursor_blink = False
 
     def compose(self) -> ComposeResult:
         """Lay out title and input."""
         with Vertical(classes="box small"):
             yield Static(self._title, classes="box-title", markup=False)
-            yield Input(self._value, placeholder=self._placeholder, compact=True, select_on_focus=False)
+            yield self._line
             yield Static("enter done · esc close", classes="hint", markup=False)
-
-    def on_mount(self) -> None:
-        """Keep the cursor still."""
-        self.query_one(Input).cursor_blink = False
 
     @on(Input.Submitted)
     def _done(self, event: Input.Submitted) -> None:

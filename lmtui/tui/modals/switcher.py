@@ -61,20 +61,22 @@ class Switcher(ModalScreen[Picked | None]):
         self._host, self._active_id, self._now = host, active_id, now
         self._rename, self._delete = rename, delete
         self._summaries: list[SessionSummary] = []
+        self._search = Input(placeholder="search in everything that was said", compact=True, id="switcher-search")
+        self._search.cursor_blink = False
+        self._search.display = False
+        self._options = OptionList(compact=True, markup=False)
 
     def compose(self) -> ComposeResult:
         """Lay out title, search and list."""
         with Vertical(classes="box wide"):
             yield Static("SESSIONS", classes="box-title", markup=False)
-            yield Input(placeholder="search in everything that was said", compact=True, id="switcher-search")
-            yield OptionList(compact=True, markup=False)
+            yield self._search
+            yield self._options
             yield Static(f"{hint_text(of_scope(Scope.SWITCHER))} · esc close", classes="hint", markup=False)
 
     def on_mount(self) -> None:
         """Read the sessions."""
-        search = self.query_one(Input)
-        search.cursor_blink, search.display = False, False
-        self.query_one(OptionList).focus()
+        self._options.focus()
         self._read("")
 
     def _read(self, words: str) -> None:
@@ -90,7 +92,7 @@ class Switcher(ModalScreen[Picked | None]):
 
     def _show(self, summaries: Sequence[SessionSummary]) -> None:
         self._summaries = list(summaries)
-        options = self.query_one(OptionList)
+        options = self._options
         width = max(40, options.content_size.width or 76)
         options.clear_options()
         if not summaries:
@@ -101,8 +103,8 @@ class Switcher(ModalScreen[Picked | None]):
         options.highlighted = ids.index(self._active_id) if self._active_id in ids else 0
 
     @on(Input.Submitted, "#switcher-search")
-    def _search(self) -> None:
-        self.query_one(OptionList).focus()
+    def _searched(self) -> None:
+        self._options.focus()
 
     @on(Input.Changed, "#switcher-search")
     def _type(self, event: Input.Changed) -> None:
@@ -125,9 +127,8 @@ class Switcher(ModalScreen[Picked | None]):
 
     def action_sessions_search(self) -> None:
         """Show the search."""
-        search = self.query_one(Input)
-        search.display = True
-        search.focus()
+        self._search.display = True
+        self._search.focus()
 
     def action_sessions_rename(self) -> None:
         """Ask for the marked session's title."""
@@ -139,7 +140,7 @@ class Switcher(ModalScreen[Picked | None]):
         title = await self.app.push_screen_wait(AskText("Title", value=marked.title))
         if title:
             await self._rename(marked.id, title)
-            self._read(self.query_one(Input).value.strip())
+            self._read(self._search.value.strip())
 
     def action_sessions_delete(self) -> None:
         """Ask, then delete the marked session."""
@@ -151,19 +152,18 @@ class Switcher(ModalScreen[Picked | None]):
         text = f"{clean_line(marked.title) or marked.id}\nIts log is deleted; files it changed stay as they are."
         if await self.app.push_screen_wait(Confirm("Delete this session?", text)):
             await self._delete(marked.id)
-            self._read(self.query_one(Input).value.strip())
+            self._read(self._search.value.strip())
 
     def action_close_or_stop(self) -> None:
         """Leave the search, or close."""
-        search = self.query_one(Input)
-        if search.display and search.has_focus:
-            search.value, search.display = "", False
-            self.query_one(OptionList).focus()
+        if self._search.display and self._search.has_focus:
+            self._search.value, search.display = "", False
+            self._options.focus()
         else:
             _ = self.dismiss(None)
 
     def _marked(self) -> SessionSummary | None:
-        index = self.query_one(OptionList).highlighted
+        index = self._options.highlighted
         return self._summaries[index] if index is not None and index < len(self._summaries) else None
 
 

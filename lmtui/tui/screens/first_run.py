@@ -51,7 +51,11 @@ class FirstRun(Screen[Chosen]):
         super().__init__()
         self._host = host
         self._places: dict[str, Place] = {}
-        self._is_busy = False
+        self._options = OptionList(compact=True, markup=False, id="first-list")
+        self._address = Input(placeholder="http://127.0.0.1:8080", compact=True, id="first-address")
+        self._address.cursor_blink = False
+        self._address.display = False
+        self._state = Static("", id="first-state", markup=False)
 
     def compose(self) -> ComposeResult:
         """Lay out the question."""
@@ -59,17 +63,15 @@ class FirstRun(Screen[Chosen]):
             yield Static(Content.styled("lmtui", "bold $accent"), markup=False)
             yield Static(self._host.setup_note, id="first-note", markup=False)
             yield Static(Content.styled("Which model?", "bold"), id="first-question", markup=False)
-            yield OptionList(compact=True, markup=False, id="first-list")
-            yield Input(placeholder="http://127.0.0.1:8080", compact=True, id="first-address")
-            yield Static("", id="first-state", markup=False)
+            yield self._options
+            yield self._address
+            yield self._state
             yield Static(self._facts(), id="first-facts", markup=False)
             yield Static(hint_text(of_scope(Scope.FIRST_RUN)) + " · ctrl+q quit", classes="hint", markup=False)
 
     def on_mount(self) -> None:
         """Look for servers."""
-        address = self.query_one(Input)
-        address.cursor_blink, address.display = False, False
-        self.query_one(OptionList).focus()
+        self._options.focus()
         self.action_first_again()
 
     def action_first_again(self) -> None:
@@ -80,15 +82,14 @@ class FirstRun(Screen[Chosen]):
 
     def action_first_start(self) -> None:
         """Use the marked line."""
-        options = self.query_one(OptionList)
+        options = self._options
         if options.highlighted is not None:
             self._choose(options.get_option_at_index(options.highlighted).id or "")
 
     def action_close_or_stop(self) -> None:
         """Leave the address."""
-        address = self.query_one(Input)
-        address.display = False
-        self.query_one(OptionList).focus()
+        self._address.display = False
+        self._options.focus()
 
     @on(OptionList.OptionSelected)
     def _clicked(self, event: OptionList.OptionSelected) -> None:
@@ -101,9 +102,8 @@ class FirstRun(Screen[Chosen]):
 
     def _choose(self, choice: str) -> None:
         if choice == OTHER:
-            address = self.query_one(Input)
-            address.display = True
-            address.focus()
+            self._address.display = True
+            self._address.focus()
         elif choice == DEMO:
             self._start(self._demo())
         elif choice in self._places:
@@ -134,7 +134,7 @@ class FirstRun(Screen[Chosen]):
         _ = self.dismiss(Chosen.DEMO)
 
     def _fill(self, servers: Sequence[ServerFound]) -> None:
-        options = self.query_one(OptionList)
+        options = self._options
         options.clear_options()
         self._places.clear()
         factor = WIDE_FACTOR if self.app.size.width >= WIDE_CELLS else 1.0
@@ -148,7 +148,7 @@ class FirstRun(Screen[Chosen]):
         options.highlighted = 0
 
     def _say(self, text: str, style: str = "$text-muted") -> None:
-        self.query_one("#first-state", Static).update(Content.styled(text, style))
+        self._state.update(Content.styled(text, style))
 
     def _facts(self) -> Content:
         folder = folder_text(self._host.workspace, Path.home())

@@ -28,13 +28,14 @@ class Help(ModalScreen[None]):
     def __init__(self, here: Scope) -> None:
         super().__init__()
         self._here = here
+        self._text = Static("", markup=False)
 
     def compose(self) -> ComposeResult:
         """Lay out the table."""
         with Vertical(classes="box wide tall"):
             yield Static("KEYS AND COMMANDS", classes="box-title", markup=False)
             with VerticalScroll(id="help-text"):
-                yield Static("", markup=False)
+                yield self._text
             yield Static("esc close", classes="hint", markup=False)
 
     def on_mount(self) -> None:
@@ -46,8 +47,7 @@ class Help(ModalScreen[None]):
         self.call_after_refresh(self._fill)
 
     def _fill(self) -> None:
-        text = self.query_one("#help-text Static", Static)
-        text.update(help_content(self._here, text.size.width - 1))
+        self._text.update(help_content(self._here, self._text.size.width - 1))
 
     def action_close_or_stop(self) -> None:
         """Close."""

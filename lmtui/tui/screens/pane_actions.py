@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from textual import getters, on
+from textual import on
 from textual.widget import Widget
 
 from lmtui.core.errors import LmtuiError
@@ -24,12 +24,11 @@ if TYPE_CHECKING:
 class PaneActions(SessionActions):
     """The part of the workbench that answers the panes."""
 
-    prompt = getters.query_one(Prompt)
-
     def __init__(self, desk: Desk, now: Callable[[], datetime]) -> None:
         super().__init__(desk, now)
         self.panes: Panes | None = None
         self.pane = "chat"
+        self.prompt = Prompt(placeholder="what should be done?")
 
     def draw(self) -> None:
         """Draw all facts of the session on screen."""

@@ -31,17 +31,19 @@ class Viewer(Screen[None]):
     def __init__(self, host: SessionHost, changes: Mapping[str, FileChange], path: str, *, as_diff: bool) -> None:
         super().__init__()
         self._host, self._changes, self._path, self._as_diff = host, dict(changes), path, as_diff
+        self._title_bar, self._hints = Bar(id="viewer-title"), Bar(id="viewer-hints")
+        self._diff, self._file = DiffView(id="viewer-diff"), FileView(id="viewer-file")
 
     def compose(self) -> ComposeResult:
         """Lay out title, text and keys."""
-        yield Bar(id="viewer-title")
-        yield DiffView(id="viewer-diff")
-        yield FileView(id="viewer-file")
-        yield Bar(id="viewer-hints")
+        yield self._title_bar
+        yield self._diff
+        yield self._file
+        yield self._hints
 
     def on_mount(self) -> None:
         """Show the file."""
-        self.query_one("#viewer-hints", Bar).show([Part(f"{hint_text(of_scope(Scope.VIEWER))} · esc close", "$text-muted")], [])
+        self._hints.show([Part(f"{hint_text(of_scope(Scope.VIEWER))} · esc close", "$text-muted")], [])
         self._show()
 
     def action_viewer_next(self) -> None:
@@ -64,11 +66,11 @@ class Viewer(Screen[None]):
             self._show()
 
     def _show(self) -> None:
-        diff, file = self.query_one(DiffView), self.query_one(FileView)
+        diff, file = self._diff, self._file
         diff.display, file.display = self._as_diff, not self._as_diff
         change = self._changes.get(self._path)
         counts = [Part(f"+{change.added_lines} −{change.removed_lines}", "$text-muted")] if change else []
-        self.query_one("#viewer-title", Bar).show([Part(clean_line(self._path), "bold")], counts)
+        self._title_bar.show([Part(clean_line(self._path), "bold")], counts)
         if self._as_diff and change is not None:
             diff.empty_text = "No text to compare: the file is binary or too large."
             diff.show_diff(change.diff, self._path)
@@ -79,7 +81,7 @@ class Viewer(Screen[None]):
 
     async def _load(self) -> None:
         path = self._path
-        file = self.query_one(FileView)
+        file = self._file
         try:
             file.show(path, await self._host.read_file(path))
         except LmtuiError as error:

@@ -66,21 +66,26 @@ class Workbench(PaneActions):
         self._folder = Path(options.workspace or Path.cwd())
         self._unsent: list[tuple[str, bool]] = [(options.task, False)] if options.task else []
         self._note = "starting …"
+        self._header, self._hints, self._status = Bar(id="header"), Bar(id="hints"), Bar(id="status")
+        self._queue_line, self._say_line = Static("", id="queue", markup=False), Static("", id="say", markup=False)
+        self._spinner = Spinner("", id="spinner", markup=False)
+        self._completions = Completions("", id="completions", markup=False)
+        self._body = Horizontal(id="body")
 
     def compose(self) -> ComposeResult:
         """Lay out the panes; their number does not depend on what they show."""
         self._use_size_classes()
-        yield Bar(id="header")
-        yield Horizontal(id="body")
-        yield Static("", id="queue", markup=False)
-        yield Static("", id="say", markup=False)
+        yield self._header
+        yield self._body
+        yield self._queue_line
+        yield self._say_line
         with Horizontal(id="prompt-row"):
             yield Static("❯", id="prompt-sign", markup=False)
-            yield Prompt(placeholder="what should be done?")
-        yield Bar(id="hints")
+            yield self.prompt
+        yield self._hints
         with Horizontal(id="status-row"):
-            yield Spinner("", id="spinner", markup=False)
-            yield Bar(id="status")
+            yield self._spinner
+            yield self._status
 
     def on_mount(self) -> None:
         """Draw what is known and take the keys."""
@@ -93,8 +98,8 @@ class Workbench(PaneActions):
         dialogs = self.desk.dialogs
         assert dialogs is not None
         panes = dialogs.panes()
-        await self.query_one("#body").mount(panes)
-        await self.mount(Completions("", id="completions", markup=False), before="#prompt-row")
+        await self._body.mount(panes)
+        await self.mount(self._completions, before="#prompt-row")
         self.panes = panes
         assert self.desk.router is not None
         self.desk.router.shared = (panes.plan, panes.files)
@@ -122,11 +127,11 @@ class Workbench(PaneActions):
         facts = active.facts if active else None
         folder = Path(facts.workspace) if facts and facts.workspace else self._folder
         if self.desk.dialogs is None:
-            self.query_one("#header", Bar).show([Part("lmtui", "bold $accent"), Part(folder_text(folder, Path.home()))], [])
+            self._header.show([Part("lmtui", "bold $accent"), Part(folder_text(folder, Path.home()))], [])
         else:
             header = self.desk.dialogs.header_parts(facts, folder, self._options.mode, self.pane if self.has_tabs else "")
-            self.query_one("#header", Bar).show(*header)
-        self.query_one("#hints", Bar).show(*self._hint_parts())
+            self._header.show(*header)
+        self._hints.show(*self._hint_parts())
         if self.panes is not None:
             self.panes.draw_titles()
         self._draw_queue(active)
@@ -138,13 +143,13 @@ class Workbench(PaneActions):
         active = self.desk.active
         facts = active.facts if active else None
         now = self.now()
-        status = self.query_one("#status", Bar)
+        status = self._status
         if self.desk.dialogs is None:
             status.show([Part(self._note, "$text-muted")], [])
         else:
             status.show(*self.desk.dialogs.status_parts(active, self.desk.feeds.values(), now, self._note))
         is_busy = facts is not None and facts.is_running and not facts.approvals
-        self.query_one(Spinner).show(is_busy, now)
+        self._spinner.show(is_busy, now)
         if is_busy:
             self._ticker.resume()
         else:
@@ -156,7 +161,7 @@ class Workbench(PaneActions):
 
     def _draw_queue(self, active: Feed | None) -> None:
         queued = active.facts.queued if active else tuple(text for text, _ in self._unsent)
-        line = self.query_one("#queue", Static)
+        line = self._queue_line
         line.display = bool(queued)
         if queued:
             key = first_key(command("prompt.take_back"))
@@ -169,7 +174,7 @@ class Workbench(PaneActions):
 
     def say(self, text: str, tone: Tone = "info") -> None:
         """Show a line above the prompt; it goes away by itself, an error with the next thing that is sent."""
-        line = self.query_one("#say", Static)
+        line = self._say_line
         line.display = bool(text)
         line.update(Content.styled(clean(text), TONE_STYLES[tone]))
         self._hide_say.reset()
@@ -179,7 +184,7 @@ class Workbench(PaneActions):
             self._hide_say.resume()
 
     def _clear_say(self) -> None:
-        self.query_one("#say", Static).display = False
+        self._say_line.display = False
         self._hide_say.pause()
 
     def set_note(self, note: str) -> None:
@@ -226,7 +231,7 @@ class Workbench(PaneActions):
     @on(Prompt.Completing)
     def _show_completions(self, event: Prompt.Completing) -> None:
         if self.panes is not None:
-            self.query_one(Completions).show(event.found, event.index)
+            self._completions.show(event.found, event.index)
 
     async def _run_slash(self, call: SlashCall) -> None:
         if call.command is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from textual import getters
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
@@ -44,25 +43,25 @@ class Panes(Horizontal):
     Panes #log-pane { height: 3fr; }
     """
 
-    plan = getters.query_one(PlanPanel)
-    files = getters.query_one(FileTree)
-
     def __init__(self) -> None:
         super().__init__(id="panes")
         self._by_session: dict[str, SessionPanes] = {}
         self.current: SessionPanes | None = None
+        self.files, self.plan = FileTree(id="files"), PlanPanel(id="plan")
+        self._files_title, self._log_title = Bar(id="files-title"), Bar(id="log-title")
+        self._chat_pane = Vertical(id="chat-pane")
+        self._log_pane = Vertical(self._log_title, id="log-pane", classes="pane")
 
     def compose(self) -> ComposeResult:
         """Lay out the panes."""
         with Vertical(id="files-pane", classes="pane"):
-            yield Bar(id="files-title")
-            yield FileTree(id="files")
-        yield Vertical(id="chat-pane")
+            yield self._files_title
+            yield self.files
+        yield self._chat_pane
         with Vertical(id="side-pane"):
             with Vertical(id="plan-pane", classes="pane"):
-                yield PlanPanel(id="plan")
-            with Vertical(id="log-pane", classes="pane"):
-                yield Bar(id="log-title")
+                yield self.plan
+            yield self._log_pane
 
     def show_session(self, feed: Feed, now: datetime) -> None:
         """Bring a session's own panes to the front, made if they are not there, and the shared ones in line with it."""
@@ -71,8 +70,8 @@ class Panes(Horizontal):
             panes = SessionPanes(Transcript(classes="transcript"), ToolLog(classes="log"))
             self._by_session[session_id] = panes
             feed.panels = (panes.transcript, panes.log)
-            _ = self.query_one("#chat-pane").mount(panes.transcript)
-            _ = self.query_one("#log-pane").mount(panes.log)
+            _ = self._chat_pane.mount(panes.transcript)
+            _ = self._log_pane.mount(panes.log)
         self.current = self._by_session[session_id]
         for each, shown in self._by_session.items():
             shown.transcript.display = shown.log.display = each == session_id
@@ -86,9 +85,9 @@ class Panes(Horizontal):
         """Draw the panes' first lines."""
         changed = self.files.changed_count
         note = f"{changed} changed" if changed else ""
-        self.query_one("#files-title", Bar).show([Part("FILES", "$text-muted")], [Part(note, "$text-muted", 1)])
+        self._files_title.show([Part("FILES", "$text-muted")], [Part(note, "$text-muted", 1)])
         follow = "follow" if self.current is not None and self.current.log.is_following else ""
-        self.query_one("#log-title", Bar).show([Part("LOG", "$text-muted")], [Part(follow, "$text-muted", 1)])
+        self._log_title.show([Part("LOG", "$text-muted")], [Part(follow, "$text-muted", 1)])
 
     async def forget(self, session_id: str) -> None:
         """Take away the panes of a session that is gone."""

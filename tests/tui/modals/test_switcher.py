@@ -46,6 +46,10 @@ async def test_search_looks_in_everything_through_the_host() -> None:
         await driver.until(lambda: "rename pass" not in driver.text())
         assert "docs" in driver.text()
         assert driver.host.searched[-1] == "npm"
+        await driver.press("escape")
+        await driver.until(lambda: "rename pass" in driver.text())
+        await driver.press("escape")
+        assert driver.app.screen is driver.app.workbench
 
 
 async def test_deleting_asks_first_and_then_the_session_is_gone() -> None:
