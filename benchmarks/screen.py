@@ -21,7 +21,7 @@ from textual.widgets import Input
 from benchmarks.harness import Typist, cost_ms, running
 from lmtui.core.events import Envelope, Event, MessageAdded, TextDelta, ToolCallStarted, TurnStarted
 from lmtui.core.messages import Role
-from lmtui.core.ports import DirEntry
+from lmtui.core.workspace import DirEntry
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.file_view import FileView
 from lmtui.tui.lines.surface import LineSurface

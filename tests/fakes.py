@@ -22,16 +22,8 @@ from lmtui.core.messages import (
     Usage,
 )
 from lmtui.core.permissions import Mode, Rule
-from lmtui.core.ports import (
-    DirEntry,
-    ExecResult,
-    FileContent,
-    GrepMatch,
-    Limits,
-    OutputSink,
-    Policy,
-    SandboxStatus,
-)
+from lmtui.core.ports import Limits, OutputSink, Policy
+from lmtui.core.workspace import DirEntry, ExecResult, FileContent, GrepMatch, SandboxStatus
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.tools.registry import ToolRegistry

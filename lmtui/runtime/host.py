@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +14,8 @@ from lmtui.config import Config
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Envelope, Level, ModeChanged, ModelChanged, Notice, SessionOpened
 from lmtui.core.permissions import Effect, Mode, Rule, parse_rule
-from lmtui.core.ports import DirEntry, Limits, Policy, Sandbox, ServerFound, Session, SessionLog, SessionSummary
+from lmtui.core.ports import Limits, Policy, Sandbox, ServerFound, Session, SessionLog, SessionSummary
+from lmtui.core.workspace import DirEntry
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.providers.demo import DEMO_MODEL, DEMO_TASK
@@ -63,6 +65,7 @@ class Runtime:
         self._connection = Connection(config)
         self._store = SessionStore(workspace)
         self._sandbox: Sandbox | None = None
+        self._selecting = asyncio.Lock()
         self._sessions: dict[str, EngineSession] = {}
         self._demo: Demo | None = None
 
@@ -83,11 +86,14 @@ class Runtime:
 
     async def sandbox(self) -> Sandbox:
         """Return the workspace's sandbox; it starts when it is first used."""
-        if self._sandbox is None:
-            config = self._config
-            network = "on" if config.network == "on" else "none"
-            self._sandbox = await select_sandbox(self._workspace, backend=config.sandbox, network=network, image=config.image)
-        return self._sandbox
+        async with self._selecting:
+            if self._sandbox is None:
+                config = self._config
+                network = "on" if config.network == "on" else "none"
+                self._sandbox = await select_sandbox(
+                    self._workspace, backend=config.sandbox, network=network, image=config.image
+                )
+            return self._sandbox
 
     def sessions(self, search: str = "", limit: int = 50) -> Sequence[SessionSummary]:
         """Return the workspace's sessions, newest first; blocks on the disk."""
@@ -99,7 +105,7 @@ class Runtime:
     async def new_session(self) -> Session:
         """Open a fresh session."""
         session_id = new_session_id(datetime.now(UTC))
-        session = EngineSession(await self._parts(session_id, self._store.create(session_id)))
+        session = EngineSession(self._parts(session_id, await self.sandbox(), self._store.create))
         session.emit(SessionOpened(workspace=str(self._workspace), version=__version__))
         session.emit(ModelChanged(model=self._connection.model, url=self._connection.provider().url))
         session.emit(ModeChanged(mode=self._config.mode))
@@ -108,13 +114,14 @@ class Runtime:
     async def open_session(self, session_id: str) -> Session:
         """Open an earlier session; what a crash left open in it is ended, what cannot be read is told."""
         path = self._store.path(session_id)
+        sandbox = await self.sandbox()
         if path.stem in self._sessions:
             return self._sessions[path.stem]
         loaded = load(path)
         if not loaded.events:
             raise SessionFileError(f"session {path.stem} is empty", "Start a new one.")
         is_ours = self._store.is_ours(path.stem)
-        session = EngineSession(await self._parts(path.stem, self._store.open(path.stem)), loaded.events, is_ours=is_ours)
+        session = EngineSession(self._parts(path.stem, sandbox, self._store.open), loaded.events, is_ours=is_ours)
         for problem in loaded.problems:
             session.emit(Notice(level=Level.WARNING, text=problem))
         if not is_ours:
@@ -193,14 +200,13 @@ class Runtime:
             await self._demo.stop()
             self._demo = None
 
-    async def _parts(self, session_id: str, log: SessionLog) -> SessionParts:
+    def _parts(self, session_id: str, sandbox: Sandbox, open_log: Callable[[str], SessionLog]) -> SessionParts:
         config = self._config
         return SessionParts(
             id=session_id,
-            log=log,
             provider=self._connection.provider(),
             toolbox=ToolRegistry(str(self._workspace)),
-            sandbox=await self.sandbox(),
+            sandbox=sandbox,
             policy=Policy(Mode(config.mode), self._rules, self._is_attended),
             settings=ModelSettings(
                 self._connection.model,
@@ -211,6 +217,7 @@ class Runtime:
             limits=Limits(max_iterations=config.max_iterations, timeout_s=config.timeout_s),
             now=lambda: datetime.now(UTC),
             monotonic=time.monotonic,
+            log=open_log(session_id),  # last: what fails before it leaves no file and no lock
         )
 
     def _keep(self, session: EngineSession) -> Session:

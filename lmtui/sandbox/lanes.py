@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.ports import SandboxStatus
+from lmtui.core.workspace import SandboxStatus
 from lmtui.paths import workspace_dir
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.client import Client

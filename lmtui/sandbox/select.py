@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.core.ports import Sandbox, SandboxStatus
+from lmtui.core.ports import Sandbox
+from lmtui.core.workspace import SandboxStatus
 from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend

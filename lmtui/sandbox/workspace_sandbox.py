@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable
-from lmtui.core.ports import DirEntry, ExecResult, FileContent, GrepMatch, OutputSink, SandboxStatus
+from lmtui.core.ports import OutputSink
+from lmtui.core.workspace import DirEntry, ExecResult, FileContent, GrepMatch, SandboxStatus
 from lmtui.sandbox import globs, replies
 from lmtui.sandbox.client import Client
 from lmtui.sandbox.host_paths import relative_path

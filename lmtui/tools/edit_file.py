@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from lmtui.core.permissions import Access
-from lmtui.core.ports import FileContent, Preview, ToolContext, ToolResult
+from lmtui.core.ports import Preview, ToolContext, ToolResult
+from lmtui.core.workspace import FileContent
 from lmtui.tools.edit import Edited, apply_edit
 from lmtui.tools.files import counts, read_text
 from lmtui.tools.text import TextFile, describe_change

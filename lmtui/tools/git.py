@@ -6,7 +6,8 @@ import re
 
 from lmtui.core.errors import ToolError
 from lmtui.core.permissions import Access
-from lmtui.core.ports import ExecResult, Preview, ToolContext, ToolResult
+from lmtui.core.ports import Preview, ToolContext, ToolResult
+from lmtui.core.workspace import ExecResult
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument
 
 _BRANCH = re.compile(r"(?![-./])(?!.*(?:\.\.|//|@\{|\.lock\Z))[A-Za-z0-9_.\-/]{1,200}(?<![./])\Z")

@@ -8,7 +8,8 @@ from enum import StrEnum
 
 from lmtui.core.clean import clean_line
 from lmtui.core.permissions import Access
-from lmtui.core.ports import GrepMatch, ToolContext, ToolResult
+from lmtui.core.ports import ToolContext, ToolResult
+from lmtui.core.workspace import GrepMatch
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
 
 _MAX_FILES = 200

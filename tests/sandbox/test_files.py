@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.ports import DirEntry, Sandbox
+from lmtui.core.ports import Sandbox
+from lmtui.core.workspace import DirEntry
 from tests.sandbox.conftest import ALL
 
 every_backend = pytest.mark.parametrize("sandbox", ALL, indirect=True)

@@ -7,7 +7,8 @@ import pytest
 
 from lmtui.core.errors import LmtuiError, ToolError
 from lmtui.core.plan import Plan
-from lmtui.core.ports import ExecResult, ToolContext, ToolResult
+from lmtui.core.ports import ToolContext, ToolResult
+from lmtui.core.workspace import ExecResult
 from lmtui.tools.registry import ToolRegistry
 from tests.fakes import FakeSandbox
 

@@ -13,7 +13,8 @@ from lmtui.core.events import Envelope, Event, FileChange, Outcome, TurnReason
 from lmtui.core.messages import Role, ToolCall, Usage
 from lmtui.core.permissions import Mode
 from lmtui.core.plan import Plan
-from lmtui.core.ports import Answer, DirEntry, ServedModel, ServerFound, SessionSummary, Subscriber
+from lmtui.core.ports import Answer, ServedModel, ServerFound, SessionSummary, Subscriber
+from lmtui.core.workspace import DirEntry
 
 START = datetime(2026, 3, 14, 14, 2, 0, tzinfo=UTC)
 DIFF = """\

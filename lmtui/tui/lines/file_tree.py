@@ -10,7 +10,7 @@ from textual.message import Message
 
 from lmtui.core.clean import clean_line
 from lmtui.core.events import Envelope, FileChangeKind, FilesChanged
-from lmtui.core.ports import DirEntry
+from lmtui.core.workspace import DirEntry
 from lmtui.tui.lines.calls import CHANGE_SIGNS
 from lmtui.tui.lines.row_view import RowView
 from lmtui.tui.lines.surface import WidgetOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from lmtui.core.ports import DirEntry
+from lmtui.core.workspace import DirEntry
 
 
 class TreeRow(NamedTuple):

@@ -17,7 +17,7 @@ from lmtui.core.events import (
     ToolCallStarted,
 )
 from lmtui.core.messages import Role
-from lmtui.core.ports import DirEntry
+from lmtui.core.workspace import DirEntry
 from lmtui.tui.lines.base import LineView
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.file_tree import FileTree

@@ -1,0 +1,68 @@
+"""What tools and front ends see of a workspace through its sandbox: values only, all paths relative to its root."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DirEntry:
+    """One entry of a folder: `path` relative to the workspace with `/`, `kind` is file, dir, link or other."""
+
+    path: str
+    kind: str
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """How a command ended.
+
+    `output` is stdout and stderr together, decoded and cleaned, head and tail kept where it was long; `total_bytes` is what
+    the command wrote in all; `saved_path` names the file inside the sandbox with more of it, if it was cut.  `exit_code` is
+    124 after a timeout and 137 when killed (by memory too).  `changed` are workspace paths changed meanwhile, as far as known.
+    """
+
+    exit_code: int
+    output: str
+    total_bytes: int
+    elapsed_ms: int
+    is_timed_out: bool = False
+    saved_path: str = ""
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """A file: its bytes (from the start, at most what was asked for), its whole size, permission bits and a content hash.
+
+    `sha256` is over the whole file and empty where the file is larger than what was read.
+    """
+
+    data: bytes
+    size_bytes: int
+    mode: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class GrepMatch:
+    """One line found: `line` counts from 1; `is_context` marks lines around a match."""
+
+    path: str
+    line: int
+    text: str
+    is_context: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxStatus:
+    """What runs the tools and what it isolates; `facts` is one line each for the user."""
+
+    backend: str
+    network: str
+    text: str
+    has_shell: bool
+    is_weaker: bool = False
+    reason: str = ""
+    facts: tuple[str, ...] = ()
