@@ -157,7 +157,7 @@ class Switcher(ModalScreen[Picked | None]):
     def action_close_or_stop(self) -> None:
         """Leave the search, or close."""
         if self._search.display and self._search.has_focus:
-            self._search.value, search.display = "", False
+            self._search.value, self._search.display = "", False
             self._options.focus()
         else:
             _ = self.dismiss(None)
