@@ -99,10 +99,13 @@ def _add_common(parser: _Parser) -> None:
     add("--timeout-s", type=float, metavar="N", help="seconds that the task may take")
     add("--allow", action="append", metavar="RULE", help="allow what matches, for example 'Shell(git status*)'")
     add("--deny", action="append", metavar="RULE", help="forbid what matches, for example 'Write(secrets/**)'")
+    for word in ("--no-mcp", "--no-sub-agents"):
+        add(word, action="store_true", help="for scripts: neither is there yet, so nothing is switched off")
 
 
 def _add_output(parser: _Parser) -> None:
     parser.add_argument("--output", choices=("text", "json", "stream-json"), default="text")
+    parser.add_argument("--plain", action="store_true", help="for scripts: the output is plain text already")
     parser.add_argument("--json", dest="output", action="store_const", const="json", help="the same as --output json")
 
 
