@@ -14,6 +14,10 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
 
+from lmtui.config import Config  # noqa: E402 - the checkout is not installed
+from lmtui.runtime.host import DEMO_TASK, open_runtime  # noqa: E402 - the checkout is not installed
+from lmtui.tui.app import LmtuiApp  # noqa: E402 - the checkout is not installed
+from lmtui.tui.options import StartOptions  # noqa: E402 - the checkout is not installed
 from tests.tui.driving import SMALL, WIDE, running  # noqa: E402 - the checkout is not installed
 from tests.tui.scenes import SCENES, Scene  # noqa: E402 - the checkout is not installed
 
@@ -28,6 +32,23 @@ async def picture(scene: Scene, size: tuple[int, int]) -> str:
         await scene.steps(driver)
         await driver.settle()
         return driver.app.export_screenshot(title="lmtui")
+
+
+async def demo_picture(size: tuple[int, int]) -> str:
+    """Return the SVG of a finished demo: the real runtime on the scripted model server, real tools in a real sandbox."""
+    with tempfile.TemporaryDirectory() as folder:
+        runtime = open_runtime(Path(folder), Config(mode="auto"))
+        app = LmtuiApp(lambda: runtime, StartOptions(task=DEMO_TASK, is_demo=True, workspace=folder, mode="auto"))
+        async with app.run_test(size=size) as pilot, asyncio.timeout(120):
+            while not _is_over(app):
+                await pilot.pause(0.2)
+            await pilot.pause(0.5)
+            return app.export_screenshot(title="lmtui demo")
+
+
+def _is_over(app: LmtuiApp) -> bool:
+    active = app.desk.active
+    return active is not None and any(each.event.kind == "turn_ended" for each in active.session.history())
 
 
 def write(name: str, svg: str) -> None:
@@ -51,6 +72,8 @@ def main() -> None:
             if scene.name in WANTED:
                 for size in (WIDE, SMALL):
                     write(f"{scene.name}-{size[0]}x{size[1]}", asyncio.run(picture(scene, size)))
+        for size in (WIDE, SMALL):
+            write(f"demo-{size[0]}x{size[1]}", asyncio.run(demo_picture(size)))
 
 
 if __name__ == "__main__":
