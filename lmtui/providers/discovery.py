@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import httpx2
 
 PROBE_TIMEOUT_S = 1.0
+_KNOWN_SERVER_TIMEOUT_S = 10.0
 _MAX_REPLY_BYTES = 4_000_000
 _KEY_REFUSED = object()
 KNOWN_ADDRESSES = (
@@ -44,17 +45,12 @@ async def find_servers(extra: tuple[str, ...] = (), key: str = "") -> list[Serve
     return [server for server in found if server is not None]
 
 
-async def look_at(url: str, key: str = "") -> ServerFound | None:
+async def look_at(url: str, key: str = "", limit_s: float = PROBE_TIMEOUT_S) -> ServerFound | None:
     """Return what one address serves, None where no model server answers; one that refuses the key has no models and a note."""
     root = root_url(url)
-    async with _client(root, key) as client:
-        listed, lm_studio, ollama, running, props = await asyncio.gather(
-            _get(client, f"{base_url(url)}/models"),
-            _get(client, f"{root}/api/v0/models"),
-            _get(client, f"{root}/api/tags"),
-            _get(client, f"{root}/api/ps"),
-            _get(client, f"{root}/props"),
-        )
+    places = (f"{base_url(url)}/models", *(f"{root}{path}" for path in ("/api/v0/models", "/api/tags", "/api/ps", "/props")))
+    async with _client(root, key, limit_s) as client:
+        listed, lm_studio, ollama, running, props = await asyncio.gather(*(_get(client, place, limit_s) for place in places))
     if items := _items(lm_studio, "data"):
         chatting = (item for item in items if item.get("type") != "embeddings")
         return ServerFound("LM Studio", root, tuple(_lm_studio_model(item) for item in chatting))
@@ -74,29 +70,29 @@ async def look_at(url: str, key: str = "") -> ServerFound | None:
 
 async def served_window(url: str, key: str, model: str) -> int:
     """Return the window in tokens that is really served for a model (the only one, if the name is empty); 0 is unknown."""
-    server = await look_at(url, key)
+    server = await look_at(url, key, _KNOWN_SERVER_TIMEOUT_S)
     for served in server.models if server else ():
         if served.name == model or (not model and (served.is_loaded or len(server.models if server else ()) == 1)):
             return served.window_tokens
     return 0
 
 
-def _client(root: str, key: str) -> httpx2.AsyncClient:
+def _client(root: str, key: str, limit_s: float) -> httpx2.AsyncClient:
     import httpx2  # noqa: PLC0415  (not needed before the first look)
 
     headers = {"Authorization": f"Bearer {key or LOCAL_KEY}"}
     # Certificates take 60 ms of the event loop to load; plain http has none to check.
     is_checked = not root.startswith("http:")
-    return httpx2.AsyncClient(timeout=PROBE_TIMEOUT_S, headers=headers, trust_env=False, verify=is_checked)
+    return httpx2.AsyncClient(timeout=limit_s, headers=headers, trust_env=False, verify=is_checked)
 
 
-async def _get(client: httpx2.AsyncClient, url: str) -> Any:
+async def _get(client: httpx2.AsyncClient, url: str, limit_s: float) -> Any:
     """Return the JSON at an address, `_KEY_REFUSED` where the key is not taken, None for anything else."""
     import httpx2  # noqa: PLC0415
 
     data = bytearray()
     try:
-        async with asyncio.timeout(PROBE_TIMEOUT_S), client.stream("GET", url) as response:
+        async with asyncio.timeout(limit_s), client.stream("GET", url) as response:
             async for part in response.aiter_bytes():
                 data += part
                 if len(data) > _MAX_REPLY_BYTES:
