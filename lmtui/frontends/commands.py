@@ -17,7 +17,7 @@ from lmtui.frontends.headless import HeadlessTask, run_headless
 from lmtui.paths import config_dir, workspace_dir
 from lmtui.runtime.demo import fresh_folder
 from lmtui.runtime.host import DEMO_TASK, open_runtime
-from lmtui.runtime.reports import find_models, list_sessions, session_events, session_log
+from lmtui.runtime.reports import find_models, granted_rules, list_sessions, rules_file, session_events, session_log
 
 Report = Callable[[Path, Loaded, argparse.Namespace], Coroutine[None, None, int]]
 
@@ -119,7 +119,7 @@ async def _models(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int
 
 async def _config(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     if arguments.action == "path":
-        for path in (config_dir() / "config.toml", workspace_dir(workspace) / "config.toml"):
+        for path in (config_dir() / "config.toml", workspace_dir(workspace) / "config.toml", rules_file()):
             print(f"{path}  {'there' if path.exists() else 'not there'}")
         return 0
     values = dataclasses.asdict(loaded.config)
@@ -129,6 +129,8 @@ async def _config(workspace: Path, loaded: Loaded, arguments: argparse.Namespace
         return 0
     for name, setting in SETTINGS.items():
         print(f"{name:<16} {shown(name, values[name]):<28} {loaded.sources[name]:<14} {setting.metadata['doc']}")
+    for rule in granted_rules(workspace):
+        print(f"{'always allowed':<16} {clean_line(rule)}  ({rules_file()}: delete the line to revoke it)")
     return 0
 
 

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from lmtui import __version__
 from lmtui.config import Config
-from lmtui.core.errors import SessionFileError
-from lmtui.core.events import Envelope, Level, ModeChanged, ModelChanged, Notice, SessionOpened
+from lmtui.core.errors import ConfigError, SessionFileError
+from lmtui.core.events import ApprovalResolved, Envelope, Level, ModeChanged, ModelChanged, Notice, Outcome, SessionOpened
 from lmtui.core.permissions import Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Limits, Policy, Sandbox, ServerFound, Session, SessionLog, SessionSummary
 from lmtui.core.workspace import DirEntry
@@ -24,6 +25,7 @@ from lmtui.runtime.demo import Demo, fresh_folder, start_demo, start_repository
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.select import select_sandbox
 from lmtui.store.codec import encode
+from lmtui.store.rules import add_rule, read_rules
 from lmtui.store.sessions import SessionStore, load, new_session_id
 from lmtui.store.summaries import summaries
 from lmtui.tools.registry import ToolRegistry
@@ -61,7 +63,7 @@ class Runtime:
         self._workspace = workspace
         self._config = config
         self._is_attended = is_attended
-        self._rules = _rules(config)
+        _rules(config, workspace)  # a rule that cannot be read is told at once
         self._connection = Connection(config)
         self._store = SessionStore(workspace)
         self._sandbox: Sandbox | None = None
@@ -207,7 +209,7 @@ class Runtime:
             provider=self._connection.provider(),
             toolbox=ToolRegistry(str(self._workspace)),
             sandbox=sandbox,
-            policy=Policy(Mode(config.mode), self._rules, self._is_attended),
+            policy=Policy(Mode(config.mode), _rules(config, self._workspace), self._is_attended),
             settings=ModelSettings(
                 self._connection.model,
                 config.temperature,
@@ -222,8 +224,20 @@ class Runtime:
 
     def _keep(self, session: EngineSession) -> Session:
         self._sessions[session.id] = session
+        session.subscribe(partial(self._keep_grant, session))
         session.prepare(is_eager=self._is_attended)
         return session
+
+    def _keep_grant(self, session: EngineSession, envelope: Envelope) -> None:
+        """Keep a rule that was granted for always beyond the session."""
+        event = envelope.event
+        if not isinstance(event, ApprovalResolved) or event.outcome is not Outcome.ALWAYS or not event.rule:
+            return
+        try:
+            add_rule(self._workspace, event.rule)
+        except ConfigError as error:
+            notice = Notice(level=Level.WARNING, text=error.full_text())
+            asyncio.get_running_loop().call_soon(session.emit, notice)
 
     def _live_state(self, summary: SessionSummary) -> str:
         session = self._sessions.get(summary.id)
@@ -243,7 +257,8 @@ class Runtime:
             await session.close()
 
 
-def _rules(config: Config) -> tuple[Rule, ...]:
+def _rules(config: Config, workspace: Path) -> tuple[Rule, ...]:
     allow = (parse_rule(text, Effect.ALLOW, "settings") for text in config.allow)
     deny = (parse_rule(text, Effect.DENY, "settings") for text in config.deny)
-    return (*allow, *deny)
+    granted = (parse_rule(text, Effect.ALLOW, "always") for text in read_rules(workspace))
+    return (*allow, *deny, *granted)

@@ -9,8 +9,11 @@ from lmtui.config import Config
 from lmtui.core.events import Envelope
 from lmtui.core.ports import ServerFound, SessionSummary
 from lmtui.runtime.connection import Connection
+from lmtui.store.rules import read_rules, rules_file
 from lmtui.store.sessions import SessionStore, load
 from lmtui.store.summaries import summaries
+
+__all__ = ["find_models", "granted_rules", "list_sessions", "rules_file", "session_events", "session_log"]
 
 
 def list_sessions(workspace: Path, search: str = "", limit: int = 20) -> list[SessionSummary]:
@@ -34,6 +37,15 @@ def session_events(workspace: Path, session_id: str) -> Sequence[Envelope]:
         SessionFileError: there is no such session, or its log cannot be read.
     """
     return load(session_log(workspace, session_id)).events
+
+
+def granted_rules(workspace: Path) -> Sequence[str]:
+    """Return the rules that were granted for always in a workspace.
+
+    Raises:
+        ConfigError: their file cannot be read.
+    """
+    return read_rules(workspace)
 
 
 async def find_models(config: Config) -> Sequence[ServerFound]:
