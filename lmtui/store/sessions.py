@@ -159,8 +159,13 @@ class SessionStore:
         return [self._folder / f"{stem}.jsonl" for stem in sorted(stems, reverse=True) if SESSION_ID.match(stem)]
 
     def delete(self, session_id: str) -> None:
-        """Delete a log."""
+        """Delete a log.
+
+        Raises:
+            SessionFileError: there is none, another lmtui has it open, or it cannot be deleted.
+        """
         path = self.path(session_id)
+        self.open(path.stem).close()
         try:
             path.unlink()
         except OSError as error:
