@@ -73,9 +73,13 @@ class Approval(ModalScreen[Answer | Left | None]):
         self._draw_choices()
         self.set_timer(DEAD_TIME_S, self._wake)
         self.watch(self._body, "scroll_y", self._look, init=False)
+        self.watch(self._body, "virtual_size", self._fit_later, init=False)
 
     def on_resize(self) -> None:
         """Give the text the rows that title, conditions and choices leave."""
+        self._fit_later()
+
+    def _fit_later(self) -> None:
         self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
@@ -93,8 +97,11 @@ class Approval(ModalScreen[Answer | Left | None]):
     def is_live(self) -> bool:
         """Tell whether an answer counts yet."""
         self._note_end()
-        elapsed_s = (self._now() - self._shown_at).total_seconds()
-        return self._has_seen_end and not 0 <= elapsed_s < DEAD_TIME_S
+        return self._has_seen_end and not self._is_too_soon
+
+    @property
+    def _is_too_soon(self) -> bool:
+        return 0 <= (self._now() - self._shown_at).total_seconds() < DEAD_TIME_S
 
     def action_approve_once(self) -> None:
         """Let it run this once."""
@@ -146,7 +153,7 @@ class Approval(ModalScreen[Answer | Left | None]):
     def _wake(self) -> None:
         """Show that the choices count now; a timer that comes early looks again."""
         self._look()
-        if self._has_seen_end and not self.shows_live:
+        if self._is_too_soon:
             self.set_timer(DEAD_TIME_S / 3, self._wake)
 
     def _look(self) -> None:
