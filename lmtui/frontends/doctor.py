@@ -83,7 +83,9 @@ def _workspace_rows(workspace: Path, loaded: Loaded) -> Iterable[Row]:
 
 
 async def _sandbox_rows(workspace: Path) -> Iterable[Row]:
-    """One that isolates is enough; the others are told without alarm."""
+    """One that isolates is enough; the others are told without alarm; none can be tried in a folder that cannot be one."""
+    if workspace_problem(workspace) is not None:
+        return []
     reports = await backend_reports(workspace)
     rows = [
         Row(found.name, OK, f"works, ready in {found.start_ms} ms" if found.works else f"not here: {found.why_not}")
