@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmtui.config import Config, Loaded, load_config
+from lmtui.frontends.doctor import report
+
+
+async def rows(
+    workspace: Path, capsys: pytest.CaptureFixture[str], loaded: Loaded | None = None
+) -> tuple[int, dict[str, dict[str, Any]]]:
+    found = loaded or Loaded(Config(), {})
+    code = await report(workspace, found, argparse.Namespace(offline=True, json=True))
+    return code, {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TERM", "xterm-256color")
+    (tmp_path / "work" / ".lmagent").mkdir(parents=True)
+    return tmp_path / "work"
+
+
+def expected(found: dict[str, dict[str, Any]]) -> int:
+    states = {row["state"] for row in found.values()}
+    return 2 if "failure" in states else 1 if "warning" in states else 0
+
+
+async def test_a_healthy_machine_has_no_warning_but_for_its_sandbox(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = await rows(workspace, capsys)
+    assert {name for name, row in found.items() if row["state"] != "ok"} <= {"sandbox"}
+    assert code == (2 if "sandbox" in found else 0)
+
+
+async def test_what_a_folder_asked_for_is_a_warning(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    (workspace / ".lmagent" / "config.toml").write_text('mode = "auto"')
+    code, found = await rows(workspace, capsys, load_config(workspace, {}, {}))
+    assert "mode in .lmagent/config.toml" in found["trust"]["text"]
+    assert found["terminal"]["state"] == "warning"
+    assert all(row["hint"] for row in found.values() if row["state"] != "ok")
+    assert code == expected(found) >= 1
+
+
+async def test_a_folder_that_cannot_be_worked_in_is_a_row_and_a_failure(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = await rows(workspace / "nosuch", capsys)
+    assert "does not exist" in found["workspace"]["text"]
+    assert code == 2
