@@ -238,7 +238,7 @@ def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *,
     def open_host() -> SessionHost:
         from lmtui.runtime.host import open_runtime  # noqa: PLC0415  (start-up: runs after the first frame)
 
-        return open_runtime(workspace, config)
+        return open_runtime(workspace, config, is_mode_forced=loaded.sources["mode"] == "flag")
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb":
         raise UsageError("the full-screen app needs a terminal", 'Use `lmtui run "TASK"` without one.')
@@ -266,7 +266,7 @@ def _headless(arguments: argparse.Namespace, text: str, session_id: str = "") ->
     from lmtui.frontends import commands  # noqa: PLC0415  (start-up)
 
     workspace, loaded = _settings(arguments)
-    return asyncio.run(commands.task(workspace, loaded.config, text, session_id, arguments.output))
+    return asyncio.run(commands.task(workspace, loaded, text, session_id, arguments.output))
 
 
 def _resume(arguments: argparse.Namespace) -> int:

@@ -59,7 +59,7 @@ async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
     """Ask the model and run what it calls, until it calls nothing more."""
     empty_answers = 0
     for iteration in itertools.count(1):
-        if iteration > desk.limits.max_iterations:
+        if 0 < desk.limits.max_iterations < iteration:
             tally.end(TurnReason.LIMIT, f"the limit of {desk.limits.max_iterations} steps was reached")
             return
         _take_steering(desk, turn_id)

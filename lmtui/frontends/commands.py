@@ -22,9 +22,10 @@ from lmtui.runtime.reports import find_models, granted_rules, list_sessions, rul
 Report = Callable[[Path, Loaded, argparse.Namespace], Coroutine[None, None, int]]
 
 
-async def task(workspace: Path, config: Config, text: str, session_id: str, output: str) -> int:
+async def task(workspace: Path, loaded: Loaded, text: str, session_id: str, output: str) -> int:
     """Run one task and return the exit code."""
-    runtime = open_runtime(workspace, config, is_attended=False)
+    is_mode_forced = loaded.sources["mode"] == "flag"
+    runtime = open_runtime(workspace, loaded.config, is_attended=False, is_mode_forced=is_mode_forced)
     try:
         return await run_headless(runtime, HeadlessTask(text, session_id, output), sys.stdout, sys.stderr)
     finally:

@@ -16,7 +16,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.ports import ServerFound
 from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
 from lmtui.runtime.checks import backend_reports, tokenizer_name, workspace_problem
-from lmtui.runtime.reports import find_models
+from lmtui.runtime.reports import find_models, is_same_server
 
 OK, WARNING, FAILURE = "ok", "warning", "failure"
 _ISOLATING = ("docker", "bubblewrap")
@@ -98,7 +98,13 @@ async def _sandbox_rows(workspace: Path) -> Iterable[Row]:
 
 
 async def _server_rows(loaded: Loaded) -> list[Row]:
-    servers = await find_models(loaded.config)
+    try:
+        servers = await find_models(loaded.config)
+    except UsageError as error:
+        return [Row("models", FAILURE, str(error), error.hint)]
+    wanted = loaded.config.url
+    if wanted and not any(is_same_server(server.url, wanted) for server in servers):
+        return [Row("models", WARNING, f"no model server answers at {wanted}", "Start it, or name another with --url.")]
     if not servers:
         hint = "Start LM Studio, Ollama, llama.cpp or vLLM, or name an address with --url; `lmtui demo` needs none."
         return [Row("models", WARNING, "no model server answers", hint)]

@@ -35,14 +35,14 @@ __all__ = ["DEMO_TASK", "Runtime", "encode_event", "open_runtime"]
 _DEMO_WORDS_PER_S = 30.0
 
 
-def open_runtime(workspace: Path, config: Config, *, is_attended: bool = True) -> Runtime:
-    """Return the runtime of a workspace.
+def open_runtime(workspace: Path, config: Config, *, is_attended: bool = True, is_mode_forced: bool = False) -> Runtime:
+    """Return the runtime of a workspace; with `is_mode_forced` the mode holds for resumed sessions too, whatever they had.
 
     Raises:
         UsageError: the workspace cannot be worked in, or a permission rule or an address cannot be read.
     """
     check_workspace(workspace)
-    return Runtime(workspace, config, is_attended=is_attended)
+    return Runtime(workspace, config, is_attended=is_attended, is_mode_forced=is_mode_forced)
 
 
 def encode_event(envelope: Envelope) -> str:
@@ -57,12 +57,14 @@ class Runtime:
         workspace: a folder that was checked.
         config: the settings in force.
         is_attended: somebody is there to answer; else what would ask is refused.
+        is_mode_forced: resumed sessions take the configured mode instead of the one they had.
     """
 
-    def __init__(self, workspace: Path, config: Config, *, is_attended: bool) -> None:
+    def __init__(self, workspace: Path, config: Config, *, is_attended: bool, is_mode_forced: bool = False) -> None:
         self._workspace = workspace
         self._config = config
         self._is_attended = is_attended
+        self._is_mode_forced = is_mode_forced
         _rules(config, workspace)  # a rule that cannot be read is told at once
         self._connection = Connection(config)
         self._store = SessionStore(workspace)
@@ -129,6 +131,8 @@ class Runtime:
         if not is_ours:
             text = "This session was not made by your lmtui: its mode and its approvals do not hold."
             session.emit(Notice(level=Level.WARNING, text=text))
+        if self._is_mode_forced or not is_ours:
+            session.emit(ModeChanged(mode=self._config.mode))
         session.emit(ModelChanged(model=self._connection.model, url=self._connection.provider().url))
         return self._keep(session)
 
@@ -139,10 +143,6 @@ class Runtime:
         if session is not None:
             await session.close()
         self._store.delete(path.stem)
-
-    def log_path(self, session_id: str) -> Path:
-        """Return the log of a session."""
-        return self._store.path(session_id)
 
     def unattended(self) -> Sequence[str]:
         """Return the rules that would have allowed what was refused because nobody was there."""

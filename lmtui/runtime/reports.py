@@ -8,12 +8,13 @@ from pathlib import Path
 from lmtui.config import Config
 from lmtui.core.events import Envelope
 from lmtui.core.ports import ServerFound, SessionSummary
+from lmtui.providers.endpoint import root_url
 from lmtui.runtime.connection import Connection
 from lmtui.store.rules import read_rules, rules_file
 from lmtui.store.sessions import SessionStore, load
 from lmtui.store.summaries import summaries
 
-__all__ = ["find_models", "granted_rules", "list_sessions", "rules_file", "session_events", "session_log"]
+__all__ = ["find_models", "granted_rules", "is_same_server", "list_sessions", "rules_file", "session_events", "session_log"]
 
 
 def list_sessions(workspace: Path, search: str = "", limit: int = 20) -> list[SessionSummary]:
@@ -46,6 +47,11 @@ def granted_rules(workspace: Path) -> Sequence[str]:
         ConfigError: their file cannot be read.
     """
     return read_rules(workspace)
+
+
+def is_same_server(one: str, other: str) -> bool:
+    """Tell whether two addresses mean the same server, whatever form they have."""
+    return root_url(one) == root_url(other)
 
 
 async def find_models(config: Config) -> Sequence[ServerFound]:

@@ -235,6 +235,13 @@ async def test_sessions_are_listed_shown_exported_and_resumed(program: Program, 
     assert json.loads(lines[0])["kind"] == "session_opened"
 
 
+async def test_a_mode_on_the_command_line_holds_for_a_resumed_session(program: Program, serve: Serve) -> None:
+    server = await serve(DONE, WRITE, DONE)
+    await program.run("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "hi")
+    await program.run("resume", "", "go on", "--url", server.url, "--mode", "plan", *FILES_ONLY)
+    assert not (program.workspace / "a.txt").exists()
+
+
 async def test_task_from_standard_input(program: Program, serve: Serve) -> None:
     server = await serve(DONE)
     result = await program.run("run", "--url", server.url, *FILES_ONLY, "-", stdin="from a pipe\n")

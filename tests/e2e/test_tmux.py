@@ -42,7 +42,8 @@ class Terminal:
     def open(self, *arguments: str, width: int = 120, height: int = 32) -> None:
         self._socket = f"lmtui-test-{os.getpid()}-{next(self._opened)}"
         environ = " ".join(f"{name}={shlex.quote(value)}" for name, value in self._program.full_environ().items())
-        command = f"cd {self._program.workspace} && env -u COLUMNS -u LINES {environ} {sys.executable} -m lmtui {shlex.join(arguments)}"
+        run = f"{sys.executable} -m lmtui {shlex.join(arguments)}"
+        command = f"cd {self._program.workspace} && env -u COLUMNS -u LINES {environ} {run}"
         window = f"{command}; echo ended with code $?; sleep 60"
         size = ("-x", str(width), "-y", str(height))
         self.tmux("-f", "/dev/null", "new-session", "-d", *size, "bash", "--norc", "-c", window)

@@ -312,6 +312,12 @@ async def test_iteration_limit_ends_with_its_own_code() -> None:
     assert len(rig.provider.requests) == 3
 
 
+async def test_no_iteration_limit_is_no_limit() -> None:
+    rig = Rig(FakeProvider(*[answer("", ("ls", "{}")) for _ in range(5)], answer("end")), limits=Limits(max_iterations=0))
+    await rig.run()
+    assert ending(rig).reason is TurnReason.DONE
+
+
 async def test_time_limit_ends_with_its_own_code() -> None:
     rig = Rig(FakeProvider([5.0]), limits=Limits(timeout_s=0.05))
     await rig.run()

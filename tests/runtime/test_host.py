@@ -16,6 +16,7 @@ from lmtui.core.permissions import Mode
 from lmtui.paths import sessions_dir
 from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
 from lmtui.runtime.host import open_runtime
+from lmtui.runtime.reports import session_log
 from tests.runtime.conftest import DONE, WRITE, Open, Serve, run, window_known
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
@@ -131,7 +132,7 @@ async def test_a_session_open_in_another_process_is_neither_opened_nor_deleted(o
     server = await serve(DONE)
     first = open_one(server.url)
     session_id = (await first.new_session()).id
-    path = first.log_path(session_id)
+    path = session_log(first.workspace, session_id)
     await first.close()
     async with holding(path):
         second = open_one(server.url)
