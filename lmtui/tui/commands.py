@@ -178,7 +178,10 @@ COMMANDS: tuple[Command, ...] = (
         "approve.session", Scope.APPROVAL, "This session", "Let it run now and whenever this session asks the same.",
         ("s",), "this session",
     ),
-    Command("approve.always", Scope.APPROVAL, "Always", "Let it run, and keep a rule for the next time.", ("a",), "always…"),
+    Command(
+        "approve.always", Scope.APPROVAL, "Always here", "Let it run, now and in later sessions of this folder.",
+        ("a",), "always here",
+    ),
     Command("approve.no", Scope.APPROVAL, "No", "Refuse it.", ("n",), "no"),
     Command("approve.because", Scope.APPROVAL, "No, because", "Refuse it and tell the model why.", ("f",), "no, because…"),
     Command("approve.later", Scope.APPROVAL, "Later", "Leave it waiting and look at something else.", ("l",), "later"),

@@ -180,7 +180,7 @@ class Approval(ModalScreen[Answer | Left | None]):
             )
         ]
         if self.request.suggested_rule:
-            rule = f"this session / always would grant: {clean_line(self.request.suggested_rule)}"
+            rule = f"this session / always here would grant: {clean_line(self.request.suggested_rule)}"
             lines.append(Content.styled(rule, "$text-muted"))
         return Content("\n").join(lines)
 
