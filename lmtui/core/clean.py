@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 
-# CSI, OSC, DCS/SOS/PM/APC (7- and 8-bit, terminated or not), then two-byte escapes.
+# CSI, OSC, DCS/SOS/PM/APC (7- and 8-bit), then two-byte escapes.  A string that does not end on its line loses its
+# introducer only: it must not swallow the text behind it.
 _SEQUENCES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
-    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
-    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c]*(?:\x1b\\|\x9c)?"
+    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"
+    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]{0,4096}(?:\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-~]?"
 )
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -34,6 +35,12 @@ def clean(text: str) -> str:
     text = _SEQUENCES.sub("", text)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _CONTROLS.sub(_picture, text)
+    return _HIDDEN.sub(_name, text)
+
+
+def reveal(text: str) -> str:
+    """Return text with every control and hidden character named and nothing dropped: what a person is asked to approve."""
+    text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", _picture, text)
     return _HIDDEN.sub(_name, text)
 
 

@@ -58,7 +58,8 @@ class Rule:
     source: str = "session"
 
     def __str__(self) -> str:
-        return self.tool if self.pattern == "*" else f"{self.tool}({self.pattern})"
+        name = self.tool[:1].upper() + self.tool[1:]
+        return name if self.pattern == "*" else f"{name}({self.pattern})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Decision:
 
 
 _RULE = re.compile(r"\s*(?P<tool>\*|[A-Za-z][A-Za-z0-9_]*)\s*(?:\((?P<pattern>.*)\))?\s*\Z", re.DOTALL)
+_CHANGERS = frozenset({"write", "edit", "mkdir"})
 _RULE_NAMES = {"bash": "shell", "fileread": "read", "filewrite": "write", "fileedit": "edit", "listdir": "ls"}
 _SIMPLE_COMMAND = re.compile(r"[A-Za-z0-9 _./:,@%+=-]+\Z")
 _ASSIGNMENT = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_]*\+?=")
@@ -123,7 +125,8 @@ def decide(tool: str, access: Access, subject: str, mode: Mode, rules: tuple[Rul
 
 
 def _denies(rule: Rule, tool: str, access: Access, subject: str) -> bool:
-    if not _names(rule, tool):
+    """Tell whether a deny rule fits; one for any of the tools that change files holds for all of them."""
+    if not _names(rule, tool) and not {rule.tool, tool} <= _CHANGERS:
         return False
     if _matches(rule.pattern, subject, is_path=access is not Access.EXECUTE):
         return True

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
+from lmtui.core.errors import UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Event, Outcome
 from lmtui.core.permissions import Effect, Rule, parse_rule
 from lmtui.core.ports import Answer
 
 
 class Approvals:
-    """The open questions of one session, and the rules that answers have granted for it."""
+    """The open questions of one session, and the rules that answers have granted for it.
 
-    def __init__(self, emit: Callable[[Event], None], *, is_attended: bool) -> None:
+    Args:
+        emit: takes the events.
+        name: goes into the ids, which are unique over all sessions that way.
+        is_attended: somebody is there to answer.
+    """
+
+    def __init__(self, emit: Callable[[Event], None], name: str, *, is_attended: bool) -> None:
         self._emit = emit
+        self._name = name
         self._is_attended = is_attended
         self._open: dict[str, asyncio.Future[Answer]] = {}
         self._asked = 0
@@ -47,14 +56,15 @@ class Approvals:
 
     def next_id(self) -> str:
         """Return an id for the next question."""
-        return f"ask_{self._asked + 1}"
+        return f"ask_{self._name}_{self._asked + 1}"
 
     def apply(self, event: Event) -> None:
         """Take up a question or an answer, live or replayed: a grant holds, an id is not used again."""
         if isinstance(event, ApprovalRequested):
             self._asked += 1
         if isinstance(event, ApprovalResolved) and event.outcome in (Outcome.SESSION, Outcome.ALWAYS) and event.rule:
-            self.granted = (*self.granted, parse_rule(event.rule, Effect.ALLOW, str(event.outcome)))
+            with contextlib.suppress(UsageError):  # a log may hold anything; what is no rule grants nothing
+                self.granted = (*self.granted, parse_rule(event.rule, Effect.ALLOW, str(event.outcome)))
 
     def _resolve(self, request: ApprovalRequested, answer: Answer, by: str) -> None:
         is_grant = answer.outcome in (Outcome.SESSION, Outcome.ALWAYS)

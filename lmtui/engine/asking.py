@@ -41,20 +41,20 @@ async def ask_model(desk: Desk, turn_id: str) -> Completion:
     request = desk.conversation.request(desk.toolbox.specs(), desk.settings)
     desk.emit(PrefillProgress(agent=desk.agent))
     watch = _ThinkingWatch(desk)
-    partial: list[str] = []
+    partial = _Partial()
     completion: Completion | None = None
     try:
         async with contextlib.aclosing(desk.provider.stream(request)) as pieces:
             async for piece in pieces:
                 watch.see(piece)
-                _collect(partial, piece)
+                partial.see(piece)
                 if isinstance(piece, Completion):
                     completion = piece
                 else:
                     _show(desk, piece)
     finally:
         if completion is None:
-            _keep_partial(desk, "".join(partial), turn_id)
+            _keep_partial(desk, partial.text, turn_id)
     if completion is None:
         raise ProviderError(Fault.CUT, "the model's answer has no end")
     message = _with_fresh_ids(desk, completion.message)
@@ -73,11 +73,25 @@ async def ask_model(desk: Desk, turn_id: str) -> Completion:
     return replace(completion, message=message)
 
 
-def _collect(partial: list[str], piece: ModelPiece) -> None:
-    if isinstance(piece, TextPiece):
-        partial.append(piece.text)
-    elif isinstance(piece, RetryPiece):
-        partial.clear()
+class _Partial:
+    """The text of an answer so far; after a retry that brings nothing, what the attempt before had said."""
+
+    def __init__(self) -> None:
+        self._now: list[str] = []
+        self._before = ""
+
+    def see(self, piece: ModelPiece) -> None:
+        """Take note of a piece."""
+        if isinstance(piece, TextPiece):
+            self._now.append(piece.text)
+        elif isinstance(piece, RetryPiece):
+            self._before = self.text
+            self._now.clear()
+
+    @property
+    def text(self) -> str:
+        """Return what there is to keep."""
+        return "".join(self._now) or self._before
 
 
 def _keep_partial(desk: Desk, text: str, turn_id: str) -> None:

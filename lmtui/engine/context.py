@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import resources
 
-from lmtui.core.events import Event, MessageAdded, ToolCallFinished
+from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted
 from lmtui.core.messages import Message, ModelRequest, Role, ToolSpec
 
 _NOT_RUN = "Not run: the turn was stopped before this call."
+_UNKNOWN = "The turn was stopped while this ran: its effect is unknown."
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Conversation:
         self._messages: list[Message] = [Message(Role.SYSTEM, prompt)]
         self._unanswered: dict[str, None] = {}
         self._call_ids: set[str] = set()
+        self._started: set[str] = set()
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -57,6 +59,8 @@ class Conversation:
                 self._messages.append(Message(event.role, event.text, event.thinking, event.tool_calls))
                 self._unanswered = {call.id: None for call in event.tool_calls}
                 self._call_ids.update(self._unanswered)
+            case ToolCallStarted():
+                self._started.add(event.call_id)
             case ToolCallFinished() if event.call_id in self._unanswered:
                 self._answer(event.call_id, event.result)
             case _:
@@ -75,7 +79,7 @@ class Conversation:
     def _settle(self) -> None:
         """Answer calls that never ran: servers refuse a conversation with an unanswered call."""
         for call_id in tuple(self._unanswered):
-            self._answer(call_id, _NOT_RUN)
+            self._answer(call_id, _UNKNOWN if call_id in self._started else _NOT_RUN)
 
     def _answer(self, call_id: str, text: str) -> None:
         del self._unanswered[call_id]

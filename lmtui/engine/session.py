@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -28,6 +29,8 @@ from lmtui.engine.inbox import Inbox
 from lmtui.engine.journal import Journal
 from lmtui.engine.repair import ends_for_open_work
 from lmtui.engine.turn import run_turn
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,8 @@ class EngineSession:
         self._is_closed = False
         self._desk = self._make_desk()
         self._journal.replay(past)
+        for text in _left_in_inbox(past):
+            self._desk.inbox.put(text)
         if not is_ours:
             self._desk.approvals.granted = ()
             self._desk.mode = parts.policy.mode
@@ -129,8 +134,11 @@ class EngineSession:
 
         The cancel comes one step later, so that a turn that has only just been made has begun and ends as interrupted.
         """
+        loop = asyncio.get_running_loop()
         if self._turn is not None:
-            asyncio.get_running_loop().call_soon(self._turn.cancel)
+            loop.call_soon(self._turn.cancel)
+        elif self._worker is not None:
+            loop.call_soon(self.interrupt)
 
     def answer(self, approval_id: str, answer: Answer) -> None:
         """Answer an open approval."""
@@ -173,7 +181,7 @@ class EngineSession:
             toolbox=parts.toolbox,
             sandbox=parts.sandbox,
             conversation=Conversation("root", system_prompt()),
-            approvals=Approvals(self._journal.emit, is_attended=parts.policy.is_attended),
+            approvals=Approvals(self._journal.emit, parts.id[-6:], is_attended=parts.policy.is_attended),
             inbox=Inbox(),
             settings=parts.settings,
             limits=parts.limits,
@@ -211,8 +219,8 @@ class EngineSession:
                 self._turn = asyncio.get_running_loop().create_task(run_turn(self._desk, text, turn_id), name=turn_id)
                 await asyncio.wait({self._turn})
                 self._journal.sync()
-                if not self._turn.cancelled():
-                    self._turn.result()
+                if not self._turn.cancelled() and (error := self._turn.exception()) is not None:
+                    _log.error("turn %s failed inside", turn_id, exc_info=error)
         finally:
             self._turn = self._worker = None
 
@@ -231,7 +239,7 @@ class EngineSession:
                 self._title = title
             case PlanChanged(plan=plan):
                 desk.plan = plan
-            case ModeChanged(mode=mode):
+            case ModeChanged(mode=mode) if mode in tuple(Mode):
                 desk.mode = Mode(mode)
             case ModelChanged(model=model, window_tokens=window_tokens):
                 desk.settings = replace(desk.settings, model=model)
@@ -240,3 +248,9 @@ class EngineSession:
                 desk.sandbox_name = backend
             case _:
                 pass
+
+
+def _left_in_inbox(past: Sequence[Envelope]) -> tuple[str, ...]:
+    """Return what was queued when the session ended: it waits again, before what is said next."""
+    queues = (envelope.event.queued for envelope in reversed(past) if isinstance(envelope.event, InboxChanged))
+    return next(queues, ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
+from lmtui.core.clean import reveal
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.events import (
     ApprovalRequested,
@@ -27,11 +28,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Ending:
-    """How the call will be said to have ended; it starts as the story of an interrupt and is overwritten on the way."""
+    """How the call will be said to have ended; it tells of an interrupt until the call itself says more."""
 
-    result: ToolResult = field(
-        default_factory=lambda: ToolResult("Stopped by the user; its effect may be partial.", "stopped", ok=False)
-    )
+    result: ToolResult = field(default_factory=lambda: ToolResult("Not run: stopped before it began.", "not run", ok=False))
     decision: str = ""
     began: float = 0.0
 
@@ -83,6 +82,11 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
         request = await _question(desk, call, prepared, context, decision.why)
         if not await _ask(desk, request, ending):
             return
+        again = decide(prepared.tool, prepared.access, prepared.subject, desk.mode, desk.all_rules())
+        if again.verdict is Verdict.DENY:  # the mode was changed while the question was open
+            ending.result = ToolResult(f"Refused: {again.why}.", "refused", ok=False)
+            return
+    ending.result = ToolResult("Stopped by the user; its effect may be partial.", "stopped", ok=False)
     ending.began = desk.monotonic()  # the time is the tool's own, not what the user took to answer
     ending.result = await prepared.run(context)
 
@@ -94,8 +98,8 @@ async def _question(desk: Desk, call: ToolCall, prepared: PreparedCall, context:
         approval_id=desk.approvals.next_id(),
         call_id=call.id,
         tool=prepared.tool,
-        text=preview.text,
-        diff=preview.diff,
+        text=reveal(preview.text),
+        diff=reveal(preview.diff),
         path=preview.path,
         why=why,
         suggested_rule=str(exact_rule(prepared.tool, prepared.subject, "session")),
@@ -125,9 +129,16 @@ def _context(desk: Desk, call: ToolCall) -> ToolContext:
 
 def _finish(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:
     result = ending.result
-    if result.changes:
-        paths = tuple(change.path for change in result.changes)
-        desk.emit(FilesChanged(agent=desk.agent, call_id=call.id, files=paths, changes=result.changes))
+    try:
+        if result.changes:
+            paths = tuple(change.path for change in result.changes)
+            desk.emit(FilesChanged(agent=desk.agent, call_id=call.id, files=paths, changes=result.changes))
+    finally:
+        _emit_end(desk, call, prepared, ending)
+
+
+def _emit_end(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:
+    result = ending.result
     desk.emit(
         ToolCallFinished(
             agent=desk.agent,

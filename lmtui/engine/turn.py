@@ -16,6 +16,10 @@ from lmtui.engine.desk import Desk
 from lmtui.engine.tool_runner import run_call
 
 _EMPTY_NUDGE = "Your last answer was empty. Go on with the task, or say that it is done."
+_CUT_CALLS = (
+    "two answers in a row were cut at the length limit inside a tool call; "
+    "raise LLM_MAX_TOKENS or the server's limit, or ask for smaller steps"
+)
 
 
 @dataclass(slots=True)
@@ -57,7 +61,7 @@ async def run_turn(desk: Desk, text: str, turn_id: str) -> None:
 
 async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
     """Ask the model and run what it calls, until it calls nothing more."""
-    empty_answers = 0
+    empty_answers = cut_answers = 0
     for iteration in itertools.count(1):
         if 0 < desk.limits.max_iterations < iteration:
             tally.end(TurnReason.LIMIT, f"the limit of {desk.limits.max_iterations} steps was reached")
@@ -68,9 +72,17 @@ async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
         calls = completion.message.tool_calls
         for position, call in enumerate(calls):
             await _call(desk, call, position, turn_id, tally)
+        is_cut = completion.finish_reason is FinishReason.LENGTH
+        cut_answers = cut_answers + 1 if is_cut else 0
+        if calls and cut_answers > 1:
+            tally.end(TurnReason.LIMIT, _CUT_CALLS)
+            return
+        if completion.finish_reason is FinishReason.CONTENT_FILTER:
+            tally.end(TurnReason.ERROR, "the server's content filter stopped the answer")
+            return
         if calls:
             empty_answers = 0
-        elif completion.finish_reason is FinishReason.LENGTH:
+        elif is_cut:
             tally.end(TurnReason.LIMIT, "the answer was cut at the length limit; say “go on” for the rest")
             return
         elif not completion.message.text.strip():

@@ -51,6 +51,7 @@ class Assembler:
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._calls: dict[int, _CallParts] = {}
+        self._places: dict[int, int] = {}
         self._splitter = ThinkSplitter()
         self._finish: str | None = None
         self._usage: Usage | None = None
@@ -71,7 +72,7 @@ class Assembler:
             return []
         try:
             chunk = json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ProviderError(
                 Fault.GARBAGE,
                 f"the server sent a line that is not JSON: {data[:80]!r}",
@@ -139,7 +140,7 @@ class Assembler:
     def _take_call(self, call: dict[str, object], position: int) -> CallPiece:
         self._mark()
         index = call.get("index")
-        key = index if isinstance(index, int) else position
+        key = self._key(index if isinstance(index, int) else position, call.get("id"))
         parts = self._calls.setdefault(key, _CallParts())
         if isinstance(call.get("id"), str) and not parts.id:
             parts.id = str(call["id"])
@@ -154,6 +155,15 @@ class Assembler:
                 parts.arguments.append(arguments)
                 parts.size_chars += len(arguments)
         return CallPiece(key, parts.name, parts.size_chars)
+
+    def _key(self, index: int, call_id: object) -> int:
+        """Return where a call is collected: some servers send index 0 for every call, then a new id begins a new one."""
+        key = self._places.get(index, index)
+        known = self._calls.get(key)
+        if known is not None and isinstance(call_id, str) and call_id and known.id and known.id != call_id:
+            key = max(self._calls) + 1
+        self._places[index] = key
+        return key
 
     def _split(self, thinking: str, text: str) -> list[ModelPiece]:
         pieces: list[ModelPiece] = []

@@ -18,7 +18,9 @@ _OVERFLOW = re.compile(
 )
 _NO_MODEL = re.compile(r"model.{0,80}(?:not found|does not exist|not loaded|no such|unknown|invalid)|no models? loaded", re.I)
 _LOADING = re.compile(r"loading|is starting|not ready", re.IGNORECASE)
-_WINDOW = re.compile(r"(?:context (?:size|length|window)[^0-9]{0,20}|maximum[^0-9]{0,40})\(?(\d{3,7})", re.IGNORECASE)
+_WINDOW = re.compile(
+    r"(?:context size \(|maximum context length (?:is|of) |maximum context of |\d\s*>\s*)(\d{3,7})", re.IGNORECASE
+)
 
 
 def unreachable(url: str, why: str) -> ProviderError:
@@ -43,6 +45,11 @@ def not_a_server(url: str, content_type: str, start: str) -> ProviderError:
 def status_error(url: str, model: str, status: int, body: str, content_type: str = "") -> ProviderError:
     """Return the error for an HTTP status of 400 and above."""
     said = error_text(body)
+    if status in (408, 409, 429):
+        return ProviderError(Fault.BUSY, f"{url} is busy (HTTP {status}: {said})", "Wait a little and try again.")
+    if status == 503 and _LOADING.search(said):
+        hint = "It is waited for; a large model takes minutes."
+        return ProviderError(Fault.LOADING, f"{url} is still loading the model", hint)
     if _OVERFLOW.search(said):
         return overflow(said, body)
     if "html" in content_type and status != 429 and status < 500:
@@ -55,12 +62,6 @@ def status_error(url: str, model: str, status: int, body: str, content_type: str
         return ProviderError(Fault.UNKNOWN_MODEL, f"{url} has no model {model!r}: {said}", hint)
     if status == 404:
         return not_a_server(url, content_type or "HTTP 404", said)
-    if status in (408, 409, 429):
-        return ProviderError(Fault.BUSY, f"{url} is busy (HTTP {status}: {said})", "Wait a little and try again.")
-    if status == 503 and _LOADING.search(said):
-        return ProviderError(
-            Fault.LOADING, f"{url} is still loading the model", "It is waited for; a large model takes minutes."
-        )
     if status >= 500:
         return ProviderError(Fault.SERVER_ERROR, f"{url} failed (HTTP {status}: {said})", "Look at the server's log.")
     return ProviderError(Fault.REJECTED, f"{url} rejects the request (HTTP {status}: {said})", "Look at the server's log.")
@@ -80,8 +81,8 @@ def overflow(said: str, body: str) -> ContextOverflow:
     window = int(match[1]) if match else 0
     size = f" of {window:,} tokens" if window else ""
     return ContextOverflow(
-        f"the conversation no longer fits the model's window{size}: {said}",
-        "Start a new session (/new), or load the model with a larger context.",
+        f"the request does not fit the model's window{size}: {said}",
+        "Start a new session, or load the model with a larger context.",
         window,
     )
 
@@ -90,7 +91,7 @@ def error_text(body: str) -> str:
     """Return the message inside an error body of any server, cleaned, at most 300 characters."""
     try:
         value: object = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = body
     for key in ("error", "message", "detail"):
         if isinstance(value, dict) and value.get(key):

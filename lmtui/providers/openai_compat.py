@@ -176,4 +176,5 @@ def _cause(error: BaseException) -> str:
         error = error.exceptions[0]
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
-    return str(error).strip()[:120] or type(error).__name__
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return text.strip()[:120] or type(error).__name__

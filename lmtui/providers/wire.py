@@ -74,7 +74,7 @@ def _arguments(text: str) -> str:
     """Return arguments that chat templates can read: broken JSON is sent back as an empty object, the error result says why."""
     try:
         is_object = isinstance(json.loads(text), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         is_object = False
     return text if is_object else "{}"
 

@@ -47,7 +47,7 @@ def decode(line: str) -> Envelope:
             raise UnknownKind(f"unknown event {str(kind)[:40]!r}")
         event = _adapter(_BY_KIND[kind]).validate_python({key: each for key, each in value.items() if key not in _HEAD})
         return Envelope(int(value["seq"]), datetime.fromisoformat(value["time"]), str(value["session"]), event)
-    except (ValueError, TypeError, KeyError, ValidationError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError, ValidationError) as error:
         raise SessionFileError(f"not an event: {line[:60]!r}") from error
 
 

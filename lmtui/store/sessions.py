@@ -180,8 +180,27 @@ class SessionStore:
             except OSError as error:
                 raise _cannot("make", folder, error) from error
         ignore = workspace_dir(self._workspace) / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n", encoding="utf-8")
+        with contextlib.suppress(FileExistsError):
+            try:
+                fd = os.open(ignore, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+            except FileExistsError:
+                raise
+            except OSError as error:
+                raise _cannot("make", ignore, error) from error
+            with os.fdopen(fd, "w", encoding="utf-8") as file:
+                file.write("*\n")
+
+
+def is_in_use(path: Path) -> bool:
+    """Tell whether an lmtui, this one or another, has a log open."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def load(path: Path) -> LoadedLog:

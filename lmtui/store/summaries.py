@@ -21,7 +21,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.messages import Role
 from lmtui.core.ports import SessionSummary
-from lmtui.store.sessions import SessionStore, load
+from lmtui.store.sessions import SessionStore, is_in_use, load
 
 
 def summaries(store: SessionStore, search: str = "", limit: int = 50) -> list[SessionSummary]:
@@ -68,8 +68,10 @@ def summarise(path: Path, events: tuple[Envelope, ...]) -> SessionSummary:
                 last_line = text.strip().splitlines()[-1]
             case _:
                 pass
-    if state == "writing":
-        state = "waits" if waiting else "interrupted"
+    if state == "writing" and waiting:
+        state = "waits"
+    elif state == "writing" and not is_in_use(path):
+        state = "interrupted"
     return SessionSummary(
         id=path.stem,
         title=clean_line(title),

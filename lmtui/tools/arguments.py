@@ -24,7 +24,7 @@ def read_object(tool: str, text: str) -> dict[str, object]:
         value = json.loads(text or "{}", strict=False)
         if isinstance(value, str):
             value = json.loads(value, strict=False)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         where = getattr(error, "pos", len(text))
         is_cut = where >= len(text.rstrip()) - 1 or "Unterminated" in str(error)
         what = "end too early" if is_cut else f"are not JSON (at character {where})"
@@ -35,7 +35,25 @@ def read_object(tool: str, text: str) -> dict[str, object]:
         return {}
     if not isinstance(value, dict):
         raise ToolError(f"{tool} was not run: its arguments must be one JSON object.")
-    return value
+    return {str(key): _sendable(tool, str(key), each) for key, each in value.items()}
+
+
+_FREE_TEXT = frozenset({"content", "contents", "file_text", "text", "search", "replace", "old_string", "new_string"})
+
+
+def _sendable(tool: str, key: str, value: object) -> object:
+    """Return a value without halves of surrogate pairs, which no file and no command can hold.
+
+    Raises:
+        ToolError: a path, pattern or command holds a NUL.
+    """
+    if isinstance(value, list):
+        return [_sendable(tool, key, each) for each in value]
+    if not isinstance(value, str):
+        return value
+    if "\0" in value and key not in _FREE_TEXT:
+        raise ToolError(f"{tool} was not run: {key} holds a NUL character.")
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def check(tool: str, model: type[M], value: dict[str, object], roots: tuple[str, ...] = ()) -> M:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import re
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.clean import clean, clean_line
+from lmtui.core.clean import clean, clean_line, reveal
 
 
 @pytest.mark.parametrize(
@@ -16,7 +17,9 @@ from lmtui.core.clean import clean, clean_line
         ("\x1b[31mred\x1b[0m", "red"),
         ("\x1b]0;title\x07x", "x"),
         ("\x1b]52;c;ZXZpbA==\x1b\\x", "x"),
-        ("\x1b]52;c;unterminated", ""),
+        ("\x1b]52;c;unterminated", "52;c;unterminated"),
+        ("echo safe \x9d && rm -rf x", "echo safe <U+009D> && rm -rf x"),
+        ("\x1b]0;t\nnext line\x07", "0;t\nnext line\u2407"),
         ("\x9b31mx", "x"),
         ("\x1bPdcs\x1b\\x", "x"),
         ("\x1b_apc\x9cx", "x"),
@@ -39,6 +42,19 @@ def test_no_control_and_no_bidirectional_character_is_left(text: str) -> None:
         assert char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cs")
         assert unicodedata.bidirectional(char) not in ("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI")
     assert clean(clean(text)) == clean(text)
+
+
+@given(st.text(max_size=60))
+def test_what_is_revealed_loses_no_printable_character_and_keeps_no_control(text: str) -> None:
+    shown = reveal(text)
+    assert clean(shown) == shown
+    assert [char for char in text if char.isascii() and char.isprintable()] == [
+        char for char in _without_names(shown) if char.isascii() and char.isprintable()
+    ]
+
+
+def _without_names(text: str) -> str:
+    return re.sub(r"<U\+[0-9A-F]{4,6}>", "", text)
 
 
 @given(st.text(max_size=60))

@@ -61,7 +61,7 @@ async def test_nobody_there_is_exit_3_with_the_flag_that_would_allow_it(program:
     server = await serve(WRITE, ScriptedTurn("I was not allowed."))
     result = await program.run("run", "--url", server.url, *FILES_ONLY, "go")
     assert result.code == 3
-    assert "--allow 'write(a.txt)'" in result.err
+    assert "--allow 'Write(a.txt)'" in result.err
     assert not (program.workspace / "a.txt").exists()
     again = await program.run("run", "--url", server.url, *FILES_ONLY, "--allow", "write(a.txt)", "go")
     assert again.code == 0

@@ -217,7 +217,7 @@ async def test_unattended_asks_are_denied_and_the_turn_ends_as_blocked() -> None
     await rig.run()
     assert ending(rig).reason is TurnReason.BLOCKED
     assert ending(rig).exit_code == 3
-    assert rig.session.unattended == ("write(a.txt)",)
+    assert rig.session.unattended == ("Write(a.txt)",)
     resolved = rig.of("approval_resolved")[0]
     assert isinstance(resolved, ApprovalResolved)
     assert resolved.by == "headless"
