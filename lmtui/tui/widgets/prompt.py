@@ -16,7 +16,6 @@ from textual.widgets import Static, TextArea
 
 from lmtui.tui.commands import Command, Scope, bindings, complete_slash
 
-_OWN_ACTIONS = frozenset({"prompt_send", "prompt_newline", "prompt_steer", "prompt_take_back"})
 MAX_SHOWN_COMPLETIONS = 8
 COMPLETION_CELLS = 20
 
@@ -72,6 +71,7 @@ class Prompt(TextArea):
         self._past_index = 0
         self._unsent = ""
         self._found: list[tuple[str, Command]] = []
+        self._completed_text = ""
         self._marked = 0
         self._drawn: list[Strip] = []
 
@@ -96,13 +96,18 @@ class Prompt(TextArea):
         self.text = text
         self.move_cursor(self.document.end)
 
+    def put_before(self, text: str) -> None:
+        """Put a text on the lines before what is being typed; an empty one changes nothing."""
+        if text:
+            self.replace_text(f"{text}\n{self.text}" if self.text else text)
+
     async def _on_key(self, event: events.Key) -> None:
-        """Run the prompt's own commands in their turn: keys that the app took first would overtake what was typed before."""
+        """Run what is bound to a key in its turn: through the app it would come after letters that were typed later."""
+        self._complete()
         for binding in self._bindings.key_to_bindings.get(event.key, ()):
-            if binding.action in _OWN_ACTIONS:
+            if "." not in binding.action and await self.app.run_action(binding.action, self):
                 event.stop()
                 event.prevent_default()
-                await self.run_action(binding.action)
                 return
         await super()._on_key(event)
 
@@ -161,6 +166,9 @@ class Prompt(TextArea):
 
     @on(TextArea.Changed)
     def _complete(self) -> None:
+        if self.text == self._completed_text:
+            return
+        self._completed_text = self.text
         found = complete_slash(self.text)
         if found != self._found:
             self._found = found

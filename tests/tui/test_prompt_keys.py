@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+from textual import events
+from textual.keys import _character_to_key
+
+from tests.tui.driving import Driver, running
+
+
+async def burst(driver: Driver, *keys: str) -> None:
+    for key in keys:
+        character = key if len(key) == 1 else None
+        event = events.Key(_character_to_key(key) if character else key, character)
+        event.set_sender(driver.app)
+        driver.app.post_message(event)
+    await driver.pilot.pause(0.5)
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ([*"abc", "ctrl+a", "X"], "Xabc"),
+        ([*"hello world", "ctrl+w", *"moon"], "hello moon"),
+        ([*"abc", "ctrl+u", *"new"], "new"),
+        ([*"abc", "left", "backspace", "X"], "aXc"),
+        ([*"one", "ctrl+j", *"two", "up", "X"], "oneX\ntwo"),
+    ],
+)
+async def test_keys_pressed_in_a_burst_take_effect_in_their_order(keys: list[str], text: str) -> None:
+    async with running() as driver:
+        await burst(driver, *keys)
+        assert driver.app.workbench.prompt.text == text
+
+
+async def test_a_line_typed_anew_in_a_burst_is_sent_as_typed_last() -> None:
+    async with running() as driver:
+        await burst(driver, *"wrong", "ctrl+u", *"right", "enter", *"next")
+        assert driver.host.session.submitted == ["right"]
+        assert driver.app.workbench.prompt.text == "next"
+
+
+async def test_tab_in_a_burst_completes_what_was_typed_before_it() -> None:
+    async with running() as driver:
+        await burst(driver, *"/hel", "tab", "!")
+        assert driver.app.workbench.prompt.text == "/help!"
+
+
+async def test_tab_without_a_completion_leaves_the_prompt() -> None:
+    async with running() as driver:
+        await burst(driver, *"hello", "tab")
+        assert not driver.app.workbench.prompt.has_focus
