@@ -266,13 +266,17 @@ PlanChange = Callable[[Plan], None]
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool may touch while it runs."""
+    """What a tool may touch while it runs.
+
+    `seen` holds the content hash of each file as an approval showed it ("" where there was none): a tool replaces just that.
+    """
 
     sandbox: Sandbox
     plan: Plan
     set_plan: PlanChange
     on_output: OutputSink
     now: Callable[[], datetime]
+    seen: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from lmtui.core.errors import ToolError
 from lmtui.core.permissions import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.workspace import FileContent
@@ -34,6 +35,8 @@ async def _edited(arguments: EditArguments, context: ToolContext) -> tuple[FileC
 
 async def _edit(arguments: EditArguments, context: ToolContext) -> ToolResult:
     content, file, edited = await _edited(arguments, context)
+    if context.seen.get(arguments.path, content.sha256) != content.sha256:
+        raise ToolError(f"{arguments.path} has changed since the edit was approved; nothing was changed. Read it again.")
     await context.sandbox.write_file(arguments.path, file.encode(edited.text), expect_sha256=content.sha256)
     change = await asyncio.to_thread(describe_change, arguments.path, file.text, edited.text)
     places = f"{edited.count} places" if edited.count > 1 else ""
@@ -42,8 +45,9 @@ async def _edit(arguments: EditArguments, context: ToolContext) -> ToolResult:
 
 
 async def _preview(arguments: EditArguments, context: ToolContext) -> Preview:
-    _, file, edited = await _edited(arguments, context)
-    change = await asyncio.to_thread(describe_change, arguments.path, file.text, edited.text)
+    content, file, edited = await _edited(arguments, context)
+    context.seen[arguments.path] = content.sha256
+    change = await asyncio.to_thread(describe_change, arguments.path, file.text, edited.text, is_whole=True)
     return Preview(f"edit {arguments.path}  {counts(change)}\n\n{change.diff}", change.diff, arguments.path)
 
 

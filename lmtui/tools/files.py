@@ -86,7 +86,7 @@ def _cut(line: str) -> str:
 
 
 async def _old_text(context: ToolContext, path: str) -> tuple[FileContent | None, str | None]:
-    """Return what a write replaces: the file and its text, (None, None) where there is none."""
+    """Return what a write replaces: the file and its text, (None, None) where there is none or it cannot be read."""
     try:
         content = await context.sandbox.read_file(path, _MAX_READ_BYTES)
     except SandboxError:
@@ -100,14 +100,16 @@ async def _write(arguments: WriteArguments, context: ToolContext) -> ToolResult:
     data = arguments.content.encode("utf-8", "replace")
     if content is not None and content.data == data:
         return ToolResult("ok, unchanged", "unchanged")
-    await context.sandbox.write_file(arguments.path, data)
+    await context.sandbox.write_file(arguments.path, data, expect_sha256=context.seen.get(arguments.path))
     change = await asyncio.to_thread(describe_change, arguments.path, old, arguments.content)
     return ToolResult("ok", counts(change), changes=(change,))
 
 
 async def _preview_write(arguments: WriteArguments, context: ToolContext) -> Preview:
-    _, old = await _old_text(context, arguments.path)
-    change = await asyncio.to_thread(describe_change, arguments.path, old, arguments.content)
+    content, old = await _old_text(context, arguments.path)
+    if content is None or content.sha256:
+        context.seen[arguments.path] = content.sha256 if content else ""
+    change = await asyncio.to_thread(describe_change, arguments.path, old, arguments.content, is_whole=True)
     verb = "create" if old is None else "replace"
     return Preview(f"{verb} {arguments.path}  {counts(change)}\n\n{arguments.content}", change.diff, arguments.path)
 

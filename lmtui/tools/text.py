@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import codecs
 import difflib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lmtui.core.errors import ToolError
 from lmtui.core.events import FileChange, FileChangeKind
 
 _BOMS = (
@@ -41,11 +43,16 @@ class TextFile:
     bom: bytes = b""
 
     def encode(self, text: str) -> bytes:
-        """Return a new text in the file's own encoding; UTF-8 where that cannot hold it."""
+        """Return a new text in the file's own encoding; bytes that were no UTF-8 go back as they were.
+
+        Raises:
+            ToolError: the encoding cannot hold the text.
+        """
         try:
-            return self.bom + text.encode(self.encoding)
-        except UnicodeEncodeError:
-            return text.encode("utf-8", "replace")
+            return self.bom + text.encode(self.encoding, "surrogateescape" if self.encoding == "utf-8" else "strict")
+        except UnicodeEncodeError as error:
+            sign = text[error.start : error.start + 1]
+            raise ToolError(f"the file is {self.encoding} and cannot hold {sign!r}; nothing was changed") from error
 
     @property
     def newline(self) -> str:
@@ -67,7 +74,10 @@ def decode(data: bytes) -> TextFile | None:
     try:
         return TextFile(data.decode("utf-8"), "utf-8")
     except UnicodeDecodeError:
-        return TextFile(data.decode("latin-1"), "latin-1")
+        text = data.decode("utf-8", "surrogateescape")
+        bad = sum("\udc80" <= char <= "\udcff" for char in text)
+        is_utf8 = bad * 20 <= sum(char > "\x7f" for char in text)
+        return TextFile(text, "utf-8") if is_utf8 else TextFile(data.decode("latin-1"), "latin-1")
 
 
 def binary_kind(data: bytes) -> str:
@@ -75,8 +85,11 @@ def binary_kind(data: bytes) -> str:
     return next((kind for magic, kind in _MAGIC if data.startswith(magic)), "a binary file")
 
 
-def describe_change(path: str, old: str | None, new: str | None) -> FileChange:
-    """Return what changed between two texts; None is no file.  The work is bounded by what differs, not by the file."""
+def describe_change(path: str, old: str | None, new: str | None, *, is_whole: bool = False) -> FileChange:
+    """Return what changed between two texts; None is no file.  The work is bounded by what differs, not by the file.
+
+    The diff is cut at 64 KiB unless `is_whole`.
+    """
     before, after = (old or "").splitlines(), (new or "").splitlines()
     kind = FileChangeKind.ADDED if old is None else FileChangeKind.DELETED if new is None else FileChangeKind.MODIFIED
     start = _common(before, after)
@@ -84,16 +97,59 @@ def describe_change(path: str, old: str | None, new: str | None) -> FileChange:
     changed_before, changed_after = before[start : len(before) - end], after[start : len(after) - end]
     if len(changed_before) + len(changed_after) > _MAX_DIFF_LINES:
         return FileChange(path, kind, len(changed_after), len(changed_before))
-    lead = max(0, start - 3)
-    tail = 3 if end >= 3 else end
-    window_before = before[lead : len(before) - end + tail]
-    window_after = after[lead : len(after) - end + tail]
-    lines = list(difflib.unified_diff(window_before, window_after, f"a/{path}", f"b/{path}", lineterm=""))
-    lines = [_shifted(line, lead) if line.startswith("@@") else line for line in lines]
-    added = sum(line.startswith("+") for line in lines[2:])
-    removed = sum(line.startswith("-") for line in lines[2:])
+    codes = _opcodes(before, after, start, end)
+    lines = list(_diff_lines(path, before, after, codes))
+    added = sum(j2 - j1 for tag, _, _, j1, j2 in codes if tag != "equal")
+    removed = sum(i2 - i1 for tag, i1, i2, _, _ in codes if tag != "equal")
     diff = "\n".join(lines)
-    return FileChange(path, kind, added, removed, diff if len(diff) <= MAX_DIFF_CHARS else diff[:MAX_DIFF_CHARS] + "\n…")
+    is_cut = len(diff) > MAX_DIFF_CHARS and not is_whole
+    return FileChange(path, kind, added, removed, diff[:MAX_DIFF_CHARS] + "\n…" if is_cut else diff)
+
+
+_Opcode = tuple[str, int, int, int, int]
+
+
+class _KnownOpcodes(difflib.SequenceMatcher[str]):
+    """Groups opcodes that are known already into hunks."""
+
+    def __init__(self, codes: list[_Opcode]) -> None:
+        super().__init__(None, "", "")
+        self._codes = codes
+
+    def get_opcodes(self) -> list[_Opcode]:  # type: ignore[override]  # tags are texts here
+        """Return the opcodes that were given."""
+        return self._codes
+
+
+def _opcodes(before: list[str], after: list[str], start: int, end: int) -> list[_Opcode]:
+    """Return the opcodes of two texts whose first `start` and last `end` lines are known to be equal."""
+    middle = difflib.SequenceMatcher(None, before[start : len(before) - end], after[start : len(after) - end], autojunk=False)
+    shifted = [(tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in middle.get_opcodes()]
+    head = ("equal", 0, start, 0, start)
+    tail = ("equal", len(before) - end, len(before), len(after) - end, len(after))
+    return [code for code in (head, *shifted, tail) if code[1] < code[2] or code[3] < code[4]]
+
+
+def _diff_lines(path: str, before: list[str], after: list[str], codes: list[_Opcode]) -> Iterator[str]:
+    """Yield a unified diff with three lines around each change; nothing where nothing changed."""
+    if all(code[0] == "equal" for code in codes):
+        return
+    yield from (f"--- a/{path}", f"+++ b/{path}")
+    for group in _KnownOpcodes(codes).get_grouped_opcodes(3):
+        first, last = group[0], group[-1]
+        yield f"@@ -{_span(first[1], last[2])} +{_span(first[3], last[4])} @@"
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                yield from (f" {line}" for line in before[i1:i2])
+                continue
+            yield from (f"-{line}" for line in before[i1:i2])
+            yield from (f"+{line}" for line in after[j1:j2])
+
+
+def _span(start: int, end: int) -> str:
+    """Return a range of a hunk header (GNU diffutils manual, “Detailed Unified”): an empty one stands before its line."""
+    size = end - start
+    return f"{start + 1}" if size == 1 else f"{start + (size > 0)},{size}"
 
 
 def _common(left: list[str], right: list[str]) -> int:
@@ -103,14 +159,3 @@ def _common(left: list[str], right: list[str]) -> int:
             break
         count += 1
     return count
-
-
-def _shifted(header: str, lines: int) -> str:
-    """Return a hunk header whose line numbers count from the top of the whole file."""
-    parts = header.split()
-    return " ".join(["@@", *(_shift(part, lines) for part in parts[1:3]), "@@"])
-
-
-def _shift(span: str, lines: int) -> str:
-    start, comma, count = span[1:].partition(",")
-    return f"{span[0]}{int(start) + lines}{comma}{count}"

@@ -432,3 +432,82 @@ async def test_closing_interrupts_and_is_idempotent() -> None:
     await rig.session.close()
     await rig.session.close()
     assert rig.log.events[-1].event.kind == "turn_ended"
+
+
+async def test_what_changed_while_the_question_was_open_is_not_overwritten() -> None:
+    write = answer("", ("write", call(path="a", content="new")))
+    edit = answer("", ("edit", call(path="b", search="x", replace="y")))
+    rig = Rig(FakeProvider(write, edit, answer("ok")), FakeSandbox({"a": b"old", "b": b"x"}), mode=Mode.NORMAL)
+
+    def meddle_then_approve(envelope: Envelope) -> None:
+        if isinstance(envelope.event, ApprovalRequested):
+            rig.sandbox.files[envelope.event.path] += b" by hand"
+            approve(rig, envelope)
+
+    rig.session.subscribe(meddle_then_approve)
+    await rig.run()
+    assert rig.sandbox.files == {"a": b"old by hand", "b": b"x by hand"}
+    assert all("changed since" in event.result for event in rig.events if isinstance(event, ToolCallFinished))
+
+
+async def test_a_mode_set_while_the_question_was_open_counts() -> None:
+    rig = Rig(FakeProvider(answer("", ("write", call(path="a", content="x"))), answer("ok")), mode=Mode.NORMAL)
+
+    def plan_then_approve(envelope: Envelope) -> None:
+        if isinstance(envelope.event, ApprovalRequested):
+            rig.session.set_mode(Mode.PLAN)
+            approve(rig, envelope)
+
+    rig.session.subscribe(plan_then_approve)
+    await rig.run()
+    assert rig.sandbox.touched == []
+
+
+async def test_an_approval_hides_nothing_of_the_command() -> None:
+    command = "echo safe \u009d && rm -rf important \x1b]0;x\x07 && more"
+    rig = Rig(FakeProvider(answer("", ("shell", call(command=command))), answer("ok")), mode=Mode.NORMAL, is_attended=False)
+    await rig.run()
+    asked = next(event for event in rig.events if isinstance(event, ApprovalRequested))
+    assert asked.text == "echo safe <U+009D> && rm -rf important ␛]0;x␇ && more"
+
+
+async def test_what_was_queued_at_a_crash_waits_again() -> None:
+    rig = Rig(FakeProvider([0.05, *answer("one")]))
+    rig.session.submit("first")
+    await asyncio.sleep(0.01)
+    rig.session.submit("second")
+    past = list(rig.log.events)
+    rig.session.interrupt()
+    await rig.session.close()
+    resumed = Rig(FakeProvider(answer("a"), answer("b")), past=past)
+    await resumed.run("third")
+    assert [event.text for event in resumed.events if isinstance(event, MessageAdded) and event.role is Role.USER] == [
+        "second",
+        "third",
+    ]
+
+
+async def test_an_interrupt_in_the_same_step_as_the_task_counts() -> None:
+    rig = Rig(FakeProvider([5.0]))
+    rig.session.submit("go")
+    rig.session.interrupt()
+    async with asyncio.timeout(2):
+        await rig.session.wait_idle()
+    assert ending(rig).reason is TurnReason.INTERRUPTED
+
+
+async def test_two_answers_cut_inside_a_call_end_the_turn() -> None:
+    cut = answer("", ("write", '{"path": "a'), reason=FinishReason.LENGTH)
+    rig = Rig(FakeProvider(cut, cut, cut))
+    await rig.run()
+    assert ending(rig).reason is TurnReason.LIMIT
+    assert "length limit" in ending(rig).error
+
+
+async def test_deep_json_and_a_foreign_mode_do_not_break_a_session() -> None:
+    rig = Rig(FakeProvider(answer("", ("read", "[" * 100_000)), answer("ok")))
+    await rig.run()
+    assert ending(rig).reason is TurnReason.DONE
+    rig.session.emit(ModeChanged(mode="bogus"))
+    rig.session.emit(ApprovalResolved(approval_id="x", outcome=Outcome.ALWAYS, rule="not a ( rule"))
+    assert Rig(FakeProvider(), past=rig.log.events).session.mode is Mode.AUTO

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmtui.core.errors import ToolError
 from lmtui.core.events import FileChangeKind
 from lmtui.tools.text import binary_kind, decode, describe_change
 
@@ -70,3 +71,25 @@ def test_the_diff_turns_the_old_text_into_the_new(tmp_path_factory: pytest.TempP
     assert patched.returncode == 0, patched.stdout + patched.stderr + change.diff
     assert patched.stdout == new
     assert change.added_lines - change.removed_lines == new.count("\n") - old.count("\n")
+
+
+def test_a_bad_byte_stays_and_its_file_stays_utf8() -> None:
+    data = "é and – and ü, good text, ".encode() * 20 + b"\xff bad\n"
+    file = decode(data)
+    assert file is not None
+    assert file.encoding == "utf-8"
+    assert file.encode(file.text) == data
+    assert file.encode(file.text.replace("bad", "– fine")) == data.replace(b"bad", "– fine".encode())
+
+
+def test_what_the_encoding_cannot_hold_is_refused() -> None:
+    file = decode("ä\n".encode("latin-1"))
+    assert file is not None
+    with pytest.raises(ToolError, match="latin-1 and cannot hold '€'"):
+        file.encode("€")
+
+
+def test_a_long_diff_is_cut_unless_it_is_to_be_approved() -> None:
+    new = "".join(f"line {number}\n" for number in range(9000)) + "the end\n"
+    assert "the end" not in describe_change("f", None, new).diff
+    assert "+the end" in describe_change("f", None, new, is_whole=True).diff
