@@ -105,10 +105,10 @@ class LmtuiApp(App[int]):
             code = EXIT_USAGE if isinstance(error, UsageError | ConfigError) else EXIT_ERROR
             self.exit(return_code=code, message=error.full_text())
             return
-        await self._load_history()
         if self.desk.host.setup_note:
             self.workbench.set_note("no model chosen yet")
             await self._first_run()
+        await self._load_history()
         self.workbench.host_is_there()
         await self._open_first_session()
 
@@ -122,11 +122,12 @@ class LmtuiApp(App[int]):
 
     async def _open_first_session(self) -> None:
         self.workbench.set_note("opening the session …")
-        feed = await self.workbench.open_session(self.options.session_id)
-        if feed is None:
-            self.workbench.set_note("no session; f2 lists them, f4 starts one")
-            return
-        self.workbench.send_unsent()
+        workbench, wanted = self.workbench, self.options.session_id
+        feed = await workbench.open_session(wanted)
+        if feed is None and wanted and await workbench.open_session() is not None:
+            workbench.say(f"session {wanted} could not be opened (is it open in another lmtui?); this is a new one", "warning")
+        elif feed is None:
+            workbench.set_note("no session; f2 lists them, f4 starts one")
 
     async def _load_history(self) -> None:
         assert self.desk.host is not None
@@ -187,6 +188,11 @@ class LmtuiApp(App[int]):
     async def action_stop(self) -> None:
         """Close what is on top, or interrupt."""
         await self.run_action("screen.close_or_stop")
+
+    def action_interrupt(self) -> None:
+        """Interrupt the agent, or tell how to leave."""
+        if not self.workbench.interrupt():
+            self.workbench.say(f"{command('app.leave').key_text} leaves")
 
     def action_help(self) -> None:
         """Show every key and command."""

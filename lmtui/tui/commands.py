@@ -98,6 +98,7 @@ COMMANDS: tuple[Command, ...] = (
         ("f1", "question_mark"), "keys", ("help",), is_fixed=True,
     ),
     Command("app.stop", _A, "Stop or close", "Interrupt the agent, or close what is open.", ("escape",), "stop", is_fixed=True),
+    Command("app.interrupt", _A, "Interrupt", "Interrupt the agent as escape does.", ("ctrl+c",), is_fixed=True),
     Command(
         "app.leave", _A, "Quit", "Leave; asks once when an agent works.", ("ctrl+q",), "quit", ("exit", "quit"),
         is_fixed=True, is_first=True,

@@ -107,9 +107,13 @@ def header_parts(facts: Facts | None, folder: Path, first_mode: str, pane: str) 
         return left, [Part(tabs, "$text-muted", 3)]
     left = [Part("lmtui", "bold $accent", 3), Part(folder_text(folder, Path.home()), "", 0)]
     window = f"{window_text(facts.window_tokens)} window" if facts.window_tokens else ""
-    right = [Part(facts.model or "no model yet", "", 1), Part(window, "$text-muted", 4)]
+    right = [Part(_model_text(facts), "", 1), Part(window, "$text-muted", 4)]
     right += [Part(f"sandbox: {sandbox_text(facts)}", sandbox_style(facts), 0), Part(f"mode: {mode}", mode_style, 2)]
     return left, right
+
+
+def _model_text(facts: Facts) -> str:
+    return facts.model or ("server's default" if facts.url else "no model yet")
 
 
 def sandbox_style(facts: Facts) -> str:

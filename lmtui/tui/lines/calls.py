@@ -132,7 +132,7 @@ class CallBlock(Block):
         summary = self._summary()
         spans: list[Span] = []
         decision = _DECISIONS.get(finished.decision, "")
-        if decision:
+        if decision and decision != summary:
             spans.append((f"{decision}  ", "muted"))
         if summary and not summary.startswith(("+", "−")):
             spans.append((f"{fit_middle(summary, 24)}  ", "" if finished.ok else "bad"))

@@ -53,6 +53,7 @@ class Conversation:
         self._stored = 0
         self._needs_name = True
         self._has_turns = False
+        self._model: tuple[str, str] | None = None
         self._live = _Live()
 
     def apply(self, envelope: Envelope) -> None:
@@ -89,13 +90,18 @@ class Conversation:
                 self._store(
                     NoticeBlock(Level.WARNING, f"sandbox: {event.text}" + (f" ({event.reason})" if event.reason else ""))
                 )
-            case ModelChanged() if self._has_turns:
-                self._store(NoticeBlock(Level.INFO, f"model: {event.model or 'the server’s own'}"))
+            case ModelChanged():
+                self._change_model(event)
             case TurnStarted():
                 self._has_turns = True
                 self._drop_live()
             case TurnEnded():
                 self._end_turn(event)
+
+    def _change_model(self, event: ModelChanged) -> None:
+        model, self._model = self._model, (event.model, event.url)
+        if self._has_turns and model != self._model:
+            self._store(NoticeBlock(Level.INFO, f"model: {event.model or 'the server’s own'}"))
 
     def _apply_streamed(self, event: Event, time: datetime) -> None:
         live = self._live

@@ -23,7 +23,7 @@ from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
 from lmtui.tui.lines.text import fit
 from lmtui.tui.modals.questions import AskText, Confirm
 from lmtui.tui.modals.results import Picked
-from lmtui.tui.wording import age_text
+from lmtui.tui.wording import age_text, count_text
 
 STATES = {
     "waits": ("◐", "$warning"),
@@ -170,7 +170,7 @@ class Switcher(ModalScreen[Picked | None]):
 def summary_line(summary: SessionSummary, now: datetime, width: int) -> Content:
     """Return one session in aligned columns: state, title, last line, age, changed files."""
     sign, color = STATES.get(summary.state, ("○", "$text-muted"))
-    changes = f"{summary.changed_files} changes" if summary.changed_files else "–"
+    changes = count_text(summary.changed_files, "change") if summary.changed_files else "–"
     title_cells = max(12, int(width * TITLE_SHARE))
     last_cells = max(0, width - title_cells - AGE_CELLS - CHANGES_CELLS - 8)
     title = fit(clean_line(summary.title) or "(nothing said yet)", title_cells)

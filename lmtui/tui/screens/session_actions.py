@@ -14,7 +14,7 @@ from lmtui.core.permissions import Mode
 from lmtui.tui.commands import command, first_key
 from lmtui.tui.desk import Desk
 from lmtui.tui.modals.results import Choice, Left, Picked
-from lmtui.tui.wording import tokens_text
+from lmtui.tui.wording import window_text
 
 if TYPE_CHECKING:
     from lmtui.core.ports import Answer
@@ -42,13 +42,33 @@ class SessionActions(Screen[None]):
         """Show a line above the prompt."""
         raise NotImplementedError
 
+    def clear_error(self) -> None:
+        """Put an error away that is mended."""
+        raise NotImplementedError
+
+    def send_unsent(self) -> None:
+        """Send what was typed before there was a session."""
+        raise NotImplementedError
+
     async def open_session(self, session_id: str = "") -> Feed | None:
         """Open a session and put it on screen; None where it could not be opened, which is said."""
         try:
-            return await self.desk.open(session_id)
+            feed = await self.desk.open(session_id)
         except LmtuiError as error:
             self.say(error.full_text(), "error")
             return None
+        self.clear_error()
+        self.send_unsent()
+        return feed
+
+    def interrupt(self) -> bool:
+        """Stop the running turn of the session on screen; False where none runs."""
+        active = self.desk.active
+        if active is None or not active.session.is_running:
+            return False
+        active.session.interrupt()
+        self.say("stopping …")
+        return True
 
     def action_session_new(self) -> None:
         """Start afresh."""
@@ -135,7 +155,7 @@ class SessionActions(Screen[None]):
         servers = await host.find_servers()
         here = [server for server in servers if server.url.rstrip("/") == active.facts.url.rstrip("/")] or list(servers)
         choices = [
-            Choice(model.name, clean_line(model.name), f"{clean_line(server.kind)}  {tokens_text(model.window_tokens)}")
+            Choice(model.name, clean_line(model.name), f"{clean_line(server.kind)}  {window_text(model.window_tokens)}")
             for server in here
             for model in server.models
         ]

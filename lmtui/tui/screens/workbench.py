@@ -14,6 +14,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
+from textual.timer import Timer
 from textual.widgets import Static
 
 from lmtui.core.clean import clean, clean_line
@@ -66,6 +67,9 @@ class Workbench(PaneActions):
         self._folder = Path(options.workspace or Path.cwd())
         self._unsent: list[tuple[str, bool]] = [(options.task, False)] if options.task else []
         self._note = "starting …"
+        self.say_s = SAY_S
+        self._hide_say: Timer | None = None
+        self._is_error_said = False
         self._header, self._hints, self._status = Bar(id="header"), Bar(id="hints"), Bar(id="status")
         self._queue_line, self._say_line = Static("", id="queue", markup=False), Static("", id="say", markup=False)
         self._spinner = Spinner("", id="spinner", markup=False)
@@ -90,7 +94,6 @@ class Workbench(PaneActions):
     def on_mount(self) -> None:
         """Draw what is known and take the keys."""
         self._ticker = self.set_interval(TICK_S, self.draw_status, pause=True)
-        self._hide_say = self.set_timer(SAY_S, self._clear_say, pause=True)
         self.draw()
 
     async def furnish(self) -> None:
@@ -177,15 +180,25 @@ class Workbench(PaneActions):
         line = self._say_line
         line.display = bool(text)
         line.update(Content.styled(clean(text), TONE_STYLES[tone]))
-        self._hide_say.reset()
-        if tone == "error":
-            self._hide_say.pause()
-        else:
-            self._hide_say.resume()
+        self._is_error_said = tone == "error"
+        self._stop_say_timer()
+        if text and tone != "error":
+            self._hide_say = self.set_timer(self.say_s, self._clear_say)
+
+    def clear_error(self) -> None:
+        """Put an error away that is mended."""
+        if self._is_error_said:
+            self._clear_say()
 
     def _clear_say(self) -> None:
         self._say_line.display = False
-        self._hide_say.pause()
+        self._is_error_said = False
+        self._stop_say_timer()
+
+    def _stop_say_timer(self) -> None:
+        if self._hide_say is not None:
+            self._hide_say.stop()
+            self._hide_say = None
 
     def set_note(self, note: str) -> None:
         """Say in the status line what the app does while there is no session."""
@@ -223,9 +236,9 @@ class Workbench(PaneActions):
     def _take_back(self) -> None:
         active = self.desk.active
         if active is not None and active.facts.queued:
-            self.prompt.replace_text(active.session.drop_queued(len(active.facts.queued) - 1))
+            self.prompt.put_before(active.session.drop_queued(len(active.facts.queued) - 1))
         elif self._unsent:
-            self.prompt.replace_text(self._unsent.pop()[0])
+            self.prompt.put_before(self._unsent.pop()[0])
             self.draw()
 
     @on(Prompt.Completing)
@@ -257,8 +270,7 @@ class Workbench(PaneActions):
         if self.pane != "chat" and self.has_tabs:
             self.go_to(self.pane)
         elif active is not None and active.session.is_running:
-            active.session.interrupt()
-            self.say("stopping …")
+            self.interrupt()
         else:
             self._clear_say()
             self.prompt.focus()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 from lmtui.core.errors import Fault, ProviderError
 from tests.tui.driving import Driver, running
 from tests.tui.fakes import FakeHost
@@ -58,6 +60,27 @@ async def test_the_demo_starts_without_a_model() -> None:
         assert host.is_demo
         await driver.press("enter")
         assert host.session.submitted == ["Show me what you can do."]
+
+
+async def test_what_was_typed_in_the_demo_stays_out_of_the_folder_one_came_from() -> None:
+    class Moving(FakeHost):
+        async def start_demo(self) -> None:
+            await super().start_demo()
+            self.workspace = Path("/tmp/demo")
+
+    async with running(Moving(setup_note=NOTE, workspace=Path("/w")), is_ready=False) as driver:
+        await at_first_run(driver)
+        await driver.until(lambda: "LM Studio" in driver.text())
+        await driver.press("end", "enter")
+        await driver.until(lambda: driver.app.desk.active is not None)
+        await driver.type("said in the demo")
+        driver.app.workbench.prompt.replace_text("a draft in the demo")
+        driver.host.session.end_turn()
+        await driver.pilot.press("ctrl+q")
+        await driver.until(lambda: driver.host.is_closed)
+    async with running(FakeHost(workspace=Path("/w"))) as driver:
+        assert driver.app.workbench.prompt.text == ""
+        assert driver.app.workbench.prompt.past == []
 
 
 async def test_what_was_typed_before_is_sent_after_the_choice() -> None:

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from lmtui.core.errors import SessionFileError
+from lmtui.core.events import ModelChanged
+from lmtui.tui.options import StartOptions
+from tests.tui.driving import running
+from tests.tui.fakes import FakeHost, FakeSession
+
+
+class BusyHost(FakeHost):
+    """Its old sessions are open elsewhere; a new one fails as long as `is_closed_off`."""
+
+    is_closed_off = False
+
+    async def open_session(self, session_id: str) -> FakeSession:
+        raise SessionFileError(f"session {session_id} is open in another lmtui", "Close it there.")
+
+    async def new_session(self) -> FakeSession:
+        if self.is_closed_off:
+            raise SessionFileError("the disk is full")
+        return await super().new_session()
+
+
+async def test_a_session_open_elsewhere_gives_way_to_a_new_one_that_gets_what_was_typed() -> None:
+    host = BusyHost()
+    options = StartOptions(workspace="/w", session_id="20260314_000000_aaaaaa", task="go on")
+    async with running(host, options=options) as driver:
+        await driver.until(lambda: host.session.submitted == ["go on"])
+        assert "this is a new one" in driver.text("#say")
+
+
+async def test_what_was_typed_without_a_session_is_sent_to_the_one_that_f4_makes() -> None:
+    host = BusyHost()
+    host.is_closed_off = True
+    async with running(host, is_ready=False) as driver:
+        await driver.until(lambda: "the disk is full" in driver.text("#say"))
+        host.is_closed_off = False
+        driver.app.workbench._unsent.append(("not lost", False))
+        await driver.press("f4")
+        await driver.until(lambda: bool(host.opened) and host.session.submitted == ["not lost"])
+        assert not driver.app.workbench.query_one("#say").display
+
+
+async def test_every_notice_goes_after_its_seconds() -> None:
+    async with running() as driver:
+        driver.app.workbench.say_s = 0.05
+        for text in ("one", "two"):
+            driver.app.workbench.say(text)
+            assert driver.app.workbench.query_one("#say").display
+            await driver.until(lambda: not driver.app.workbench.query_one("#say").display)
+
+
+async def test_texts_taken_back_stand_before_what_is_typed() -> None:
+    async with running() as driver:
+        for text in ("one", "two", "three"):
+            await driver.type(text)
+        driver.app.workbench.prompt.replace_text("draft")
+        await driver.press("ctrl+r")
+        await driver.press("ctrl+r")
+        assert driver.app.workbench.prompt.text == "two\nthree\ndraft"
+
+
+async def test_an_empty_text_taken_back_leaves_the_prompt() -> None:
+    class Emptied(FakeSession):
+        def drop_queued(self, index: int) -> str:
+            return ""
+
+    class Host(FakeHost):
+        async def new_session(self) -> FakeSession:
+            return self._add(Emptied("20260314_140299_abc123", clock=self.clock))
+
+    async with running(Host()) as driver:
+        await driver.type("one")
+        await driver.type("two")
+        driver.app.workbench.prompt.replace_text("draft")
+        await driver.press("ctrl+r")
+        assert driver.app.workbench.prompt.text == "draft"
+
+
+async def test_control_c_interrupts_and_says_how_to_leave_when_idle() -> None:
+    async with running() as driver:
+        await driver.type("work")
+        await driver.press("ctrl+c")
+        assert not driver.host.session.is_running
+        await driver.press("ctrl+c")
+        assert "ctrl+q leaves" in driver.text("#say")
+
+
+async def test_the_header_names_the_servers_default_and_no_model_line_comes_twice() -> None:
+    async with running() as driver:
+        await driver.type("one")
+        for _ in range(3):
+            driver.host.session.emit(ModelChanged(model="", url="http://127.0.0.1:1/v1"))
+        await driver.settle()
+        await driver.settle()
+        assert "server's default" in driver.text("#header")
+        assert driver.text("#chat-pane").count("model: the server’s own") == 1
