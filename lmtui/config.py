@@ -10,7 +10,7 @@ import difflib
 import math
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,19 @@ SANDBOXES = ("auto", "docker", "bubblewrap", "process")
 NETWORKS = ("off", "on")
 
 
-def _setting(default: Any, doc: str, *env: str, choices: tuple[str, ...] = (), is_secret: bool = False) -> Any:
-    """Declare a setting: its default, a line of help, and the names it has in the environment."""
-    metadata = {"doc": doc, "env": env, "choices": choices, "is_secret": is_secret}
+def _setting(
+    default: Any,
+    doc: str,
+    *env: str,
+    choices: tuple[str, ...] = (),
+    at_least: float = -math.inf,
+    at_most: float = math.inf,
+    is_secret: bool = False,
+) -> Any:
+    """Declare a setting: its default, a line of help, the names it has in the environment, and what it may be."""
+    metadata = {
+        "doc": doc, "env": env, "choices": choices, "at_least": at_least, "at_most": at_most, "is_secret": is_secret,
+    }  # fmt: skip
     return field(default=default, metadata=metadata)
 
 
@@ -40,16 +50,19 @@ class Config:
     api_key: str = _setting(
         "", "key for the model server; local servers need none", "LLM_API_KEY", "OPENAI_API_KEY", is_secret=True
     )
-    temperature: float = _setting(0.65, "sampling temperature, 0 to 2", "LLM_TEMPERATURE", "TEMPERATURE")
+    temperature: float = _setting(0.65, "sampling temperature, 0 to 2", "LLM_TEMPERATURE", "TEMPERATURE", at_least=0, at_most=2)
     seed: int = _setting(-1, "seed of the sampling; -1: none", "LLM_SEED")
     max_tokens: int = _setting(-1, "longest answer in tokens; -1: the server's own limit", "LLM_MAX_TOKENS")
     stall_timeout_s: float = _setting(
-        560.0, "seconds of silence in the middle of an answer; the first token has no deadline", "LLM_TIMEOUT"
+        560.0,
+        "seconds of silence in the middle of an answer; the first token has no deadline; 0: no limit",
+        "LLM_TIMEOUT",
+        at_least=0,
     )
-    max_retries: int = _setting(3, "how often a request that failed in passing is sent again", "LLM_MAX_RETRIES")
-    retry_delay_s: float = _setting(0.5, "seconds before the first repetition; it doubles", "LLM_RETRY_DELAY")
-    max_iterations: int = _setting(500, "requests in one turn", "MAX_ITERATIONS")
-    timeout_s: float = _setting(0.0, "seconds that a turn may take; 0: no limit")
+    max_retries: int = _setting(3, "how often a request that failed in passing is sent again", "LLM_MAX_RETRIES", at_least=0)
+    retry_delay_s: float = _setting(0.5, "seconds before the first repetition; it doubles", "LLM_RETRY_DELAY", at_least=0)
+    max_iterations: int = _setting(500, "requests in one turn", "MAX_ITERATIONS", at_least=1)
+    timeout_s: float = _setting(0.0, "seconds that a turn may take; 0: no limit", at_least=0)
     mode: str = _setting("normal", "when to ask: manual, normal, auto, or plan (read only)", "PERMISSION_MODE", choices=MODES)
     allow: tuple[str, ...] = _setting((), "permission rules that allow, such as Shell(git status*)")
     deny: tuple[str, ...] = _setting((), "permission rules that forbid, such as Write(secrets/**)")
@@ -100,14 +113,33 @@ def load_config(workspace: Path, environ: Mapping[str, str], flags: Mapping[str,
             sources[name] = f"{sources[name]} + {source}" if before else source
 
     take(_from_toml(config_dir() / "config.toml"), str(config_dir() / "config.toml"))
-    mine = _from_toml(workspace_dir(workspace) / "config.toml")
-    for found, source in ((mine, ".lmagent/config.toml"), (_from_environ(_dotenv(workspace / ".env"), ".env"), ".env")):
+    for found, source in _untrusted(workspace, ignored):
         safe = {name: value for name, value in found.items() if _tightens(name, value, values)}
         ignored += [f"{name} in {source}" for name in found if name not in safe]
         take(safe, source)
     take(_from_environ(environ, "the environment"), "environment")
     take({name: convert(name, value, "a flag") for name, value in flags.items() if value is not None}, "flag")
     return Loaded(Config(**values), sources, tuple(ignored))
+
+
+def _untrusted(workspace: Path, ignored: list[str]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield what the workspace's own files say.
+
+    A broken config.toml is an error, for it may forbid something; `.env` is also other programs', so what cannot be in it is
+    named in `ignored` and stops nothing.
+    """
+    yield _from_toml(workspace_dir(workspace) / "config.toml"), ".lmagent/config.toml"
+    pairs = _dotenv(workspace / ".env")
+    found: dict[str, Any] = {}
+    for name, setting in SETTINGS.items():
+        key = next((key for key in setting.metadata["env"] if pairs.get(key, "").strip()), None)
+        if key is None:
+            continue
+        try:
+            found[name] = convert(name, pairs[key].strip(), f"{key} in .env")
+        except ConfigError:
+            ignored.append(f"{key} in .env")
+    yield found, ".env"
 
 
 def _tightens(name: str, value: Any, values: Mapping[str, Any]) -> bool:
@@ -156,11 +188,24 @@ def convert(name: str, value: Any, source: str) -> Any:
         raise ConfigError(f"{name} cannot be {value!r} ({source})", f"It is one of {', '.join(choices)}.")
     kind = str(setting.type)
     try:
-        return _KINDS[kind][1](value)
+        converted = _KINDS[kind][1](value)
+        if setting.metadata["is_secret"]:
+            converted = _key(converted)
+        elif kind in ("int", "float") and not setting.metadata["at_least"] <= converted <= setting.metadata["at_most"]:
+            raise ValueError
+        return converted
     except (ValueError, TypeError, OverflowError) as error:
         told = "that" if setting.metadata["is_secret"] else repr(value)
         hint = f"It is {_KINDS[kind][0]}: {setting.metadata['doc']}."
         raise ConfigError(f"{name} cannot be {told} ({source})", hint) from error
+
+
+def _key(value: str) -> str:
+    """Return a key without the line break that files end with; it goes into a header, so nothing else may be in it."""
+    key = value.strip()
+    if not key.isascii() or not all(char.isprintable() for char in key):
+        raise ValueError
+    return key
 
 
 def _text(value: Any) -> str:

@@ -87,8 +87,6 @@ def test_rules_of_all_sources_hold_together_and_all_are_named(home: Path, worksp
         'mode = "auto"',
         'mode = "normal"',
         "max_iterations = 501",
-        "max_iterations = 0",
-        "max_iterations = -1",
         "timeout_s = 9.0",
         "stall_timeout_s = 9.0",
     ],
@@ -210,6 +208,28 @@ def test_a_value_that_cannot_be_names_the_setting_the_source_and_the_kind(
 def test_a_bad_variable_is_called_by_its_name(workspace: Path) -> None:
     with pytest.raises(ConfigError, match=r"temperature cannot be 'hot' .LLM_TEMPERATURE in the environment"):
         load(workspace, {"LLM_TEMPERATURE": "hot"})
+
+
+def test_what_another_program_keeps_in_dotenv_stops_nothing(workspace: Path) -> None:
+    (workspace / ".env").write_text("TEMPERATURE=21C\nMAX_ITERATIONS=0\n")
+    loaded = load(workspace)
+    assert loaded.config == Config()
+    assert loaded.ignored == ("TEMPERATURE in .env", "MAX_ITERATIONS in .env")
+
+
+@pytest.mark.parametrize("line", ["temperature = 99", "max_iterations = 0", "max_retries = -1", "timeout_s = -1"])
+def test_numbers_out_of_their_range_are_refused(home: Path, workspace: Path, line: str) -> None:
+    home.write_text(line)
+    with pytest.raises(ConfigError, match="cannot be"):
+        load(workspace)
+
+
+@pytest.mark.parametrize("key", ["schlüssel", "a\nb", "a\x00"])
+def test_a_key_that_fits_no_header_is_refused_and_not_shown(workspace: Path, key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(workspace, api_key=key)
+    assert key not in caught.value.full_text()
+    assert load(workspace, api_key="right\n").config.api_key == "right"
 
 
 def test_a_flag_is_checked_like_every_other_source(workspace: Path) -> None:

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 from lmtui.core.errors import UsageError
 
@@ -76,6 +77,7 @@ _CHANGERS = frozenset({"write", "edit", "mkdir"})
 _RULE_NAMES = {"bash": "shell", "fileread": "read", "filewrite": "write", "fileedit": "edit", "listdir": "ls"}
 _SIMPLE_COMMAND = re.compile(r"[A-Za-z0-9 _./:,@%+=-]+\Z")
 _ASSIGNMENT = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_]*\+?=")
+_WRAPPERS = frozenset({"command", "builtin", "exec", "env", "sudo", "nohup", "time", "nice", "then", "else", "do", "!"})
 _SEGMENT_BREAK = re.compile(r"[;&|\n\r(){}`<>]+|\$\(")
 
 
@@ -124,6 +126,12 @@ def decide(tool: str, access: Access, subject: str, mode: Mode, rules: tuple[Rul
     return Decision(Verdict.ASK, f"{mode} mode {asks}")
 
 
+def decide_all(tool: str, access: Access, subjects: tuple[str, ...], mode: Mode, rules: tuple[Rule, ...]) -> Decision:
+    """Decide about a call that is about several things: one that is denied denies it, one that asks asks."""
+    decisions = [decide(tool, access, subject, mode, rules) for subject in subjects or ("",)]
+    return min(decisions, key=lambda decision: (Verdict.DENY, Verdict.ASK, Verdict.ALLOW).index(decision.verdict))
+
+
 def _denies(rule: Rule, tool: str, access: Access, subject: str) -> bool:
     """Tell whether a deny rule fits; one for any of the tools that change files holds for all of them."""
     if not _names(rule, tool) and not {rule.tool, tool} <= _CHANGERS:
@@ -132,8 +140,16 @@ def _denies(rule: Rule, tool: str, access: Access, subject: str) -> bool:
         return True
     if access is not Access.EXECUTE:
         return False
-    segments = (segment.strip() for segment in _SEGMENT_BREAK.split(subject))
+    segments = (_plain_command(segment) for segment in _SEGMENT_BREAK.split(subject))
     return any(_matches(rule.pattern, segment, is_path=False) for segment in segments if segment)
+
+
+def _plain_command(segment: str) -> str:
+    """Return a simple command as deny rules mean it: no assignments, wrappers, quotes, folder of the program, odd spaces."""
+    words = re.sub(r"[\\'\"]", "", segment).split()
+    while words and (_ASSIGNMENT.match(words[0]) or words[0] in _WRAPPERS):
+        words = words[1:]
+    return " ".join([words[0].rpartition("/")[2], *words[1:]]) if words else ""
 
 
 def _allows(rule: Rule, tool: str, access: Access, subject: str) -> bool:
@@ -159,33 +175,72 @@ def _unescaped(pattern: str) -> str | None:
 
 
 def _matches(pattern: str, subject: str, *, is_path: bool) -> bool:
-    return _glob(pattern, is_path).match(subject) is not None
+    """Match a glob against a whole subject in time linear in both, however many stars it has (a rule may be hostile)."""
+    tokens = _tokens(pattern, is_path)
+    states = _closure({0}, tokens)
+    for char in subject:
+        states = _closure({after for state in states for after in _step(state, char, tokens)}, tokens)
+        if not states:
+            return False
+    return len(tokens) in states
+
+
+class _Token(NamedTuple):
+    """A piece of a glob: `char` itself, or with `char` empty any character but those in `but`; again and again if `is_star`."""
+
+    char: str = ""
+    but: str = ""
+    is_star: bool = False
+    is_folders: bool = False
 
 
 @lru_cache(maxsize=512)
-def _glob(pattern: str, is_path: bool) -> re.Pattern[str]:
-    """Translate a glob; a backslash takes the next character as itself.
+def _tokens(pattern: str, is_path: bool) -> tuple[_Token, ...]:
+    r"""Read a glob; a backslash takes the next character as itself.
 
-    In paths `*` stops at `/` and `**` does not; in commands `*` is anything.
+    In paths `*` stops at `/` and `**` does not, `**/` is also nothing; in commands `*` is anything.
     """
-    out: list[str] = []
+    out: list[_Token] = []
     i = 0
     while i < len(pattern):
-        char = pattern[i]
+        char, is_wide = pattern[i], not is_path or pattern == "*"
         if char == "\\" and i + 1 < len(pattern):
-            out.append(re.escape(pattern[i + 1]))
+            out.append(_Token(pattern[i + 1]))
             i += 1
-        elif char == "*" and is_path and pattern != "*" and pattern[i : i + 3] == "**/":
-            out.append("(?:.*/)?")
+        elif char == "*" and pattern[i : i + 3] == "**/" and is_path:
+            out.append(_Token(is_star=True, is_folders=True))
             i += 2
-        elif char == "*" and is_path and pattern != "*" and pattern[i : i + 2] != "**":
-            out.append("[^/]*")
         elif char == "*":
-            out.append(".*")
-            i += pattern[i : i + 2] == "**"
+            is_double = pattern[i : i + 2] == "**"
+            out.append(_Token(but="" if is_wide or is_double else "/", is_star=True))
+            i += is_double
         elif char == "?":
-            out.append("[^/]" if is_path else ".")
+            out.append(_Token(but="/" if is_path else ""))
         else:
-            out.append(re.escape(char))
+            out.append(_Token(char))
         i += 1
-    return re.compile("".join(out) + r"\Z", re.DOTALL)
+    return tuple(out)
+
+
+def _closure(states: set[int], tokens: tuple[_Token, ...]) -> set[int]:
+    """Return the states with those reached without a character.  `**/` is left only at its start or behind a `/`."""
+    todo = list(states)
+    while todo:
+        state = todo.pop()
+        if 0 <= state < len(tokens) and tokens[state].is_star and state + 1 not in states:
+            states.add(state + 1)
+            todo.append(state + 1)
+    return states
+
+
+def _step(state: int, char: str, tokens: tuple[_Token, ...]) -> tuple[int, ...]:
+    """Return where a character leads.  A negative state is inside the folders of a `**/`."""
+    if state < 0:
+        return (state, ~state) if char == "/" else (state,)
+    if state >= len(tokens):
+        return ()
+    token = tokens[state]
+    if token.is_folders:
+        return (~state, state) if char == "/" else (~state,)
+    fits = char == token.char if token.char else char not in token.but
+    return () if not fits else (state,) if token.is_star else (state + 1,)

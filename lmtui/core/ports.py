@@ -318,8 +318,8 @@ class PreparedCall(Protocol):
         """Return what the call does to the workspace."""
 
     @property
-    def subject(self) -> str:
-        """Return what permission rules are matched against: a command or a path."""
+    def subjects(self) -> tuple[str, ...]:
+        """Return what permission rules are matched against: a command or paths; each must be allowed, one may be forbidden."""
 
     async def preview(self, context: ToolContext) -> Preview:
         """Return what an approval shows.

@@ -18,7 +18,7 @@ from lmtui.core.events import (
     ToolOutputDelta,
 )
 from lmtui.core.messages import ToolCall
-from lmtui.core.permissions import Verdict, decide, exact_rule
+from lmtui.core.permissions import Effect, Rule, Verdict, decide_all, exact_rule
 from lmtui.core.plan import Plan
 from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
 from lmtui.engine.desk import Desk
@@ -73,7 +73,7 @@ def _prepare(desk: Desk, call: ToolCall) -> tuple[PreparedCall | None, str]:
 
 async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, ending: _Ending) -> None:
     context = _context(desk, call)
-    decision = decide(prepared.tool, prepared.access, prepared.subject, desk.mode, desk.all_rules())
+    decision = decide_all(prepared.tool, prepared.access, prepared.subjects, desk.mode, desk.all_rules())
     ending.decision = "rule" if decision.rule else "mode"
     if decision.verdict is Verdict.DENY:
         ending.result = ToolResult(f"Refused: {decision.why}.", "refused", ok=False)
@@ -82,7 +82,7 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
         request = await _question(desk, call, prepared, context, decision.why)
         if not await _ask(desk, request, ending):
             return
-        again = decide(prepared.tool, prepared.access, prepared.subject, desk.mode, desk.all_rules())
+        again = decide_all(prepared.tool, prepared.access, prepared.subjects, desk.mode, desk.all_rules())
         if again.verdict is Verdict.DENY:  # the mode was changed while the question was open
             ending.result = ToolResult(f"Refused: {again.why}.", "refused", ok=False)
             return
@@ -102,8 +102,15 @@ async def _question(desk: Desk, call: ToolCall, prepared: PreparedCall, context:
         diff=reveal(preview.diff),
         path=preview.path,
         why=why,
-        suggested_rule=str(exact_rule(prepared.tool, prepared.subject, "session")),
+        suggested_rule=_suggested_rule(prepared),
     )
+
+
+def _suggested_rule(prepared: PreparedCall) -> str:
+    """Return the rule that "this session" grants: this one subject, or the tool where the call is about several."""
+    if len(prepared.subjects) == 1:
+        return str(exact_rule(prepared.tool, prepared.subjects[0], "session"))
+    return str(Rule(Effect.ALLOW, prepared.tool))
 
 
 async def _ask(desk: Desk, request: ApprovalRequested, ending: _Ending) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lmtui import __version__
 from lmtui.config import Config
-from lmtui.core.errors import ConfigError, SessionFileError
+from lmtui.core.errors import ConfigError, SessionFileError, ToolError, UsageError
 from lmtui.core.events import ApprovalResolved, Envelope, Level, ModeChanged, ModelChanged, Notice, Outcome, SessionOpened
 from lmtui.core.permissions import Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Limits, Policy, Sandbox, ServerFound, Session, SessionLog, SessionSummary
@@ -261,4 +261,19 @@ def _rules(config: Config, workspace: Path) -> tuple[Rule, ...]:
     allow = (parse_rule(text, Effect.ALLOW, "settings") for text in config.allow)
     deny = (parse_rule(text, Effect.DENY, "settings") for text in config.deny)
     granted = (parse_rule(text, Effect.ALLOW, "always") for text in read_rules(workspace))
-    return (*allow, *deny, *granted)
+    tools = ToolRegistry()
+    return tuple(_known(rule, tools) for rule in (*allow, *deny, *granted))
+
+
+def _known(rule: Rule, tools: ToolRegistry) -> Rule:
+    """Return a rule with the tool's own name: one for a tool that does not exist would hold nothing and say nothing.
+
+    Raises:
+        UsageError: there is no such tool.
+    """
+    if rule.tool == "*":
+        return rule
+    try:
+        return replace(rule, tool=tools.canonical(rule.tool))
+    except ToolError as error:
+        raise UsageError(f"the rule {rule} holds for nothing: {error}", f"Tools: {', '.join(tools.names())}.") from error

@@ -133,7 +133,7 @@ ADD = Tool(
     arguments=GitAddArguments,
     run=_add,
     access=always(Access.WRITE),
-    subject=lambda arguments: " ".join(arguments.paths),
+    subject=lambda arguments: tuple(arguments.paths),
     title=lambda arguments: " ".join(arguments.paths),
 )
 COMMIT = Tool(

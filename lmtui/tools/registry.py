@@ -59,6 +59,17 @@ class ToolRegistry:
             raise ToolError(f"there is no tool {name[:40]!r}{self._nearest(name)}. Tools: {', '.join(self.names())}.")
         return Call(tool, check(tool.name, tool.arguments, read_object(tool.name, arguments), self._roots))
 
+    def canonical(self, name: str) -> str:
+        """Return a tool's own name for any name it goes by.
+
+        Raises:
+            ToolError: there is no such tool.
+        """
+        tool = self._by_name.get(name.lower())
+        if tool is None:
+            raise ToolError(f"there is no tool {name[:40]!r}{self._nearest(name)}")
+        return tool.name
+
     def names(self) -> tuple[str, ...]:
         """Return the names of the tools, in their order."""
         return tuple(tool.name for tool in self._tools)

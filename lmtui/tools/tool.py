@@ -58,7 +58,7 @@ class Tool(Generic[A]):
     Attributes:
         arguments: the typed arguments; their class docstring is not shown to the model, `description` is.
         access: what a call does, by its arguments where that differs.
-        subject: what permission rules are matched against.
+        subject: what permission rules are matched against; several, where a call is about several files.
         title: the arguments in a few words, for one line.
         preview: what an approval shows; by default the title.
         aliases: names that other programs use; accepted, never listed.
@@ -69,7 +69,7 @@ class Tool(Generic[A]):
     arguments: type[A]
     run: Callable[[A, ToolContext], Awaitable[ToolResult]]
     access: Callable[[A], Access]
-    subject: Callable[[A], str]
+    subject: Callable[[A], str | tuple[str, ...]]
     title: Callable[[A], str]
     preview: Callable[[A, ToolContext], Awaitable[Preview]] | None = None
     aliases: tuple[str, ...] = ()
@@ -107,14 +107,15 @@ class Call(Generic[A]):
         return self.spec.access(self.checked)
 
     @property
-    def subject(self) -> str:
+    def subjects(self) -> tuple[str, ...]:
         """Return what rules are matched against."""
-        return self.spec.subject(self.checked)
+        subject = self.spec.subject(self.checked)
+        return (subject,) if isinstance(subject, str) else subject
 
     async def preview(self, context: ToolContext) -> Preview:
         """Return what an approval shows."""
         if self.spec.preview is None:
-            return Preview(self.title, path=self.subject if self.access is Access.READ else "")
+            return Preview(self.title, path=self.subjects[0] if self.access is Access.READ else "")
         return await self.spec.preview(self.checked, context)
 
     async def run(self, context: ToolContext) -> ToolResult:

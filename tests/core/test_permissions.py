@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
-from lmtui.core.permissions import Access, Effect, Mode, Rule, Verdict, decide, exact_rule, parse_rule
+from lmtui.core.permissions import Access, Effect, Mode, Rule, Verdict, decide, decide_all, exact_rule, parse_rule
 
 
 def allow(text: str) -> Rule:
@@ -101,3 +103,38 @@ def test_the_exact_rule_covers_its_command_and_no_other(command: str) -> None:
 def test_what_is_no_rule_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not a permission rule"):
         allow(text)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["rm\t-rf x", "/bin/rm -rf x", "A=1 rm x", "\\rm x", "command rm x", "sudo env rm x", "r''m x", "if true; then rm x; fi"],
+)
+def test_a_deny_rule_is_not_got_around_by_dress(command: str) -> None:
+    assert verdict("shell", Access.EXECUTE, command, Mode.AUTO, deny("Shell(rm *)")) is Verdict.DENY
+
+
+@pytest.mark.parametrize("tool", ["write", "edit", "mkdir"])
+def test_a_deny_rule_for_one_changing_tool_holds_for_all(tool: str) -> None:
+    assert verdict(tool, Access.WRITE, "secrets/a", Mode.AUTO, deny("Write(secrets/**)")) is Verdict.DENY
+
+
+def test_a_call_about_several_files_needs_every_one_allowed() -> None:
+    rules = (allow("Git_add(src/**)"), deny("Git_add(secrets/**)"))
+    assert decide_all("git_add", Access.WRITE, ("src/a", "b"), Mode.NORMAL, rules).verdict is Verdict.ASK
+    assert decide_all("git_add", Access.WRITE, ("src/a", "secrets/b"), Mode.AUTO, rules).verdict is Verdict.DENY
+    assert decide_all("git_add", Access.WRITE, ("src/a", "src/b"), Mode.NORMAL, rules).verdict is Verdict.ALLOW
+
+
+def test_a_hostile_pattern_takes_no_time() -> None:
+    rule = deny("Shell(" + "*e" * 40 + "z)")
+    assert verdict("shell", Access.EXECUTE, "e" * 4000, Mode.AUTO, rule) is Verdict.ALLOW
+
+
+@given(st.text("ab/*?", max_size=7), st.text("ab/", max_size=7))
+def test_the_matcher_agrees_with_a_plain_reading_of_the_glob(pattern: str, path: str) -> None:
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
+    names = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*" if pattern != "*" else ".*", "?": "[^/]"}
+    plain = "".join(names.get(part, re.escape(part)) for part in parts)
+    expected = Verdict.ALLOW if re.fullmatch(plain, path) else Verdict.ASK
+    rule = Rule(Effect.ALLOW, "write", pattern)
+    assert verdict("write", Access.WRITE, path, Mode.NORMAL, rule) is expected

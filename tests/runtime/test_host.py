@@ -174,7 +174,7 @@ async def test_a_session_that_came_with_the_folder_grants_nothing(
     events = await run(foreign, "go on")
     assert [event.ok for event in events if isinstance(event, ToolCallFinished)] == [False]
     assert not (workspace / "b.txt").exists()
-    assert list(second.unattended()) == ["write(b.txt)"]
+    assert list(second.unattended()) == ["Write(b.txt)"]
 
 
 @pytest.mark.parametrize("text", ["", "not a session\n"])
