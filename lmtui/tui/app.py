@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import App
+from textual.color import Color
+from textual.filter import Monochrome
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
@@ -23,6 +25,7 @@ from lmtui.tui import themes
 from lmtui.tui.commands import COMMANDS, Scope, bindings, command, rebindable
 from lmtui.tui.desk import Desk
 from lmtui.tui.modals.results import Choice, Chosen
+from lmtui.tui.no_color import WithoutColor
 from lmtui.tui.options import StartOptions
 from lmtui.tui.prompt_store import PromptStore
 from lmtui.tui.screens.workbench import HistoryGrew, ThemeWanted, Workbench
@@ -69,6 +72,8 @@ class LmtuiApp(App[int]):
         self.desk = Desk(self)
         self.animation_level = "none"
         self._use_first_theme()
+        if self.no_color:
+            self._leave_colors_out()
         self.set_keymap(rebindable(dict(self.options.keys)))
 
     def get_default_screen(self) -> Screen[None]:
@@ -217,7 +222,7 @@ class LmtuiApp(App[int]):
         """Let a theme be chosen."""
         if self.desk.dialogs is None:
             return
-        choices = [Choice(name, name, str(file.parent)) for name, file in themes.theme_files().items()]
+        choices = [Choice(name, name, themes.kind_text(file)) for name, file in themes.theme_files().items()]
         _ = self.push_screen(
             self.desk.dialogs.picker("THEME", choices, chosen=self.theme), lambda name: self.use_theme(name) if name else None
         )
@@ -235,6 +240,8 @@ class LmtuiApp(App[int]):
             return
         self.register_theme(theme)
         self.theme = theme.name
+        if self.no_color:
+            self._leave_colors_out()
 
     # -- drawing --------------------------------------------------------------------------------------------------------
 
@@ -246,6 +253,13 @@ class LmtuiApp(App[int]):
             self.call_after_refresh(lambda text=str(error): self.workbench.say(text, "error"))
         self.register_theme(theme)
         self.theme = theme.name
+
+    def _leave_colors_out(self) -> None:
+        colors = self.available_themes[self.theme].variables
+        marks = ("selection", "text")
+        marked = frozenset(Color.parse(colors[name]).hex6.lower() for name in marks)
+        self._filters = [each for each in self._filters if not isinstance(each, Monochrome | WithoutColor)]
+        self._filters.append(WithoutColor(marked))
 
     def _schedule(self, delay_s: float, callback: Callable[[], None]) -> object:
         return self.set_timer(max(delay_s, 0.001), callback)

@@ -62,6 +62,14 @@ def theme_files() -> dict[str, Path]:
     return {file.stem: file for folder in folders for file in sorted(folder.glob("*.toml"))}
 
 
+def kind_text(file: Path) -> str:
+    """Return what a person chooses a theme by: whether it is dark or light, or that its file is broken.  Reads the file."""
+    try:
+        return "dark" if read_palette(file).is_dark else "light"
+    except ThemeError:
+        return "cannot be used; its file has an error"
+
+
 def find_theme(name: str) -> Theme:
     """Return a theme by name.
 

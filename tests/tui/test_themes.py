@@ -6,7 +6,6 @@ import pytest
 from textual.color import Color
 
 from lmtui import paths
-from lmtui.tui.app import LmtuiApp
 from lmtui.tui.options import StartOptions
 from lmtui.tui.themes import ThemeError, built_in_theme, find_theme, make_theme, read_palette, theme_files
 from tests.tui.driving import running
@@ -104,17 +103,11 @@ async def test_a_theme_can_be_changed_by_slash() -> None:
 
 async def test_no_color_leaves_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    app = LmtuiApp(FakeHost)
-    async with app.run_test() as pilot:
-        await pilot.pause(0.2)
-        colors = {
-            color
-            for strip in app.screen._compositor.render_strips(app.size)
-            for segment in strip.apply_filter(app._filters[0], app.screen.background_colors[1])
-            if segment.style is not None
-            for color in (segment.style.color, segment.style.bgcolor)
-            if color is not None and color.triplet is not None
-        }
-    assert app.no_color
-    assert colors
-    assert all(color.triplet is not None and len(set(color.triplet)) == 1 for color in colors)
+    async with running() as driver:
+        driver.app.workbench.prompt.replace_text("hello")
+        await driver.settle()
+        strips = driver.app.screen._compositor.render_strips(driver.app.size)
+        styles = [segment.style for strip in strips for segment in strip if segment.style is not None]
+    assert driver.app.no_color
+    assert all(style.color is None and style.bgcolor is None for style in styles)
+    assert any(style.reverse for style in styles)

@@ -12,6 +12,8 @@ from lmtui.tui.lines.patch import digits_of, parse_patch, unified_lines
 from lmtui.tui.lines.text import Line, Span, fit, fit_middle, indent, pad, row, width_of
 
 _TOOL_COLUMN = 7
+_WIDE_TOOL_COLUMN = 13
+_WIDE_WIDTH = 90
 _TIME_COLUMN = 7
 _LIVE_LINES = 4
 _PREVIEW_LINES = 2
@@ -114,7 +116,7 @@ class CallBlock(Block):
 
     def _head(self, width: int) -> Line:
         sign, role = self.state.value
-        tool = pad(clean_line(self._started.tool), _TOOL_COLUMN)
+        tool = pad(clean_line(self._started.tool), _WIDE_TOOL_COLUMN if width >= _WIDE_WIDTH else _TOOL_COLUMN)
         left: list[Span] = [(f"{sign} ", role), (tool, "muted"), (" ", "")]
         right = self._right_side()
         summary = self._summary()

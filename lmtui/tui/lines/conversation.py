@@ -78,6 +78,8 @@ class Conversation:
             case MessageAdded(role=Role.ASSISTANT):
                 self._answer(event)
             case ToolCallStarted():
+                if event.call_id in self._open:
+                    self._stop_call(event.call_id)
                 block = CallBlock(event)
                 self._calls[event.call_id] = (self._stored, block)
                 self._open.add(event.call_id)
@@ -167,12 +169,15 @@ class Conversation:
             found[1].write(event.text)
             self._document.touch(found[0])
 
+    def _stop_call(self, call_id: str) -> None:
+        index, block = self._calls[call_id]
+        block.stop()
+        self._document.touch(index)
+
     def _end_turn(self, event: TurnEnded) -> None:
         self._drop_live()
         for call_id in sorted(self._open):
-            index, block = self._calls[call_id]
-            block.stop()
-            self._document.touch(index)
+            self._stop_call(call_id)
         self._open.clear()
         self._needs_name = True
         block_or_none = ending(event.reason, event.error)

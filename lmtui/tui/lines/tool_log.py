@@ -18,6 +18,8 @@ from lmtui.tui.lines.text import Line, fit, fit_middle, pad
 
 _WIDEST_AGENT = 10
 _TOOL_COLUMN = 6
+_WIDEST_TOOL = 13
+_TITLE_ROOM = 24
 _TIME_COLUMN = 5
 _TIGHT_WIDTH = 32
 
@@ -93,8 +95,10 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
         elapsed = seconds(entry.elapsed_ms / 1000).replace(" ", "") if entry.elapsed_ms >= 0 else ""
         agent = pad(fit(entry.agent, self._agent_width), self._agent_width)
         lead = f"{entry.time.astimezone(self._zone):%H:%M} " if self.content_width >= _TIGHT_WIDTH else ""
-        tool = pad(fit(entry.tool, _TOOL_COLUMN), _TOOL_COLUMN)
-        room = self.content_width - len(lead) - self._agent_width - _TOOL_COLUMN - _TIME_COLUMN - 5
+        spare = self.content_width - len(lead) - self._agent_width - _TIME_COLUMN - 5 - _TITLE_ROOM
+        tool_width = min(_WIDEST_TOOL, max(_TOOL_COLUMN, spare))
+        tool = pad(fit(entry.tool, tool_width), tool_width)
+        room = self.content_width - len(lead) - self._agent_width - tool_width - _TIME_COLUMN - 5
         title = pad(fit_middle(entry.title, max(4, room)), max(4, room))
         return (
             (f" {lead}", "muted"),

@@ -26,6 +26,8 @@ from lmtui.tui.widgets.bars import HEIGHTS
 
 DEAD_TIME_S = 0.3
 FRAME_ROWS = 9
+TIGHT_ROWS = 13
+FLAT_ROWS = 9
 HIDDEN = r"<U\+[0-9A-F]{4,6}>"
 
 
@@ -79,13 +81,28 @@ class Approval(ModalScreen[Answer | Left | None]):
         """Give the text the rows that title, conditions and choices leave."""
         self._fit_later()
 
+    @property
+    def _is_tight(self) -> bool:
+        return self.size.height < TIGHT_ROWS
+
+    def _wrapped_texts(self) -> tuple[str, ...]:
+        choices = self._choices_text().plain
+        if self._is_tight:
+            return (choices,) if self.size.height < FLAT_ROWS else (choices, self._title().plain)
+        return self._conditions().plain, choices
+
+    def _choices_text(self) -> Content:
+        full = _choices()
+        room = self.size.width - 6
+        return Content.styled(_choice_keys(), "bold $accent") if self._is_tight and full.cell_length > room else full
+
     def _fit_later(self) -> None:
         self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
         width = max(10, self._body.size.width)
-        rest = sum(-(-len(line) // width) for text in (self._conditions().plain, _choices().plain) for line in text.split("\n"))
-        room = max(1, self.size.height - rest - FRAME_ROWS)
+        rest = sum(-(-len(line) // width) for text in self._wrapped_texts() for line in text.split("\n"))
+        room = max(1, self.size.height - rest - (2 if self._is_tight else FRAME_ROWS))
         if isinstance(self._body, DiffView):
             self._body.styles.height = max(1, min(room, self._body.line_total()))
         else:
@@ -159,12 +176,14 @@ class Approval(ModalScreen[Answer | Left | None]):
     def _look(self) -> None:
         self._note_end()
         self._more.display = not self._has_seen_end
-        self._more.update(Content.styled("there is more below: scroll to its end before you allow it", "$warning"))
+        more = "more below: scroll" if self._is_tight else "there is more below: scroll to its end before you allow it"
+        self._more.update(Content.styled(more, "$warning"))
         self._draw_choices()
 
     def _draw_choices(self) -> None:
         self.shows_live = self.is_live
-        choices = _choices() if self.shows_live else Content.styled(_choices().plain, "$text-muted")
+        text = self._choices_text()
+        choices = text if self.shows_live else Content.styled(text.plain, "$text-muted")
         self._choices.update(choices)
 
     def _title(self) -> Content:
@@ -192,6 +211,11 @@ def _choices() -> Content:
     ]
     stop = Content.assemble((first_key(command("app.stop")), "bold $accent"), (" stop the turn", "$text"))
     return Content("   ").join([*parts, stop])
+
+
+def _choice_keys() -> str:
+    """Return only the keys, for a screen without room for the verbs."""
+    return " ".join(first_key(each) for each in (*of_scope(Scope.APPROVAL), command("app.stop")))
 
 
 def _visible(text: str) -> Content:

@@ -23,6 +23,7 @@ from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
 from lmtui.tui.lines.text import fit
 from lmtui.tui.modals.questions import AskText, Confirm
 from lmtui.tui.modals.results import Picked
+from lmtui.tui.widgets.bars import HEIGHTS
 from lmtui.tui.wording import age_text, count_text
 
 STATES = {
@@ -44,6 +45,7 @@ class Switcher(ModalScreen[Picked | None]):
     """Lists the sessions; reading them happens in a thread."""
 
     CSS_PATH = "../dialogs.tcss"
+    VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.SWITCHER)]
 
     SCOPE: ClassVar[Scope] = Scope.SWITCHER

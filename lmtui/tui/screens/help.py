@@ -15,6 +15,7 @@ from lmtui.tui.commands import Command, Scope, bindings, of_scope
 
 KEY_CELLS = 19
 SLASH_CELLS = 16
+BESIDE_CELLS = 70
 
 
 class Help(ModalScreen[None]):
@@ -68,6 +69,10 @@ def _section(scope: Scope, width: int) -> Content:
 def _line(each: Command, width: int) -> Content:
     slash = " ".join(f"/{name}" for name in each.slash)
     lead_cells = KEY_CELLS + SLASH_CELLS
+    if width < BESIDE_CELLS:
+        lead = Content.assemble((each.key_text, "$accent"), ("  " if each.keys and slash else "", ""), (slash, "$text"))
+        help_lines = textwrap.wrap(each.help, max(20, width - 4))
+        return Content("\n    ").join([lead, *map(Content, help_lines)])
     help_lines = textwrap.wrap(each.help, max(20, width - lead_cells))
     return Content.assemble(
         (each.key_text.ljust(KEY_CELLS), "$accent"),

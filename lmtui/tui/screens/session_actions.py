@@ -37,6 +37,7 @@ class SessionActions(Screen[None]):
         self.desk = desk
         self.now = now
         self._postponed: set[str] = set()
+        self._has_failed_to_open = False
 
     def say(self, text: str, tone: Tone = "info") -> None:
         """Show a line above the prompt."""
@@ -56,8 +57,11 @@ class SessionActions(Screen[None]):
             feed = await self.desk.open(session_id)
         except LmtuiError as error:
             self.say(error.full_text(), "error")
+            self._has_failed_to_open = True
             return None
-        self.clear_error()
+        if self._has_failed_to_open:
+            self._has_failed_to_open = False
+            self.clear_error()
         self.send_unsent()
         return feed
 

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.tui.driving import running
+from tests.tui.fakes import DIFF, FakeHost
+from tests.tui.scenes import SUMMARIES
+
+TINY = [(20, 5), (30, 8), (40, 10), (60, 12)]
+
+
+@pytest.mark.parametrize("size", TINY, ids=str)
+@pytest.mark.parametrize("diff", ["", DIFF], ids=["command", "change"])
+async def test_an_approval_on_a_tiny_screen_shows_what_is_asked_and_its_keys(size: tuple[int, int], diff: str) -> None:
+    async with running(size=size) as driver:
+        driver.host.session.begin_turn("go")
+        driver.host.session.ask("a1", "rm -rf build", diff=diff, path="parser/lexer.py" if diff else "")
+        await driver.until_screen("Approval")
+        await driver.settle()
+        shown = driver.text()
+        assert (" 41  41" if diff else "rm -rf build") in shown
+        assert any(all(key in line.split() for key in ("y", "n", "f", "esc")) for line in shown.splitlines()), shown
+
+
+@pytest.mark.parametrize("size", TINY, ids=str)
+async def test_the_session_list_on_a_tiny_screen_shows_a_session(size: tuple[int, int]) -> None:
+    host = FakeHost()
+    host.summaries = SUMMARIES
+    async with running(host, size=size) as driver:
+        await driver.press("f2")
+        await driver.until(lambda: SUMMARIES[0].title[:8] in driver.text())
+
+
+async def test_nothing_of_a_tiny_layout_stays_on_a_larger_screen() -> None:
+    async with running(size=(60, 18)) as driver:
+        wanted = driver.text()
+    async with running(size=(20, 5)) as driver:
+        await driver.pilot.resize_terminal(60, 18)
+        await driver.settle()
+        assert driver.text() == wanted
