@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
+import difflib
 import gc
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -40,6 +41,9 @@ class _Parser(argparse.ArgumentParser):
 
 def run(argv: Sequence[str]) -> int:
     """Run a command line and return the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         return _dispatch(_translated(list(argv)))
     except (UsageError, ConfigError) as error:
@@ -65,6 +69,10 @@ def _translated(argv: list[str]) -> list[str]:
 
 def _dispatch(argv: list[str]) -> int:
     name = argv[0] if argv and argv[0] in _COMMANDS else ""
+    if argv and not name and not argv[0].startswith("-") and not Path(argv[0]).is_dir():
+        close = difflib.get_close_matches(argv[0], _COMMANDS, n=1)
+        hint = f"Did you mean `lmtui {close[0]}`?" if close else "`lmtui --help` lists the commands."
+        raise UsageError(f"{argv[0]!r} is neither a command nor a folder", hint)
     make_parser, execute = _COMMANDS[name]
     parser = make_parser()
     arguments = parser.parse_args(argv[1:] if name else argv)
@@ -235,13 +243,23 @@ def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *,
     workspace, loaded = _settings(arguments)
     config = loaded.config
 
+    opened: list[SessionHost] = []
+
     def open_host() -> SessionHost:
         from lmtui.runtime.host import open_runtime  # noqa: PLC0415  (start-up: runs after the first frame)
+        from lmtui.runtime.log_file import write_log_file  # noqa: PLC0415
 
-        return open_runtime(workspace, config, is_mode_forced=loaded.sources["mode"] == "flag")
+        write_log_file()
+        runtime = open_runtime(workspace, config, is_mode_forced=loaded.sources["mode"] == "flag")
+        if session_id:
+            runtime.take_server_of(session_id)
+        opened.append(runtime)
+        return runtime
 
-    if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb":
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the full-screen app needs a terminal", 'Use `lmtui run "TASK"` without one.')
+    if os.environ.get("TERM") == "dumb":
+        raise UsageError("the full-screen app cannot draw on TERM=dumb", 'Set TERM, or use `lmtui run "TASK"`.')
     options = StartOptions(
         session_id=session_id,
         task=task,
@@ -252,6 +270,8 @@ def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *,
     )
     app = LmtuiApp(open_host, options)
     app.run()
+    if is_demo and opened:
+        print(f"The demo's files are in {opened[0].workspace}.")
     return app.return_code or 0
 
 
@@ -266,6 +286,8 @@ def _headless(arguments: argparse.Namespace, text: str, session_id: str = "") ->
     from lmtui.frontends import commands  # noqa: PLC0415  (start-up)
 
     workspace, loaded = _settings(arguments)
+    if arguments.output != "text" and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8 (RFC 8259), whatever the terminal is
     return asyncio.run(commands.task(workspace, loaded, text, session_id, arguments.output))
 
 
@@ -282,6 +304,8 @@ def _resume(arguments: argparse.Namespace) -> int:
 def _demo(arguments: argparse.Namespace) -> int:
     keep = Path(arguments.keep) if arguments.keep else None
     if not arguments.headless and sys.stdin.isatty() and sys.stdout.isatty():
+        if keep is not None:
+            raise UsageError("--keep goes with --headless", "On a terminal the demo makes a folder and names it at its end.")
         from lmtui.providers.demo import DEMO_TASK  # noqa: PLC0415  (start-up)
 
         return _app(arguments, task=DEMO_TASK, is_demo=True)
@@ -299,8 +323,6 @@ def _print_report(name: str, arguments: argparse.Namespace) -> int:
     from lmtui.frontends import commands  # noqa: PLC0415  (start-up)
 
     workspace, loaded = _settings(arguments)
-    with contextlib.suppress(AttributeError):
-        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # a test may put another stream there
     return asyncio.run(commands.REPORTS[name](workspace, loaded, arguments))
 
 

@@ -27,7 +27,7 @@ class _Tally:
     """What a turn has come to so far."""
 
     reason: TurnReason = TurnReason.ERROR
-    error: str = "lmtui failed inside; its log says where"
+    error: str = "lmtui failed inside; lmtui.log, in the state folder that `lmtui doctor` names, says where"
     text: str = ""
     usage: Usage = field(default_factory=Usage)
     iterations: int = 0

@@ -17,13 +17,16 @@ from lmtui.frontends.headless import HeadlessTask, run_headless
 from lmtui.paths import config_dir, workspace_dir
 from lmtui.runtime.demo import fresh_folder
 from lmtui.runtime.host import DEMO_TASK, open_runtime
+from lmtui.runtime.log_file import write_log_file
 from lmtui.runtime.reports import find_models, granted_rules, list_sessions, rules_file, session_events, session_log
 
+_EXIT_BLOCKED = 3
 Report = Callable[[Path, Loaded, argparse.Namespace], Coroutine[None, None, int]]
 
 
 async def task(workspace: Path, loaded: Loaded, text: str, session_id: str, output: str) -> int:
     """Run one task and return the exit code."""
+    write_log_file()
     is_mode_forced = loaded.sources["mode"] == "flag"
     runtime = open_runtime(workspace, loaded.config, is_attended=False, is_mode_forced=is_mode_forced)
     try:
@@ -56,19 +59,23 @@ async def demo(config: Config, keep: Path | None, output: str) -> int:
     print(
         "lmtui demo: the model is a script on a loopback port; the tools, the sandbox and the files are real.", file=sys.stderr
     )
+    write_log_file()
     folder = fresh_folder(keep)
     runtime = open_runtime(folder, dataclasses.replace(config, mode="auto"), is_attended=False)
     try:
         lacks = await runtime.use_demo(folder, rate=0.0)
-        status = await (await runtime.sandbox()).status()
         print(f"folder:  {folder}", file=sys.stderr)
-        print(f"lacking: {lacks}" if lacks else f"sandbox: {status.text}", file=sys.stderr)
+        if lacks:
+            print(f"lacking: {lacks}", file=sys.stderr)
         code = await run_headless(runtime, HeadlessTask(DEMO_TASK, output=output), sys.stdout, sys.stderr)
     finally:
         await runtime.close()
     where = folder if keep else f"{folder} (a temporary folder; --keep DIR chooses one)"
-    print(f"The files and the commit are in {where}.  `lmtui demo` on a terminal shows it full screen.", file=sys.stderr)
-    return code
+    if code == 0:
+        print(f"The files and the commit are in {where}.  `lmtui demo` on a terminal shows it full screen.", file=sys.stderr)
+        return 0
+    print(f"What was done until then is in {where}.", file=sys.stderr)
+    return 0 if lacks and code == _EXIT_BLOCKED else code  # what this machine lacks was said; the rest of the demo ran
 
 
 async def _sessions(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:

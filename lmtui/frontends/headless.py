@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TextIO
 
 from lmtui.core.clean import clean, clean_line
-from lmtui.core.errors import LmtuiError
+from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.events import (
     Envelope,
     Level,
@@ -43,12 +43,16 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
     """Run one task to its end and return the exit code.  The runtime stays open; the caller closes it."""
     session: Session | None = None
     try:
+        if task.session_id:
+            runtime.take_server_of(task.session_id)
         if note := await runtime.choose_server():
             print(note, file=err)
         session = await (runtime.open_session(task.session_id) if task.session_id else runtime.new_session())
         reporter = Reporter(task.output, out, err)
         with _stopping(session):
             await _turn(session, task, reporter)
+    except (UsageError, ConfigError):
+        raise
     except LmtuiError as error:
         print(f"lmtui: {error.full_text()}", file=err)
         if task.output != "text":
@@ -134,7 +138,8 @@ class Reporter:
             case ToolCallFinished() as event:
                 line = _call_line(event, self._titles.pop(event.call_id, ""))
             case RetryScheduled(attempt=attempt, attempts=attempts, wait_s=wait_s, reason=reason):
-                line = f"{clean_line(reason)}; again in {wait_s:g} s ({attempt} of {attempts})"
+                times = f" ({attempt} of {attempts})" if attempt else ""
+                line = f"{clean_line(reason)}; again in {wait_s:g} s{times}"
             case Notice(level=level, text=text) if level is not Level.INFO:
                 line = f"{level}: {clean_line(text)}"
             case _:
@@ -146,13 +151,22 @@ class Reporter:
 def _call_line(event: ToolCallFinished, title: str) -> str:
     sign = "✓" if event.ok else "✗"
     summary = f"  {clean_line(event.summary)}" if event.summary else ""
-    return f"{sign} {clean_line(event.tool):<13} {title}{summary}  {event.elapsed_ms} ms"
+    line = f"{sign} {clean_line(event.tool):<13} {title}{summary}  {event.elapsed_ms} ms"
+    if event.ok or event.tool == "shell":
+        return line
+    why = event.result.strip().partition("\n")[0]
+    return f"{line}\n    {clean_line(why)[:200]}" if why else line
 
 
 def _summary(session: Session, end: TurnEnded) -> str:
-    files = f", {len(end.files_changed)} files changed" if end.files_changed else ""
+    files = f", {_count(len(end.files_changed), 'file')} changed" if end.files_changed else ""
     where = f", sandbox {end.sandbox}" if end.sandbox else ""
-    return f"[{end.status} in {end.elapsed_s:.1f} s, {end.iterations} steps{files}{where}; session {session.id}]\n"
+    steps = _count(end.iterations, "step")
+    return f"[{end.status} in {end.elapsed_s:.1f} s, {steps}{files}{where}; session {session.id}]\n"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _failure(session: Session | None, error: LmtuiError, output: str) -> dict[str, object]:

@@ -43,7 +43,7 @@ def _call(name: str, **arguments: object) -> ScriptedCall:
     return ScriptedCall(name, arguments)
 
 
-_STOP = "The sandbox did not answer as the script expects, so I stop here: {}"
+_STOP = "BLOCKED: the sandbox did not answer as the script expects: {}"
 _TURNS = (
     ScriptedTurn(
         "I am a script, not a model, but the tools and the sandbox are real. First I look around.",

@@ -112,13 +112,16 @@ class OpenAICompatible:
             )
         except openai.APIStatusError as error:
             kind = error.response.headers.get("content-type", "")
-            problem = faults.status_error(self._url, model, error.status_code, error.response.text, kind)
+            body_text = self._without_key(error.response.text)
+            problem = faults.status_error(self._url, model, error.status_code, body_text, kind)
             problem.retry_after_s = _retry_after_s(error.response.headers.get("retry-after"))
             raise problem from error
         except openai.APIConnectionError as error:
             raise faults.unreachable(self._url, _cause(error)) from error
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise ProviderError(Fault.REJECTED, f"no request could be sent to {self._url}: {error}") from error
+            raise ProviderError(
+                Fault.REJECTED, f"no request could be sent to {self._url}: {self._without_key(str(error))}"
+            ) from error
         return stream.response
 
     async def _next(self, chunks: Any, assembler: Assembler) -> bytes | None:
@@ -147,6 +150,10 @@ class OpenAICompatible:
         kind = response.headers.get("content-type", "")
         if "html" in kind:
             raise faults.not_a_server(self._url, kind, "a web page")
+
+    def _without_key(self, text: str) -> str:
+        """Return a text of the server's or the SDK's that shows no key."""
+        return text if self._key == LOCAL_KEY else text.replace(self._key, "•••")
 
     def _sdk(self) -> openai.AsyncOpenAI:
         if self._client is None:

@@ -156,6 +156,15 @@ class Runtime:
         """Send the requests of sessions opened from now on to this server, and keep it as the user's choice."""
         self._connection.remember(url, model)
 
+    def take_server_of(self, session_id: str) -> None:
+        """Use the server that a session of ours used last, where the settings name none."""
+        path = self._store.path(session_id)
+        if self._connection.is_chosen or not self._store.is_ours(path.stem):
+            return
+        changes = (each.event for each in reversed(load(path).events) if isinstance(each.event, ModelChanged))
+        if (last := next(changes, None)) is not None:
+            self._connection.use(last.url, last.model, self._config.api_key)
+
     async def choose_server(self) -> str:
         """Take the first server that is found, where none was chosen; return a line that says so, or an empty string."""
         return await self._connection.choose()

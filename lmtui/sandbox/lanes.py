@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lmtui.core.errors import SandboxError
+from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.workspace import SandboxStatus
 from lmtui.paths import workspace_dir
 from lmtui.sandbox.backend import Backend
@@ -116,9 +116,15 @@ class Lanes:
         if not self._chosen.backend.is_isolated or self._had_git or self._git_was_made or not self._has_git():
             return ""
         folder = workspace_dir(self.workspace) / "quarantine"
-        folder.mkdir(parents=True, exist_ok=True)
         target = folder / f"git-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 1_000_000:06d}"
-        (self.workspace / ".git").rename(target)
+        try:
+            folder.mkdir(exist_ok=True)
+            if folder.is_symlink():
+                raise NotADirectoryError(20, "it is a link", str(folder))
+            (self.workspace / ".git").rename(target)
+        except OSError as error:
+            what = "a command made a .git, and it could not be set aside"
+            raise SandboxError(f"{what}: {error.strerror}", "Look at it before you run git here yourself.") from error
         return str(target.relative_to(self.workspace))
 
     def take_notice(self) -> str:
@@ -141,7 +147,11 @@ class Lanes:
             await task
 
     async def _start_first(self) -> Chosen:
-        workspace_dir(self.workspace).mkdir(exist_ok=True)  # so that it can be mounted read-only
+        try:
+            workspace_dir(self.workspace).mkdir(exist_ok=True)  # so that it can be mounted read-only
+        except OSError as error:
+            what = f"{workspace_dir(self.workspace)} cannot be made: {error.strerror}"
+            raise SandboxUnavailable(what, "Move what stands in its place, or free the disk.") from error
         self._had_git = self._has_git()
         chosen = await self._choose()
         self._clients[Lane.MAIN] = chosen.client

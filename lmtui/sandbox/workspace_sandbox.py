@@ -49,13 +49,17 @@ class WorkspaceSandbox:
         status = await self.status()
         if not status.has_shell:
             raise SandboxUnavailable(f"there is no shell here: {status.reason or status.text}")
+        moved = ""
         async with self._lanes.command_client(memory_mb) as client:
-            result = await self._run(
-                client, "run", timeout_s, on_output, command=command, timeout_s=timeout_s, memory_mb=memory_mb
-            )
+            try:
+                result = await self._run(
+                    client, "run", timeout_s, on_output, command=command, timeout_s=timeout_s, memory_mb=memory_mb
+                )
+            finally:  # a command that was stopped may have made one as well
+                moved = self._lanes.set_aside_foreign_git()
         if result.exit_code != 0 and _READ_ONLY_GIT.search(result.output):
             result = _with_note(result, _GIT_HINT)
-        if moved := self._lanes.set_aside_foreign_git():
+        if moved:
             result = _with_note(result, f"[the .git that this command made was moved to {moved}: make it with the git tools]")
         return result
 
@@ -65,13 +69,12 @@ class WorkspaceSandbox:
         if not status.has_shell:
             raise SandboxUnavailable(f"git is not available here: {status.reason or status.text}")
         client = await self._lanes.client(Lane.GIT if writes else Lane.MAIN)
-        try:
-            return await self._run(
-                client, "git", timeout_s, None, arguments=list(arguments), timeout_s=timeout_s, memory_mb=_GIT_MEMORY_MB
-            )
-        finally:
-            if writes:
-                self._lanes.note_git_write()
+        result = await self._run(
+            client, "git", timeout_s, None, arguments=list(arguments), timeout_s=timeout_s, memory_mb=_GIT_MEMORY_MB
+        )
+        if writes and result.exit_code == 0:
+            self._lanes.note_git_write()
+        return result
 
     async def read_file(self, path: str, max_bytes: int = 1_048_576) -> FileContent:
         """Return a file's bytes from the start."""

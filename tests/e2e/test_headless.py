@@ -283,3 +283,38 @@ async def test_demo_writes_tests_and_commits(program: Program, tmp_path: Path, s
     assert "Add slugify with tests" in log
     status = subprocess.run(["git", "status", "--porcelain"], cwd=folder, capture_output=True, text=True, check=True).stdout
     assert status == ""
+
+
+async def test_a_resumed_session_finds_its_server_again(program: Program, serve: Serve) -> None:
+    server = await serve(DONE, ScriptedTurn("And on."))
+    await program.run("run", "--url", server.url, *FILES_ONLY, "hi")
+    result = await program.run("resume", "", "go on", *FILES_ONLY)
+    assert result.code == 0
+    assert "And on." in result.out
+
+
+@pytest.mark.parametrize("rule", ["Wirte(secrets/**)", "write_file(secrets/**)"])
+async def test_a_rule_that_names_no_tool_is_refused_and_an_alias_is_understood(
+    program: Program, serve: Serve, rule: str
+) -> None:
+    secret = ScriptedTurn("", calls=(ScriptedCall("edit", {"path": "secrets/a", "search": "x", "replace": "y"}),))
+    server = await serve(secret, DONE)
+    (program.workspace / "secrets").mkdir()
+    (program.workspace / "secrets" / "a").write_text("x")
+    result = await program.run("run", "--url", server.url, "--mode", "auto", "--deny", rule, *FILES_ONLY, "hi")
+    assert (program.workspace / "secrets" / "a").read_text() == "x"
+    assert result.code == (64 if rule.startswith("Wirte") else 0)
+
+
+async def test_a_terminal_without_utf8_still_gets_whole_json(program: Program, serve: Serve) -> None:
+    program.environ["PYTHONIOENCODING"] = "ascii"
+    server = await serve(ScriptedTurn("ä € 漢"), ScriptedTurn("ä € 漢"))
+    events = (await program.run("run", "--url", server.url, *FILES_ONLY, "--output", "stream-json", "hi")).events
+    assert events[-1]["text"] == "ä € 漢"
+    assert (await program.run("run", "--url", server.url, *FILES_ONLY, "hi")).code == 0
+
+
+async def test_a_demo_that_is_kept_from_its_work_does_not_claim_success(program: Program) -> None:
+    result = await program.run("demo", "--headless", *FILES_ONLY, "--deny", "Shell")
+    assert result.code == 3
+    assert "The files and the commit" not in result.err

@@ -72,7 +72,7 @@ def test_text_puts_the_answer_alone_on_standard_output() -> None:
         "make test  exit 2  12 ms",
         "busy; again in 0.5 s (1 of 3)",
         "warning: the window is small",
-        "[done in 1.5 s, 2 steps, 1 files changed, sandbox files; session ",
+        "[done in 1.5 s, 2 steps, 1 file changed, sandbox files; session ",
     ):
         assert words in told
     for words in ("half a thought", "secret result", "not worth a line"):

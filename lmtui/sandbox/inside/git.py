@@ -66,6 +66,7 @@ def _environment() -> dict[str, str]:
         "GIT_PAGER": "cat",
         "GIT_ALLOW_PROTOCOL": "none",
         "GIT_CEILING_DIRECTORIES": "/",
+        "GIT_LITERAL_PATHSPECS": "1",
     }
 
 

@@ -1,0 +1,33 @@
+"""Where lmtui writes what went wrong inside it: a small file at user level, never the terminal that it draws on."""
+
+from __future__ import annotations
+
+import logging
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from lmtui.paths import state_dir
+
+_MAX_BYTES = 1_000_000
+
+
+def log_file() -> Path:
+    """Return the log file."""
+    return state_dir() / "lmtui.log"
+
+
+def write_log_file() -> None:
+    """Send the program's log to its file, once; where that cannot be made, nowhere."""
+    logger = logging.getLogger("lmtui")
+    if logger.handlers:
+        return
+    logger.propagate = False
+    try:
+        log_file().parent.mkdir(parents=True, exist_ok=True)
+        handler: logging.Handler = RotatingFileHandler(
+            log_file(), maxBytes=_MAX_BYTES, backupCount=1, encoding="utf-8", delay=True
+        )
+    except OSError:
+        handler = logging.NullHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logger.addHandler(handler)
