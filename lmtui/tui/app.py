@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import App
-from textual.color import Color
-from textual.filter import Monochrome
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
@@ -25,7 +23,7 @@ from lmtui.tui import themes
 from lmtui.tui.commands import COMMANDS, Scope, bindings, command, rebindable
 from lmtui.tui.desk import Desk
 from lmtui.tui.modals.results import Choice, Chosen
-from lmtui.tui.no_color import WithoutColor
+from lmtui.tui.no_color import filters_without_color
 from lmtui.tui.options import StartOptions
 from lmtui.tui.prompt_store import PromptStore
 from lmtui.tui.screens.workbench import HistoryGrew, ThemeWanted, Workbench
@@ -73,7 +71,7 @@ class LmtuiApp(App[int]):
         self.animation_level = "none"
         self._use_first_theme()
         if self.no_color:
-            self._leave_colors_out()
+            self._filters = filters_without_color(self._filters, self.available_themes[self.theme])
         self.set_keymap(rebindable(dict(self.options.keys)))
 
     def get_default_screen(self) -> Screen[None]:
@@ -241,7 +239,7 @@ class LmtuiApp(App[int]):
         self.register_theme(theme)
         self.theme = theme.name
         if self.no_color:
-            self._leave_colors_out()
+            self._filters = filters_without_color(self._filters, self.available_themes[self.theme])
 
     # -- drawing --------------------------------------------------------------------------------------------------------
 
@@ -253,13 +251,6 @@ class LmtuiApp(App[int]):
             self.call_after_refresh(lambda text=str(error): self.workbench.say(text, "error"))
         self.register_theme(theme)
         self.theme = theme.name
-
-    def _leave_colors_out(self) -> None:
-        colors = self.available_themes[self.theme].variables
-        marks = ("selection", "text")
-        marked = frozenset(Color.parse(colors[name]).hex6.lower() for name in marks)
-        self._filters = [each for each in self._filters if not isinstance(each, Monochrome | WithoutColor)]
-        self._filters.append(WithoutColor(marked))
 
     def _schedule(self, delay_s: float, callback: Callable[[], None]) -> object:
         return self.set_timer(max(delay_s, 0.001), callback)

@@ -7,7 +7,8 @@ from functools import lru_cache
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
-from textual.filter import LineFilter
+from textual.filter import LineFilter, Monochrome
+from textual.theme import Theme
 
 
 class WithoutColor(LineFilter):
@@ -20,6 +21,12 @@ class WithoutColor(LineFilter):
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's signature
         """Return the line without colours."""
         return [Segment(text, style and plain_style(style, self._marked), control) for text, style, control in segments]
+
+
+def filters_without_color(filters: list[LineFilter], theme: Theme) -> list[LineFilter]:
+    """Return an app's filters with this one in place of greys; what the theme marks by a background is reversed."""
+    marked = frozenset(Color.parse(theme.variables[name]).hex6.lower() for name in ("selection", "text"))
+    return [*(each for each in filters if not isinstance(each, Monochrome | WithoutColor)), WithoutColor(marked)]
 
 
 @lru_cache(4096)

@@ -86,15 +86,10 @@ class Approval(ModalScreen[Answer | Left | None]):
         return self.size.height < TIGHT_ROWS
 
     def _wrapped_texts(self) -> tuple[str, ...]:
-        choices = self._choices_text().plain
+        choices = _choices_text(self.size.width - 6, is_tight=self._is_tight).plain
         if self._is_tight:
             return (choices,) if self.size.height < FLAT_ROWS else (choices, self._title().plain)
         return self._conditions().plain, choices
-
-    def _choices_text(self) -> Content:
-        full = _choices()
-        room = self.size.width - 6
-        return Content.styled(_choice_keys(), "bold $accent") if self._is_tight and full.cell_length > room else full
 
     def _fit_later(self) -> None:
         self.call_after_refresh(self._fit)
@@ -182,7 +177,7 @@ class Approval(ModalScreen[Answer | Left | None]):
 
     def _draw_choices(self) -> None:
         self.shows_live = self.is_live
-        text = self._choices_text()
+        text = _choices_text(self.size.width - 6, is_tight=self._is_tight)
         choices = text if self.shows_live else Content.styled(text.plain, "$text-muted")
         self._choices.update(choices)
 
@@ -211,6 +206,11 @@ def _choices() -> Content:
     ]
     stop = Content.assemble((first_key(command("app.stop")), "bold $accent"), (" stop the turn", "$text"))
     return Content("   ").join([*parts, stop])
+
+
+def _choices_text(room: int, *, is_tight: bool) -> Content:
+    full = _choices()
+    return Content.styled(_choice_keys(), "bold $accent") if is_tight and full.cell_length > room else full
 
 
 def _choice_keys() -> str:
