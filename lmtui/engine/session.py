@@ -88,6 +88,11 @@ class EngineSession:
         return self._worker is not None
 
     @property
+    def is_closed(self) -> bool:
+        """Tell whether the session has let go of its log."""
+        return self._is_closed
+
+    @property
     def mode(self) -> Mode:
         """Return the permission mode."""
         return self._desk.mode

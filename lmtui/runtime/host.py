@@ -119,8 +119,9 @@ class Runtime:
         """Open an earlier session; what a crash left open in it is ended, what cannot be read is told."""
         path = self._store.path(session_id)
         sandbox = await self.sandbox()
-        if path.stem in self._sessions:
-            return self._sessions[path.stem]
+        known = self._sessions.get(path.stem)
+        if known is not None and not known.is_closed:
+            return known
         loaded = load(path)
         if not loaded.events:
             raise SessionFileError(f"session {path.stem} is empty", "Start a new one.")

@@ -13,7 +13,7 @@ from lmtui.tui.lines.text import Line, Span, fit, fit_middle, indent, pad, row, 
 
 _TOOL_COLUMN = 7
 _WIDE_TOOL_COLUMN = 13
-_WIDE_WIDTH = 90
+_WIDE_WIDTH = 78
 _TIME_COLUMN = 7
 _LIVE_LINES = 4
 _PREVIEW_LINES = 2

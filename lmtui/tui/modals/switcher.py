@@ -141,8 +141,7 @@ class Switcher(ModalScreen[Picked | None]):
     async def _ask_title(self, marked: SessionSummary) -> None:
         title = await self.app.push_screen_wait(AskText("Title", value=marked.title))
         if title:
-            await self._rename(marked.id, title)
-            self._read(self._search.value.strip())
+            await self._try(self._rename(marked.id, title))
 
     def action_sessions_delete(self) -> None:
         """Ask, then delete the marked session."""
@@ -153,8 +152,15 @@ class Switcher(ModalScreen[Picked | None]):
     async def _ask_delete(self, marked: SessionSummary) -> None:
         text = f"{clean_line(marked.title) or marked.id}\nIts log is deleted; files it changed stay as they are."
         if await self.app.push_screen_wait(Confirm("Delete this session?", text)):
-            await self._delete(marked.id)
-            self._read(self._search.value.strip())
+            await self._try(self._delete(marked.id))
+
+    async def _try(self, work: Awaitable[None]) -> None:
+        """Do something to a session and list them anew; one that another lmtui holds is told, not fatal."""
+        try:
+            await work
+        except LmtuiError as error:
+            self.app.notify(clean_line(error.full_text()), severity="error", markup=False)
+        self._read(self._search.value.strip())
 
     def action_close_or_stop(self) -> None:
         """Leave the search, or close."""

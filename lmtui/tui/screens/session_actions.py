@@ -157,7 +157,8 @@ class SessionActions(Screen[None]):
             return
         self.say("asking the servers for their models …")
         servers = await host.find_servers()
-        here = [server for server in servers if server.url.rstrip("/") == active.facts.url.rstrip("/")] or list(servers)
+        root = active.facts.url.rstrip("/").removesuffix("/v1")
+        here = [server for server in servers if server.url.rstrip("/").removesuffix("/v1") == root]
         choices = [
             Choice(model.name, clean_line(model.name), f"{clean_line(server.kind)}  {window_text(model.window_tokens)}")
             for server in here

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from lmtui.core.errors import SessionFileError
 from lmtui.core.ports import SessionSummary
 from lmtui.tui.modals.switcher import summary_line
 from tests.tui.driving import Driver, running
@@ -107,3 +108,21 @@ def test_hostile_titles_stay_on_one_line() -> None:
     assert "\n" not in line.plain
     assert "\x1b" not in line.plain
     assert "<U+202E>" in line.plain
+
+
+async def test_a_session_that_another_lmtui_holds_is_told_and_ends_nothing() -> None:
+    class Held(FakeHost):
+        async def delete_session(self, session_id: str) -> None:
+            raise SessionFileError(f"session {session_id} is open in another lmtui", "Close it there.")
+
+    host = Held()
+    host.summaries = host_with_sessions().summaries
+    async with running(host) as driver:
+        await open_switcher(driver)
+        await driver.press("down", "d")
+        await driver.until_screen("Confirm")
+        await driver.press("y")
+        await driver.until_screen("Switcher")
+        await driver.settle()
+        assert driver.app.is_running
+        assert len(driver.host.summaries) == 3
