@@ -181,7 +181,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "approve.always", Scope.APPROVAL, "Always here", "Let it run, now and in later sessions of this folder.",
-        ("a",), "always here",
+        ("a",), "always",
     ),
     Command("approve.no", Scope.APPROVAL, "No", "Refuse it.", ("n",), "no"),
     Command("approve.because", Scope.APPROVAL, "No, because", "Refuse it and tell the model why.", ("f",), "no, because…"),
