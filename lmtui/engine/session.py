@@ -66,7 +66,7 @@ class EngineSession:
         self._title = ""
         self._worker: asyncio.Task[None] | None = None
         self._turn: asyncio.Task[None] | None = None
-        self._is_closed = False
+        self.is_closed = False
         self._desk = self._make_desk()
         self._journal.replay(past)
         for text in _left_in_inbox(past):
@@ -86,11 +86,6 @@ class EngineSession:
     def is_running(self) -> bool:
         """Tell whether a turn is under way."""
         return self._worker is not None
-
-    @property
-    def is_closed(self) -> bool:
-        """Tell whether the session has let go of its log."""
-        return self._is_closed
 
     @property
     def mode(self) -> Mode:
@@ -170,9 +165,9 @@ class EngineSession:
 
     async def close(self) -> None:
         """Interrupt what runs, write what is due and let go of the log."""
-        if self._is_closed:
+        if self.is_closed:
             return
-        self._is_closed = True
+        self.is_closed = True
         self._desk.inbox = Inbox()
         self.interrupt()
         await self.wait_idle()
@@ -202,7 +197,7 @@ class EngineSession:
         self._background.start_sandbox(self._parts.sandbox)
 
     def _put(self, text: str, *, is_steering: bool) -> None:
-        if not text.strip() or self._is_closed:
+        if not text.strip() or self.is_closed:
             return
         self._desk.inbox.put(text, is_steering=is_steering)
         if not self._title:
