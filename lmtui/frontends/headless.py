@@ -23,6 +23,7 @@ from lmtui.core.events import (
     ToolCallFinished,
     ToolCallStarted,
     TurnEnded,
+    TurnStarted,
 )
 from lmtui.core.ports import Session
 from lmtui.runtime.host import Runtime, encode_event
@@ -68,7 +69,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
 async def _turn(session: Session, task: HeadlessTask, reporter: Reporter) -> None:
     if task.output == "stream-json":
         for envelope in session.history():
-            reporter.take(envelope)
+            reporter.print_line(envelope)
     unsubscribe = session.subscribe(reporter.take)
     try:
         session.submit(task.text)
@@ -103,12 +104,20 @@ class Reporter:
 
     def take(self, envelope: Envelope) -> None:
         """Take one event."""
-        if isinstance(envelope.event, TurnEnded):
+        if isinstance(envelope.event, TurnStarted):
+            self._end = None
+        elif self._end is not None:
+            return  # what is learned behind the turn's back is no part of its story, which ends with `turn_ended`
+        elif isinstance(envelope.event, TurnEnded):
             self._end = envelope.event
         if self._output == "stream-json":
-            print(encode_event(envelope), file=self._out, flush=True)
+            self.print_line(envelope)
         elif self._output == "text":
             self._tell(envelope)
+
+    def print_line(self, envelope: Envelope) -> None:
+        """Print one event as a line of JSON."""
+        print(encode_event(envelope), file=self._out, flush=True)
 
     def finish(self, session: Session) -> int:
         """Print what comes at the end and return the exit code."""

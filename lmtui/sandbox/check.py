@@ -29,6 +29,12 @@ class BackendReport:
     start_ms: int
 
 
+_FIXES = {
+    "docker": "Start the Docker engine, then make the image with `lmtui sandbox image`.",
+    "bubblewrap": "Allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1), or use Docker.",
+}
+
+
 async def check_backends(workspace: Path, *, network: str = "none", image: str = DEFAULT_IMAGE) -> list[BackendReport]:
     """Try every backend in a workspace, strongest first; nothing of them runs afterwards.
 
@@ -46,7 +52,8 @@ async def _check(name: str, workspace: Path, network: str, image: str) -> Backen
     try:
         client = await start(backend, workspace)
     except SandboxUnavailable as refusal:
-        return BackendReport(name, works=False, why_not=str(refusal), fix=refusal.hint, isolation=Isolation(), start_ms=0)
+        fix = refusal.hint or _FIXES.get(name, "")
+        return BackendReport(name, works=False, why_not=str(refusal), fix=fix, isolation=Isolation(), start_ms=0)
     else:
         elapsed_ms = int((time.monotonic() - started) * 1000)
         await client.close()

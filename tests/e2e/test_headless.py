@@ -9,6 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from lmtui.providers.scenario import FaultKind, ScriptedCall, ScriptedFault, ScriptedTurn
@@ -117,8 +118,8 @@ async def test_an_interrupted_command_leaves_nothing_running(program: Program, s
 
 
 def _running(marker: str) -> int:
-    found = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    return sum(line.startswith(marker) for line in found.splitlines())
+    commands = (process.info["cmdline"] or [""] for process in psutil.process_iter(["cmdline"]))
+    return sum(command[0].startswith(marker) for command in commands if command)
 
 
 async def test_sigkill_then_resume_shows_everything_and_repeats_nothing(program: Program, serve: Serve) -> None:
@@ -264,6 +265,7 @@ async def test_words_of_an_earlier_program_still_work(program: Program, serve: S
     assert "done" in (await program.run("--list-sessions")).out
 
 
+@pytest.mark.git
 @pytest.mark.parametrize(
     "sandbox",
     [pytest.param("docker", marks=pytest.mark.docker), pytest.param("bubblewrap", marks=pytest.mark.bubblewrap), "process"],
@@ -314,6 +316,7 @@ async def test_a_terminal_without_utf8_still_gets_whole_json(program: Program, s
     assert (await program.run("run", "--url", server.url, *FILES_ONLY, "hi")).code == 0
 
 
+@pytest.mark.git
 async def test_a_demo_that_is_kept_from_its_work_does_not_claim_success(program: Program) -> None:
     result = await program.run("demo", "--headless", *FILES_ONLY, "--deny", "Shell")
     assert result.code == 3

@@ -218,6 +218,7 @@ async def test_files_of_the_workspace_are_seen_and_no_others(workspace: Path, tm
             await runtime.read_file(path)
 
 
+@pytest.mark.git
 async def test_the_demo_builds_tests_and_commits_what_it_says(tmp_path: Path, open_one: Open) -> None:
     runtime = open_one(mode="auto")
     folder = tmp_path / "demo"

@@ -8,6 +8,8 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
 from tests.sandbox.conftest import ISOLATED, WITH_SHELL
 
+pytestmark = pytest.mark.git
+
 
 @pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
 async def test_a_repository_is_made_committed_and_read(sandbox: Sandbox, workspace: Path) -> None:
