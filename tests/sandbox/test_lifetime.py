@@ -18,13 +18,14 @@ from lmtui.sandbox.select import select_sandbox
 from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox, unavailable
 
 _HOST = """
-import asyncio, sys
+import asyncio, shutil, sys
 from pathlib import Path
 from lmtui.sandbox.select import select_sandbox
 
 async def main():
     sandbox = await select_sandbox(Path(sys.argv[1]), backend=sys.argv[2])
-    await sandbox.run_git(["init"], writes=True)
+    if shutil.which("git"):
+        await sandbox.run_git(["init"], writes=True)
     await sandbox.run_command(sys.argv[3], timeout_s=100, on_output=lambda text: print(text, flush=True))
 
 asyncio.run(main())
