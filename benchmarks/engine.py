@@ -75,7 +75,10 @@ async def _steps(count: int = 200) -> list[Figure]:
             out, _ = await process.communicate()
         lines = (json.loads(line) for line in out.splitlines())
         tools_ms = [line["elapsed_ms"] for line in lines if line["kind"] == "tool_call_finished"]
-    gaps_ms = [(asked - answered) * 1000 for answered, asked in zip(server.answered, server.asked[1:], strict=False)]
+    gaps_ms = [
+        (asked - answered) * 1000
+        for answered, asked in zip(server.answered, (request.at_s for request in server.requests[1:]), strict=False)
+    ]
     own_ms = [max(0.0, gap - tool) for gap, tool in zip(gaps_ms, tools_ms, strict=False)]
     steady = own_ms[1:]
     growth = statistics.median(steady[-10:]) / statistics.median(steady[:10])
@@ -92,15 +95,13 @@ def _step(number: int) -> ScriptedTurn:
 
 
 class TimedServer(ScriptedServer):
-    """A scripted server that notes when each request has come and each answer has gone."""
+    """A scripted server that notes when each answer has gone."""
 
     def __init__(self, scenario: Scenario) -> None:
         super().__init__(scenario)
-        self.asked: list[float] = []
         self.answered: list[float] = []
 
     async def _complete(self, writer: asyncio.StreamWriter, body: dict[str, object]) -> bool:
-        self.asked.append(time.monotonic())
         is_kept = await super()._complete(writer, body)
         self.answered.append(time.monotonic())
         return is_kept

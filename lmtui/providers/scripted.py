@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import re
+import time
 import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -23,11 +24,15 @@ _MAX_BODY_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One chat request as it came: raw bytes, parsed body, and the headers that tests look at."""
+    """One chat request as it came: raw bytes, parsed body, the header that tests look at, and when its last byte was there.
+
+    `at_s` is in seconds on the monotonic clock.
+    """
 
     raw: bytes
     body: dict[str, Any]
     authorization: str
+    at_s: float
 
 
 class ScriptedServer:
@@ -82,6 +87,7 @@ class ScriptedServer:
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         size = min(int(headers.get("content-length", "0") or 0), _MAX_BODY_BYTES)
         body = await reader.readexactly(size) if size else b""
+        at_s = time.monotonic()
         method, path = request_line.split(" ")[:2]
         if self._key and headers.get("authorization") != f"Bearer {self._key}":
             return await _reply(writer, 401, {"error": {"message": "invalid api key"}})
@@ -90,7 +96,7 @@ class ScriptedServer:
         if method != "POST" or path != "/v1/chat/completions":
             return await _reply(writer, 404, {"error": {"message": f"no such route: {path}"}})
         try:
-            request = Received(body, json.loads(body), headers.get("authorization", ""))
+            request = Received(body, json.loads(body), headers.get("authorization", ""), at_s)
         except ValueError as error:
             return await _reply(writer, 400, {"error": {"message": f"bad JSON: {error}"}})
         self.requests.append(request)
