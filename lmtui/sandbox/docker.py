@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -281,9 +282,13 @@ def connect(socket_path: str, timeout_s: int) -> DockerClient:
     from docker.errors import DockerException  # noqa: PLC0415
 
     try:
+        # Tried by hand first: the SDK leaves its socket open where it cannot connect.
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(timeout_s)
+            probe.connect(str(socket_path))
         engine = DockerClient(base_url=f"unix://{socket_path}", timeout=timeout_s)
         engine.ping()
-    except DockerException as error:
+    except (OSError, DockerException) as error:
         denied = "Add yourself to the docker group, or use bubblewrap." if "ermission" in str(error) else "Start it."
         raise SandboxUnavailable(f"the Docker engine at {socket_path} does not answer", denied) from error
     return engine
