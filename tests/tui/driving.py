@@ -13,7 +13,7 @@ from lmtui.tui.app import LmtuiApp
 from lmtui.tui.options import StartOptions
 from tests.tui.fakes import FakeClock, FakeHost
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 WIDE = (160, 40)
 SMALL = (80, 24)
 
