@@ -160,7 +160,8 @@ async def _version(program: str) -> tuple[int, ...]:
         process = await asyncio.create_subprocess_exec(
             program, "--version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
         )
-        output, _ = await asyncio.wait_for(process.communicate(), _VERSION_S)
+        async with asyncio.timeout(_VERSION_S):
+            output, _ = await process.communicate()
     except (OSError, TimeoutError):
         return ()
     found = re.search(rb"(\d+)\.(\d+)", output)

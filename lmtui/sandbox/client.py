@@ -54,7 +54,8 @@ class Client:
         """
         decoder = protocol.Decoder()
         try:
-            messages = await asyncio.wait_for(self._first(decoder), _HELLO_S)
+            async with asyncio.timeout(_HELLO_S):
+                messages = await self._first(decoder)
         except (TimeoutError, protocol.ProtocolError, OSError) as error:
             raise SandboxError(self._why("the sandbox does not start")) from error
         if messages[:1] == [] or messages[0].get("hello") != protocol.VERSION:
@@ -83,7 +84,8 @@ class Client:
             self._link.write(protocol.encode({"id": identity, "op": op, **fields}))
             if data:
                 await self._link.drain()
-            facts = await asyncio.wait_for(asyncio.shield(pending.answer), limit_s)
+            async with asyncio.timeout(limit_s):
+                facts = await asyncio.shield(pending.answer)
         except TimeoutError as error:
             await self._break(f"the sandbox gave no answer within {limit_s:.0f} s")
             raise SandboxError(self._broken) from error

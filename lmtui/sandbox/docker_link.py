@@ -92,7 +92,8 @@ async def attach(socket_path: str, container_id: str, remove: Callable[[], Await
     request = f"POST {target} HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n"
     writer.write(request.encode("ascii"))
     try:
-        answer = await asyncio.wait_for(raw.readuntil(b"\r\n\r\n"), _ANSWER_S)
+        async with asyncio.timeout(_ANSWER_S):
+            answer = await raw.readuntil(b"\r\n\r\n")
     except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
         writer.close()
         raise OSError("the engine does not answer to attach") from error

@@ -73,7 +73,8 @@ class ProcessLink:
         """Close its input, which ends it; kill it where that takes too long."""
         self._input.close()
         try:
-            await asyncio.wait_for(self._process.wait(), _CLOSING_S)
+            async with asyncio.timeout(_CLOSING_S):
+                await self._process.wait()
         except TimeoutError:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
