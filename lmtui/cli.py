@@ -17,7 +17,7 @@ from typing import NoReturn
 from lmtui import __version__
 from lmtui.config import MODES, NETWORKS, SANDBOXES, Loaded, load_config
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
-from lmtui.core.ports import SessionHost
+from lmtui.core.sessions import SessionHost
 
 EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 64, 130
 

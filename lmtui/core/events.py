@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from lmtui.core.messages import Role, ToolCall, Usage
 from lmtui.core.plan import Plan
+from lmtui.core.workspace import FileChange
 
 ROOT = "root"
 
@@ -45,25 +46,6 @@ class Level(StrEnum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
-
-
-class FileChangeKind(StrEnum):
-    """What happened to a file."""
-
-    ADDED = "added"
-    MODIFIED = "modified"
-    DELETED = "deleted"
-
-
-@dataclass(frozen=True, slots=True)
-class FileChange:
-    """One changed file: `path` relative to the workspace, line counts, and a unified diff (cut at 64 KiB, empty for binary)."""
-
-    path: str
-    kind: FileChangeKind
-    added_lines: int = 0
-    removed_lines: int = 0
-    diff: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +224,7 @@ class ToolCallFinished(Event):
     """A tool call is over.  `result` is what the model gets, `summary` what one line of the log shows (`+9 −2`, `exit 1`).
 
     `decision` says who let it run or refused it: `mode`, `rule`, `once`, `session`, `always`, `no`; empty if nobody was asked.
+    `rule` is the rule that decided, `why` the reason in words.
     """
 
     kind: ClassVar[str] = "tool_call_finished"
@@ -252,13 +235,17 @@ class ToolCallFinished(Event):
     elapsed_ms: int
     summary: str = ""
     decision: str = ""
+    rule: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequested(Event):
     """Somebody must decide.  `text` is exactly what would run or change; `diff` (unified) is there for file changes.
 
-    `why` says which rule or mode asks; `suggested_rule` is what "this session" or "always" would grant.
+    `why` says which rule or mode asks; `suggested_rule` is what "this session" or "always" would grant, `offered_rules` what
+    may be granted instead, the narrowest first.  `cwd`, `sandbox` and `limits` say in words under which conditions it runs;
+    `uncovered` are the parts of a command that no rule covers, `digest` is the SHA-256 (hex) of what was shown.
     """
 
     kind: ClassVar[str] = "approval_requested"
@@ -270,11 +257,21 @@ class ApprovalRequested(Event):
     path: str = ""
     why: str = ""
     suggested_rule: str = ""
+    offered_rules: tuple[str, ...] = ()
+    cwd: str = ""
+    sandbox: str = ""
+    limits: str = ""
+    uncovered: tuple[str, ...] = ()
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalResolved(Event):
-    """Somebody decided.  `by` is user, headless or interrupt; `rule` is what was granted; `feedback` goes to the model."""
+    """Somebody decided.  `by` is user, headless or interrupt; `rule` is what was granted; `feedback` goes to the model.
+
+    `scope` says how far a grant reaches: session, workspace or user.  `edited` is the command that the user put in place of
+    the one that was asked about.  `elapsed_ms` is how long the question was open.
+    """
 
     kind: ClassVar[str] = "approval_resolved"
     approval_id: str
@@ -282,6 +279,17 @@ class ApprovalResolved(Event):
     rule: str = ""
     by: str = "user"
     feedback: str = ""
+    scope: str = ""
+    edited: str = ""
+    elapsed_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleRevoked(Event):
+    """A rule that was granted in the session does not hold any more."""
+
+    kind: ClassVar[str] = "rule_revoked"
+    rule: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,12 +302,53 @@ class PlanChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesChanged(Event):
-    """Files of the workspace changed through a tool call.  `files` are their paths, `changes` says more of each."""
+    """Files of the workspace changed through a tool call.  `files` are their paths, `changes` says more of each.
+
+    `before` and `after` are the checkpoints around the call, empty where none could be made: then it cannot be undone.
+    """
 
     kind: ClassVar[str] = "files_changed"
     call_id: str
     files: tuple[str, ...]
     changes: tuple[FileChange, ...] = ()
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointCreated(Event):
+    """The state of the workspace was kept before a tool call that may change files.
+
+    `checkpoint` is its id (the hash of a git tree), `left_out` names files that it does not hold (too large, or repositories
+    of their own), at most 50 of `left_out_total`.
+    """
+
+    kind: ClassVar[str] = "checkpoint_created"
+    call_id: str
+    checkpoint: str
+    left_out: tuple[str, ...] = ()
+    left_out_total: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesRestored(Event):
+    """The user put files back.  `action` is undo, redo, restore or rewind; `calls` are the tool calls it is about."""
+
+    kind: ClassVar[str] = "files_restored"
+    action: str
+    calls: tuple[str, ...]
+    files: tuple[str, ...]
+    changes: tuple[FileChange, ...] = ()
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewound(Event):
+    """The conversation goes on from before turn `turn_id`: it and what came after it is no longer sent to the model."""
+
+    kind: ClassVar[str] = "rewound"
+    turn_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,5 +393,6 @@ class Envelope:
 EVENT_TYPES: tuple[type[Event], ...] = (
     SessionOpened, SessionRenamed, ModelChanged, ModeChanged, SandboxSelected, TurnStarted, TurnEnded, MessageAdded,
     TextDelta, ThinkingDelta, PrefillProgress, CallProgress, RetryScheduled, ToolCallStarted, ToolOutputDelta,
-    ToolCallFinished, ApprovalRequested, ApprovalResolved, PlanChanged, FilesChanged, InboxChanged, UsageUpdated, Notice,
+    ToolCallFinished, ApprovalRequested, ApprovalResolved, RuleRevoked, PlanChanged, FilesChanged, CheckpointCreated,
+    FilesRestored, Rewound, InboxChanged, UsageUpdated, Notice,
 )  # fmt: skip

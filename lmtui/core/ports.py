@@ -1,4 +1,4 @@
-"""The seams: what the engine needs from the outside, and what front ends may ask of a session.
+"""The seams of the engine: what it needs from the outside.
 
 A protocol stands here only where a second implementation or a fake exists.  Nothing here does I/O.
 """
@@ -8,162 +8,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Protocol
 
-from lmtui.core.events import Envelope, FileChange, Outcome
+from lmtui.core.events import Envelope
 from lmtui.core.messages import ModelPiece, ModelRequest, ToolSpec
 from lmtui.core.permissions import Access, Mode, Rule
 from lmtui.core.plan import Plan
-from lmtui.core.workspace import DirEntry, ExecResult, FileContent, GrepMatch, SandboxStatus
-
-Subscriber = Callable[[Envelope], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The user's answer to an approval.  `feedback` goes to the model with a no; `rule` replaces the suggested one."""
-
-    outcome: Outcome
-    feedback: str = ""
-    rule: str = ""
-
-
-class Session(Protocol):
-    """One conversation with one agent in one workspace.  All methods are called on the event loop and return at once."""
-
-    @property
-    def id(self) -> str:
-        """Return the session's id, `YYYYMMDD_HHMMSS_xxxxxx`."""
-
-    @property
-    def is_running(self) -> bool:
-        """Tell whether a turn is under way."""
-
-    @property
-    def mode(self) -> Mode:
-        """Return the permission mode."""
-
-    def history(self) -> Sequence[Envelope]:
-        """Return every durable event so far, oldest first.  Applying them draws what was drawn live."""
-
-    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Call `subscriber` with each later event, in order, on the event loop; the returned function ends it."""
-
-    def submit(self, text: str) -> None:
-        """Take up a task: start a turn, or queue it behind the one that runs."""
-
-    def steer(self, text: str) -> None:
-        """Say something that goes in before the next step of the running turn (or starts one)."""
-
-    def drop_queued(self, index: int) -> str:
-        """Take a queued text back and return it."""
-
-    def interrupt(self) -> None:
-        """Stop the running turn: close the stream, kill the running command; the session goes on."""
-
-    def answer(self, approval_id: str, answer: Answer) -> None:
-        """Answer an open approval; one that is already resolved is ignored."""
-
-    def set_mode(self, mode: Mode) -> None:
-        """Change the permission mode from the next call on."""
-
-    def set_model(self, model: str) -> None:
-        """Change the model from the next request on."""
-
-    def rename(self, title: str) -> None:
-        """Give the session a title."""
-
-    async def wait_idle(self) -> None:
-        """Wait until no turn runs and nothing is queued."""
-
-    async def close(self) -> None:
-        """Interrupt what runs, write what is due and let go of the log; idempotent."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionSummary:
-    """A session as a list shows it.  `state` is writing, waits, done, interrupted, error, limit, blocked or new."""
-
-    id: str
-    title: str
-    state: str
-    model: str
-    created: datetime
-    updated: datetime
-    changed_files: int
-    last_line: str
-    is_open: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ServedModel:
-    """A model that a server offers.  `window_tokens` 0 is unknown; `is_loaded` None where the server does not say."""
-
-    name: str
-    window_tokens: int = 0
-    is_loaded: bool | None = None
-    has_tools: bool | None = None
-    has_vision: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ServerFound:
-    """A model server that answered: `kind` is LM Studio, Ollama, llama.cpp, vLLM or OpenAI-compatible."""
-
-    kind: str
-    url: str
-    models: tuple[ServedModel, ...]
-    note: str = ""
-
-
-class SessionHost(Protocol):
-    """What a front end needs beside sessions: which there are, opening one, finding servers, looking at files."""
-
-    @property
-    def workspace(self) -> Path:
-        """Return the folder that the agents work in."""
-
-    @property
-    def setup_note(self) -> str:
-        """Return why no session can be opened yet (no model server chosen), else an empty string."""
-
-    def sessions(self, search: str = "", limit: int = 50) -> Sequence[SessionSummary]:
-        """Return the workspace's sessions, newest first; with `search`, those whose text has all its words.  Blocks (disk)."""
-
-    async def new_session(self) -> Session:
-        """Open a fresh session."""
-
-    async def open_session(self, session_id: str) -> Session:
-        """Open an earlier session by its id, or a unique end of it; one that is open already is returned as it is."""
-
-    async def delete_session(self, session_id: str) -> None:
-        """Delete a session's log; an open one is closed first."""
-
-    async def find_servers(self) -> Sequence[ServerFound]:
-        """Look for model servers on the usual ports and where the settings point; never loads a model."""
-
-    async def use_server(self, url: str, model: str) -> None:
-        """Send the requests of sessions opened from now on to this server, and keep it as the user's choice."""
-
-    async def start_demo(self) -> None:
-        """Start the built-in scripted server on a fresh demo folder and make it the server in use."""
-
-    async def list_directory(self, path: str) -> Sequence[DirEntry]:
-        """List one folder of the workspace, folders first; `""` is the root."""
-
-    async def read_file(self, path: str) -> bytes:
-        """Return the first megabyte of a file of the workspace.
-
-        Raises:
-            SandboxError: it cannot be read; the text says why.
-        """
-
-    async def close(self) -> None:
-        """Close every session and sandbox."""
-
-
-# -- what the engine uses ----------------------------------------------------------------------------------------------
+from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileContent, GrepMatch, SandboxStatus
 
 
 class Provider(Protocol):
@@ -205,6 +56,35 @@ class SessionLog(Protocol):
 
 
 OutputSink = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A state of the workspace: `id` names it, `left_out` the files it does not hold (at most 50 of `left_out_total`)."""
+
+    id: str
+    left_out: tuple[str, ...] = ()
+    left_out_total: int = 0
+
+
+class Checkpoints(Protocol):
+    """States of the workspace, kept outside it by content.  All methods raise `SandboxError`."""
+
+    async def snapshot(self) -> Snapshot:
+        """Keep the state of now; cheap where nothing changed."""
+
+    async def changes(self, before: str, after: str, paths: Sequence[str] = ()) -> tuple[FileChange, ...]:
+        """Return the difference between two states, as far as asked for."""
+
+    async def read(self, snapshot: str, path: str) -> bytes | None:
+        """Return a file as a state has it, None where it does not."""
+
+    async def restore(self, source: str, paths: Sequence[str], *, expected: str) -> None:
+        """Make files as `source` has them (deleted where it has none), if all of them are now as `expected` has them.
+
+        Raises:
+            SandboxError: some are not, named in the text; nothing was changed then.
+        """
 
 
 class Sandbox(Protocol):

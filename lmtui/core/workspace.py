@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +67,22 @@ class SandboxStatus:
     is_weaker: bool = False
     reason: str = ""
     facts: tuple[str, ...] = ()
+
+
+class FileChangeKind(StrEnum):
+    """What happened to a file."""
+
+    ADDED = "added"
+    MODIFIED = "modified"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One changed file: `path` relative to the workspace, line counts, and a unified diff (cut at 64 KiB, empty for binary)."""
+
+    path: str
+    kind: FileChangeKind
+    added_lines: int = 0
+    removed_lines: int = 0
+    diff: str = ""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lmtui.core.errors import UsageError
-from lmtui.core.events import ApprovalRequested, ApprovalResolved, Event, Outcome
+from lmtui.core.events import ApprovalRequested, ApprovalResolved, Event, Outcome, RuleRevoked
 from lmtui.core.permissions import Effect, Rule, parse_rule
-from lmtui.core.ports import Answer
+from lmtui.core.sessions import Answer
 
 
 class Approvals:
@@ -62,9 +62,18 @@ class Approvals:
         """Take up a question or an answer, live or replayed: a grant holds, an id is not used again."""
         if isinstance(event, ApprovalRequested):
             self._asked += 1
+        if isinstance(event, RuleRevoked):
+            self.granted = tuple(rule for rule in self.granted if str(rule) != event.rule)
         if isinstance(event, ApprovalResolved) and event.outcome in (Outcome.SESSION, Outcome.ALWAYS) and event.rule:
             with contextlib.suppress(UsageError):  # a log may hold anything; what is no rule grants nothing
                 self.granted = (*self.granted, parse_rule(event.rule, Effect.ALLOW, str(event.outcome)))
+
+    def keep_only(self, kept: Sequence[Rule] | None) -> None:
+        """After a replay: drop what was granted for always and is not in `kept` any more; with None drop every grant."""
+        texts = {str(rule) for rule in kept or ()}
+        self.granted = tuple(
+            rule for rule in self.granted if kept is not None and (rule.source == Outcome.SESSION or str(rule) in texts)
+        )
 
     def _resolve(self, request: ApprovalRequested, answer: Answer, by: str) -> None:
         is_grant = answer.outcome in (Outcome.SESSION, Outcome.ALWAYS)

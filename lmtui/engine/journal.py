@@ -8,7 +8,8 @@ from datetime import datetime
 
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Envelope, Event, Level, Notice
-from lmtui.core.ports import SessionLog, Subscriber
+from lmtui.core.ports import SessionLog
+from lmtui.core.sessions import Subscriber
 
 _log = logging.getLogger(__name__)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,12 +13,14 @@ from lmtui.core.events import (
     ModeChanged,
     ModelChanged,
     PlanChanged,
+    RuleRevoked,
     SandboxSelected,
     SessionRenamed,
     TurnStarted,
 )
-from lmtui.core.permissions import Mode
-from lmtui.core.ports import Answer, Limits, Policy, Provider, Sandbox, SessionLog, Subscriber, Toolbox
+from lmtui.core.permissions import Mode, Rule
+from lmtui.core.ports import Limits, Policy, Provider, Sandbox, SessionLog, Toolbox
+from lmtui.core.sessions import Answer, Changes, Subscriber
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.background import Background
 from lmtui.engine.context import Conversation, ModelSettings, system_prompt
@@ -28,9 +28,7 @@ from lmtui.engine.desk import Desk
 from lmtui.engine.inbox import Inbox
 from lmtui.engine.journal import Journal
 from lmtui.engine.repair import ends_for_open_work
-from lmtui.engine.turn import run_turn
-
-_log = logging.getLogger(__name__)
+from lmtui.engine.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +60,15 @@ class EngineSession:
         self._parts = parts
         self._journal = Journal(parts.id, parts.log, parts.now, self._take_up)
         self._background = Background(lambda: self._desk, self._journal.emit_from_outside)
-        self._turns = 0
+        self._worker = Worker(lambda: self._desk, self._journal.emit_from_outside, self._journal.sync, parts.id)
         self._title = ""
-        self._worker: asyncio.Task[None] | None = None
-        self._turn: asyncio.Task[None] | None = None
         self.is_closed = False
         self._desk = self._make_desk()
         self._journal.replay(past)
         for text in _left_in_inbox(past):
             self._desk.inbox.put(text)
+        self._desk.approvals.keep_only(parts.policy.rules if is_ours else None)
         if not is_ours:
-            self._desk.approvals.granted = ()
             self._desk.mode = parts.policy.mode
         for event in ends_for_open_work(past):
             self.emit(event)
@@ -85,7 +81,7 @@ class EngineSession:
     @property
     def is_running(self) -> bool:
         """Tell whether a turn is under way."""
-        return self._worker is not None
+        return self._worker.is_running
 
     @property
     def mode(self) -> Mode:
@@ -113,7 +109,7 @@ class EngineSession:
         """Learn the served window; with `is_eager` start the sandbox too, else it starts with the first tool call."""
         self._background.learn_window(self._parts.provider)
         if is_eager:
-            self._start_sandbox()
+            self._background.start_sandbox(self._parts.sandbox)
 
     def submit(self, text: str) -> None:
         """Take up a task: start a turn, or queue it behind the one that runs."""
@@ -126,19 +122,12 @@ class EngineSession:
     def drop_queued(self, index: int) -> str:
         """Take a queued text back and return it."""
         text = self._desk.inbox.drop(index)
-        self._show_inbox()
+        self._worker.show_inbox()
         return text
 
     def interrupt(self) -> None:
-        """Stop the running turn; the session goes on.
-
-        The cancel comes one step later, so that a turn that has only just been made has begun and ends as interrupted.
-        """
-        loop = asyncio.get_running_loop()
-        if self._turn is not None:
-            loop.call_soon(self._turn.cancel)
-        elif self._worker is not None:
-            loop.call_soon(self.interrupt)
+        """Stop the running turn; the session goes on."""
+        self._worker.interrupt()
 
     def answer(self, approval_id: str, answer: Answer) -> None:
         """Answer an open approval."""
@@ -154,14 +143,28 @@ class EngineSession:
         self.emit(ModelChanged(model=model, url=self._parts.provider.url))
         self._background.learn_window(self._parts.provider)
 
+    @property
+    def changes(self) -> Changes | None:
+        """Return what it changed and the ways back, None where no checkpoints can be made."""
+        return None
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """Return every permission rule in force."""
+        return self._desk.all_rules()
+
+    def revoke(self, rule: Rule) -> None:
+        """Take a rule out of this session."""
+        self._desk.rules = tuple(each for each in self._desk.rules if each != rule)
+        self.emit(RuleRevoked(rule=str(rule)))
+
     def rename(self, title: str) -> None:
         """Give the session a title."""
         self.emit(SessionRenamed(title=title.strip()[:120]))
 
     async def wait_idle(self) -> None:
         """Wait until no turn runs and nothing is queued."""
-        while self._worker is not None:
-            await asyncio.wait({self._worker})
+        await self._worker.wait_idle()
 
     async def close(self) -> None:
         """Interrupt what runs, write what is due and let go of the log."""
@@ -190,11 +193,8 @@ class EngineSession:
             emit=self._journal.emit,
             now=parts.now,
             monotonic=parts.monotonic,
-            warm_up=self._start_sandbox,
+            warm_up=lambda: self._background.start_sandbox(parts.sandbox),
         )
-
-    def _start_sandbox(self) -> None:
-        self._background.start_sandbox(self._parts.sandbox)
 
     def _put(self, text: str, *, is_steering: bool) -> None:
         if not text.strip() or self.is_closed:
@@ -202,30 +202,7 @@ class EngineSession:
         self._desk.inbox.put(text, is_steering=is_steering)
         if not self._title:
             self.rename(text.strip().splitlines()[0])
-        if self._worker is None:
-            self._worker = asyncio.get_running_loop().create_task(self._work(), name=f"session {self.id}")
-        else:
-            self._show_inbox()
-
-    async def _work(self) -> None:
-        """Run a turn for each queued text.  The turn is a task of its own, so that stopping it does not stop the session."""
-        try:
-            while self._desk.inbox:
-                is_queued = len(self._desk.inbox.texts) > 1 or self._turn is not None
-                text = self._desk.inbox.take()
-                if is_queued:
-                    self._show_inbox()
-                turn_id = f"turn_{self._turns + 1}"
-                self._turn = asyncio.get_running_loop().create_task(run_turn(self._desk, text, turn_id), name=turn_id)
-                await asyncio.wait({self._turn})
-                self._journal.sync()
-                if not self._turn.cancelled() and (error := self._turn.exception()) is not None:
-                    _log.error("turn %s failed inside", turn_id, exc_info=error)
-        finally:
-            self._turn = self._worker = None
-
-    def _show_inbox(self) -> None:
-        self.emit(InboxChanged(queued=self._desk.inbox.texts))
+        self._worker.wake()
 
     def _take_up(self, event: Event) -> None:
         """Let a durable event change the session's state; live and on replay alike."""
@@ -234,7 +211,7 @@ class EngineSession:
         desk.approvals.apply(event)
         match event:
             case TurnStarted():
-                self._turns += 1
+                self._worker.turns += 1
             case SessionRenamed(title=title):
                 self._title = title
             case PlanChanged(plan=plan):

@@ -9,7 +9,6 @@ from lmtui.core.clean import reveal
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.events import (
     ApprovalRequested,
-    FileChange,
     FilesChanged,
     Outcome,
     PlanChanged,
@@ -21,6 +20,7 @@ from lmtui.core.messages import ToolCall
 from lmtui.core.permissions import Effect, Rule, Verdict, decide_all, exact_rule
 from lmtui.core.plan import Plan
 from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
+from lmtui.core.workspace import FileChange
 from lmtui.engine.desk import Desk
 
 _log = logging.getLogger(__name__)

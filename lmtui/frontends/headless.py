@@ -25,7 +25,7 @@ from lmtui.core.events import (
     TurnEnded,
     TurnStarted,
 )
-from lmtui.core.ports import Session
+from lmtui.core.sessions import Session
 from lmtui.runtime.host import Runtime, encode_event
 
 OUTPUTS = ("text", "json", "stream-json")

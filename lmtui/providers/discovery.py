@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from lmtui.core.clean import clean_line
-from lmtui.core.ports import ServedModel, ServerFound
+from lmtui.core.sessions import ServedModel, ServerFound
 from lmtui.providers.endpoint import LOCAL_KEY, base_url, ollama_url, root_url, without_alias
 
 if TYPE_CHECKING:

@@ -7,25 +7,27 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 from lmtui import __version__
 from lmtui.config import Config
-from lmtui.core.errors import ConfigError, SessionFileError, ToolError, UsageError
-from lmtui.core.events import ApprovalResolved, Envelope, Level, ModeChanged, ModelChanged, Notice, Outcome, SessionOpened
+from lmtui.core.errors import SessionFileError, ToolError, UsageError
+from lmtui.core.events import Envelope, Level, ModeChanged, ModelChanged, Notice, SessionOpened
 from lmtui.core.permissions import Effect, Mode, Rule, parse_rule
-from lmtui.core.ports import Limits, Policy, Sandbox, ServerFound, Session, SessionLog, SessionSummary
+from lmtui.core.ports import Limits, Policy, Sandbox, SessionLog
+from lmtui.core.sessions import ServerFound, Session, SessionSummary, Trust
 from lmtui.core.workspace import DirEntry
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.providers.demo import DEMO_MODEL, DEMO_TASK
 from lmtui.runtime.connection import Connection
 from lmtui.runtime.demo import Demo, fresh_folder, start_demo, start_repository
+from lmtui.runtime.grants import Grants
+from lmtui.runtime.trust import NothingToTrust
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.select import select_sandbox
 from lmtui.store.codec import encode
-from lmtui.store.rules import add_rule, read_rules
+from lmtui.store.rules import read_rules
 from lmtui.store.sessions import SessionStore, load, new_session_id
 from lmtui.store.summaries import summaries
 from lmtui.tools.registry import ToolRegistry
@@ -72,6 +74,12 @@ class Runtime:
         self._selecting = asyncio.Lock()
         self._sessions: dict[str, EngineSession] = {}
         self._demo: Demo | None = None
+        self._grants = Grants(workspace, lambda: list(self._sessions.values()))
+
+    @property
+    def trust(self) -> Trust:
+        """Return what the folder brings and what waits for the user's word."""
+        return NothingToTrust()
 
     @property
     def workspace(self) -> Path:
@@ -234,20 +242,9 @@ class Runtime:
 
     def _keep(self, session: EngineSession) -> Session:
         self._sessions[session.id] = session
-        session.subscribe(partial(self._keep_grant, session))
+        self._grants.follow(session)
         session.prepare(is_eager=self._is_attended)
         return session
-
-    def _keep_grant(self, session: EngineSession, envelope: Envelope) -> None:
-        """Keep a rule that was granted for always beyond the session."""
-        event = envelope.event
-        if not isinstance(event, ApprovalResolved) or event.outcome is not Outcome.ALWAYS or not event.rule:
-            return
-        try:
-            add_rule(self._workspace, event.rule)
-        except ConfigError as error:
-            notice = Notice(level=Level.WARNING, text=error.full_text())
-            asyncio.get_running_loop().call_soon(session.emit, notice)
 
     def _live_state(self, summary: SessionSummary) -> str:
         session = self._sessions.get(summary.id)
@@ -260,6 +257,7 @@ class Runtime:
             await self._sandbox.close()
             self._sandbox = None
         self._workspace, self._store = folder, SessionStore(folder)
+        self._grants = Grants(folder, lambda: list(self._sessions.values()))
 
     async def _close_sessions(self) -> None:
         sessions, self._sessions = self._sessions, {}

@@ -6,10 +6,9 @@ import asyncio
 
 from lmtui.core.clean import clean
 from lmtui.core.errors import SandboxError, ToolError
-from lmtui.core.events import FileChange, FileChangeKind
 from lmtui.core.permissions import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
-from lmtui.core.workspace import DirEntry, FileContent
+from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, FileContent
 from lmtui.tools.text import TextFile, binary_kind, decode, describe_change
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from lmtui.core.events import FileChange, FileChangeKind
 from lmtui.core.permissions import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
-from lmtui.core.workspace import ExecResult
+from lmtui.core.workspace import ExecResult, FileChange, FileChangeKind
 from lmtui.tools.tool import Arguments, Tool, always, argument
 
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1, 120

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lmtui.core.errors import ToolError
-from lmtui.core.events import FileChange, FileChangeKind
+from lmtui.core.workspace import FileChange, FileChangeKind
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),

@@ -29,7 +29,7 @@ from lmtui.tui.prompt_store import PromptStore
 from lmtui.tui.screens.workbench import HistoryGrew, ThemeWanted, Workbench
 
 if TYPE_CHECKING:
-    from lmtui.core.ports import SessionHost
+    from lmtui.core.sessions import SessionHost
     from lmtui.tui.dialogs import Dialogs
     from lmtui.tui.router import Feed
 

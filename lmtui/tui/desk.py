@@ -10,7 +10,7 @@ from textual.app import App
 from textual.worker import Worker
 
 if TYPE_CHECKING:
-    from lmtui.core.ports import Session, SessionHost
+    from lmtui.core.sessions import Session, SessionHost
     from lmtui.tui.dialogs import Dialogs
     from lmtui.tui.router import Feed, Router
 

@@ -8,9 +8,10 @@ from enum import StrEnum
 
 from lmtui.core import events
 from lmtui.core.clean import clean_line
-from lmtui.core.events import Envelope, FileChange, FileChangeKind, TurnReason
+from lmtui.core.events import Envelope, TurnReason
 from lmtui.core.messages import Role
 from lmtui.core.plan import Plan
+from lmtui.core.workspace import FileChange, FileChangeKind
 
 LAST_LINE_CHARS = 120
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from lmtui.core import events
 from lmtui.core.events import Envelope, Event
-from lmtui.core.ports import Session
+from lmtui.core.sessions import Session
 from lmtui.tui.facts import Facts
 
 BUSY_FACTOR = 3

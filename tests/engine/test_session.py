@@ -23,7 +23,8 @@ from lmtui.core.events import (
 )
 from lmtui.core.messages import FinishReason, RetryPiece, Role, TextPiece
 from lmtui.core.permissions import Mode
-from lmtui.core.ports import Answer, Limits
+from lmtui.core.ports import Limits
+from lmtui.core.sessions import Answer
 from lmtui.core.workspace import ExecResult
 from lmtui.providers.wire import RequestWriter
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer

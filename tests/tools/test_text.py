@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import ToolError
-from lmtui.core.events import FileChangeKind
+from lmtui.core.workspace import FileChangeKind
 from lmtui.tools.text import binary_kind, decode, describe_change
 
 

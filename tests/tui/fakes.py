@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from lmtui.core import events
-from lmtui.core.events import Envelope, Event, FileChange, Outcome, TurnReason
+from lmtui.core.events import Envelope, Event, Outcome, TurnReason
 from lmtui.core.messages import Role, ToolCall, Usage
-from lmtui.core.permissions import Mode
+from lmtui.core.permissions import Mode, Rule
 from lmtui.core.plan import Plan
-from lmtui.core.ports import Answer, ServedModel, ServerFound, SessionSummary, Subscriber
-from lmtui.core.workspace import DirEntry
+from lmtui.core.sessions import Answer, Changes, ServedModel, ServerFound, SessionSummary, Subscriber, TrustItem
+from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind
 
 START = datetime(2026, 3, 14, 14, 2, 0, tzinfo=UTC)
 DIFF = """\
@@ -57,6 +57,8 @@ class FakeSession:
         self.queued: list[str] = []
         self.answers: dict[str, Answer] = {}
         self.is_closed = False
+        self.fake_changes: Changes | None = None
+        self.fake_rules: list[Rule] = []
         self._history: list[Envelope] = []
         self._subscribers: list[Subscriber] = []
         self._open_approvals: list[str] = []
@@ -116,6 +118,17 @@ class FakeSession:
 
     def set_model(self, model: str) -> None:
         self.emit(events.ModelChanged(model=model, url="http://127.0.0.1:11434/v1", window_tokens=8192))
+
+    @property
+    def changes(self) -> Changes | None:
+        return self.fake_changes
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        return tuple(self.fake_rules)
+
+    def revoke(self, rule: Rule) -> None:
+        self.fake_rules.remove(rule)
 
     def rename(self, title: str) -> None:
         self.emit(events.SessionRenamed(title=title))
@@ -205,6 +218,21 @@ class FakeSession:
         self.emit(events.ApprovalResolved(approval_id=approval_id, outcome=outcome, by=by, feedback=feedback))
 
 
+class FakeTrust:
+    """What a folder brings: a list, and the answer."""
+
+    def __init__(self) -> None:
+        self.items: list[TrustItem] = []
+        self.is_trusted: bool | None = None
+
+    def waiting(self) -> Sequence[TrustItem]:
+        return tuple(self.items)
+
+    def answer(self, *, is_trusted: bool) -> None:
+        self.is_trusted = is_trusted
+        self.items = []
+
+
 class FakeHost:
     """A host over fake sessions, with a small workspace and two model servers."""
 
@@ -220,6 +248,7 @@ class FakeHost:
         self.is_closed = False
         self.deleted: list[str] = []
         self.searched: list[str] = []
+        self.trust = FakeTrust()
         self.files = dict(FILES)
         self._numbers = itertools.count(1)
 
@@ -341,7 +370,7 @@ def play_work(session: FakeSession) -> None:
         events.FilesChanged(
             call_id="c2",
             files=("parser/lexer.py",),
-            changes=(FileChange("parser/lexer.py", events.FileChangeKind.MODIFIED, 4, 2, DIFF),),
+            changes=(FileChange("parser/lexer.py", FileChangeKind.MODIFIED, 4, 2, DIFF),),
         )
     )
     session.start_call("c3", "shell", "pytest -q tests/test_lexer.py")

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from lmtui.core.ports import SessionSummary
+from lmtui.core.sessions import SessionSummary
 from lmtui.tui.modals.approval import Approval
 from tests.tui.driving import Driver
 from tests.tui.fakes import DIFF, START, FakeHost, play_work

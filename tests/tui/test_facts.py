@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 
 from lmtui.core import events
-from lmtui.core.events import Envelope, Event, FileChange, FileChangeKind, TurnReason
+from lmtui.core.events import Envelope, Event, TurnReason
 from lmtui.core.messages import Role, Usage
+from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.facts import Facts
 from lmtui.tui.summary import activity_text
 from tests.tui.fakes import START, FakeSession

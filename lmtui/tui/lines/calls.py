@@ -6,7 +6,8 @@ from enum import Enum
 from typing import ClassVar
 
 from lmtui.core.clean import clean, clean_line
-from lmtui.core.events import FileChange, FileChangeKind, ToolCallFinished, ToolCallStarted
+from lmtui.core.events import ToolCallFinished, ToolCallStarted
+from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.blocks import FOLDED, UNFOLDED, Block, Mark, seconds, text_lines
 from lmtui.tui.lines.patch import digits_of, parse_patch, unified_lines
 from lmtui.tui.lines.text import Line, Span, fit, fit_middle, indent, pad, row, width_of

@@ -9,8 +9,8 @@ from typing import Unpack
 from textual.message import Message
 
 from lmtui.core.clean import clean_line
-from lmtui.core.events import Envelope, FileChangeKind, FilesChanged
-from lmtui.core.workspace import DirEntry
+from lmtui.core.events import Envelope, FilesChanged
+from lmtui.core.workspace import DirEntry, FileChangeKind
 from lmtui.tui.lines.calls import CHANGE_SIGNS
 from lmtui.tui.lines.row_view import RowView
 from lmtui.tui.lines.surface import WidgetOptions

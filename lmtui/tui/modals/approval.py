@@ -16,7 +16,7 @@ from textual.widgets import Input, Static
 
 from lmtui.core.clean import clean, clean_line
 from lmtui.core.events import ApprovalRequested, Outcome
-from lmtui.core.ports import Answer
+from lmtui.core.sessions import Answer
 from lmtui.tui.commands import Scope, bindings, command, first_key, of_scope
 from lmtui.tui.facts import Facts
 from lmtui.tui.lines.diff_view import DiffView

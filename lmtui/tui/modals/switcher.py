@@ -18,7 +18,7 @@ from textual.widgets.option_list import Option
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
-from lmtui.core.ports import SessionHost, SessionSummary
+from lmtui.core.sessions import SessionHost, SessionSummary
 from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
 from lmtui.tui.lines.text import fit
 from lmtui.tui.modals.questions import AskText, Confirm

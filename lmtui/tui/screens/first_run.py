@@ -18,7 +18,7 @@ from textual.widgets.option_list import Option
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
-from lmtui.core.ports import ServedModel, ServerFound, SessionHost
+from lmtui.core.sessions import ServedModel, ServerFound, SessionHost
 from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
 from lmtui.tui.lines.text import fit
 from lmtui.tui.modals.results import Chosen

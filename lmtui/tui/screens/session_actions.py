@@ -17,7 +17,7 @@ from lmtui.tui.modals.results import Choice, Left, Picked
 from lmtui.tui.wording import window_text
 
 if TYPE_CHECKING:
-    from lmtui.core.ports import Answer
+    from lmtui.core.sessions import Answer
     from lmtui.tui.router import Feed
 
 Tone = Literal["info", "warning", "error"]

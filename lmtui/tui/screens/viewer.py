@@ -11,8 +11,8 @@ from textual.screen import Screen
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
-from lmtui.core.events import FileChange
-from lmtui.core.ports import SessionHost
+from lmtui.core.sessions import SessionHost
+from lmtui.core.workspace import FileChange
 from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.file_view import FileView

@@ -16,8 +16,6 @@ from lmtui.core.events import (
     CallProgress,
     Envelope,
     Event,
-    FileChange,
-    FileChangeKind,
     FilesChanged,
     InboxChanged,
     Level,
@@ -44,6 +42,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.messages import Role, Usage
 from lmtui.core.plan import Plan
+from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.conversation import Conversation
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.text import plain

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from lmtui.core.events import FileChange, FileChangeKind, FilesChanged
-from lmtui.core.workspace import DirEntry
+from lmtui.core.events import FilesChanged
+from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.tree_rows import TreeRows
 from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled

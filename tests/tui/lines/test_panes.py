@@ -8,16 +8,9 @@ from datetime import UTC
 
 import pytest
 
-from lmtui.core.events import (
-    FileChange,
-    FileChangeKind,
-    FilesChanged,
-    MessageAdded,
-    ToolCallFinished,
-    ToolCallStarted,
-)
+from lmtui.core.events import FilesChanged, MessageAdded, ToolCallFinished, ToolCallStarted
 from lmtui.core.messages import Role
-from lmtui.core.workspace import DirEntry
+from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind
 from lmtui.tui.lines.base import LineView
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.file_tree import FileTree

@@ -2,14 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC
 
-from lmtui.core.events import (
-    ApprovalRequested,
-    Event,
-    ToolCallFinished,
-    ToolCallStarted,
-    TurnEnded,
-    TurnReason,
-)
+from lmtui.core.events import ApprovalRequested, Event, ToolCallFinished, ToolCallStarted, TurnEnded, TurnReason
 from lmtui.tui.lines.tool_log import ToolLog
 from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from lmtui.core.errors import SessionFileError
-from lmtui.core.ports import SessionSummary
+from lmtui.core.sessions import SessionSummary
 from lmtui.tui.modals.switcher import summary_line
 from tests.tui.driving import Driver, running
 from tests.tui.fakes import START, FakeHost

@@ -1,0 +1,261 @@
+"""What front ends may ask: of a session, of what it changed, and of the host that opens sessions.  Nothing here does I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from lmtui.core.events import Envelope, Outcome
+from lmtui.core.permissions import GrantScope, Mode, Rule
+from lmtui.core.workspace import DirEntry, FileChange
+
+Subscriber = Callable[[Envelope], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The user's answer to an approval.  `feedback` goes to the model with a no; `rule` replaces the suggested one.
+
+    `scope` says how far an `always` reaches.  `edited` is a command to run in place of the one that was shown.
+    """
+
+    outcome: Outcome
+    feedback: str = ""
+    rule: str = ""
+    scope: GrantScope = GrantScope.WORKSPACE
+    edited: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One tool call that changed files.  `is_undone`: it was taken back.  `can_undo`: its checkpoints are there."""
+
+    id: str
+    turn_id: str
+    tool: str
+    title: str
+    time: datetime
+    changes: tuple[FileChange, ...]
+    is_undone: bool = False
+    can_undo: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """What an undo, a redo or a restore would do, made to be shown and then applied as it is.
+
+    `changes` are what it would change (an added file is one that comes back); `conflicts` are files changed since by another
+    hand: with any of them it is refused.  `left_out` are files that the checkpoints never held.
+    """
+
+    action: str
+    calls: tuple[str, ...]
+    changes: tuple[FileChange, ...]
+    conflicts: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    source: str = ""
+    expected: str = ""
+    turn_id: str = ""
+
+
+class Changes(Protocol):
+    """What a session changed, and the ways back.  The plans change nothing; `apply` does.
+
+    All but `steps` raise `SandboxError` with a text fit for the user.
+    """
+
+    def steps(self) -> Sequence[Step]:
+        """Return every step that changed files, oldest first."""
+
+    async def total(self) -> tuple[FileChange, ...]:
+        """Return the difference between the session's beginning and now, by file."""
+
+    async def plan_undo(self, count: int = 1) -> Restoration:
+        """Plan to take back the last steps that are not taken back yet."""
+
+    async def plan_redo(self, count: int = 1) -> Restoration:
+        """Plan to do again what was taken back last."""
+
+    async def plan_restore(self, step_id: str, path: str, hunk: int | None = None) -> Restoration:
+        """Plan to put one file back to what it was before a step, or only one hunk (from 0) of that step's change to it."""
+
+    async def plan_rewind(self, turn_id: str) -> Restoration:
+        """Plan to put back all files to what they were before a turn."""
+
+    async def apply(self, plan: Restoration, *, with_files: bool = True) -> None:
+        """Do what a plan says; for a rewind the conversation goes back too, and the files only with `with_files`."""
+
+
+class Session(Protocol):
+    """One conversation with one agent in one workspace.  All methods are called on the event loop and return at once."""
+
+    @property
+    def id(self) -> str:
+        """Return the session's id, `YYYYMMDD_HHMMSS_xxxxxx`."""
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether a turn is under way."""
+
+    @property
+    def mode(self) -> Mode:
+        """Return the permission mode."""
+
+    def history(self) -> Sequence[Envelope]:
+        """Return every durable event so far, oldest first.  Applying them draws what was drawn live."""
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Call `subscriber` with each later event, in order, on the event loop; the returned function ends it."""
+
+    def submit(self, text: str) -> None:
+        """Take up a task: start a turn, or queue it behind the one that runs."""
+
+    def steer(self, text: str) -> None:
+        """Say something that goes in before the next step of the running turn (or starts one)."""
+
+    def drop_queued(self, index: int) -> str:
+        """Take a queued text back and return it."""
+
+    def interrupt(self) -> None:
+        """Stop the running turn: close the stream, kill the running command; the session goes on."""
+
+    def answer(self, approval_id: str, answer: Answer) -> None:
+        """Answer an open approval; one that is already resolved is ignored."""
+
+    def set_mode(self, mode: Mode) -> None:
+        """Change the permission mode from the next call on."""
+
+    def set_model(self, model: str) -> None:
+        """Change the model from the next request on."""
+
+    def rename(self, title: str) -> None:
+        """Give the session a title."""
+
+    @property
+    def changes(self) -> Changes | None:
+        """Return what it changed and the ways back, None where no checkpoints can be made."""
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """Return every permission rule in force, those granted in the session among them."""
+
+    def revoke(self, rule: Rule) -> None:
+        """Take back a rule: one granted for always goes for good, one from settings or flags for this session only."""
+
+    async def wait_idle(self) -> None:
+        """Wait until no turn runs and nothing is queued."""
+
+    async def close(self) -> None:
+        """Interrupt what runs, write what is due and let go of the log; idempotent."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    """A session as a list shows it.  `state` is writing, waits, done, interrupted, error, limit, blocked or new."""
+
+    id: str
+    title: str
+    state: str
+    model: str
+    created: datetime
+    updated: datetime
+    changed_files: int
+    last_line: str
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model that a server offers.  `window_tokens` 0 is unknown; `is_loaded` None where the server does not say."""
+
+    name: str
+    window_tokens: int = 0
+    is_loaded: bool | None = None
+    has_tools: bool | None = None
+    has_vision: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFound:
+    """A model server that answered: `kind` is LM Studio, Ollama, llama.cpp, vLLM or OpenAI-compatible."""
+
+    kind: str
+    url: str
+    models: tuple[ServedModel, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrustItem:
+    """One thing of a folder that waits for trust: `kind` (setting, rule, hook, MCP server …), where from, and what."""
+
+    kind: str
+    source: str
+    text: str
+
+
+class Trust(Protocol):
+    """What a folder brings that does not hold until the user says so.  The answer is kept at user level."""
+
+    def waiting(self) -> Sequence[TrustItem]:
+        """Return what waits; empty where there is nothing to ask (nothing there, or answered and unchanged since)."""
+
+    def answer(self, *, is_trusted: bool) -> None:
+        """Keep the answer for what waits now; what is trusted holds for sessions opened from now on.
+
+        Raises:
+            ConfigError: it cannot be kept.
+        """
+
+
+class SessionHost(Protocol):
+    """What a front end needs beside sessions: which there are, opening one, finding servers, looking at files."""
+
+    @property
+    def workspace(self) -> Path:
+        """Return the folder that the agents work in."""
+
+    @property
+    def trust(self) -> Trust:
+        """Return what the folder brings and what waits for the user's word."""
+
+    @property
+    def setup_note(self) -> str:
+        """Return why no session can be opened yet (no model server chosen), else an empty string."""
+
+    def sessions(self, search: str = "", limit: int = 50) -> Sequence[SessionSummary]:
+        """Return the workspace's sessions, newest first; with `search`, those whose text has all its words.  Blocks (disk)."""
+
+    async def new_session(self) -> Session:
+        """Open a fresh session."""
+
+    async def open_session(self, session_id: str) -> Session:
+        """Open an earlier session by its id, or a unique end of it; one that is open already is returned as it is."""
+
+    async def delete_session(self, session_id: str) -> None:
+        """Delete a session's log; an open one is closed first."""
+
+    async def find_servers(self) -> Sequence[ServerFound]:
+        """Look for model servers on the usual ports and where the settings point; never loads a model."""
+
+    async def use_server(self, url: str, model: str) -> None:
+        """Send the requests of sessions opened from now on to this server, and keep it as the user's choice."""
+
+    async def start_demo(self) -> None:
+        """Start the built-in scripted server on a fresh demo folder and make it the server in use."""
+
+    async def list_directory(self, path: str) -> Sequence[DirEntry]:
+        """List one folder of the workspace, folders first; `""` is the root."""
+
+    async def read_file(self, path: str) -> bytes:
+        """Return the first megabyte of a file of the workspace.
+
+        Raises:
+            SandboxError: it cannot be read; the text says why.
+        """
+
+    async def close(self) -> None:
+        """Close every session and sandbox."""
