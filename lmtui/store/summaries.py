@@ -20,7 +20,7 @@ from lmtui.core.events import (
     TurnStarted,
 )
 from lmtui.core.messages import Role
-from lmtui.core.ports import SessionSummary
+from lmtui.core.sessions import SessionSummary
 from lmtui.store.sessions import SessionStore, is_in_use, load
 
 

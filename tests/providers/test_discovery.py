@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lmtui.core.errors import UsageError
-from lmtui.core.ports import ServedModel, ServerFound
+from lmtui.core.sessions import ServedModel, ServerFound
 from lmtui.providers.discovery import find_servers, look_at, served_window
 from lmtui.providers.endpoint import ollama_url
 
