@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -34,6 +35,11 @@ def workspace_dir(workspace: Path) -> Path:
 def sessions_dir(workspace: Path) -> Path:
     """Return the folder of a workspace's session logs."""
     return workspace_dir(workspace) / "sessions"
+
+
+def checkpoints_dir(workspace: Path) -> Path:
+    """Return the folder of a workspace's checkpoints, at user level."""
+    return state_dir() / "checkpoints" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
 
 
 def themes_dir() -> Path:

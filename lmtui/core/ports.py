@@ -60,11 +60,15 @@ OutputSink = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A state of the workspace: `id` names it, `left_out` the files it does not hold (at most 50 of `left_out_total`)."""
+    """A state of the workspace: `id` names it, `left_out` the files it does not hold (at most 50 of `left_out_total`).
+
+    `dropped` counts older states that went meanwhile, as the store is bounded in size and age.
+    """
 
     id: str
     left_out: tuple[str, ...] = ()
     left_out_total: int = 0
+    dropped: int = 0
 
 
 class Checkpoints(Protocol):
@@ -78,6 +82,9 @@ class Checkpoints(Protocol):
 
     async def read(self, snapshot: str, path: str) -> bytes | None:
         """Return a file as a state has it, None where it does not."""
+
+    async def ignored(self) -> tuple[str, ...]:
+        """Return what ignore rules keep out of every state, at most 50 names; folders end in `/`."""
 
     async def restore(self, source: str, paths: Sequence[str], *, expected: str) -> None:
         """Make files as `source` has them (deleted where it has none), if all of them are now as `expected` has them.

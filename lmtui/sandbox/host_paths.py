@@ -5,9 +5,28 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lmtui.core.errors import SandboxError, UsageError
+from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
+from lmtui.paths import checkpoints_dir
 
 MOUNT_POINT = "/workspace"
+STORE_INSIDE = "/checkpoints"
+
+
+def store_folder(workspace: Path) -> Path:
+    """Make and return the folder of a workspace's checkpoints; who owns the workspace owns it, as lanes run as its owner.
+
+    Raises:
+        SandboxUnavailable: it cannot be made.
+    """
+    folder = checkpoints_dir(workspace)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        owner = workspace.stat()
+        if os.geteuid() == 0 and folder.stat().st_uid != owner.st_uid:
+            os.chown(folder, owner.st_uid, owner.st_gid)
+    except OSError as error:
+        raise SandboxUnavailable(f"the checkpoints cannot be kept in {folder}: {error.strerror}") from error
+    return folder
 
 
 def relative_path(path: str, workspace: Path) -> str:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
@@ -17,9 +17,10 @@ from lmtui.core.workspace import SandboxStatus
 from lmtui.paths import workspace_dir
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.client import Client
+from lmtui.sandbox.custody import Custody, Findings
 from lmtui.sandbox.link import Lane
 
-_GIT_LANE_IDLE_S = 60.0
+_IDLE_S = {Lane.GIT: 60.0, Lane.CHECKPOINT: 600.0}
 _RESTARTED = (
     "the sandbox ended unexpectedly and was started again: background processes and files outside the workspace are gone"
 )
@@ -46,12 +47,14 @@ class Lanes:
         self._starting = asyncio.Lock()
         self._notice = ""
         self._had_git = False
-        self._git_was_made = False
         self._running = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._git_closing: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing: dict[Lane, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[Findings] | asyncio.Task[None]] = set()
+        self._one_by_one = asyncio.Lock()
+        self._git_turn = asyncio.Lock()
+        self.custody = Custody(workspace)
         self._is_closed = False
 
     async def status(self) -> SandboxStatus:
@@ -79,17 +82,20 @@ class Lanes:
                     self._notice = _RESTARTED
                     await client.close()
                 client = await self._open(lane)
-        if lane is Lane.GIT:
-            self._postpone_git_closing()
+        if lane in _IDLE_S:
+            self._postpone_closing(lane)
         return client
 
     @contextlib.asynccontextmanager
-    async def command_client(self, memory_mb: int) -> AsyncIterator[Client]:
-        """Yield the main lane's supervisor for a command; a `.git` that has come since is made read-only first."""
+    async def command_client(self, memory_mb: int, findings: list[Findings]) -> AsyncIterator[Client]:
+        """Yield the main lane's supervisor for a command; what it left for programs outside is in `findings` afterwards.
+
+        A `.git` that has come since is made read-only first.  Without mounts, commands run one by one.
+        """
         client = await self.client(Lane.MAIN)
         assert self._chosen is not None
         backend = self._chosen.backend
-        if backend.is_isolated and not self._had_git and self._has_git():
+        if backend.has_mounts and not self._had_git and self._has_git():
             await self._idle.wait()
             async with self._starting:
                 if not self._had_git:
@@ -97,35 +103,45 @@ class Lanes:
                     client = await self._open(Lane.MAIN)
             client = await self.client(Lane.MAIN)
         await backend.reserve_memory(memory_mb)
-        self._running += 1
-        self._idle.clear()
-        try:
-            yield client
-        finally:
-            self._running -= 1
-            if not self._running:
-                self._idle.set()
+        async with self._turn(backend):
+            keeps_copies = backend.is_isolated and not backend.has_mounts
+            began = await self.custody.begin(client, keeps_copies=keeps_copies) if backend.is_isolated else None
+            self._running += 1
+            self._idle.clear()
+            try:
+                yield client
+            finally:
+                self._running -= 1
+                if not self._running:
+                    self._idle.set()
+                if began is not None:
+                    ending = self.custody.end(partial(self.client, Lane.MAIN), began, keeps_copies=keeps_copies)
+                    findings.append(await self._to_the_end(ending))
 
-    def note_git_write(self) -> None:
-        """Remember that the `.git` which is there now was made by git's own lane."""
-        self._git_was_made = self._has_git()
-
-    def set_aside_foreign_git(self) -> str:
-        """Move away a `.git` that a command made (its hooks would run outside later); return where to, or nothing."""
+    @contextlib.asynccontextmanager
+    async def git_client(self, findings: list[Findings]) -> AsyncIterator[Client]:
+        """Yield the lane that may change `.git`; what of it git should not have changed is put back afterwards."""
+        client = await self.client(Lane.GIT)
         assert self._chosen is not None
-        if not self._chosen.backend.is_isolated or self._had_git or self._git_was_made or not self._has_git():
-            return ""
-        folder = workspace_dir(self.workspace) / "quarantine"
-        target = folder / f"git-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 1_000_000:06d}"
-        try:
-            folder.mkdir(exist_ok=True)
-            if folder.is_symlink():
-                raise NotADirectoryError(20, "it is a link", str(folder))
-            (self.workspace / ".git").rename(target)
-        except OSError as error:
-            what = "a command made a .git, and it could not be set aside"
-            raise SandboxError(f"{what}: {error.strerror}", "Look at it before you run git here yourself.") from error
-        return str(target.relative_to(self.workspace))
+        async with self._git_turn, self._turn(self._chosen.backend):
+            await self.custody.begin_git()
+            try:
+                yield client
+            finally:
+                findings.append(await self._to_the_end(self._end_git()))
+
+    def _turn(self, backend: Backend) -> contextlib.AbstractAsyncContextManager[object]:
+        return self._one_by_one if backend.is_isolated and not backend.has_mounts else contextlib.nullcontext()
+
+    async def _end_git(self) -> Findings:
+        return await self.custody.end_git(await self.client(Lane.MAIN))
+
+    async def _to_the_end(self, work: Coroutine[object, object, Findings]) -> Findings:
+        """Do this even where the caller is cancelled meanwhile."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(task)
 
     def take_notice(self) -> str:
         """Return once what the user and the model should know about a restart."""
@@ -136,15 +152,16 @@ class Lanes:
         """End every supervisor."""
         async with self._starting:
             self._is_closed = True
-            if self._git_closing is not None:
-                self._git_closing.cancel()
+            for closing in self._closing.values():
+                closing.cancel()
             for client in self._clients.values():
                 await client.close()
             self._clients.clear()
             if self._chosen is not None:
                 await self._chosen.backend.close()
         for task in list(self._tasks):
-            await task
+            with contextlib.suppress(SandboxError):  # who waits for it hears of it
+                await task
 
     async def _start_first(self) -> Chosen:
         try:
@@ -174,13 +191,13 @@ class Lanes:
         path = self.workspace / ".git"
         return path.is_symlink() or path.exists()
 
-    def _postpone_git_closing(self) -> None:
-        if self._git_closing is not None:
-            self._git_closing.cancel()
-        self._git_closing = asyncio.get_running_loop().call_later(_GIT_LANE_IDLE_S, self._close_git_lane)
+    def _postpone_closing(self, lane: Lane) -> None:
+        if lane in self._closing:
+            self._closing[lane].cancel()
+        self._closing[lane] = asyncio.get_running_loop().call_later(_IDLE_S[lane], self._close_lane, lane)
 
-    def _close_git_lane(self) -> None:
-        client = self._clients.pop(Lane.GIT, None)
+    def _close_lane(self, lane: Lane) -> None:
+        client = self._clients.pop(lane, None)
         if client is not None:
             task = asyncio.create_task(client.close())
             self._tasks.add(task)

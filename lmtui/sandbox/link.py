@@ -17,10 +17,11 @@ _CLOSING_S = 2.0
 
 
 class Lane(StrEnum):
-    """What a supervisor is for: commands, files and reading git; or git that may change `.git`."""
+    """What a supervisor is for: commands, files and reading git; git that may change `.git`; or the checkpoint store."""
 
     MAIN = "main"
     GIT = "git"
+    CHECKPOINT = "checkpoint"
 
 
 class Link(Protocol):

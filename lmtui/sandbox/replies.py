@@ -18,11 +18,20 @@ def _stays_below(path: str) -> str:
     return path
 
 
+def _is_inside(path: str) -> str:
+    parts = bytes.fromhex(path).split(b"/")
+    if b"\0" in bytes.fromhex(path) or (path and any(part in (b"", b".", b"..") or len(part) > 255 for part in parts)):
+        raise ValueError("not a path inside the workspace")
+    return path
+
+
 _Path = Annotated[str, Field(max_length=4096), AfterValidator(_stays_below)]
 _Line = Annotated[str, Field(max_length=4096)]
 # JSON has lists where a tuple is meant; what is in them stays strict.
 _Entry = Annotated[tuple[_Path, Literal["file", "dir", "link", "other"], _Count], Strict(strict=False)]
 _Match = Annotated[tuple[_Path, _Count, _Line, bool], Strict(strict=False)]
+_HexPath = Annotated[str, Field(max_length=8192, pattern=r"^(?:[0-9a-f]{2})*$"), AfterValidator(_is_inside)]
+_Found = Annotated[tuple[_HexPath, Literal["git", "gitfile", "bare", "run", "read"], bool], Strict(strict=False)]
 R = TypeVar("R", bound="Reply")
 
 
@@ -76,6 +85,61 @@ class GrepReply(Reply):
     """The lines found: path, line number, text, whether it is context."""
 
     matches: Annotated[list[_Match], Field(max_length=100_000)]
+    is_cut: bool
+
+
+_Tree = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+_Lines = Annotated[int, Field(ge=-1, le=_MAX_BYTES)]
+_Patch = Annotated[str, Field(max_length=1_048_576)]
+_Change = Annotated[tuple[_Path, Literal["A", "M", "D", "T"], _Lines, _Lines, _Patch], Strict(strict=False)]
+_Names = Annotated[list[_Path], Field(max_length=50)]
+
+
+class SnapshotReply(Reply):
+    """A state that was kept, and what it does not hold."""
+
+    tree: _Tree
+    left_out: _Names
+    left_out_total: _Count
+
+
+class LeftOutReply(Reply):
+    """What no state holds."""
+
+    left_out: _Names
+    left_out_total: _Count
+
+
+class PrunedReply(Reply):
+    """How many states were dropped, and the size of the store after it."""
+
+    dropped: _Count
+    size: _Count
+
+
+class ChangesReply(Reply):
+    """The difference of two states: path, status, added and removed lines (-1 for binary), patch."""
+
+    files: Annotated[list[_Change], Field(max_length=2000)]
+    total: _Count
+
+
+class FoundReply(Reply):
+    """Whether a state has a file; the data beside it is its bytes."""
+
+    found: bool
+
+
+class RestoredReply(Reply):
+    """Which files kept others from being put back; empty where it was done."""
+
+    conflicts: _Names
+
+
+class SurveyReply(Reply):
+    """What programs outside would obey: path in hex, kind, whether it changed since."""
+
+    found: Annotated[list[_Found], Field(max_length=4000)]
     is_cut: bool
 
 

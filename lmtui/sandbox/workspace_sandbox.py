@@ -11,7 +11,9 @@ from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.ports import OutputSink
 from lmtui.core.workspace import DirEntry, ExecResult, FileContent, GrepMatch, SandboxStatus
 from lmtui.sandbox import globs, replies
+from lmtui.sandbox.checkpoints import SandboxCheckpoints
 from lmtui.sandbox.client import Client
+from lmtui.sandbox.custody import Findings
 from lmtui.sandbox.host_paths import relative_path
 from lmtui.sandbox.inside.protocol import MAX_UPLOAD_BYTES
 from lmtui.sandbox.lanes import Lanes
@@ -37,6 +39,7 @@ class WorkspaceSandbox:
         self._lanes = lanes
         self._release = release
         self._is_closed = False
+        self.checkpoints = SandboxCheckpoints(lanes)
 
     async def status(self) -> SandboxStatus:
         """Start the sandbox if it is not running (self-test included) and tell what it is."""
@@ -49,32 +52,27 @@ class WorkspaceSandbox:
         status = await self.status()
         if not status.has_shell:
             raise SandboxUnavailable(f"there is no shell here: {status.reason or status.text}")
-        moved = ""
-        async with self._lanes.command_client(memory_mb) as client:
-            try:
-                result = await self._run(
-                    client, "run", timeout_s, on_output, command=command, timeout_s=timeout_s, memory_mb=memory_mb
-                )
-            finally:  # a command that was stopped may have made one as well
-                moved = self._lanes.set_aside_foreign_git()
+        findings: list[Findings] = []
+        async with self._lanes.command_client(memory_mb, findings) as client:
+            result = await self._run(
+                client, "run", timeout_s, on_output, command=command, timeout_s=timeout_s, memory_mb=memory_mb
+            )
         if result.exit_code != 0 and _READ_ONLY_GIT.search(result.output):
             result = _with_note(result, _GIT_HINT)
-        if moved:
-            result = _with_note(result, f"[the .git that this command made was moved to {moved}: make it with the git tools]")
-        return result
+        return _with_findings(result, findings)
 
     async def run_git(self, arguments: Sequence[str], *, writes: bool = False, timeout_s: int = 30) -> ExecResult:
         """Run git with hooks, external programs and prompts off; `writes` uses the lane that may change `.git`."""
         status = await self.status()
         if not status.has_shell:
             raise SandboxUnavailable(f"git is not available here: {status.reason or status.text}")
-        client = await self._lanes.client(Lane.GIT if writes else Lane.MAIN)
-        result = await self._run(
-            client, "git", timeout_s, None, arguments=list(arguments), timeout_s=timeout_s, memory_mb=_GIT_MEMORY_MB
-        )
-        if writes and result.exit_code == 0:
-            self._lanes.note_git_write()
-        return result
+        findings: list[Findings] = []
+        fields = {"arguments": list(arguments), "timeout_s": timeout_s, "memory_mb": _GIT_MEMORY_MB}
+        if not writes:
+            return await self._run(await self._lanes.client(Lane.MAIN), "git", timeout_s, None, **fields)
+        async with self._lanes.git_client(findings) as client:
+            result = await self._run(client, "git", timeout_s, None, **fields)
+        return _with_findings(result, findings)
 
     async def read_file(self, path: str, max_bytes: int = 1_048_576) -> FileContent:
         """Return a file's bytes from the start."""
@@ -168,3 +166,11 @@ class WorkspaceSandbox:
 def _with_note(result: ExecResult, note: str) -> ExecResult:
     gap = "" if not result.output or result.output.endswith("\n") else "\n"
     return replace(result, output=f"{result.output}{gap}{note}\n")
+
+
+def _with_findings(result: ExecResult, findings: Sequence[Findings]) -> ExecResult:
+    for found in findings:
+        result = replace(result, quarantined=found.quarantined, notable=found.notable)
+        for note in found.notes:
+            result = _with_note(result, note)
+    return result

@@ -1,0 +1,334 @@
+"""States of the workspace, kept by content in a bare git store outside it that reads nothing of the workspace's own git.
+
+A snapshot is a tree object.  Ignored files, files over a size, and repositories of their own are left out and named.
+What a state is made of: gitformat-index and gitformat-pack of git's documentation; only git itself reads and writes them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import stat
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from .beneath import Refused, Root, is_protected
+from .protocol import Message
+
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+MAX_NAMED = 50
+_MAX_CHANGES = 2000
+_MAX_PATCH_BYTES = 524_288
+LONGEST_S = 180.0
+_LOCK_S = 20.0
+_GIT_S = 120.0
+_CONFIG = """\
+[core]
+	bare = true
+	repositoryformatversion = 0
+	compression = 1
+	autocrlf = false
+	symlinks = true
+	fileMode = true
+	quotePath = false
+	logAllRefUpdates = false
+	hooksPath = /dev/null
+	fsmonitor = false
+	untrackedCache = false
+	excludesFile = /dev/null
+	attributesFile = /dev/null
+	fsync = none
+[gc]
+	auto = 0
+[maintenance]
+	auto = false
+[index]
+	version = 4
+[feature]
+	manyFiles = false
+[safe]
+	directory = *
+"""
+_ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding !diff\n"
+_EXCLUDED = """\
+.lmagent/
+.git
+.lmtui-*.tmp
+node_modules/
+.venv/
+__pycache__/
+.mypy_cache/
+.ruff_cache/
+.pytest_cache/
+.tox/
+"""
+_FILES = {
+    "config": _CONFIG, "HEAD": "ref: refs/heads/none\n", "info/attributes": _ATTRIBUTES, "info/exclude": _EXCLUDED,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file as a state has it: git's mode (`100644`, `100755`, `120000` for a link) and the hash of its content."""
+
+    mode: str
+    oid: str
+
+
+class Store:
+    """One workspace's store.
+
+    Args:
+        folder: where it is; made at its first use.
+        root: the workspace.
+        max_file_bytes: files over this are left out.
+
+    Raises:
+        Refused: git is not installed, or the folder cannot be used.
+    """
+
+    def __init__(self, folder: str, root: Root, max_file_bytes: int) -> None:
+        program = shutil.which("git", path=os.environ.get("PATH", os.defpath))
+        if program is None:
+            raise Refused("git is not installed here, so nothing can be undone")
+        self.root = root
+        self.folder = Path(folder)
+        self._git = program
+        self._max_file_bytes = max_file_bytes
+        self._environment = {
+            "PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "HOME": "/nonexistent", "GIT_DIR": folder,
+            "GIT_WORK_TREE": root.path, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1", "GIT_CEILING_DIRECTORIES": "/",
+        }  # fmt: skip
+        self._odd_modes: dict[str, int] = {}
+        self._prepare()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the store: two lmtui on one workspace take turns.
+
+        Raises:
+            Refused: another one holds it for too long.
+        """
+        deadline = time.monotonic() + _LOCK_S
+        with (self.folder / "lmtui.lock").open("w") as file:
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError as error:
+                    if time.monotonic() > deadline:
+                        raise Refused("another lmtui is at the checkpoints of this workspace; try again") from error
+                    time.sleep(0.02)
+            (self.folder / "index.lock").unlink(missing_ok=True)  # of a git that was killed: the lock above is ours
+            yield
+
+    def snapshot(self) -> Message:
+        """Keep the state of now and return its tree and what it does not hold.  The caller holds the lock."""
+        changed: list[str] = []
+        left_out: list[str] = []
+        outgrown: list[str] = []
+        for path, is_held in self._touched().items():
+            if self.can_hold(path):
+                changed.append(path)
+            else:
+                left_out.append(path)
+                outgrown += [path] if is_held else []
+        if changed:
+            self.add(changed)
+            self._remember_modes(changed)
+        if outgrown:
+            listed = "".join(f"{path}\0" for path in outgrown).encode("utf-8", "surrogateescape")
+            self.git("update-index", "-z", "--force-remove", "--stdin", data=listed)
+        tree = "" if changed or outgrown else self._last_tree()
+        if not tree:
+            tree = self.git("write-tree").decode().strip()
+            self._remember(tree)
+        names = sorted(path.encode("utf-8", "replace").decode() for path in left_out)
+        return {"tree": tree, "left_out": names[:MAX_NAMED], "left_out_total": len(names)}
+
+    def add(self, paths: list[str]) -> None:
+        """Take these paths of the workspace up into the index, those that are gone out of it."""
+        listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+        self.git("update-index", "-z", "--add", "--remove", "--replace", "--stdin", data=listed)
+
+    def entries(self, before: str, after: str, paths: list[str]) -> dict[str, tuple[Entry, Entry]]:
+        """Return what differs between two states, by path."""
+        listed = self.git("diff-tree", "-r", "-z", "--raw", "--no-renames", before, after)
+        fields = listed.decode("utf-8", "replace").split("\0")
+        wanted = set(paths)
+        found: dict[str, tuple[Entry, Entry]] = {}
+        for facts, path in zip(fields[0::2], fields[1::2], strict=False):
+            old_mode, new_mode, old, new, _status = facts[1:].split(" ")
+            if path in wanted:
+                found[path] = (Entry(old_mode, old), Entry(new_mode, new))
+        return found
+
+    def differing(self, tree: str, paths: list[str]) -> set[str]:
+        """Return which of these paths the index has otherwise than a state."""
+        listed = self.git("diff-index", "--cached", "-z", "--name-only", tree).decode("utf-8", "replace")
+        return set(listed.split("\0")) & set(paths)
+
+    def changes(self, before: str, after: str, paths: list[str]) -> Message:
+        """Return the difference of two states: [path, status, added lines or -1, removed lines, patch] for each file."""
+        limits = ["--", *paths] if paths else []
+        shared = ("diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+        fields = self.git(*shared, "-z", "--raw", "--numstat", before, after, *limits).decode("utf-8", "replace").split("\0")
+        statuses: list[tuple[str, str]] = []
+        counts: dict[str, tuple[int, int]] = {}
+        position = 0
+        while position < len(fields) - 1:
+            if fields[position].startswith(":"):
+                statuses.append((fields[position + 1], fields[position][-1]))
+                position += 2
+            else:
+                added, removed, path = fields[position].split("\t", 2)
+                counts[path] = (-1, -1) if added == "-" else (int(added), int(removed))
+                position += 1
+        patches = self._patches(shared, before, after, limits)
+        files: list[list[object]] = []
+        room = _MAX_PATCH_BYTES
+        for path, status in statuses[:_MAX_CHANGES]:
+            patch = "".join(next(patches, "") for _ in range(2 if status == "T" else 1))
+            room -= len(json.dumps(patch))  # as it travels
+            files.append([path, status, *counts.get(path, (0, 0)), patch if room > 0 else ""])
+        return {"files": files, "total": len(statuses)}
+
+    def ignored(self) -> Message:
+        """Return what ignore rules keep out of every state: files, and folders that end in `/`."""
+        listed = self.git("ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory").decode("utf-8", "replace")
+        names = [name for name in listed.split("\0") if name and not is_protected(name)]
+        return {"left_out": names[:MAX_NAMED], "left_out_total": len(names)}
+
+    def prune(self, max_bytes: int, max_age_s: float) -> Message:
+        """Drop states that are too old, then the oldest while the store is too large; the caller holds the lock."""
+        path = self.folder / "lmtui.snapshots"
+        lines = path.read_text(encoding="ascii").splitlines() if path.exists() else []
+        oldest = time.time() - max_age_s
+        kept = [line for line in lines if float(line.partition(" ")[0]) >= oldest]
+        dropped = len(lines) - len(kept)
+        if dropped:
+            self._keep_only(kept)
+        while self._size_bytes() > max_bytes and len(kept) > 1:
+            half = len(kept) // 2
+            dropped, kept = dropped + half, kept[half:]
+            self._keep_only(kept)
+        return {"dropped": dropped, "size": self._size_bytes()}
+
+    def content(self, tree: str, path: str) -> bytes | None:
+        """Return a file as a state has it, None where it has none."""
+        listed = self.git("ls-tree", "-z", tree, "--", path).decode("utf-8", "replace")
+        for line in listed.split("\0"):
+            facts, _, name = line.partition("\t")
+            if name == path and facts.split(" ")[1] == "blob":
+                return self.git("cat-file", "blob", facts.split(" ")[2])
+        return None
+
+    def modes(self) -> dict[str, int]:
+        """Return the permission bits of files that not everybody may read, as they were seen last."""
+        try:
+            found = json.loads((self.folder / "lmtui.modes").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return {str(path): int(mode) for path, mode in found.items()} if isinstance(found, dict) else {}
+
+    def git(self, *arguments: str, data: bytes = b"") -> bytes:
+        """Run git on the store and return its output.
+
+        Raises:
+            Refused: it failed; the text is its own.
+        """
+        try:
+            done = subprocess.run(
+                [self._git, *arguments], input=data, capture_output=True, env=self._environment, cwd=self.root.path,
+                timeout=_GIT_S, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise Refused(f"the checkpoint store took more than {_GIT_S:.0f} s") from error
+        if done.returncode != 0:
+            said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            raise Refused(f"the checkpoint store failed: {said[-1] if said else done.returncode}")
+        return done.stdout
+
+    def _prepare(self) -> None:
+        try:
+            for name in ("objects", "refs", "info"):
+                (self.folder / name).mkdir(parents=True, exist_ok=True)
+            for name, text in _FILES.items():
+                path = self.folder / name
+                if not path.exists() or path.read_text(encoding="utf-8") != text:
+                    path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise Refused(f"the checkpoint store cannot be used: {error.strerror or error}") from error
+
+    def _touched(self) -> dict[str, bool]:
+        """Return the paths that differ from the index, and whether it holds them; folders that are repositories end in `/`."""
+        listed = self.git("ls-files", "-z", "-t", "-m", "-d", "-o", "--exclude-standard").decode("utf-8", "surrogateescape")
+        found = {line[2:]: line[0] != "?" for line in listed.split("\0") if line}
+        return {path: is_held for path, is_held in found.items() if not is_protected(path)}
+
+    def can_hold(self, path: str) -> bool:
+        """Tell whether a state can hold what is at a path now; nothing at all counts, as it is a deletion."""
+        if path.endswith("/") or (not path.isascii() and _is_not_text(path)):
+            return False
+        try:
+            info = os.stat(path, dir_fd=self.root.fd, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:
+            return False
+        if stat.S_ISLNK(info.st_mode):
+            return True
+        is_small = stat.S_ISREG(info.st_mode) and info.st_size <= self._max_file_bytes
+        if is_small and stat.S_IMODE(info.st_mode) & 0o044 != 0o044:  # more private than git can tell
+            self._odd_modes[path] = stat.S_IMODE(info.st_mode)
+        return is_small and os.access(path, os.R_OK, dir_fd=self.root.fd)
+
+    def _remember_modes(self, paths: list[str]) -> None:
+        before = self.modes()
+        after = {path: mode for path, mode in before.items() if path not in paths} | self._odd_modes
+        if after != before:
+            (self.folder / "lmtui.modes").write_text(json.dumps(after), encoding="utf-8")
+
+    def _last_tree(self) -> str:
+        try:
+            last = (self.folder / "lmtui.snapshots").read_text(encoding="ascii").rstrip().rpartition("\n")[2]
+        except (OSError, ValueError):
+            return ""
+        return last.partition(" ")[2]
+
+    def _remember(self, tree: str) -> None:
+        with (self.folder / "lmtui.snapshots").open("a", encoding="ascii") as file:
+            file.write(f"{time.time():.0f} {tree}\n")
+
+    def _keep_only(self, lines: list[str]) -> None:
+        draft = self.folder / "lmtui.snapshots.new"
+        draft.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
+        draft.replace(self.folder / "lmtui.snapshots")
+        trees = list(dict.fromkeys(line.partition(" ")[2] for line in lines))[-20_000:]
+        self.git("prune", "--expire=now", "--", *trees)
+
+    def _size_bytes(self) -> int:
+        counted = dict(line.split(": ", 1) for line in self.git("count-objects", "-v").decode().splitlines())
+        return (int(counted.get("size", 0)) + int(counted.get("size-pack", 0))) << 10
+
+    def _patches(self, shared: tuple[str, ...], before: str, after: str, limits: list[str]) -> Iterator[str]:
+        """Yield the patch of each file in git's order, without git's own header lines; empty past a whole size."""
+        whole = self.git(*shared, "-p", before, after, *limits)[:_MAX_PATCH_BYTES].decode("utf-8", "replace")
+        for section in ("\n" + whole).split("\ndiff --git ")[1:]:
+            start = section.find("\n--- ")
+            yield "" if start < 0 else section[start + 1 :].rstrip("\n") + "\n"
+
+
+def _is_not_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

@@ -1,0 +1,232 @@
+"""Putting files back from a checkpoint: all of them, and only where nobody else has changed them meanwhile."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+
+from . import beneath
+from .beneath import Refused
+from .checkpoints import MAX_NAMED, Entry, Store
+from .protocol import Message
+
+_ABSENT = "000000"
+_LINK = "120000"
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A file written beside the place where it will stand; `temporary` is empty for one that is to be deleted."""
+
+    parent: str
+    name: str
+    temporary: str = ""
+
+
+def restore(store: Store, source: str, expected: str, paths: list[str]) -> Message:
+    """Make `paths` as `source` has them.  `conflicts` names those that are not as `expected` has them; nothing is done then.
+
+    The caller holds the store's lock.  A failure in the middle leaves whole files only, and says which could not be done.
+    """
+    wanted = store.entries(expected, source, paths)
+    conflicts = {path for path in wanted if not store.can_hold(path)}
+    conflicts |= {path for path, (now, _) in wanted.items() if now.mode == _ABSENT and _is_there(store, path)}
+    store.add([path for path in wanted if path not in conflicts])
+    conflicts |= store.differing(expected, list(wanted))
+    if conflicts:
+        return {"conflicts": sorted(conflicts)[:MAX_NAMED]}
+    contents = _contents(store, wanted)
+    by_folder: dict[str, list[tuple[str, Entry]]] = {}
+    for path, (_, entry) in wanted.items():
+        parent, _, name = path.rpartition("/")
+        by_folder.setdefault(parent, []).append((name, entry))
+    drafts: list[_Draft] = []
+    try:
+        for parent, entries in by_folder.items():
+            _write_drafts(store, parent, entries, contents, drafts)
+        _put_in_place(store, drafts)
+    finally:
+        _discard(store, drafts)
+    return {"conflicts": []}
+
+
+def _is_there(store: Store, path: str) -> bool:
+    try:
+        os.stat(path, dir_fd=store.root.fd, follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise Refused(beneath.explain(error, path)) from error
+    return True
+
+
+def _contents(store: Store, wanted: dict[str, tuple[Entry, Entry]]) -> dict[str, bytes]:
+    """Return the blobs that are wanted, by hash, from one `git cat-file --batch` (its format: `<oid> <type> <size>`)."""
+    oids = list(dict.fromkeys(entry.oid for _, entry in wanted.values() if entry.mode != _ABSENT))
+    if not oids:
+        return {}
+    data = store.git("cat-file", "--batch", data="".join(f"{oid}\n" for oid in oids).encode())
+    found: dict[str, bytes] = {}
+    position = 0
+    for oid in oids:
+        end = data.index(b"\n", position)
+        facts = data[position:end].split(b" ")
+        if len(facts) != 3 or facts[1] != b"blob":
+            raise Refused("a file of this checkpoint was dropped from the store (it is bounded in size and age)")
+        size = int(facts[2])
+        found[oid] = data[end + 1 : end + 1 + size]
+        position = end + 1 + size + 1
+    return found
+
+
+def _write_drafts(
+    store: Store, parent: str, entries: list[tuple[str, Entry]], contents: dict[str, bytes], drafts: list[_Draft]
+) -> None:
+    """Write the files of one folder beside their places."""
+    if all(entry.mode == _ABSENT for _, entry in entries):
+        drafts += [_Draft(parent, name) for name, _ in entries]
+        return
+    _make_way(store, parent)
+    with store.root.opened(parent, _FOLDER) as (folder, _):
+        for name, entry in entries:
+            if entry.mode == _ABSENT:
+                drafts.append(_Draft(parent, name))
+                continue
+            draft = _Draft(parent, name, f".lmtui-{secrets.token_hex(6)}.tmp")
+            drafts.append(draft)
+            path = f"{parent}/{name}" if parent else name
+            try:
+                if entry.mode == _LINK:
+                    os.symlink(os.fsdecode(contents[entry.oid]), draft.temporary, dir_fd=folder)
+                else:
+                    _write(folder, draft.temporary, contents[entry.oid], _mode(store, folder, name, path, entry))
+            except OSError as error:
+                raise Refused(beneath.explain(error, path)) from error
+
+
+def _make_way(store: Store, parent: str) -> None:
+    """Make the folders above a file.  A file that stands where a folder has to be is one of those that go."""
+    with suppress(Refused), store.root.opened(parent, _FOLDER):
+        return
+    made = ""
+    for part in [part for part in parent.split("/") if part]:
+        with store.root.opened(made, _FOLDER) as (folder, _):
+            made = f"{made}/{part}" if made else part
+            try:
+                os.mkdir(part, 0o777, dir_fd=folder)
+            except FileExistsError:
+                info = os.stat(part, dir_fd=folder, follow_symlinks=False)
+                if not stat.S_ISDIR(info.st_mode):
+                    os.unlink(part, dir_fd=folder)
+                    os.mkdir(part, 0o777, dir_fd=folder)
+            except OSError as error:
+                raise Refused(beneath.explain(error, made)) from error
+
+
+def _mode(store: Store, folder: int, name: str, path: str, entry: Entry) -> int:
+    """Return the permission bits: git keeps one of them, the rest are the present file's or those that were seen last."""
+    executable = 0o111 if entry.mode == "100755" else 0
+    try:
+        info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        known = store.modes().get(path)
+        return known if known is not None and bool(known & 0o100) == bool(executable) else 0o644 | executable
+    kept = stat.S_IMODE(info.st_mode) & 0o777 if stat.S_ISREG(info.st_mode) else 0o644
+    return kept | (executable & kept >> 2) | (executable & 0o100) if executable else kept & ~0o111
+
+
+def _write(folder: int, name: str, content: bytes, mode: int) -> None:
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.fchmod(fd, mode)
+    finally:
+        os.close(fd)
+
+
+def _put_in_place(store: Store, drafts: list[_Draft]) -> None:
+    """Delete what goes, then rename what comes, then remove folders that have become empty."""
+    failed: list[str] = []
+    folders: dict[str, list[_Draft]] = {}
+    for draft in sorted(drafts, key=lambda draft: bool(draft.temporary)):
+        folders.setdefault(draft.parent, []).append(draft)
+    for parent, inside in folders.items():
+        with suppress(beneath.Missing), store.root.opened(parent, _FOLDER) as (folder, _):
+            failed += [f"{parent}/{draft.name}" for draft in inside if not _put(folder, draft)]
+    for parent in {draft.parent for draft in drafts if not draft.temporary}:
+        _remove_empty(store, parent)
+    if failed:
+        raise Refused(f"could not be put back: {', '.join(failed[:MAX_NAMED])}")
+
+
+def _put(folder: int, draft: _Draft) -> bool:
+    try:
+        if draft.temporary:
+            _rename(folder, draft.temporary, draft.name)
+        else:
+            os.unlink(draft.name, dir_fd=folder)
+    except FileNotFoundError:
+        return not draft.temporary
+    except OSError:
+        return False
+    return True
+
+
+def _rename(folder: int, temporary: str, name: str) -> None:
+    try:
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except IsADirectoryError:  # a folder stands there now, and is empty once its files are gone
+        os.rmdir(name, dir_fd=folder)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _remove_empty(store: Store, folder: str) -> None:
+    while folder:
+        parent, _, name = folder.rpartition("/")
+        try:
+            with store.root.opened(parent, _FOLDER) as (fd, _):
+                os.rmdir(name, dir_fd=fd)
+        except (OSError, Refused):
+            return  # there is something in it, or it is gone
+        folder = parent
+
+
+def _discard(store: Store, drafts: list[_Draft]) -> None:
+    """Remove what was written and not put in place."""
+    for parent in {draft.parent for draft in drafts if draft.temporary}:
+        with suppress(OSError, Refused), store.root.opened(parent, _FOLDER) as (folder, _):
+            for draft in drafts:
+                if draft.temporary and draft.parent == parent:
+                    with suppress(FileNotFoundError):
+                        os.unlink(draft.temporary, dir_fd=folder)
+
+
+def run(store: Store, message: Message) -> Message:
+    """Do what a request asks of the store, but for reading one file.  Runs in a keeper."""
+    paths = [str(path) for path in message.get("paths", ())]
+    with store.locked():
+        match message["action"]:
+            case "snapshot":
+                return store.snapshot()
+            case "ignored":
+                return store.ignored()
+            case "prune":
+                return store.prune(int(message["max_bytes"]), float(message["max_age_s"]))
+            case "changes":
+                return store.changes(_tree(message["before"]), _tree(message["after"]), paths)
+            case "restore":
+                return restore(store, _tree(message["source"]), _tree(message["expected"]), paths)
+    raise Refused("the checkpoint store cannot do that")
+
+
+def _tree(name: object) -> str:
+    if not isinstance(name, str) or not re.fullmatch(r"[0-9a-f]{40}", name):
+        raise Refused("that is no checkpoint")
+    return name
