@@ -22,6 +22,8 @@ class ExecResult:
     `output` is stdout and stderr together, decoded and cleaned, head and tail kept where it was long; `total_bytes` is what
     the command wrote in all; `saved_path` names the file inside the sandbox with more of it, if it was cut.  `exit_code` is
     124 after a timeout and 137 when killed (by memory too).  `changed` are workspace paths changed meanwhile, as far as known.
+    `quarantined` are paths that were moved to `.lmagent/quarantine` or put back, because programs outside would run them;
+    `notable` those that other programs read as instructions or settings.  Both are also said at the end of the output.
     """
 
     exit_code: int
@@ -31,6 +33,8 @@ class ExecResult:
     is_timed_out: bool = False
     saved_path: str = ""
     changed: tuple[str, ...] = ()
+    quarantined: tuple[str, ...] = ()
+    notable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,10 @@ class GrepMatch:
 
 @dataclass(frozen=True, slots=True)
 class SandboxStatus:
-    """What runs the tools and what it isolates; `facts` is one line each for the user."""
+    """What runs the tools and what it isolates; `facts` is one line each for the user.
+
+    `asks_each_command`: it is so weak that every shell command is to be asked about, whatever the mode and the rules say.
+    """
 
     backend: str
     network: str
@@ -67,6 +74,7 @@ class SandboxStatus:
     is_weaker: bool = False
     reason: str = ""
     facts: tuple[str, ...] = ()
+    asks_each_command: bool = False
 
 
 class FileChangeKind(StrEnum):

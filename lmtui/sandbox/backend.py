@@ -34,12 +34,18 @@ class Isolation:
 
 
 class Backend(Protocol):
-    """One way to run supervisors for one workspace."""
+    """One way to run supervisors for one workspace.
+
+    `has_mounts`: names that are protected are mounted read-only.  `is_reduced`: commands are confined, but by less than
+    namespaces; each of them is to be asked about.
+    """
 
     name: str
     network: str
     has_shell: bool
     is_isolated: bool
+    has_mounts: bool
+    is_reduced: bool
     isolation: Isolation
 
     async def open(self, lane: Lane) -> Link:

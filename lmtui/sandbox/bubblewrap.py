@@ -9,10 +9,10 @@ import re
 import shutil
 import stat
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from lmtui.core.errors import SandboxUnavailable
-from lmtui.paths import PROTECTED_NAMES
 from lmtui.sandbox import process_limit
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
@@ -23,9 +23,11 @@ from lmtui.sandbox.backend import (
     supervisor_command,
     this_python,
 )
-from lmtui.sandbox.host_paths import MOUNT_POINT
+from lmtui.sandbox.host_paths import MOUNT_POINT, STORE_INSIDE, store_folder
 from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.link import Lane, Link, spawn
+from lmtui.sandbox.protected import read_only_paths
+from lmtui.sandbox.toolchains import programs
 
 _OLDEST_VERSION = (0, 8)
 _TMP_BYTES = 256 << 20
@@ -54,9 +56,12 @@ class BubblewrapBackend:
     name = "bubblewrap"
     has_shell = True
     is_isolated = True
+    has_mounts = True
+    is_reduced = False
 
-    def __init__(self, workspace: Path, network: str) -> None:
+    def __init__(self, workspace: Path, network: str, toolchains: Sequence[Path] = ()) -> None:
         self._workspace = workspace
+        self._toolchains = tuple(toolchains)
         self.network = network
         self.isolation = Isolation(
             files="only the workspace, and /usr read-only",
@@ -75,12 +80,14 @@ class BubblewrapBackend:
         """
         program = await find_program()
         python, bound = _python_inside()
-        path = "/usr/local/bin:/usr/bin:/bin:/opt/lmtui/bin" + (f":{python.parent}" if bound else "")
+        own = [*programs(self._toolchains), "/usr/local/bin:/usr/bin:/bin:/opt/lmtui/bin"]
+        path = ":".join([*own, str(python.parent)] if bound else own)
         settings = Settings(
             root=MOUNT_POINT,
             has_shell=lane is Lane.MAIN,
             has_git=True,
             git_writes=lane is Lane.GIT,
+            store=STORE_INSIDE if lane is Lane.CHECKPOINT else "",
             is_confined=True,
             limits_processes=True,
             limits_memory=True,
@@ -109,19 +116,17 @@ class BubblewrapBackend:
             "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *_masked(), "--dev", "/dev",
             *_scratch("/tmp", _TMP_BYTES), "--dir", HOME_INSIDE, *_scratch("/dev/shm", _SHM_BYTES),  # noqa: S108  (the lane's own)
             *_read_only(INSIDE, f"{FOLDER_INSIDE}/inside"), *_tools(), *(_read_only(bound, str(bound)) if bound else []),
-            "--bind", str(self._workspace), MOUNT_POINT, *self._protected(lane),
+            "--bind", str(self._workspace), MOUNT_POINT, *self._protected(lane), *self._store(lane),
+            *(part for folder in self._toolchains for part in _read_only(folder, str(folder))),
             "--remount-ro", "/", "--chdir", MOUNT_POINT,
         ]  # fmt: skip
 
+    def _store(self, lane: Lane) -> list[str]:
+        return ["--bind", str(store_folder(self._workspace)), STORE_INSIDE] if lane is Lane.CHECKPOINT else []
+
     def _protected(self, lane: Lane) -> list[str]:
-        arguments: list[str] = []
-        for name in PROTECTED_NAMES:
-            source = self._workspace / name
-            if source.is_symlink():
-                raise SandboxUnavailable(f"{source} is a symbolic link; it must be a folder", "Replace the link by a folder.")
-            if source.exists() and not (lane is Lane.GIT and name == ".git"):
-                arguments += _read_only(source, f"{MOUNT_POINT}/{name}")
-        return arguments
+        paths = read_only_paths(self._workspace, lane)
+        return [part for name in paths for part in _read_only(self._workspace / name, f"{MOUNT_POINT}/{name}")]
 
 
 async def find_program() -> str:

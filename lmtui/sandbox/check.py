@@ -12,9 +12,9 @@ from lmtui.paths import workspace_dir
 from lmtui.sandbox.backend import Isolation
 from lmtui.sandbox.docker import DEFAULT_IMAGE
 from lmtui.sandbox.host_paths import check_workspace
-from lmtui.sandbox.select import make_backend, start
+from lmtui.sandbox.select import Options, make_backend, start
 
-_CHECKED = ("docker", "bubblewrap", "process", "files")
+_CHECKED = ("docker", "podman", "bubblewrap", "landlock", "process", "files")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class BackendReport:
 
 _FIXES = {
     "docker": "Start the Docker engine, then make the image with `lmtui sandbox image`.",
+    "podman": "Start Podman's socket (systemctl --user start podman.socket), then make the image with `lmtui sandbox image`.",
+    "landlock": "Use a kernel with Landlock (5.19 or later), or Docker.",
     "bubblewrap": "Allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1), or use Docker.",
 }
 
@@ -47,7 +49,7 @@ async def check_backends(workspace: Path, *, network: str = "none", image: str =
 
 
 async def _check(name: str, workspace: Path, network: str, image: str) -> BackendReport:
-    backend = make_backend(name, workspace, network, image)
+    backend = make_backend(name, workspace, Options(network, image))
     started = time.monotonic()
     try:
         client = await start(backend, workspace)

@@ -9,19 +9,21 @@ import asyncio
 import contextlib
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from lmtui.core.errors import SandboxUnavailable
-from lmtui.paths import PROTECTED_NAMES
 from lmtui.sandbox import seccomp_profile
 from lmtui.sandbox.backend import FOLDER_INSIDE, INSIDE, Isolation, environment_inside, supervisor_command
 from lmtui.sandbox.docker_link import attach
-from lmtui.sandbox.host_paths import MOUNT_POINT
+from lmtui.sandbox.host_paths import MOUNT_POINT, STORE_INSIDE, store_folder
 from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.link import Lane, Link
+from lmtui.sandbox.protected import read_only_paths
+from lmtui.sandbox.toolchains import programs
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -51,12 +53,25 @@ class DockerBackend:
     name = "docker"
     has_shell = True
     is_isolated = True
+    has_mounts = True
+    is_reduced = False
 
-    def __init__(self, workspace: Path, network: str, image: str = DEFAULT_IMAGE) -> None:
+    def __init__(
+        self,
+        workspace: Path,
+        network: str,
+        image: str = DEFAULT_IMAGE,
+        *,
+        runtime: str = "",
+        toolchains: Sequence[Path] = (),
+    ) -> None:
         self._workspace = workspace
+        self._runtime = runtime
+        self._toolchains = tuple(toolchains)
         self.network = network
         self._image = image
         self._engine: DockerClient | None = None
+        self._files: list[str] = []
         self._main_id = ""
         self._memory_mb = _MEMORY_MB
         self.isolation = Isolation(
@@ -74,7 +89,7 @@ class DockerBackend:
         Raises:
             SandboxUnavailable: no engine, no image, or the container does not start as it was asked for.
         """
-        socket_path = await asyncio.to_thread(find_socket)
+        socket_path = await asyncio.to_thread(self._find_socket)
         container_id = await self._created(socket_path, lane)
         remove = _Remover(self, container_id)
         try:
@@ -117,6 +132,9 @@ class DockerBackend:
         if self._engine is not None:
             await asyncio.to_thread(self._engine.close)
             self._engine = None
+        for file in self._files:
+            await asyncio.to_thread(os.unlink, file)
+        self._files.clear()
 
     def remove(self, container_id: str) -> None:
         """Remove a container if it is still there.  Blocks."""
@@ -135,6 +153,9 @@ class DockerBackend:
             self._engine = connect(socket_path, _ENGINE_S)
             reap_dead(self._engine)
         try:
+            if self._runtime and self._runtime not in (self._engine.info().get("Runtimes") or {}):
+                what = f"the engine has no runtime called {self._runtime}"
+                raise SandboxUnavailable(what, "Install it and name it in /etc/docker/daemon.json, or unset sandbox_runtime.")
             self._engine.images.get(self._image)
             container = self._engine.api.create_container(**self._arguments(self._engine, lane))
         except ImageNotFound as error:
@@ -154,7 +175,7 @@ class DockerBackend:
             raise SandboxUnavailable(
                 f"the container does not start: {error.explanation}", "Look at the engine's log."
             ) from error
-        if wrong := _differences(facts["HostConfig"], self.network):
+        if wrong := self._differences(facts["HostConfig"]):
             raise SandboxUnavailable(f"the container is not as it was asked for: {wrong}", "Look at the engine's settings.")
 
     def _set_memory(self, memory_mb: int) -> None:
@@ -170,9 +191,10 @@ class DockerBackend:
             has_shell=lane is Lane.MAIN,
             has_git=True,
             git_writes=lane is Lane.GIT,
+            store=STORE_INSIDE if lane is Lane.CHECKPOINT else "",
             is_confined=True,
             max_processes=_MAX_PROCESSES,
-            environment=environment_inside(_PATH_INSIDE),
+            environment=environment_inside(":".join([*programs(self._toolchains), _PATH_INSIDE])),
         )
         return {
             "image": self._image,
@@ -184,7 +206,7 @@ class DockerBackend:
             "environment": {"PATH": _PATH_INSIDE},
             "stdin_open": True,
             "labels": _labels(),
-            "host_config": engine.api.create_host_config(**self._host_config(lane)),
+            "host_config": {**engine.api.create_host_config(**self._host_config(lane)), **self._more_host_config()},
         }
 
     def _host_config(self, lane: Lane) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
@@ -193,7 +215,7 @@ class DockerBackend:
         return {
             "read_only": True,
             "cap_drop": ["ALL"],
-            "security_opt": ["no-new-privileges", f"seccomp={seccomp_profile.profile()}"],
+            "security_opt": ["no-new-privileges", f"seccomp={self._profile()}"],
             "pids_limit": _MAX_PROCESSES,
             "mem_limit": f"{_MEMORY_MB}m",
             "memswap_limit": f"{_MEMORY_MB}m",
@@ -211,8 +233,22 @@ class DockerBackend:
             "log_config": LogConfig(type="none"),
             "init": False,
             "auto_remove": True,
+            "runtime": self._runtime or None,
             "mounts": self._mounts(lane),
         }
+
+    def _profile(self) -> str:
+        return seccomp_profile.profile()
+
+    def _differences(self, host_config: dict[str, Any]) -> str:  # Any: the engine's JSON
+        return differences(host_config, self.network)
+
+    def _find_socket(self) -> str:
+        return find_socket()
+
+    def _more_host_config(self) -> dict[str, Any]:  # Any: the engine's JSON
+        """Return what the SDK does not know of."""
+        return {}
 
     def _mounts(self, lane: Lane) -> list[Any]:  # Any: the SDK's Mount, a dict
         from docker.types import Mount  # noqa: PLC0415  (heavy SDK, see `connect`)
@@ -221,13 +257,11 @@ class DockerBackend:
             Mount(MOUNT_POINT, str(self._workspace), type="bind"),
             Mount(f"{FOLDER_INSIDE}/inside", str(INSIDE), type="bind", read_only=True),
         ]
-        for name in PROTECTED_NAMES:
-            source = self._workspace / name
-            if source.is_symlink():
-                raise SandboxUnavailable(f"{source} is a symbolic link; it must be a folder", "Replace the link by a folder.")
-            if source.exists() and not (lane is Lane.GIT and name == ".git"):
-                mounts.append(Mount(f"{MOUNT_POINT}/{name}", str(source), type="bind", read_only=True))
-        return mounts
+        if lane is Lane.CHECKPOINT:
+            mounts.append(Mount(STORE_INSIDE, str(store_folder(self._workspace)), type="bind"))
+        shown = [(f"{MOUNT_POINT}/{name}", self._workspace / name) for name in read_only_paths(self._workspace, lane)]
+        shown += [(str(folder), folder) for folder in self._toolchains]
+        return mounts + [Mount(target, str(source), type="bind", read_only=True) for target, source in shown]
 
     def _user(self, engine: DockerClient) -> str:
         """Return who owns the workspace, as the engine counts: where it is rootless, its root is the user."""
@@ -327,7 +361,7 @@ def _started(pid: int) -> str:
         return ""
 
 
-def _differences(host_config: dict[str, Any], network: str) -> str:  # Any: the engine's JSON
+def differences(host_config: dict[str, Any], network: str) -> str:  # Any: the engine's JSON
     """Return what of the isolation the engine did not take over, or an empty text."""
     expected = {
         "ReadonlyRootfs": True,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.sandbox.backend import INSIDE, Isolation, supervisor_command, this_python
+from lmtui.sandbox.host_paths import store_folder
 from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.link import Lane, Link, spawn
 
@@ -21,6 +22,8 @@ class ProcessBackend:
     network = "on"
     has_shell = True
     is_isolated = False
+    has_mounts = False
+    is_reduced = False
     isolation = Isolation(processes="end with their command", memory="limit per command, watched")
 
     def __init__(self, workspace: Path) -> None:
@@ -39,6 +42,7 @@ class ProcessBackend:
             has_shell=self.has_shell and lane is Lane.MAIN,
             has_git=self.has_shell,
             git_writes=lane is Lane.GIT,
+            store=str(store_folder(self._workspace)) if lane is Lane.CHECKPOINT else "",
             max_processes=_MAX_PROCESSES,
             environment={**environment, **extra},
         )

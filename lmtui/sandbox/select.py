@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.core.ports import Sandbox
 from lmtui.core.workspace import SandboxStatus
 from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import Backend
@@ -16,23 +16,44 @@ from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.client import Client
 from lmtui.sandbox.docker import DEFAULT_IMAGE, DockerBackend
 from lmtui.sandbox.host_paths import check_workspace
+from lmtui.sandbox.landlock import LandlockBackend
 from lmtui.sandbox.lanes import Chosen, Lanes
 from lmtui.sandbox.link import Lane
+from lmtui.sandbox.podman import PodmanBackend
 from lmtui.sandbox.process import FilesBackend, ProcessBackend
+from lmtui.sandbox.toolchains import check_toolchains
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
-BACKENDS = ("auto", "docker", "bubblewrap", "process", "files")
+BACKENDS = ("auto", "docker", "podman", "bubblewrap", "landlock", "process", "files")
 NETWORKS = ("none", "on")
-_ORDER = ("docker", "bubblewrap", "files")
-_FULL = ("docker", "bubblewrap")
+_ORDER = ("docker", "podman", "bubblewrap", "landlock", "files")
+_FULL = ("docker", "podman", "bubblewrap")
+_ENGINES = ("docker", "podman")
 
-_Key = tuple[int, Path, str, str, str]
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a backend is made with; `runtime` is a container engine's (runsc, kata), `toolchains` are checked folders."""
+
+    network: str = "none"
+    image: str = DEFAULT_IMAGE
+    runtime: str = ""
+    toolchains: tuple[Path, ...] = ()
+
+
+_Key = tuple[int, Path, str, Options]
 _shared: dict[_Key, Lanes] = {}
 
 
 async def select_sandbox(
-    workspace: Path, *, backend: str = "auto", network: str = "none", image: str = DEFAULT_IMAGE
-) -> Sandbox:
+    workspace: Path,
+    *,
+    backend: str = "auto",
+    network: str = "none",
+    image: str = DEFAULT_IMAGE,
+    runtime: str = "",
+    toolchains: Sequence[Path] = (),
+) -> WorkspaceSandbox:
     """Return a sandbox for a workspace; it starts at its first use or at `status()`.
 
     Callers with the same arguments share one; it ends when the last of them closed it.
@@ -41,32 +62,44 @@ async def select_sandbox(
         workspace: the folder that commands and file tools work in.
         backend: one of `BACKENDS`; `auto` takes the strongest that works.
         network: `none`, or `on` for whatever the host can reach.
-        image: the image for Docker.
+        image: the image for Docker and Podman.
+        runtime: the container engine's runtime (runsc, kata); with one, only a container engine will do.
+        toolchains: folders of the user's tools that commands may read, at the same path.
 
     Raises:
-        UsageError: the workspace, the backend or the network cannot be.
+        UsageError: the workspace, the backend, the network, the runtime or a toolchain folder cannot be.
     """
     folder = await asyncio.to_thread(check_workspace, workspace)
     if backend not in BACKENDS:
         raise UsageError(f"there is no sandbox called {backend}", f"Choose one of {', '.join(BACKENDS)}.")
     if network not in NETWORKS:
         raise UsageError(f"the sandbox's network cannot be {network}", "It is none or on.")
-    key = (id(asyncio.get_running_loop()), folder, backend, network, image)
+    if runtime and backend not in ("auto", *_ENGINES):
+        raise UsageError(f"{backend} has no runtime {runtime}", "Only docker and podman have runtimes.")
+    shown = await asyncio.to_thread(check_toolchains, toolchains, folder)
+    options = Options(network, image, runtime, shown)
+    key = (id(asyncio.get_running_loop()), folder, backend, options)
     lanes = _shared.get(key)
     if lanes is None:
-        candidates = [make_backend(name, folder, network, image) for name in (_ORDER if backend == "auto" else (backend,))]
+        names = (backend,) if backend != "auto" else _ENGINES if runtime else _ORDER
+        candidates = [make_backend(name, folder, options) for name in names]
         lanes = _shared[key] = Lanes(folder, partial(choose, candidates, folder))
     lanes.users += 1
     return WorkspaceSandbox(lanes, partial(_release, key))
 
 
-def make_backend(name: str, workspace: Path, network: str, image: str) -> Backend:
+def make_backend(name: str, workspace: Path, options: Options) -> Backend:
     """Return a backend by its name, not started."""
+    network, tools = options.network, options.toolchains
     match name:
         case "docker":
-            return DockerBackend(workspace, network, image)
+            return DockerBackend(workspace, network, options.image, runtime=options.runtime, toolchains=tools)
+        case "podman":
+            return PodmanBackend(workspace, network, options.image, runtime=options.runtime, toolchains=tools)
         case "bubblewrap":
-            return BubblewrapBackend(workspace, network)
+            return BubblewrapBackend(workspace, network, tools)
+        case "landlock":
+            return LandlockBackend(workspace, network, tools)
         case "process":
             return ProcessBackend(workspace)
         case _:
@@ -121,6 +154,8 @@ def _status(backend: Backend, refusals: Sequence[SandboxUnavailable]) -> Sandbox
         text = "no shell: file tools only"
     elif not backend.is_isolated:
         text = f"{backend.name}: not isolated"
+    elif backend.is_reduced:
+        text = f"{backend.name} (reduced), {network}: no private /tmp, other processes visible, .git put back after the fact"
     reason = "; ".join(refusal.full_text() for refusal in refusals)
     return SandboxStatus(
         backend=backend.name,
@@ -130,6 +165,7 @@ def _status(backend: Backend, refusals: Sequence[SandboxUnavailable]) -> Sandbox
         is_weaker=backend.name not in _FULL,
         reason=reason,
         facts=backend.isolation.facts(),
+        asks_each_command=backend.is_reduced,
     )
 
 

@@ -20,7 +20,7 @@ _LIMIT_S = 20
 _MEMORY_MB = 256
 # Prints `name=value` lines.  A check that cannot be made prints nothing and fails.
 _SCRIPT = r"""
-while read -r name value; do case $name in CapEff:|NoNewPrivs:|Seccomp:) echo "$name=$value";; esac; done < /proc/self/status
+while read -r name value; do case $name in Cap*|NoNewPrivs:|Seccomp:) echo "$name=$value";; esac; done < /proc/self/status
 echo "interfaces=$(tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' \n')"
 if (: > /lmtui-probe) 2>/dev/null; then echo root=writable; else echo root=read-only; fi
 for name in .git .lmagent; do
@@ -29,10 +29,15 @@ for name in .git .lmagent; do
   elif [ -e $name ]; then if (: >> $name) 2>/dev/null; then echo $name=writable; else echo $name=read-only; fi
   else echo $name=missing; fi
 done
-if [ -e MARKER ]; then echo marker=visible; else echo marker=hidden; fi
+if (: < MARKER) 2>/dev/null; then echo marker=visible; else echo marker=hidden; fi
 echo content > PROBE && echo workspace=writable
 echo "shell=$BASH_VERSION"
+SOCKETS
 echo "python=$(python3 -c 'print(6 * 7)')"
+"""
+# What shows that there is no way out where there is no network namespace, and that the supervisor is out of reach.
+_SOCKETS = """echo "socket=$(python3 -c 'import socket; socket.socket(); print("open")' 2>&1 | tail -n 1)"
+if (: < /proc/$PPID/environ) 2>/dev/null; then echo supervisor=visible; else echo supervisor=hidden; fi
 """
 
 
@@ -47,8 +52,13 @@ async def verify(backend: Backend, client: Client, workspace: Path) -> None:
         return
     probe = f".lmtui-probe-{secrets.token_hex(6)}"
     handle, marker = tempfile.mkstemp(prefix="lmtui-marker-")
+    os.fchmod(handle, 0o644)  # nothing but the sandbox hides it
     os.close(handle)
-    script = _SCRIPT.replace("MARKER", shlex.quote(marker)).replace("PROBE", probe)
+    script = (
+        _SCRIPT.replace("SOCKETS", _SOCKETS if backend.is_reduced else "")
+        .replace("MARKER", shlex.quote(marker))
+        .replace("PROBE", probe)
+    )
     try:
         found = await _run(backend, client, script)
         problem = _problem(found, backend) or await asyncio.to_thread(_owner_problem, workspace, probe)
@@ -92,11 +102,18 @@ def _problem(found: dict[str, str], backend: Backend) -> str:
             ("NoNewPrivs", lambda value: value == "1", "commands could gain rights"),
             ("Seccomp", lambda value: value == "2", "no system call filter is on"),
             ("root", lambda value: value == "read-only", "the root is not read-only"),
-            (".git", lambda value: value in ("read-only", "missing"), ".git can be written"),
-            (".lmagent", lambda value: value == "read-only", ".lmagent can be written"),
             ("marker", lambda value: value == "hidden", "files outside the workspace can be seen"),
         ]
-        if backend.network == "none":
+        if backend.has_mounts:
+            checks.append((".git", lambda value: value in ("read-only", "missing"), ".git can be written"))
+            checks.append((".lmagent", lambda value: value == "read-only", ".lmagent can be written"))
+        if backend.is_reduced:
+            checks.append(("supervisor", lambda value: value == "hidden", "commands can look into other processes"))
+            for name in ("CapPrm", "CapInh"):
+                checks.append((name, lambda value: value != "" and int(value, 16) == 0, "commands could get capabilities"))
+        if backend.is_reduced and backend.network == "none":
+            checks.append(("socket", lambda value: "not permitted" in value, "commands can open sockets"))
+        elif backend.network == "none":
             checks.append(("interfaces", lambda value: value in ("lo", ""), "there is a network"))
     for name, holds, problem in checks:
         value = found.get(name, "")

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import changes, linux, process_tree
+from . import changes, linux, process_tree, reduced
 from .beneath import Refused
 from .protocol import Message
 from .settings import Settings
@@ -118,6 +118,8 @@ def _become(command: Command, output_fd: int, settings: Settings) -> None:
         linux.set_process(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         if command.program:
             linux.set_process(linux.PR_SET_NO_NEW_PRIVS, 1)
+            if settings.is_landlocked:
+                reduced.restrict_command(settings)
             linux.install_filter(command.program)
         _prefer_for_oom()
         os.execve(command.arguments[0], command.arguments, command.environment)  # noqa: S606  (no shell is meant: this becomes it)
@@ -128,11 +130,12 @@ def _become(command: Command, output_fd: int, settings: Settings) -> None:
 
 
 def _limit(command: Command, settings: Settings) -> None:
+    shared = settings.is_landlocked  # the limit counts everything of the user's
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: 1024}
     if settings.is_confined:
         limits[resource.RLIMIT_FSIZE] = settings.max_file_mb << 20
     if settings.limits_processes:
-        limits[resource.RLIMIT_NPROC] = settings.max_processes
+        limits[resource.RLIMIT_NPROC] = settings.max_processes + (process_tree.count_of(os.getuid()) if shared else 0)
     if settings.limits_memory:
         limits[resource.RLIMIT_AS] = command.memory_bytes + _ADDRESS_SPACE_RESERVE
     for kind, value in limits.items():

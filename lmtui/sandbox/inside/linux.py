@@ -10,6 +10,8 @@ import platform
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_SECCOMP = 22
+PR_CAPBSET_DROP = 24
+PR_SET_SECUREBITS = 28
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 SECCOMP_MODE_FILTER = 2
@@ -73,6 +75,29 @@ def open_beneath(directory: int, path: str, flags: int) -> int:
         if ctypes.get_errno() != errno.EAGAIN:  # EAGAIN: something was renamed meanwhile
             break
     raise _os_error(path)
+
+
+def call(number: int, *arguments: bytes | int | None) -> int:
+    """Make a system call that has no name in Python.
+
+    Raises:
+        OSError: as the kernel says.
+    """
+    words = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    result: int = _libc.syscall(ctypes.c_long(number), *words)
+    if result < 0:
+        raise _os_error()
+    return result
+
+
+def set_capabilities(header: bytes, sets: bytes) -> None:
+    """Set this process's capabilities (capset(2)).
+
+    Raises:
+        OSError: the kernel refused it.
+    """
+    if _libc.capset(header, sets) != 0:
+        raise _os_error()
 
 
 def _os_error(path: str = "") -> OSError:

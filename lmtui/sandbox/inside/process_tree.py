@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from contextlib import suppress
+from pathlib import Path
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _PASSES_BEFORE_KILL = 20
@@ -67,6 +68,18 @@ def kill_below(pid: int, deadline: float, spared: frozenset[int] = frozenset()) 
 def kill_group(leader: int) -> None:
     """Kill a process group at once."""
     _signal(-leader, signal.SIGKILL)
+
+
+def count_of(user: int) -> int:
+    """Return how many processes and threads a user has, as far as they can be seen."""
+    total = 0
+    for name in _numbers("/proc"):
+        try:
+            if Path("/proc", name).stat().st_uid == user:
+                total += len(_numbers(f"/proc/{name}/task"))
+        except OSError:
+            continue
+    return total
 
 
 def memory_bytes(pids: list[int]) -> int:

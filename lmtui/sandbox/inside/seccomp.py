@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import struct
+from collections.abc import Sequence
 
 _LOAD, _JUMP_EQ, _JUMP_GE, _JUMP_SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _KILL, _ERRNO, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
@@ -51,8 +52,37 @@ _CLONE = {"x86_64": 56, "aarch64": 220}
 _IOCTL = {"x86_64": 16, "aarch64": 29}
 
 
-def build(machine: str) -> bytes:
+ANY_FAMILY = (_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK)
+INTERNET = (_AF_INET, _AF_INET6, _AF_NETLINK)
+
+# Where there are no namespaces: System V and POSIX queues, semaphores and memory are everybody's.
+_SHARED = {
+    "x86_64": (29, 30, 31, 64, 65, 66, 67, 68, 69, 70, 71, 220, 240, 241),
+    "aarch64": (186, 187, 188, 189, 190, 191, 192, 193, 194, 195, 196, 197, 180, 181),
+}
+_KILL_CALL = {"x86_64": 62, "aarch64": 129}
+_PRLIMIT = {"x86_64": 302, "aarch64": 261}
+# Mode, owner, times and attributes of a file, by path or descriptor: Landlock does not guard them.
+_METADATA = {
+    "x86_64": (
+        90, 91, 92, 93, 94, 132, 235, 261, 260, 268, 452, 188, 189, 190, 197, 198, 199, 463, 466, 469,
+    ),
+    "aarch64": (52, 53, 54, 55, 452, 5, 6, 7, 14, 15, 16, 463, 466, 469),
+}  # fmt: skip
+_UTIMENSAT = {"x86_64": 280, "aarch64": 88}
+_EVERYBODY = 0xFFFFFFFF  # kill(-1): the low half of the process id
+
+
+def build(
+    machine: str, families: Sequence[int] = ANY_FAMILY, *, is_shared: bool = False, keeps_metadata: bool = False
+) -> bytes:
     """Return the filter program for a processor.
+
+    Args:
+        machine: the kernel's name of it.
+        families: the address families that sockets may have; a pair of connected unix sockets is always to be had.
+        is_shared: there are no namespaces around the command.
+        keeps_metadata: no mode, owner, time or attribute of any file may be changed.
 
     Raises:
         KeyError: there is none for this processor.
@@ -65,6 +95,12 @@ def build(machine: str) -> bytes:
         program += [_step(_JUMP_GE, _X32_BIT, 0, 1), _step(_RETURN, _KILL)]
     for number in _REFUSED[machine]:
         program += [_step(_JUMP_EQ, number, 0, 1), _refuse(errno.EPERM)]
+    if is_shared:
+        program += _unshared(machine)
+    if keeps_metadata:
+        for number in _METADATA[machine]:
+            program += [_step(_JUMP_EQ, number, 0, 1), _refuse(errno.EPERM)]
+        program += _on(_UTIMENSAT[machine], [_load(1), _step(_JUMP_EQ, 0, 1, 0), _refuse(errno.EPERM)])
     for number in _ABSENT[machine]:
         program += [_step(_JUMP_EQ, number, 0, 1), _refuse(errno.ENOSYS)]
     for number, argument in _MODE_CALLS[machine]:
@@ -74,10 +110,18 @@ def build(machine: str) -> bytes:
         program += _on(number, [_load(flags), _step(_JUMP_SET, _CREATES, 0, len(check)), *check])
     program += _on(_CLONE[machine], [_load(0), *_refuse_if_set(_NAMESPACES)])
     program += _on(_IOCTL[machine], [_load(1), *_refuse_if_equal(_TIOCSTI), *_refuse_if_equal(_TIOCLINUX)])
-    for number in _SOCKET[machine]:
-        program += _on(number, [_load(0), *_allow_only((_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK))])
+    socket, socketpair = _SOCKET[machine]
+    program += _on(socket, [_load(0), *_allow_only(families)])
+    program += _on(socketpair, [_load(0), *_allow_only((_AF_UNIX,))])
     program.append(_step(_RETURN, _ALLOW))
     return b"".join(program)
+
+
+def _unshared(machine: str) -> list[bytes]:
+    """Refuse what namespaces would keep apart, and a signal to everybody or limits for another process."""
+    program = [step for number in _SHARED[machine] for step in (_step(_JUMP_EQ, number, 0, 1), _refuse(errno.EPERM))]
+    program += _on(_KILL_CALL[machine], [_load(0), *_refuse_if_equal(_EVERYBODY)])
+    return program + _on(_PRLIMIT[machine], [_load(0), _step(_JUMP_EQ, 0, 1, 0), _refuse(errno.EPERM)])
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
@@ -100,7 +144,7 @@ def _refuse_if_equal(value: int) -> list[bytes]:
     return [_step(_JUMP_EQ, value, 0, 1), _refuse(errno.EPERM)]
 
 
-def _allow_only(values: tuple[int, ...]) -> list[bytes]:
+def _allow_only(values: Sequence[int]) -> list[bytes]:
     allowed = [step for value in values for step in (_step(_JUMP_EQ, value, 0, 1), _step(_RETURN, _ALLOW))]
     return [*allowed, _refuse(errno.EPERM)]
 

@@ -13,7 +13,9 @@ class Settings:
 
     `root` is the workspace's folder in here.  `is_confined` puts the seccomp filter over commands (the lane around them is
     isolated).  `limits_processes` sets RLIMIT_NPROC, which counts right only in a user namespace of the lane's own;
-    `limits_memory` sets RLIMIT_AS behind the watchdog where no cgroup limits the lane.
+    `limits_memory` sets RLIMIT_AS behind the watchdog where no cgroup limits the lane.  `is_landlocked`: there are no
+    namespaces, the supervisor and its commands confine themselves to `landlock_reads` and `landlock_writes` and, started by
+    root, become `owner` and `group`; without `has_network` such commands have no sockets.
     """
 
     root: str
@@ -24,8 +26,16 @@ class Settings:
     limits_processes: bool = False
     limits_memory: bool = False
     is_one_core: bool = False
+    store: str = ""
     max_processes: int = 128
     max_file_mb: int = 256
+    max_kept_file_mb: int = 16
+    is_landlocked: bool = False
+    landlock_reads: list[str] = field(default_factory=list)
+    landlock_writes: list[str] = field(default_factory=list)
+    has_network: bool = True
+    owner: int = -1
+    group: int = -1
     environment: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:

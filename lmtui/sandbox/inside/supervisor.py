@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from . import execute, files, git, linux, protocol, search, seccomp, settings
+from . import checkpoints, execute, files, git, linux, protocol, reduced, restore, search, seccomp, settings, survey
 from .beneath import Refused, Root
 from .capture import Capture, Spool
 from .jobs import Job, Jobs
@@ -25,6 +25,8 @@ from .protocol import Message
 
 _MAX_QUEUED_BYTES = 2_097_152
 _SEARCH_S = 20.0
+_QUICK_SURVEY = (2_000, 0.02)  # entries and seconds that the loop may spend itself
+_FULL_SURVEY = (400_000, 4.0)
 _MAX_ARGUMENT_BYTES = 131_000
 
 
@@ -48,7 +50,7 @@ class Supervisor:
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
         self._uploads: dict[int, bytearray] = {}
-        self._program = seccomp.build(linux.machine()) if options.is_confined else b""
+        self._program = _filter(options)
         self._shell = shutil.which("bash") or "/bin/sh"
         self._operations: dict[str, Callable[[int, Message, bytes], None]] = {
             "ping": lambda identity, _message, _data: self._answer(identity, {}),
@@ -61,6 +63,8 @@ class Supervisor:
             "list": self._list,
             "glob": self._glob,
             "grep": self._grep,
+            "survey": self._survey,
+            "checkpoint": self._checkpoint,
         }
 
     def serve(self) -> None:
@@ -164,6 +168,24 @@ class Supervisor:
         query = search.Query(**values)
         self._jobs.start(identity, lambda: search.grep(self._root, query), _SEARCH_S)
 
+    def _checkpoint(self, identity: int, message: Message, _data: bytes) -> None:
+        if not self._options.store:
+            raise Refused("this lane keeps no checkpoints")
+        store = checkpoints.Store(self._options.store, self._root, self._options.max_kept_file_mb << 20)
+        if message["action"] == "content":
+            data = store.content(str(message["tree"]), str(message["path"]))
+            self._answer(identity, {"found": data is not None}, data or b"")
+        else:
+            self._jobs.start(identity, lambda: restore.run(store, message), checkpoints.LONGEST_S)
+
+    def _survey(self, identity: int, message: Message, _data: bytes) -> None:
+        root, since_ns = self._options.root, int(message["since_ns"])
+        seen = survey.look(root, since_ns, *_QUICK_SURVEY)
+        if not seen["is_cut"]:
+            self._answer(identity, seen)
+        else:
+            self._jobs.start(identity, lambda: survey.look(root, since_ns, *_FULL_SURVEY), _SEARCH_S)
+
     def _show_live(self) -> None:
         for job in self._jobs.live():
             assert job.capture is not None
@@ -219,6 +241,16 @@ class Supervisor:
         return True
 
 
+def _filter(options: settings.Settings) -> bytes:
+    """Return the filter for commands, empty where nothing around them is confined."""
+    if not options.is_confined:
+        return b""
+    if not options.is_landlocked:
+        return seccomp.build(linux.machine())
+    families = seccomp.INTERNET if options.has_network else ()
+    return seccomp.build(linux.machine(), families, is_shared=True, keeps_metadata=os.geteuid() == 0)
+
+
 def _take_over_standard_streams() -> tuple[int, int]:
     """Move the connection away from descriptors 0 and 1, so that nothing writes into it by accident."""
     reading, writing = os.dup(0), os.dup(1)
@@ -239,7 +271,9 @@ def main() -> None:
     if options.is_one_core:
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[os.getpid() % len(cores) if os.getpid() > 1 else time.time_ns() % len(cores)]})
-    if options.is_confined:
+    if options.is_landlocked:
+        reduced.enter(options)
+    elif options.is_confined:
         Path(options.environment["HOME"]).mkdir(parents=True, exist_ok=True)
     os.environ.clear()
     os.environ.update(options.environment)

@@ -1,0 +1,137 @@
+"""The reduced tier, for machines without containers and namespaces: Landlock, a system call filter and limits.
+
+Everything that a folder grants is granted below it, so `.git` cannot be made read-only inside the workspace: it is kept
+before each command and put back after it (`vault.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from lmtui.core.errors import SandboxUnavailable
+from lmtui.sandbox import process_limit
+from lmtui.sandbox.backend import INSIDE, Isolation, environment_inside, supervisor_command, this_python
+from lmtui.sandbox.host_paths import store_folder
+from lmtui.sandbox.inside import landlock
+from lmtui.sandbox.inside.settings import Settings
+from lmtui.sandbox.link import Lane, Link, spawn
+from lmtui.sandbox.toolchains import programs
+
+_SYSTEM = (
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/etc/alternatives", "/etc/ld.so.cache",
+    "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/localtime",
+    "/etc/mime.types", "/etc/nsswitch.conf",
+)  # fmt: skip
+_FOR_NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/services")
+_HINT = "Use Docker or bubblewrap; Landlock has to be in the kernel (5.19 or later) and switched on (lsm=…,landlock)."
+_SCOPING_ABI = 6
+_FOLDER_PREFIX = "lmtui-landlock-"
+
+
+class LandlockBackend:
+    """Commands as children of a supervisor that confined itself; weaker than namespaces, and says so."""
+
+    name = "landlock"
+    has_shell = True
+    is_isolated = True
+    has_mounts = False
+    is_reduced = True
+
+    def __init__(self, workspace: Path, network: str, toolchains: Sequence[Path] = ()) -> None:
+        self._workspace = workspace
+        self.network = network
+        self._toolchains = tuple(toolchains)
+        self._folders: list[str] = []
+        self.isolation = Isolation(
+            files="only the workspace, and the system read-only; modes and times of your other files are not guarded",
+            network="no sockets at all" if network == "none" else "",
+            processes=_about_processes(landlock.abi() if sys.platform == "linux" else 0),
+            memory="limit per command, watched; no private /tmp, only a temporary folder",
+            cpu="one core",
+            git=".git and .lmagent are put back after each command; objects of .git are not guarded",
+        )
+
+    async def open(self, lane: Lane) -> Link:
+        """Start a supervisor that confines itself.
+
+        Raises:
+            SandboxUnavailable: the kernel has no Landlock, or too little of it.
+        """
+        version = await asyncio.to_thread(_abi)
+        if version < landlock.OLDEST_ABI:
+            what = f"its version is {version}, {landlock.OLDEST_ABI} is needed" if version else "the kernel has none"
+            raise SandboxUnavailable(f"Landlock cannot be used: {what}", _HINT)
+        python, reads = this_python(), [*_SYSTEM, *map(str, self._toolchains), str(INSIDE), sys.base_prefix]
+        path = ":".join([*programs(self._toolchains), "/usr/local/bin:/usr/bin:/bin"])
+        owner = self._workspace.stat()
+        folder = await asyncio.to_thread(self._make_folder, owner)
+        store = str(store_folder(self._workspace)) if lane is Lane.CHECKPOINT else ""
+        own = {"GIT_CONFIG_GLOBAL": str(INSIDE / "gitconfig"), "TMPDIR": folder, "HOME": f"{folder}/home"}
+        settings = Settings(
+            root=str(self._workspace),
+            has_shell=lane is Lane.MAIN,
+            has_git=True,
+            git_writes=lane is Lane.GIT,
+            store=store,
+            is_confined=True,
+            limits_processes=True,
+            limits_memory=True,
+            is_one_core=True,
+            is_landlocked=True,
+            landlock_reads=[*reads, *(_FOR_NETWORK if self.network != "none" else ()), *_search_program()],
+            landlock_writes=[str(self._workspace), folder, *([store] if store else [])],
+            has_network=self.network != "none",
+            owner=owner.st_uid,
+            group=owner.st_gid,
+            environment=environment_inside(path, own),
+        )
+        arguments = supervisor_command(str(python), str(INSIDE.parent), settings)
+        try:
+            return await spawn(process_limit.around(arguments, settings.max_processes), {"PATH": path})
+        except OSError as error:
+            raise SandboxUnavailable(f"the supervisor cannot be started: {error}") from error
+
+    async def reserve_memory(self, memory_mb: int) -> None:
+        """Do nothing: the watchdog knows each command's limit."""
+
+    async def close(self) -> None:
+        """Remove the temporary folders."""
+        for folder in self._folders:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        self._folders.clear()
+
+    def _make_folder(self, owner: os.stat_result) -> str:
+        """Make a temporary folder that only the workspace's owner can enter; those of dead processes go."""
+        base = Path(tempfile.gettempdir())
+        for old in base.glob(f"{_FOLDER_PREFIX}*"):
+            pid = old.name.removeprefix(_FOLDER_PREFIX).split("-")[0]
+            if not Path("/proc", pid).exists():
+                shutil.rmtree(old, ignore_errors=True)
+        folder = tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-")
+        self._folders.append(folder)
+        if os.geteuid() == 0:
+            os.chown(folder, owner.st_uid, owner.st_gid)
+        return folder
+
+
+def _abi() -> int:
+    if sys.platform != "linux":
+        raise SandboxUnavailable(f"Landlock exists only on Linux, this is {platform.system()}", "Use Docker.")
+    return landlock.abi()
+
+
+def _about_processes(abi: int) -> str:
+    reach = "signals to them refused" if abi >= _SCOPING_ABI else "and can be signalled (this kernel cannot forbid it)"
+    return f"end with their command, at most 128; other processes visible by their number, {reach}"
+
+
+def _search_program() -> list[str]:
+    found = shutil.which("rg")
+    return [str(Path(found).resolve())] if found else []

@@ -1,0 +1,205 @@
+"""What is kept of `.git` and `.lmagent` while something runs that must not change it, and put back afterwards.
+
+Works on the host, by descriptors and without following links; nothing else may run in the workspace meanwhile.  Blocks.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmtui.core.errors import SandboxError
+from lmtui.paths import WORKSPACE_FOLDER
+from lmtui.sandbox import quarantine
+
+_MAX_BYTES = 128 << 20
+_MAX_FILES = 50_000
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_EXECUTED = frozenset(("config", "config.worktree", "commondir", "attributes", "alternates", "gitdir"))
+
+Chooser = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A file or link: how it was recognised, its mode, and its bytes (of a link, its target)."""
+
+    signature: tuple[int, ...]
+    mode: int
+    data: bytes
+
+
+def is_executed(path: str) -> bool:
+    """Choose what in a git folder makes git run something or look elsewhere."""
+    return path.startswith("hooks/") or "/hooks/" in path or path.rsplit("/", 1)[-1] in _EXECUTED
+
+
+def is_not_an_object(path: str) -> bool:
+    """Choose everything in a git folder but its objects, which are many and cannot run."""
+    return not path.startswith(("objects/", "lfs/objects/")) or path.startswith("objects/info/")
+
+
+def is_a_setting(path: str) -> bool:
+    """Choose everything in lmtui's own folder but what lmtui itself writes meanwhile."""
+    return not path.startswith(("sessions/", "quarantine/", "jobs/"))
+
+
+class Vault:
+    """The chosen files of one folder at the top of a workspace."""
+
+    def __init__(self, workspace: Path, name: str, choose: Chooser) -> None:
+        self._workspace = workspace
+        self._name = name
+        self._choose = choose
+        self._files: dict[str, _Kept] = {}
+        self._fd = -1
+
+    def keep(self) -> None:
+        """Take down the state of now.
+
+        Raises:
+            SandboxError: there is too much to keep, or it cannot be read.
+        """
+        self.close()
+        top = self._workspace / self._name
+        try:
+            self._fd = os.open(top, _FOLDER) if top.is_dir() and not top.is_symlink() else -1
+            self._files = self._read(self._files) if self._fd >= 0 else {}
+        except OSError as error:
+            raise SandboxError(f"{self._name} cannot be kept safe: {error.strerror}") from error
+
+    def put_back(self) -> tuple[str, ...]:
+        """Make everything as it was and return what had been changed, relative to the workspace; then forget it.
+
+        Raises:
+            SandboxError: something could not be put back.
+        """
+        if self._fd < 0:
+            return ()
+        changed: list[str] = []
+        try:
+            self._bring_home(changed)
+            now = self._read(self._files)
+            for path in now.keys() - self._files.keys():
+                quarantine.set_aside(self._workspace, os.fsencode(f"{self._name}/{path}"))
+                changed.append(path)
+            for path, kept in self._files.items():
+                if path not in now or (now[path].mode, now[path].data) != (kept.mode, kept.data):
+                    self._write(path, kept)
+                    changed.append(path)
+        except OSError as error:
+            raise SandboxError(f"a command changed {self._name}, and it could not be put back: {error.strerror}") from error
+        finally:
+            self.close()
+        return tuple(sorted(f"{self._name}/{path}".rstrip("/") for path in changed))
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _bring_home(self, changed: list[str]) -> None:
+        """Move the folder itself back to its place, wherever it was moved to; make it anew where it was deleted."""
+        top, mine = self._workspace / self._name, os.fstat(self._fd)
+        with suppress(FileNotFoundError):
+            there = top.lstat()
+            if (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino):
+                os.fchmod(self._fd, stat.S_IMODE(mine.st_mode) | 0o700)
+                return
+            self._move_away(top)
+        changed.append("")
+        if mine.st_nlink > 0:
+            Path(f"/proc/self/fd/{self._fd}").readlink().rename(top)
+            return
+        top.mkdir()
+        os.close(self._fd)
+        self._fd = os.open(top, _FOLDER)
+
+    def _move_away(self, top: Path) -> None:
+        """Set something foreign aside; where it stands in the quarantine's own way, beside it."""
+        if self._name == WORKSPACE_FOLDER:
+            top.rename(top.with_name(f"{self._name}-moved-{secrets.token_hex(4)}"))
+        else:
+            quarantine.set_aside(self._workspace, os.fsencode(self._name))
+
+    def _read(self, before: dict[str, _Kept]) -> dict[str, _Kept]:
+        files: dict[str, _Kept] = {}
+        total = 0
+        for folder, _, names, fd in os.fwalk(".", dir_fd=self._fd):
+            for name in [*names, *_links(fd)]:
+                path = os.path.normpath(f"{folder}/{name}")
+                if path in files or not self._choose(path):
+                    continue
+                kept = _take(fd, name, before.get(path))
+                if kept is None:
+                    continue
+                files[path] = kept
+                total += len(kept.data)
+                if total > _MAX_BYTES or len(files) > _MAX_FILES:
+                    raise SandboxError(f"{self._name} is too large to be kept safe here", "Use Docker or bubblewrap.")
+        return files
+
+    def _write(self, path: str, kept: _Kept) -> None:
+        parent, _, name = path.rpartition("/")
+        folder = os.dup(self._fd)
+        try:
+            for part in parent.split("/") if parent else ():
+                folder = _enter(folder, part)
+            with suppress(FileNotFoundError):
+                if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                    quarantine.set_aside(self._workspace, os.fsencode(f"{self._name}/{path}"))
+            temporary = f".lmtui-{secrets.token_hex(6)}.tmp"
+            if stat.S_ISLNK(kept.mode):
+                os.symlink(os.fsdecode(kept.data), temporary, dir_fd=folder)
+            else:
+                fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+                with os.fdopen(fd, "wb") as file:
+                    file.write(kept.data)
+                    os.fchmod(fd, stat.S_IMODE(kept.mode))
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        finally:
+            os.close(folder)
+
+
+def _links(folder: int) -> list[str]:
+    """Return links to folders, which `os.fwalk` counts among the folders."""
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries if entry.is_symlink()]
+
+
+def _take(folder: int, name: str, before: _Kept | None) -> _Kept | None:
+    """Read a file or link, or nothing where it is neither; one that did not change is not read again."""
+    info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    signature = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+    if stat.S_ISLNK(info.st_mode):
+        return _Kept(signature, info.st_mode, os.fsencode(os.readlink(name, dir_fd=folder)))
+    if not stat.S_ISREG(info.st_mode):
+        return _Kept(signature, info.st_mode, b"")
+    if before is not None and before.signature == signature:
+        return before
+    if info.st_size > _MAX_BYTES:
+        raise SandboxError(f"{name} is too large to be kept safe here", "Use Docker or bubblewrap.")
+    with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb") as file:
+        return _Kept(signature, info.st_mode, file.read(_MAX_BYTES + 1))
+
+
+def _enter(folder: int, part: str) -> int:
+    """Open (making it where it is missing) a folder below another, which is closed."""
+    try:
+        try:
+            return os.open(part, _FOLDER, dir_fd=folder)
+        except FileNotFoundError:
+            os.mkdir(part, 0o755, dir_fd=folder)
+        except OSError:  # a file or a link stands there
+            os.rename(part, f"{part}-moved-{secrets.token_hex(4)}", src_dir_fd=folder, dst_dir_fd=folder)
+            os.mkdir(part, 0o755, dir_fd=folder)
+        return os.open(part, _FOLDER, dir_fd=folder)
+    finally:
+        os.close(folder)
