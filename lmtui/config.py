@@ -20,7 +20,7 @@ from lmtui.core.permissions import Mode
 from lmtui.paths import config_dir, workspace_dir
 
 MODES = tuple(str(mode) for mode in Mode)
-SANDBOXES = ("auto", "docker", "bubblewrap", "process")
+SANDBOXES = ("auto", "docker", "podman", "bubblewrap", "landlock", "process")
 NETWORKS = ("off", "on")
 
 
