@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import hashlib
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +23,8 @@ from lmtui.core.messages import (
     Usage,
 )
 from lmtui.core.permissions import Mode, Rule
-from lmtui.core.ports import Limits, OutputSink, Policy
-from lmtui.core.workspace import DirEntry, ExecResult, FileContent, GrepMatch, SandboxStatus
+from lmtui.core.ports import Checkpoints, Limits, OutputSink, Policy, Snapshot
+from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileChangeKind, FileContent, GrepMatch, SandboxStatus
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.tools.registry import ToolRegistry
@@ -151,6 +152,53 @@ class FakeSandbox:
         pass
 
 
+class FakeCheckpoints:
+    """States of a workspace in memory, by content."""
+
+    def __init__(self, sandbox: FakeSandbox) -> None:
+        self._sandbox = sandbox
+        self.states: dict[str, dict[str, bytes]] = {}
+        self.problem: SandboxError | None = None
+        self.left_out: tuple[str, ...] = ()
+
+    async def snapshot(self) -> Snapshot:
+        if self.problem is not None:
+            raise self.problem
+        state = dict(self._sandbox.files)
+        identity = hashlib.sha1(repr(sorted(state.items())).encode(), usedforsecurity=False).hexdigest()
+        self.states[identity] = state
+        return Snapshot(identity, self.left_out, len(self.left_out))
+
+    async def ignored(self) -> tuple[str, ...]:
+        return ("build/",)
+
+    async def changes(self, before: str, after: str, paths: Sequence[str] = ()) -> tuple[FileChange, ...]:
+        old, new = self.states[before], self.states[after]
+        wanted = [path for path in sorted({*old, *new}) if old.get(path) != new.get(path) and (not paths or path in paths)]
+        return tuple(_change(path, old.get(path), new.get(path)) for path in wanted)
+
+    async def read(self, snapshot: str, path: str) -> bytes | None:
+        return self.states[snapshot].get(path)
+
+    async def restore(self, source: str, paths: Sequence[str], *, expected: str) -> None:
+        for path in paths:
+            if self._sandbox.files.get(path) != self.states[expected].get(path):
+                raise SandboxError(f"changed since by another hand: {path}; nothing was put back")
+        for path in paths:
+            data = self.states[source].get(path)
+            if data is None:
+                self._sandbox.files.pop(path, None)
+            else:
+                self._sandbox.files[path] = data
+
+
+def _change(path: str, old: bytes | None, new: bytes | None) -> FileChange:
+    kind = FileChangeKind.ADDED if old is None else FileChangeKind.DELETED if new is None else FileChangeKind.MODIFIED
+    lines = difflib.unified_diff((old or b"").decode().splitlines(), (new or b"").decode().splitlines(), lineterm="")
+    diff = "\n".join(lines)
+    return FileChange(path, kind, diff.count("\n+"), diff.count("\n-"), diff)
+
+
 class MemoryLog:
     """A log in a list; after `room` events the disk is full."""
 
@@ -201,6 +249,7 @@ class Rig:
         past: Sequence[Envelope] = (),
         is_attended: bool = True,
         is_ours: bool = True,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         clock = Ticking()
         self.provider = provider
@@ -219,6 +268,7 @@ class Rig:
             limits=limits or Limits(),
             now=clock.now,
             monotonic=clock.monotonic,
+            checkpoints=checkpoints,
         )
         self.session = EngineSession(parts, past, is_ours=is_ours)
         self.session.subscribe(self._take)

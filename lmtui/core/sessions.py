@@ -48,7 +48,8 @@ class Restoration:
     """What an undo, a redo or a restore would do, made to be shown and then applied as it is.
 
     `changes` are what it would change (an added file is one that comes back); `conflicts` are files changed since by another
-    hand: with any of them it is refused.  `left_out` are files that the checkpoints never held.
+    hand: with any of them it is refused.  `left_out` are files that the checkpoints never held.  For a single hunk `path` is
+    the file, `before` its whole text and `text` what it becomes.
     """
 
     action: str
@@ -59,6 +60,9 @@ class Restoration:
     source: str = ""
     expected: str = ""
     turn_id: str = ""
+    path: str = ""
+    before: str = ""
+    text: str = ""
 
 
 class Changes(Protocol):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import Event, Level, ModelChanged, Notice, SandboxSelected
-from lmtui.core.ports import Provider, Sandbox
+from lmtui.core.ports import Checkpoints, Provider, Sandbox
 from lmtui.engine.desk import Desk
 
 
@@ -28,11 +29,11 @@ class Background:
         """Ask the server for the window of the model in use."""
         self._spawn(self._learn_window(provider))
 
-    def start_sandbox(self, sandbox: Sandbox) -> None:
-        """Start the sandbox, once, and say which it is."""
+    def start_sandbox(self, sandbox: Sandbox, checkpoints: Checkpoints | None) -> None:
+        """Start the sandbox, once, and say which it is; then keep the first state of the workspace, which takes longest."""
         if not self._has_sandbox:
             self._has_sandbox = True
-            self._spawn(self._start_sandbox(sandbox))
+            self._spawn(self._start_sandbox(sandbox, checkpoints))
 
     async def close(self) -> None:
         """Cancel what still runs."""
@@ -48,7 +49,7 @@ class Background:
         if window_tokens and model == desk.settings.model and window_tokens != desk.window_tokens:
             self._emit(ModelChanged(model=model, url=provider.url, window_tokens=window_tokens))
 
-    async def _start_sandbox(self, sandbox: Sandbox) -> None:
+    async def _start_sandbox(self, sandbox: Sandbox, checkpoints: Checkpoints | None) -> None:
         try:
             status = await sandbox.status()
         except SandboxError as error:
@@ -63,6 +64,9 @@ class Background:
                 reason=status.reason,
             )
         )
+        if checkpoints is not None:
+            with contextlib.suppress(SandboxError):  # the first step that needs one says so
+                await checkpoints.snapshot()
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

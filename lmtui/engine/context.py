@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import resources
 
-from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted
+from lmtui.core.events import Event, FilesRestored, MessageAdded, Rewound, ToolCallFinished, ToolCallStarted, TurnStarted
 from lmtui.core.messages import Message, ModelRequest, Role, ToolSpec
 
 _NOT_RUN = "Not run: the turn was stopped before this call."
@@ -39,6 +39,7 @@ class Conversation:
         self._unanswered: dict[str, None] = {}
         self._call_ids: set[str] = set()
         self._started: set[str] = set()
+        self._turns: dict[str, int] = {}
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -61,6 +62,14 @@ class Conversation:
                 self._call_ids.update(self._unanswered)
             case ToolCallStarted():
                 self._started.add(event.call_id)
+            case TurnStarted():
+                self._settle()
+                self._turns[event.turn_id] = len(self._messages)
+            case Rewound() if event.turn_id in self._turns:
+                self._rewind(event.turn_id)
+            case FilesRestored() if event.action != "rewind":
+                self._settle()
+                self._messages.append(Message(Role.USER, _restored(event)))
             case ToolCallFinished() if event.call_id in self._unanswered:
                 self._answer(event.call_id, event.result)
             case _:
@@ -76,6 +85,12 @@ class Conversation:
         calls = (call.arguments for message in self._messages for call in message.tool_calls)
         return (sum(len(message.text) for message in self._messages) + sum(map(len, calls))) // 4
 
+    def _rewind(self, turn_id: str) -> None:
+        """Forget a turn and what came after it; call ids stay used."""
+        del self._messages[self._turns[turn_id] :]
+        self._unanswered = {}
+        self._turns = {each: start for each, start in self._turns.items() if start < len(self._messages)}
+
     def _settle(self) -> None:
         """Answer calls that never ran: servers refuse a conversation with an unanswered call."""
         for call_id in tuple(self._unanswered):
@@ -84,3 +99,10 @@ class Conversation:
     def _answer(self, call_id: str, text: str) -> None:
         del self._unanswered[call_id]
         self._messages.append(Message(Role.TOOL, text, call_id=call_id))
+
+
+def _restored(event: FilesRestored) -> str:
+    """Return what the model is told of files that the user put back: it would trust what it read before."""
+    files = ", ".join(event.files[:20]) + (" and more" if len(event.files) > 20 else "")
+    did = "did your change again to" if event.action == "redo" else "put back to an earlier state"
+    return f"[The user {did}: {files}. Read a file again before you edit it.]"

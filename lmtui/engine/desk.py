@@ -9,7 +9,7 @@ from datetime import datetime
 from lmtui.core.events import ROOT, Event
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.plan import Plan
-from lmtui.core.ports import Limits, Provider, Sandbox, Toolbox
+from lmtui.core.ports import Checkpoints, Limits, Provider, Sandbox, Toolbox
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.inbox import Inbox
@@ -41,6 +41,7 @@ class Desk:
     plan: Plan = field(default_factory=Plan)
     window_tokens: int = 0
     sandbox_name: str = ""
+    checkpoints: Checkpoints | None = None
 
     def all_rules(self) -> tuple[Rule, ...]:
         """Return every rule in force."""

@@ -19,10 +19,11 @@ from lmtui.core.events import (
     TurnStarted,
 )
 from lmtui.core.permissions import Mode, Rule
-from lmtui.core.ports import Limits, Policy, Provider, Sandbox, SessionLog, Toolbox
+from lmtui.core.ports import Checkpoints, Limits, Policy, Provider, Sandbox, SessionLog, Toolbox
 from lmtui.core.sessions import Answer, Changes, Subscriber
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.background import Background
+from lmtui.engine.changes import SessionChanges
 from lmtui.engine.context import Conversation, ModelSettings, system_prompt
 from lmtui.engine.desk import Desk
 from lmtui.engine.inbox import Inbox
@@ -45,6 +46,7 @@ class SessionParts:
     limits: Limits
     now: Callable[[], datetime]
     monotonic: Callable[[], float]
+    checkpoints: Checkpoints | None = None
 
 
 class EngineSession:
@@ -109,7 +111,7 @@ class EngineSession:
         """Learn the served window; with `is_eager` start the sandbox too, else it starts with the first tool call."""
         self._background.learn_window(self._parts.provider)
         if is_eager:
-            self._background.start_sandbox(self._parts.sandbox)
+            self._background.start_sandbox(self._parts.sandbox, self._parts.checkpoints)
 
     def submit(self, text: str) -> None:
         """Take up a task: start a turn, or queue it behind the one that runs."""
@@ -146,7 +148,11 @@ class EngineSession:
     @property
     def changes(self) -> Changes | None:
         """Return what it changed and the ways back, None where no checkpoints can be made."""
-        return None
+        if self._parts.checkpoints is None:
+            return None
+        return SessionChanges(
+            self._parts.checkpoints, self._parts.sandbox, self.history, self._journal.emit, lambda: self.is_running
+        )
 
     @property
     def rules(self) -> Sequence[Rule]:
@@ -193,7 +199,8 @@ class EngineSession:
             emit=self._journal.emit,
             now=parts.now,
             monotonic=parts.monotonic,
-            warm_up=lambda: self._background.start_sandbox(parts.sandbox),
+            checkpoints=parts.checkpoints,
+            warm_up=lambda: self._background.start_sandbox(parts.sandbox, parts.checkpoints),
         )
 
     def _put(self, text: str, *, is_steering: bool) -> None:

@@ -9,7 +9,6 @@ from lmtui.core.clean import reveal
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.events import (
     ApprovalRequested,
-    FilesChanged,
     Outcome,
     PlanChanged,
     ToolCallFinished,
@@ -22,6 +21,7 @@ from lmtui.core.plan import Plan
 from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
 from lmtui.core.workspace import FileChange
 from lmtui.engine.desk import Desk
+from lmtui.engine.watching import keep_state, tell_changes
 
 _log = logging.getLogger(__name__)
 
@@ -31,8 +31,12 @@ class _Ending:
     """How the call will be said to have ended; it tells of an interrupt until the call itself says more."""
 
     result: ToolResult = field(default_factory=lambda: ToolResult("Not run: stopped before it began.", "not run", ok=False))
+    changes: tuple[FileChange, ...] = ()
     decision: str = ""
+    rule: str = ""
+    why: str = ""
     began: float = 0.0
+    elapsed_s: float = -1.0
 
 
 async def run_call(desk: Desk, call: ToolCall, turn_id: str) -> tuple[FileChange, ...]:
@@ -60,8 +64,8 @@ async def run_call(desk: Desk, call: ToolCall, turn_id: str) -> tuple[FileChange
         _log.exception("tool %s failed inside", call.name)
         ending.result = ToolResult(f"{call.name} failed inside lmtui: {error}", "failed inside", ok=False)
     finally:
-        _finish(desk, call, prepared, ending)
-    return ending.result.changes
+        _emit_end(desk, call, prepared, ending)
+    return ending.changes
 
 
 def _prepare(desk: Desk, call: ToolCall) -> tuple[PreparedCall | None, str]:
@@ -74,7 +78,7 @@ def _prepare(desk: Desk, call: ToolCall) -> tuple[PreparedCall | None, str]:
 async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, ending: _Ending) -> None:
     context = _context(desk, call)
     decision = decide_all(prepared.tool, prepared.access, prepared.subjects, desk.mode, desk.all_rules())
-    ending.decision = "rule" if decision.rule else "mode"
+    ending.decision, ending.rule, ending.why = "rule" if decision.rule else "mode", decision.rule, decision.why
     if decision.verdict is Verdict.DENY:
         ending.result = ToolResult(f"Refused: {decision.why}.", "refused", ok=False)
         return
@@ -87,8 +91,18 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
             ending.result = ToolResult(f"Refused: {again.why}.", "refused", ok=False)
             return
     ending.result = ToolResult("Stopped by the user; its effect may be partial.", "stopped", ok=False)
+    await _run(desk, call, prepared, context, ending)
+
+
+async def _run(desk: Desk, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending) -> None:
+    """Run an allowed call between two looks at the workspace, so that what it changed is known, also where it was stopped."""
+    before = await keep_state(desk, call.id, prepared.access)
     ending.began = desk.monotonic()  # the time is the tool's own, not what the user took to answer
-    ending.result = await prepared.run(context)
+    try:
+        ending.result = await prepared.run(context)
+    finally:
+        ending.elapsed_s = desk.monotonic() - ending.began
+        ending.changes = await tell_changes(desk, call.id, before, ending.result)
 
 
 async def _question(desk: Desk, call: ToolCall, prepared: PreparedCall, context: ToolContext, why: str) -> ApprovalRequested:
@@ -134,16 +148,6 @@ def _context(desk: Desk, call: ToolCall) -> ToolContext:
     return ToolContext(desk.sandbox, desk.plan, set_plan, on_output, desk.now)
 
 
-def _finish(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:
-    result = ending.result
-    try:
-        if result.changes:
-            paths = tuple(change.path for change in result.changes)
-            desk.emit(FilesChanged(agent=desk.agent, call_id=call.id, files=paths, changes=result.changes))
-    finally:
-        _emit_end(desk, call, prepared, ending)
-
-
 def _emit_end(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:
     result = ending.result
     desk.emit(
@@ -153,9 +157,11 @@ def _emit_end(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending:
             tool=prepared.tool if prepared else call.name,
             ok=result.ok,
             result=trim(result.text, desk.result_limit_chars()),
-            elapsed_ms=round((desk.monotonic() - ending.began) * 1000),
+            elapsed_ms=round((ending.elapsed_s if ending.elapsed_s >= 0 else desk.monotonic() - ending.began) * 1000),
             summary=result.summary,
             decision=ending.decision,
+            rule=ending.rule,
+            why=ending.why,
         )
     )
 

@@ -14,7 +14,7 @@ from lmtui.config import Config
 from lmtui.core.errors import SessionFileError, ToolError, UsageError
 from lmtui.core.events import Envelope, Level, ModeChanged, ModelChanged, Notice, SessionOpened
 from lmtui.core.permissions import Effect, Mode, Rule, parse_rule
-from lmtui.core.ports import Limits, Policy, Sandbox, SessionLog
+from lmtui.core.ports import Limits, Policy, SessionLog
 from lmtui.core.sessions import ServerFound, Session, SessionSummary, Trust
 from lmtui.core.workspace import DirEntry
 from lmtui.engine.context import ModelSettings
@@ -26,6 +26,7 @@ from lmtui.runtime.grants import Grants
 from lmtui.runtime.trust import NothingToTrust
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.select import select_sandbox
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.codec import encode
 from lmtui.store.rules import read_rules
 from lmtui.store.sessions import SessionStore, load, new_session_id
@@ -70,7 +71,7 @@ class Runtime:
         _rules(config, workspace)  # a rule that cannot be read is told at once
         self._connection = Connection(config)
         self._store = SessionStore(workspace)
-        self._sandbox: Sandbox | None = None
+        self._sandbox: WorkspaceSandbox | None = None
         self._selecting = asyncio.Lock()
         self._sessions: dict[str, EngineSession] = {}
         self._demo: Demo | None = None
@@ -96,7 +97,7 @@ class Runtime:
         """Return why no session can be opened yet, else an empty string."""
         return "" if self._connection.is_chosen else "No model server is chosen yet."
 
-    async def sandbox(self) -> Sandbox:
+    async def sandbox(self) -> WorkspaceSandbox:
         """Return the workspace's sandbox; it starts when it is first used."""
         async with self._selecting:
             if self._sandbox is None:
@@ -220,13 +221,14 @@ class Runtime:
             await self._demo.stop()
             self._demo = None
 
-    def _parts(self, session_id: str, sandbox: Sandbox, open_log: Callable[[str], SessionLog]) -> SessionParts:
+    def _parts(self, session_id: str, sandbox: WorkspaceSandbox, open_log: Callable[[str], SessionLog]) -> SessionParts:
         config = self._config
         return SessionParts(
             id=session_id,
             provider=self._connection.provider(),
             toolbox=ToolRegistry(str(self._workspace)),
             sandbox=sandbox,
+            checkpoints=sandbox.checkpoints,
             policy=Policy(Mode(config.mode), _rules(config, self._workspace), self._is_attended),
             settings=ModelSettings(
                 self._connection.model,

@@ -1,0 +1,165 @@
+"""The ways back: plans are made from the session's steps and their checkpoints, shown, and then applied as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from lmtui.core.errors import SandboxError
+from lmtui.core.events import Envelope, Event, FilesRestored, Rewound
+from lmtui.core.ports import Checkpoints, Sandbox
+from lmtui.core.sessions import Restoration, Step
+from lmtui.core.workspace import FileChange
+from lmtui.engine.hunks import take_back
+from lmtui.engine.steps import Ledger, Record, read_steps
+
+_NO_CHECKPOINT = "no checkpoint was made for it"
+
+
+class SessionChanges:
+    """What one session changed; implements `core.sessions.Changes`.
+
+    Args:
+        history: returns the session's events.
+        emit: takes what was done.
+        is_running: tells whether a turn is under way; nothing is put back then.
+    """
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        sandbox: Sandbox,
+        history: Callable[[], Sequence[Envelope]],
+        emit: Callable[[Event], None],
+        is_running: Callable[[], bool],
+    ) -> None:
+        self._checkpoints = checkpoints
+        self._sandbox = sandbox
+        self._history = history
+        self._emit = emit
+        self._is_running = is_running
+
+    def steps(self) -> Sequence[Step]:
+        """Return every step that changed files, oldest first."""
+        return self._ledger().steps()
+
+    async def total(self) -> tuple[FileChange, ...]:
+        """Return the difference between the session's beginning and now, in the files that it touched."""
+        records = [record for record in self._ledger().records if record.before]
+        if not records:
+            return ()
+        now = await self._checkpoints.snapshot()
+        paths = sorted({path for record in records for path in record.paths})
+        return await self._checkpoints.changes(records[0].before, now.id, paths)
+
+    async def plan_undo(self, count: int = 1) -> Restoration:
+        """Plan to take back the last steps that are not taken back yet."""
+        standing = self._ledger().standing()
+        if not standing:
+            raise SandboxError("there is nothing to undo: this session changed no files, or all of it is taken back")
+        return await self._back("undo", standing[-max(1, count) :])
+
+    async def plan_redo(self, count: int = 1) -> Restoration:
+        """Plan to do again what was taken back last."""
+        records = self._ledger().redoable()[: max(1, count)]
+        if not records:
+            raise SandboxError("there is nothing to redo: nothing is taken back, or something else was changed since")
+        return await self._plan("redo", records, source=records[-1].after, expected=records[0].before)
+
+    async def plan_restore(self, step_id: str, path: str, hunk: int | None = None) -> Restoration:
+        """Plan to put one file back to what it was before a step, or only one hunk of that step's change to it."""
+        record = next((each for each in self._ledger().records if each.step.id == step_id), None)
+        change = next((each for each in record.step.changes if each.path == path), None) if record else None
+        if record is None or change is None:
+            raise SandboxError(f"{path} was not changed in that step")
+        if not record.before:
+            raise SandboxError(f"{path} cannot be put back: {_NO_CHECKPOINT}")
+        now = await self._checkpoints.snapshot()
+        if hunk is None:
+            changes = await self._checkpoints.changes(now.id, record.before, [path])
+            if not changes:
+                raise SandboxError(f"{path} is as it was before that step")
+            return Restoration("restore", (step_id,), changes, source=record.before, expected=now.id)
+        text = await self._text(path)
+        back = take_back(change.diff, hunk, text)
+        return Restoration("restore", (step_id,), (change,), expected=now.id, path=path, before=text, text=back)
+
+    async def plan_rewind(self, turn_id: str) -> Restoration:
+        """Plan to put back all files to what they were before a turn."""
+        ledger = self._ledger()
+        if turn_id not in ledger.turns:
+            raise SandboxError("that turn is not part of the conversation any more")
+        records = ledger.of_turn_on(turn_id)
+        plan = await self._back("rewind", records) if records else Restoration("rewind", (), ())
+        return replace(plan, turn_id=turn_id)
+
+    async def apply(self, plan: Restoration, *, with_files: bool = True) -> None:
+        """Do what a plan says."""
+        if self._is_running():
+            raise SandboxError("a turn is under way: stop it first")
+        if with_files and plan.conflicts:
+            raise SandboxError(f"changed since by another hand: {', '.join(plan.conflicts)}; nothing was put back")
+        if with_files and plan.changes:
+            await self._put_back(plan)
+        if plan.turn_id:
+            self._emit(Rewound(turn_id=plan.turn_id))
+
+    async def _put_back(self, plan: Restoration) -> None:
+        paths = [change.path for change in plan.changes]
+        is_step = plan.action == "restore"
+        if plan.path:
+            await self._write(plan)
+        else:
+            await self._checkpoints.restore(plan.source, paths, expected=plan.expected)
+        after = (await self._checkpoints.snapshot()).id if is_step else ""
+        changes = await self._checkpoints.changes(plan.expected, after, paths) if is_step else plan.changes
+        self._emit(
+            FilesRestored(
+                action=plan.action, calls=plan.calls, files=tuple(paths), changes=changes, before=plan.expected, after=after
+            )
+        )
+
+    async def _write(self, plan: Restoration) -> None:
+        if await self._text(plan.path) != plan.before:
+            raise SandboxError(f"changed since by another hand: {plan.path}; nothing was put back")
+        found = await self._sandbox.read_file(plan.path)
+        data = plan.text.encode("utf-8", "surrogateescape")
+        await self._sandbox.write_file(plan.path, data, expect_sha256=found.sha256)
+
+    async def _text(self, path: str) -> str:
+        found = await self._sandbox.read_file(path, 16_777_216)
+        if len(found.data) < found.size_bytes:
+            raise SandboxError(f"{path} is too large for a single hunk: take the whole file back")
+        return found.data.decode("utf-8", "surrogateescape")
+
+    async def _back(self, action: str, records: list[Record]) -> Restoration:
+        return await self._plan(action, records, source=records[0].before, expected=records[-1].after)
+
+    async def _plan(self, action: str, records: list[Record], *, source: str, expected: str) -> Restoration:
+        missing = [record.step.title or record.step.tool for record in records if not record.step.can_undo]
+        if missing:
+            raise SandboxError(f"“{missing[0]}” cannot be taken back: {_NO_CHECKPOINT}")
+        paths = sorted({path for record in records for path in record.paths})
+        now = await self._checkpoints.snapshot()
+        conflicts = {change.path for change in await self._checkpoints.changes(expected, now.id, paths)}
+        so_far: set[str] = set()
+        for one, next_one in pairwise(records):
+            so_far |= set(one.paths)
+            if action != "redo" and one.after != next_one.before:
+                between = await self._checkpoints.changes(one.after, next_one.before, sorted(so_far))
+                conflicts |= {change.path for change in between}
+        left_out = {name for record in records for name in record.left_out} | set(now.left_out)
+        left_out |= set(await self._checkpoints.ignored())
+        return Restoration(
+            action,
+            tuple(record.step.id for record in records),
+            await self._checkpoints.changes(expected, source, paths),
+            tuple(sorted(conflicts)),
+            tuple(sorted(left_out)),
+            source,
+            expected,
+        )
+
+    def _ledger(self) -> Ledger:
+        return read_steps(self._history())

@@ -1,0 +1,57 @@
+"""What a tool call changed, exactly: the workspace's state is kept before it and compared after it."""
+
+from __future__ import annotations
+
+from lmtui.core.errors import SandboxError
+from lmtui.core.events import CheckpointCreated, FilesChanged, Level, Notice
+from lmtui.core.permissions import Access
+from lmtui.core.ports import Snapshot, ToolResult
+from lmtui.core.workspace import FileChange
+from lmtui.engine.desk import Desk
+
+_CHANGERS = (Access.WRITE, Access.EXECUTE)
+
+
+async def keep_state(desk: Desk, call_id: str, access: Access) -> Snapshot | None:
+    """Keep the state before a call that may change files; None where there is no need or no way, and the user is told once."""
+    if access not in _CHANGERS or desk.checkpoints is None:
+        return None
+    try:
+        before = await desk.checkpoints.snapshot()
+    except SandboxError as error:
+        desk.checkpoints = None
+        text = f"From here on nothing can be undone: {error.full_text()}"
+        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=text))
+        return None
+    desk.emit(
+        CheckpointCreated(
+            agent=desk.agent,
+            call_id=call_id,
+            checkpoint=before.id,
+            left_out=before.left_out,
+            left_out_total=before.left_out_total,
+        )
+    )
+    if before.dropped:
+        text = f"{before.dropped} old checkpoints were dropped: the store is bounded in size and age."
+        desk.emit(Notice(agent=desk.agent, level=Level.INFO, text=text))
+    return before
+
+
+async def tell_changes(desk: Desk, call_id: str, before: Snapshot | None, result: ToolResult) -> tuple[FileChange, ...]:
+    """Say what a call changed and return it: by comparing states, else what the tool itself knows."""
+    changes, after_id = result.changes, ""
+    if before is not None and desk.checkpoints is not None:
+        try:
+            after = await desk.checkpoints.snapshot()
+            found = await desk.checkpoints.changes(before.id, after.id)
+        except SandboxError as error:
+            desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=f"This step cannot be undone: {error.full_text()}"))
+        else:
+            outgrown = {*after.left_out} - {*before.left_out}
+            changes, after_id = tuple(change for change in found if change.path not in outgrown), after.id
+    if changes:
+        paths = tuple(change.path for change in changes)
+        ids = (before.id, after_id) if before is not None and after_id else ("", "")
+        desk.emit(FilesChanged(agent=desk.agent, call_id=call_id, files=paths, changes=changes, before=ids[0], after=ids[1]))
+    return changes

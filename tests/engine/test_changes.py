@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lmtui.core.errors import SandboxError
+from lmtui.core.events import CheckpointCreated, FilesChanged, FilesRestored, MessageAdded, Notice
+from lmtui.core.messages import Role
+from lmtui.core.sessions import Changes
+from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, MemoryLog, Rig, answer
+
+
+def write(path: str, content: str) -> tuple[str, str]:
+    return "write", json.dumps({"path": path, "content": content})
+
+
+class Scene:
+    """A session whose every turn writes one file."""
+
+    def __init__(self, *writes: tuple[str, str], files: dict[str, bytes] | None = None) -> None:
+        self.sandbox = FakeSandbox(files=dict(files or {}))
+        self.checkpoints = FakeCheckpoints(self.sandbox)
+        self.log = MemoryLog()
+        answers = [part for path, text in writes for part in (answer("", write(path, text)), answer("done"))]
+        self.rig = Rig(FakeProvider(*answers), self.sandbox, log=self.log, checkpoints=self.checkpoints)
+
+    async def play(self, turns: int) -> Changes:
+        for number in range(turns):
+            await self.rig.run(f"task {number}")
+        changes = self.rig.session.changes
+        assert changes is not None
+        return changes
+
+
+async def test_each_changing_call_is_between_two_checkpoints() -> None:
+    scene = Scene(("a.txt", "one\n"))
+    await scene.play(1)
+    kept = next(event for event in scene.rig.events if isinstance(event, CheckpointCreated))
+    changed = next(event for event in scene.rig.events if isinstance(event, FilesChanged))
+    assert changed.before == kept.checkpoint
+    assert scene.checkpoints.states[changed.before] == {}
+    assert scene.checkpoints.states[changed.after] == {"a.txt": b"one\n"}
+
+
+async def test_undo_takes_back_the_last_step_only() -> None:
+    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
+    changes = await scene.play(2)
+    plan = await changes.plan_undo()
+    assert [change.path for change in plan.changes] == ["b.txt"]
+    await changes.apply(plan)
+    assert scene.sandbox.files == {"a.txt": b"one\n"}
+    assert [step.is_undone for step in changes.steps()] == [False, True]
+
+
+async def test_undo_of_several_steps_goes_to_the_first_ones_beginning() -> None:
+    scene = Scene(("a.txt", "one\n"), ("a.txt", "two\n"), ("b.txt", "x\n"), files={"a.txt": b"zero\n"})
+    changes = await scene.play(3)
+    await changes.apply(await changes.plan_undo(3))
+    assert scene.sandbox.files == {"a.txt": b"zero\n"}
+
+
+async def test_redo_brings_steps_back_one_by_one() -> None:
+    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
+    changes = await scene.play(2)
+    await changes.apply(await changes.plan_undo(2))
+    await changes.apply(await changes.plan_redo())
+    assert scene.sandbox.files == {"a.txt": b"one\n"}
+    await changes.apply(await changes.plan_redo())
+    assert scene.sandbox.files == {"a.txt": b"one\n", "b.txt": b"two\n"}
+    with pytest.raises(SandboxError, match="nothing to redo"):
+        await changes.plan_redo()
+
+
+async def test_nothing_is_redone_once_something_else_was_changed() -> None:
+    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
+    changes = await scene.play(1)
+    await changes.apply(await changes.plan_undo())
+    await scene.play(1)
+    with pytest.raises(SandboxError, match="nothing to redo"):
+        await changes.plan_redo()
+
+
+async def test_an_undo_of_nothing_is_refused_and_changes_nothing() -> None:
+    scene = Scene(files={"a.txt": b"zero\n"})
+    changes = await scene.play(0)
+    with pytest.raises(SandboxError, match="nothing to undo"):
+        await changes.plan_undo()
+    assert scene.sandbox.files == {"a.txt": b"zero\n"}
+
+
+async def test_a_file_changed_since_by_another_hand_is_named_and_nothing_is_put_back() -> None:
+    scene = Scene(("a.txt", "one\n"))
+    changes = await scene.play(1)
+    scene.sandbox.files["a.txt"] = b"mine\n"
+    plan = await changes.plan_undo()
+    assert plan.conflicts == ("a.txt",)
+    with pytest.raises(SandboxError, match=r"another hand: a\.txt"):
+        await changes.apply(plan)
+    assert scene.sandbox.files == {"a.txt": b"mine\n"}
+
+
+async def test_a_change_between_two_steps_by_another_hand_is_a_conflict() -> None:
+    scene = Scene(("a.txt", "one\n"), ("b.txt", "x\n"), ("c.txt", "y\n"))
+    await scene.play(2)
+    scene.sandbox.files["a.txt"] = b"mine\n"
+    changes = await scene.play(1)
+    assert (await changes.plan_undo(3)).conflicts == ("a.txt",)
+    assert (await changes.plan_undo(2)).conflicts == ()
+
+
+async def test_what_was_changed_after_the_plan_was_shown_stays() -> None:
+    scene = Scene(("a.txt", "one\n"))
+    changes = await scene.play(1)
+    plan = await changes.plan_undo()
+    scene.sandbox.files["a.txt"] = b"mine\n"
+    with pytest.raises(SandboxError, match="another hand"):
+        await changes.apply(plan)
+    assert scene.sandbox.files == {"a.txt": b"mine\n"}
+
+
+async def test_one_file_goes_back_and_that_is_a_step_of_its_own() -> None:
+    scene = Scene(("a.txt", "one\n"), files={"a.txt": b"zero\n"})
+    changes = await scene.play(1)
+    first = changes.steps()[0]
+    await changes.apply(await changes.plan_restore(first.id, "a.txt"))
+    assert scene.sandbox.files == {"a.txt": b"zero\n"}
+    assert [step.tool for step in changes.steps()] == ["write", "restore"]
+    await changes.apply(await changes.plan_undo())
+    assert scene.sandbox.files == {"a.txt": b"one\n"}
+
+
+async def test_one_hunk_goes_back() -> None:
+    before = "".join(f"line {i}\n" for i in range(30))
+    after = before.replace("line 2\n", "LINE 2\n").replace("line 25\n", "LINE 25\n")
+    scene = Scene(("a.txt", after), files={"a.txt": before.encode()})
+    changes = await scene.play(1)
+    await changes.apply(await changes.plan_restore(changes.steps()[0].id, "a.txt", hunk=1))
+    assert scene.sandbox.files["a.txt"].decode() == before.replace("line 2\n", "LINE 2\n")
+
+
+async def test_a_rewind_cuts_the_conversation_and_puts_the_files_back() -> None:
+    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
+    changes = await scene.play(2)
+    plan = await changes.plan_rewind("turn_2")
+    await changes.apply(plan)
+    assert scene.sandbox.files == {"a.txt": b"one\n"}
+    await scene.rig.run("again")
+    texts = [message.text for message in scene.rig.provider.requests[-1].messages if message.role is Role.USER]
+    assert texts == ["task 0", "again"]
+
+
+async def test_a_rewind_without_files_leaves_them() -> None:
+    scene = Scene(("a.txt", "one\n"))
+    changes = await scene.play(1)
+    await changes.apply(await changes.plan_rewind("turn_1"), with_files=False)
+    assert scene.sandbox.files == {"a.txt": b"one\n"}
+    with pytest.raises(SandboxError, match="not part"):
+        await changes.plan_rewind("turn_1")
+
+
+async def test_the_model_is_told_what_was_put_back() -> None:
+    scene = Scene(("a.txt", "one\n"))
+    changes = await scene.play(1)
+    await changes.apply(await changes.plan_undo())
+    await scene.rig.run("go on")
+    texts = [message.text for message in scene.rig.provider.requests[-1].messages]
+    assert any("put back to an earlier state: a.txt" in text for text in texts)
+
+
+async def test_steps_and_undo_survive_a_resume() -> None:
+    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
+    changes = await scene.play(2)
+    await changes.apply(await changes.plan_undo())
+    again = Rig(FakeProvider(), scene.sandbox, past=scene.log.events, checkpoints=scene.checkpoints).session.changes
+    assert again is not None
+    assert again.steps() == changes.steps()
+    await again.apply(await again.plan_redo())
+    assert scene.sandbox.files["b.txt"] == b"two\n"
+
+
+async def test_an_interrupted_call_still_says_what_it_changed() -> None:
+    sandbox = FakeSandbox(commands={"slow": 5.0})
+    checkpoints = FakeCheckpoints(sandbox)
+    provider = FakeProvider(answer("", ("shell", json.dumps({"command": "slow"}))))
+    rig = Rig(provider, sandbox, checkpoints=checkpoints)
+    rig.session.submit("go")
+    await rig.until(lambda event: isinstance(event, CheckpointCreated))
+    sandbox.files["half.txt"] = b"x"
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    changed = next(event for event in rig.events if isinstance(event, FilesChanged))
+    assert changed.files == ("half.txt",)
+
+
+async def test_without_checkpoints_the_user_is_told_once_and_work_goes_on() -> None:
+    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
+    scene.checkpoints.problem = SandboxError("the disk is full")
+    changes = await scene.play(2)
+    notices = [event for event in scene.rig.events if isinstance(event, Notice) and "undone" in event.text]
+    assert len(notices) == 1
+    assert "the disk is full" in notices[0].text
+    assert scene.sandbox.files == {"a.txt": b"one\n", "b.txt": b"two\n"}
+    scene.checkpoints.problem = None
+    with pytest.raises(SandboxError, match="no checkpoint"):
+        await changes.plan_undo()
+
+
+async def test_nothing_is_put_back_while_a_turn_runs() -> None:
+    sandbox = FakeSandbox(files={"a.txt": b"zero\n"}, commands={"slow": 5.0})
+    checkpoints = FakeCheckpoints(sandbox)
+    provider = FakeProvider(
+        answer("", write("a.txt", "one\n")), answer("done"), answer("", ("shell", json.dumps({"command": "slow"})))
+    )
+    rig = Rig(provider, sandbox, checkpoints=checkpoints)
+    await rig.run()
+    changes = rig.session.changes
+    assert changes is not None
+    plan = await changes.plan_undo()
+    rig.session.submit("slow one")
+    await rig.until(lambda event: isinstance(event, MessageAdded) and event.text == "slow one")
+    with pytest.raises(SandboxError, match="stop it first"):
+        await changes.apply(plan)
+    await rig.session.close()
+
+
+async def test_what_no_checkpoint_holds_is_named() -> None:
+    scene = Scene(("a.txt", "one\n"))
+    scene.checkpoints.left_out = ("big.bin",)
+    changes = await scene.play(1)
+    assert (await changes.plan_undo()).left_out == ("big.bin", "build/")
+
+
+async def test_the_total_is_the_difference_from_the_beginning() -> None:
+    scene = Scene(("a.txt", "one\n"), ("a.txt", "two\n"), ("b.txt", "x\n"), files={"a.txt": b"zero\n", "c.txt": b"c"})
+    changes = await scene.play(3)
+    scene.sandbox.files["c.txt"] = b"by hand"
+    total = await changes.total()
+    assert [change.path for change in total] == ["a.txt", "b.txt"]
+    assert "-zero" in total[0].diff
+    assert "+two" in total[0].diff
+
+
+async def test_what_was_put_back_is_an_event() -> None:
+    scene = Scene(("a.txt", "one\n"))
+    changes = await scene.play(1)
+    await changes.apply(await changes.plan_undo())
+    event = next(event for event in scene.rig.events if isinstance(event, FilesRestored))
+    assert (event.action, event.files, event.calls) == ("undo", ("a.txt",), (changes.steps()[0].id,))
