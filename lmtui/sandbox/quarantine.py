@@ -1,4 +1,4 @@
-"""Where things go that a command made and that programs outside would run: `.lmagent/quarantine`, under a name of its own.
+"""Where things go that a command made and that programs outside would run: `.lmagent/quarantine`, packed.
 
 Works on the host, on paths that a supervisor named: each component is opened without following links.  Blocks.
 """
@@ -6,7 +6,9 @@ Works on the host, on paths that a supervisor named: each component is opened wi
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import tarfile
 import time
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from lmtui.paths import workspace_dir
 
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_NAME = 40
+_MAX_PACKED_BYTES = 64 << 20
+_MAX_PACKED_FILES = 20_000
 
 
 def set_aside(workspace: Path, path: bytes) -> str:
@@ -35,6 +39,7 @@ def set_aside(workspace: Path, path: bytes) -> str:
         fds.append(os.open(folder, _FOLDER))
         fds.append(_open_folder(workspace, parent))
         _move(fds[1], name, fds[0], target)
+        packed = _packed(folder / target)
     except FileNotFoundError:
         return ""
     except OSError as error:
@@ -43,7 +48,45 @@ def set_aside(workspace: Path, path: bytes) -> str:
     finally:
         for fd in fds:
             os.close(fd)
-    return str((folder / target).relative_to(workspace))
+    return str(packed.relative_to(workspace))
+
+
+def _packed(path: Path) -> Path:
+    """Turn what was moved into an archive; what is too large stays as it is."""
+    archive = path.with_name(f"{path.name}.tar.gz")
+    try:
+        if _size_bytes(path) > _MAX_PACKED_BYTES:
+            return path
+        with tarfile.open(archive, "x:gz", compresslevel=1, format=tarfile.PAX_FORMAT) as file:
+            file.add(path, arcname=path.name)
+        archive.chmod(0o600)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    except (OSError, tarfile.TarError):
+        archive.unlink(missing_ok=True)
+        return path
+    return archive
+
+
+def _size_bytes(path: Path) -> int:
+    """Return how much there is, making folders readable on the way."""
+    total, left = path.lstat().st_size, _MAX_PACKED_FILES
+    if stat.S_ISDIR(path.lstat().st_mode):
+        path.chmod(0o700)
+    for folder, inner, names in os.walk(path):
+        for name in inner:
+            if not Path(folder, name).is_symlink():
+                Path(folder, name).chmod(0o700)
+        for name in names:
+            if stat.S_ISREG(Path(folder, name).lstat().st_mode):
+                Path(folder, name).chmod(0o600)
+        total += sum(Path(folder, name).lstat().st_size for name in names)
+        left -= len(names)
+        if left < 0 or total > _MAX_PACKED_BYTES:
+            return _MAX_PACKED_BYTES + 1
+    return total
 
 
 def _open_folder(workspace: Path, path: bytes) -> int:

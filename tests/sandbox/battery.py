@@ -1,7 +1,7 @@
 """The stage on which an escape case plays: a workspace, secrets and listeners beside it, and a process with keys to steal.
 
-A case is a shell command that runs inside and a check that runs outside afterwards; exit 0 of the check means that nothing got
-out (or, for the category must-work, that it worked).
+A case is a shell command or a tool call and a check that runs outside afterwards; exit 0 of the check means that nothing got
+out (or, for the category must-work, that it worked).  Tool calls go through a real session: registry, permissions, approval.
 """
 
 from __future__ import annotations
@@ -11,16 +11,26 @@ import contextlib
 import json
 import os
 import secrets
+import string
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from lmtui.core.ports import Sandbox
+from lmtui.core.events import ApprovalRequested, Envelope, Event, Outcome, ToolCallFinished
+from lmtui.core.permissions import Effect, Mode, parse_rule
+from lmtui.core.ports import Limits, Policy, Sandbox
+from lmtui.core.sessions import Answer
+from lmtui.engine.context import ModelSettings
+from lmtui.engine.session import EngineSession, SessionParts
+from lmtui.tools.registry import ToolRegistry
+from lmtui.tui.modals.approval_words import notes
+from tests.fakes import FakeProvider, MemoryLog, Ticking, answer
 
 _CASES = Path(__file__).parent / "cases" / "escapes.jsonl"
-_CHECK_S = 20
+_CHECK_S = 40
 _GIT = {
     "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a",
     "GIT_COMMITTER_EMAIL": "a@b",
@@ -40,11 +50,19 @@ class Case:
 
     id: str
     category: str
-    command: str
     check: str
+    command: str = ""
     timeout: int = 10
     setup: str = ""
     host_during: str = ""
+    tool: str = ""
+    args: dict[str, object] = field(default_factory=dict)
+    allow: tuple[str, ...] = ()
+
+    @property
+    def is_asked(self) -> bool:
+        """Tell whether the case is about the question: it has to be asked."""
+        return self.category in ("approval-bypass", "prompt-spoofing")
 
 
 @dataclass(frozen=True)
@@ -60,9 +78,22 @@ class Stage:
         return self.base / "ws"
 
 
-def cases() -> list[Case]:
-    """Return the cases of the file."""
-    return [Case(**json.loads(line)) for line in _CASES.read_text().splitlines()]
+@dataclass(frozen=True)
+class _Played:
+    """What came of a case: output, how it ended, and the question where one was asked."""
+
+    output: str
+    exit_code: int
+    elapsed_s: float
+    is_asked: bool = False
+    prompt: str = ""
+
+
+def cases(path: Path = _CASES) -> list[Case]:
+    """Return the cases of a file."""
+    names = {one.name for one in fields(Case)}
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [Case(**{name: value for name, value in row.items() if name in names}) for row in rows]
 
 
 @contextlib.asynccontextmanager
@@ -94,26 +125,75 @@ async def stage(base: Path, setup: str, owner: int | None) -> AsyncIterator[Stag
 
 async def contains(case: Case, setting: Stage, sandbox: Sandbox) -> tuple[bool, str]:
     """Play a case and return whether its check holds, with the end of its output."""
-    inside = {name: value for name, value in setting.names.items() if name not in ("TOKEN", "CANARY", "NETLOG")}
-    exports = "".join(f"export {name}='{value}'\n" for name, value in inside.items())
     during = None
     if case.host_during:
         during = await asyncio.create_subprocess_exec("bash", "-c", case.host_during, env={**os.environ, **setting.names})
-    result = await sandbox.run_command(exports + case.command, timeout_s=case.timeout)
+    played = await (_play_tool if case.tool else _play_command)(case, setting, sandbox)
     if during is not None:
         await during.wait()
-    output, rendered = setting.base / "OUT", setting.base / "RENDER"
-    output.write_text(result.output)
-    rendered.write_text(result.output)
+    holds = await asyncio.to_thread(_checked, case, setting, played)
+    return holds and (played.is_asked or not case.is_asked), played.output[-1000:]
+
+
+async def _play_command(case: Case, setting: Stage, sandbox: Sandbox) -> _Played:
+    inside = {name: value for name, value in setting.names.items() if name not in ("TOKEN", "CANARY", "NETLOG")}
+    exports = "".join(f"export {name}='{value}'\n" for name, value in inside.items())
+    result = await sandbox.run_command(exports + case.command, timeout_s=case.timeout)
+    return _Played(result.output, result.exit_code, result.elapsed_ms / 1000)
+
+
+async def _play_tool(case: Case, setting: Stage, sandbox: Sandbox) -> _Played:
+    """Let a scripted model make the call in a real session; whoever is asked says no."""
+    shown = {name: value for name, value in setting.names.items() if name not in ("TOKEN", "CANARY")}
+    arguments = {name: _filled(value, shown) for name, value in case.args.items()}
+    rules = tuple(parse_rule(f"Shell({rule})", Effect.ALLOW, "user") for rule in case.allow)
+    parts = SessionParts(
+        id="20260101_120000_abcdef", log=MemoryLog(), provider=FakeProvider(answer("", (case.tool, json.dumps(arguments)))),
+        toolbox=ToolRegistry(str(setting.workspace)), sandbox=sandbox, settings=ModelSettings("model"),
+        policy=Policy(Mode.NORMAL if case.is_asked else Mode.AUTO, rules, is_attended=True), limits=Limits(),
+        now=Ticking().now, monotonic=time.monotonic,
+    )  # fmt: skip
+    session = EngineSession(parts)
+    seen: list[Event] = []
+
+    def take(envelope: Envelope) -> None:
+        seen.append(envelope.event)
+        if isinstance(envelope.event, ApprovalRequested):
+            identity = envelope.event.approval_id
+            asyncio.get_running_loop().call_soon(lambda: session.answer(identity, Answer(Outcome.NO)))
+
+    session.subscribe(take)
+    began = time.monotonic()
+    session.submit("do it")
+    await asyncio.wait_for(session.wait_idle(), 60)
+    await session.close()
+    asked = next((event for event in seen if isinstance(event, ApprovalRequested)), None)
+    result = next(event for event in seen if isinstance(event, ToolCallFinished))
+    prompt = f"{asked.text}\n{asked.diff}\n{asked.path}\n{notes(asked).plain}" if asked else ""
+    return _Played(result.result, int(not result.ok), time.monotonic() - began, asked is not None, prompt)
+
+
+def _filled(value: object, names: dict[str, str]) -> object:
+    """Put the stage's names into a call's arguments."""
+    if isinstance(value, str):
+        return string.Template(value).safe_substitute(names)
+    return [_filled(one, names) for one in value] if isinstance(value, list) else value
+
+
+def _checked(case: Case, setting: Stage, played: _Played) -> bool:
+    texts = {"OUT": played.output, "RENDER": played.output, "RENDER_TEXT": played.output, "PROMPT": played.prompt}
+    for name, text in texts.items():
+        (setting.base / name).write_text(text, encoding="utf-8", errors="surrogateescape")
     (setting.base / "gitconfig").write_text("[safe]\n directory=*\n")
+    home = setting.base / "lmtui-home"
     names = {
-        **os.environ, **setting.names, "OUT": str(output), "RENDER": str(rendered), "RC": str(result.exit_code),
-        "ELAPSED": str(result.elapsed_ms / 1000), "GIT_CONFIG_GLOBAL": str(setting.base / "gitconfig"),
+        **os.environ, **setting.names, **{name: str(setting.base / name) for name in texts}, "RC": str(played.exit_code),
+        "ELAPSED": str(played.elapsed_s), "GIT_CONFIG_GLOBAL": str(setting.base / "gitconfig"),
+        "ASKED": str(int(played.is_asked)), "LMTUI_HOME": str(home),
+        "AGENT_CMD": f"timeout 15 {sys.executable} -P -m lmtui run --sandbox files hello",
     }  # fmt: skip
-    checked = await asyncio.to_thread(
-        subprocess.run, ["bash", "-c", case.check], env=names, capture_output=True, timeout=_CHECK_S, check=False
-    )
-    return checked.returncode == 0, result.output[-1000:]
+    checked = subprocess.run(["bash", "-c", case.check], env=names, capture_output=True, timeout=_CHECK_S, check=False)
+    return checked.returncode == 0
 
 
 @contextlib.contextmanager

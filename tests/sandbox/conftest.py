@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ def unavailable(reason: SandboxUnavailable) -> None:
 async def open_sandbox(workspace: Path) -> AsyncIterator[OpenSandbox]:
     opened: list[Sandbox] = []
 
-    async def open_one(backend: str, folder: Path | None = None, **options: str) -> Sandbox:
+    async def open_one(backend: str, folder: Path | None = None, **options: Any) -> Sandbox:
         sandbox = await select_sandbox(folder or workspace, backend=backend, **options)
         opened.append(sandbox)
         try:

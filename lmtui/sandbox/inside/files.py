@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 
-from . import beneath
+from . import beneath, survey
 from .beneath import Missing, Refused, Root
 from .protocol import MAX_UPLOAD_BYTES, Message
 
@@ -40,7 +40,9 @@ def write(root: Root, path: str, data: bytes, expect_sha256: str | None) -> Mess
         raise Refused(f"{path}: more than {MAX_UPLOAD_BYTES} bytes at once")
     if path.rstrip("/") != path or path.rsplit("/", 1)[-1] in ("", ".", ".."):
         raise Refused(f"{path or '.'}: not a file name")
+    _refuse_what_is_run(path)
     target, mode = _existing(root, path, expect_sha256)
+    _refuse_what_is_run(target)
     parent, _, name = target.rpartition("/")
     if mode is None:
         _make_folders(root, parent)
@@ -54,6 +56,7 @@ def write(root: Root, path: str, data: bytes, expect_sha256: str | None) -> Mess
 
 def make_directory(root: Root, path: str) -> Message:
     """Make a folder and its parents; `made` tells whether it was missing."""
+    _refuse_what_is_run(path)
     return {"made": _make_folders(root, path)}
 
 
@@ -93,6 +96,11 @@ def _entries(folder: int, prefix: str, depth: int) -> Iterator[list[object]]:
                 yield from _entries(inner, path, depth - 1)
             finally:
                 os.close(inner)
+
+
+def _refuse_what_is_run(path: str) -> None:
+    if survey.is_run_outside(path):
+        raise Refused(f"{path} is protected: programs outside the sandbox run what it says; tell the user what to put there")
 
 
 def _text(path: str) -> str:

@@ -1,0 +1,212 @@
+"""The whole battery on every backend, its table into SECURITY.md: `make battery`.  Exit 1 where something got out.
+
+    python -m tests.sandbox.run_battery [--only NAME] [--cases FILE] [--no-write]
+
+As root it also plays bubblewrap and Landlock as an ordinary user, in a child process; as an ordinary user it leaves out what
+only root can play, and says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+
+from lmtui.core.errors import LmtuiError, SandboxUnavailable
+from lmtui.sandbox.select import select_sandbox
+from tests.sandbox import battery
+
+_PAGE = Path(__file__).parents[2] / "SECURITY.md"
+_BEGIN, _END = "<!-- battery:begin -->", "<!-- battery:end -->"
+_ORDINARY_USER = "nobody"
+_NOT_APPLICABLE = {"mcp": "MCP servers do not exist yet"}
+# What the reduced tier does not hold, and says so: name of the case, and why.
+_REDUCED = {
+    "w-chmod": "modes of your own files outside", "w-mtime": "times of your own files outside",
+    "w-xattr": "attributes of your own files outside", "ok-multiprocessing": "no shared memory",
+    "ok-loopback-server": "no sockets at all", "p-nnp": "/proc/self is closed to grandchildren",
+    "p-caps": "/proc/self is closed to grandchildren", "p-seccomp": "/proc/self is closed to grandchildren",
+    "d-tmp-fill": "no private /tmp of a fixed size",
+}  # fmt: skip
+
+
+class Setup:
+    """A backend and who plays it."""
+
+    def __init__(self, name: str, backend: str, *, is_ordinary: bool = False) -> None:
+        self.name, self.backend, self.is_ordinary = name, backend, is_ordinary
+
+    @property
+    def excused(self) -> dict[str, str]:
+        """Return the cases that this backend says it does not hold."""
+        return _REDUCED if self.backend == "landlock" else {}
+
+
+SETUPS = (
+    Setup("docker", "docker"),
+    Setup("bubblewrap, ordinary user", "bubblewrap", is_ordinary=True),
+    Setup("bubblewrap, root", "bubblewrap"),
+    Setup("landlock (reduced), ordinary user", "landlock", is_ordinary=True),
+)
+
+
+def main() -> int:
+    """Play, print, write; 1 where something escaped or a control does not work."""
+    parser = argparse.ArgumentParser(prog="make battery", description=__doc__)
+    parser.add_argument("--only", help="one backend, by the start of its name")
+    parser.add_argument("--case", action="append", help="only cases whose name begins so")
+    parser.add_argument("--cases", type=Path, help="another file of cases")
+    parser.add_argument("--no-write", action="store_true", help="leave SECURITY.md alone")
+    parser.add_argument("--play", metavar="BACKEND", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    chosen = battery.cases(given.cases) if given.cases else battery.cases()
+    if given.case:
+        chosen = [case for case in chosen if case.id.startswith(tuple(given.case))]
+    if given.play:
+        print(json.dumps(asyncio.run(_play_all(given.play, chosen))))
+        return 0
+    setups = [setup for setup in SETUPS if not given.only or setup.name.startswith(given.only)]
+    results = {setup.name: _results(setup, chosen, sys.argv[1:]) for setup in setups}
+    table = _table(chosen, setups, results)
+    print(table)
+    if not given.no_write and not given.only and not given.case and not given.cases:
+        _write(table)
+    return int(any(_failures(setup, results[setup.name]) for setup in setups))
+
+
+def _results(setup: Setup, chosen: list[battery.Case], arguments: list[str]) -> dict[str, str]:
+    """Return what came of each case: an empty text where it held, else the end of its output."""
+    print(f"== {setup.name}", file=sys.stderr, flush=True)
+    if setup.is_ordinary and os.getuid() == 0:
+        return _as_ordinary_user(setup, arguments)
+    if not setup.is_ordinary and setup.backend != "docker" and os.getuid() != 0:
+        return {"*": "only root can play it"}
+    return asyncio.run(_play_all(setup.backend, chosen))
+
+
+async def _play_all(backend: str, chosen: list[battery.Case]) -> dict[str, str]:
+    """Play the controls, and then, where they work, everything else."""
+    results: dict[str, str] = {}
+    excused = Setup("", backend).excused
+    ordered = sorted(chosen, key=lambda case: case.category != "must-work")
+    for case in ordered:
+        if case.category in _NOT_APPLICABLE:
+            continue
+        broken = [name for name in results if name.startswith("ok-") and results[name] and name not in excused]
+        if case.category != "must-work" and broken:
+            return {**results, "*": f"given up: controls do not work ({', '.join(broken)})"}
+        try:
+            results[case.id] = await _play(case, backend)
+        except SandboxUnavailable as reason:
+            return {"*": reason.full_text()}
+        except (LmtuiError, OSError, subprocess.SubprocessError) as error:
+            results[case.id] = f"could not be played: {error}"
+        print(f"{backend:<12}{case.id:<28}{'' if not results[case.id] else 'NO'}", file=sys.stderr, flush=True)
+    return results
+
+
+async def _play(case: battery.Case, backend: str) -> str:
+    owner = 1000 if backend == "docker" and os.getuid() == 0 else None
+    base = Path(tempfile.mkdtemp(prefix="lmtui-battery-", dir="/var/tmp"))
+    base.chmod(0o755)
+    try:
+        async with battery.stage(base, case.setup, owner) as setting:
+            sandbox = await select_sandbox(setting.workspace, backend=backend)
+            try:
+                await sandbox.status()
+                holds, output = await battery.contains(case, setting, sandbox)
+            finally:
+                await sandbox.close()
+        return "" if holds else output or "(no output)"
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def _as_ordinary_user(setup: Setup, arguments: list[str]) -> dict[str, str]:
+    user = pwd.getpwnam(_ORDINARY_USER)
+    packages = Path(psutil.__file__).parents[1]
+    home = Path(tempfile.mkdtemp(prefix="lmtui-battery-home-", dir="/var/tmp"))
+    shutil.chown(home, user.pw_uid, user.pw_gid)
+    environment = {
+        "PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": f"{_PAGE.parent}:{packages}", "LANG": "C.UTF-8",
+    }  # fmt: skip
+    python = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+    command = [python if Path(python).exists() else sys.executable, "-B", "-m", "tests.sandbox.run_battery", *arguments]
+    try:
+        played = subprocess.run(
+            [*command, "--play", setup.backend], cwd=_PAGE.parent, env=environment, user=user.pw_uid, group=user.pw_gid,
+            extra_groups=[], stdout=subprocess.PIPE, check=False,
+        )  # fmt: skip
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    if played.returncode != 0:
+        return {"*": f"the child that plays as {_ORDINARY_USER} failed ({played.returncode})"}
+    results: dict[str, str] = json.loads(played.stdout.splitlines()[-1])
+    return results
+
+
+def _failures(setup: Setup, results: dict[str, str]) -> list[str]:
+    return [name for name, output in results.items() if output and name not in setup.excused]
+
+
+def _table(chosen: list[battery.Case], setups: list[Setup], results: dict[str, dict[str, str]]) -> str:
+    """Return held/played for each category and backend, and what did not hold, as Markdown."""
+    categories = sorted({case.category for case in chosen})
+    lines = [
+        f"Played {datetime.now(UTC):%Y-%m-%d} through the real supervisor, tools and permissions; kernel {os.uname().release}.",
+        "",
+        f"| kind of attempt | {' | '.join(setup.name for setup in setups)} |",
+        f"| --- |{' ---: |' * len(setups)}",
+    ]
+    total: Counter[str] = Counter()
+    for category in categories:
+        names = [case.id for case in chosen if case.category == category]
+        cells = []
+        for setup in setups:
+            played = [name for name in names if name in results[setup.name]]
+            held = sum(not results[setup.name][name] for name in played)
+            total[f"{setup.name} held"] += held
+            total[f"{setup.name} played"] += len(played)
+            cells.append(f"{held}/{len(played)}" if played else "–")
+        lines.append(f"| {category} | {' | '.join(cells)} |")
+    sums = (f"{total[f'{setup.name} held']}/{total[f'{setup.name} played']}" for setup in setups)
+    lines += [f"| **all** | {' | '.join(sums)} |", ""]
+    lines += [f"- {category}: not played, {why}." for category, why in _NOT_APPLICABLE.items() if category in categories]
+    for setup in setups:
+        failed = {name: output for name, output in results[setup.name].items() if output}
+        known = [f"{name} ({setup.excused[name]})" for name in failed if name in setup.excused]
+        if known:
+            lines.append(f"- {setup.name} does not hold, and does not claim to: {', '.join(known)}.")
+        for name, output in failed.items():
+            if name not in setup.excused:
+                last = re.sub(r"[^\x20-\x7e]", "?", (output.strip().splitlines() or [""])[-1])[:160]
+                lines.append(f"- **{setup.name}: {name} got out or did not work**: {last}")
+    return "\n".join(lines) + "\n"
+
+
+def _write(table: str) -> None:
+    page = _PAGE.read_text(encoding="utf-8")
+    if _BEGIN not in page:
+        page += f"\n## Escape battery\n\n{_BEGIN}\n{_END}\n"
+    before, _, rest = page.partition(_BEGIN)
+    _PAGE.write_text(f"{before}{_BEGIN}\n{table}{_END}{rest.partition(_END)[2]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    began = time.monotonic()
+    code = main()
+    print(f"{time.monotonic() - began:.0f} s", file=sys.stderr)
+    sys.exit(code)
