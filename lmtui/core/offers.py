@@ -1,0 +1,68 @@
+"""The rules that an approval offers: this one call first, then wider ones that still cover it and nothing dangerous."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from lmtui.core import globs
+from lmtui.core.rules import THIS_SESSION, Access, Effect, Rule, exact_rule
+from lmtui.core.secrets import is_secret_path
+from lmtui.core.shell.command import SimpleCommand
+from lmtui.core.shell.grammar import parse
+from lmtui.core.shell.interpreters import is_interpreter
+from lmtui.core.shell.matching import WITH_SUBCOMMANDS, covers
+from lmtui.core.shell.review import layers, review
+from lmtui.core.shell.tools import NEVER_BROAD
+
+_PATH_TOOLS = frozenset({"read", "write", "edit", "mkdir", "ls", "grep", "git_add", "git_diff"})
+
+
+def offered_rules(tool: str, access: Access, subjects: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what may be granted for a call, the narrowest first; never a wide rule for what a wildcard must not cover."""
+    is_one = len(subjects) == 1
+    narrow = exact_rule(tool, subjects[0], THIS_SESSION) if is_one else Rule(Effect.ALLOW, tool)
+    if access is Access.EXECUTE and tool != "mcp":
+        wider = list(_for_command(subjects[0])) if is_one else []
+    elif tool == "mcp":
+        wider = [f"{subject.partition('/')[0]}/*" for subject in subjects[:1] if "/" in subject]
+    elif tool in _PATH_TOOLS:
+        wider = list(_for_paths(subjects))
+    else:
+        wider = ["*"]
+    rules = [str(narrow), *(str(Rule(Effect.ALLOW, tool, pattern)) for pattern in wider)]
+    return tuple(dict.fromkeys(rules))
+
+
+def _for_command(text: str) -> Iterator[str]:
+    """Yield patterns that cover the one part of a command that does more than read."""
+    commands = parse(text).commands
+    parts = [part for part in commands if not review(part).is_reader] or list(commands[:1] if len(commands) == 1 else ())
+    if len(parts) != 1:
+        return
+    inner = layers(parts[0])[-1]
+    if is_interpreter(inner.program) or inner.program in NEVER_BROAD or any("*" in word for word in inner.words[:2]):
+        return
+    yield from (pattern for pattern in _patterns(inner) if covers(pattern, parts[0]))
+
+
+def _patterns(command: SimpleCommand) -> Iterator[str]:
+    program, *rest = (globs.escape(word) for word in command.words)
+    if program not in WITH_SUBCOMMANDS:
+        yield f"{program} *"
+    elif rest and rest[0].replace("-", "").isalnum() and not rest[0].startswith("-"):
+        if rest[0] in ("run", "run-script", "mod", "compose") and len(rest) > 1 and not rest[1].startswith("-"):
+            yield f"{program} {rest[0]} {rest[1]} *"
+        else:
+            yield f"{program} {rest[0]} *"
+
+
+def _for_paths(subjects: tuple[str, ...]) -> Iterator[str]:
+    """Yield the folder that holds all paths, and its topmost folder."""
+    if not subjects or any(is_secret_path(subject) or subject.startswith(("/", "..")) for subject in subjects):
+        return
+    folder = posixpath.commonpath([posixpath.dirname(subject.rstrip("/")) or "." for subject in subjects])
+    if folder in ("", "."):
+        return
+    yield f"{globs.escape(folder)}/**"
+    yield f"{globs.escape(folder.split('/')[0])}/**"

@@ -1,0 +1,123 @@
+"""The words of permissions: modes, what a call does, rules and how they are written, verdicts.
+
+A rule is written `Tool(pattern)`: `Shell(git status *)`, `Write(src/**)`, `Edit`, `Mcp(server/tool)`, `*(docs/**)`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lmtui.core import globs
+from lmtui.core.errors import UsageError
+
+
+class Mode(StrEnum):
+    """How much the user wants to be asked."""
+
+    MANUAL = "manual"
+    NORMAL = "normal"
+    AUTO = "auto"
+    PLAN = "plan"
+
+
+class Access(StrEnum):
+    """What a call does: nothing outside the session, read, change files, or run a command."""
+
+    NONE = "none"
+    READ = "read"
+    WRITE = "write"
+    EXECUTE = "execute"
+
+
+class Effect(StrEnum):
+    """What a rule says."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+class GrantScope(StrEnum):
+    """How far a grant reaches: this session, this folder in every session, or every folder of the user."""
+
+    SESSION = "session"
+    WORKSPACE = "workspace"
+    USER = "user"
+
+
+class Verdict(StrEnum):
+    """What is to be done with a call."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+THIS_SESSION = "this session"
+SOURCES = {
+    GrantScope.SESSION: THIS_SESSION,
+    GrantScope.WORKSPACE: "always, this folder",
+    GrantScope.USER: "always, everywhere",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule; `source` says where it came from, in words for the user ("settings", "always, this folder", …)."""
+
+    effect: Effect
+    tool: str
+    pattern: str = "*"
+    source: str = THIS_SESSION
+
+    def __str__(self) -> str:
+        name = self.tool[:1].upper() + self.tool[1:]
+        return name if self.pattern == "*" else f"{name}({self.pattern})"
+
+    def names(self, tool: str) -> bool:
+        """Tell whether the rule is about a tool."""
+        return self.tool in ("*", tool)
+
+    def is_exactly(self, subject: str) -> bool:
+        """Tell whether the rule names this subject to the letter."""
+        return self.pattern != "*" and globs.literal(self.pattern) == subject
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The verdict, why in words, and the rules that made it, if any did.
+
+    `uncovered` are the parts of a command that no rule covers, `commands` is how many commands it runs (0 where that is not
+    known, or it is none).
+    """
+
+    verdict: Verdict
+    why: str
+    rule: str = ""
+    uncovered: tuple[str, ...] = ()
+    commands: int = 0
+
+
+_RULE = re.compile(r"\s*(?P<tool>\*|[A-Za-z][A-Za-z0-9_]*)\s*(?:\((?P<pattern>.*)\))?\s*\Z", re.DOTALL)
+_NAMES = {"bash": "shell", "fileread": "read", "filewrite": "write", "fileedit": "edit", "listdir": "ls"}
+
+
+def parse_rule(text: str, effect: Effect, source: str) -> Rule:
+    """Read a rule such as `Shell(git status *)`.
+
+    Raises:
+        UsageError: the text is not a rule.
+    """
+    match = _RULE.match(text)
+    if match is None:
+        raise UsageError(f"not a permission rule: {text!r}", "Write it as Tool or Tool(pattern), such as Shell(git status *).")
+    name = match["tool"].lower()
+    pattern = match["pattern"]
+    return Rule(effect, _NAMES.get(name, name), "*" if pattern is None else pattern, source)
+
+
+def exact_rule(tool: str, subject: str, source: str) -> Rule:
+    """Return the allow rule that covers this one subject and nothing else."""
+    return Rule(Effect.ALLOW, tool, globs.escape(subject), source)
