@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from lmtui.core.errors import SandboxError
 from lmtui.sandbox.inside import protocol
 from lmtui.sandbox.link import Link
+from lmtui.sandbox.waiting import to_the_end
 
 _READ_BYTES = 262_144
 _HELLO_S = 15.0
@@ -90,7 +91,7 @@ class Client:
             await self._break(f"the sandbox gave no answer within {limit_s:.0f} s")
             raise SandboxError(self._broken) from error
         except asyncio.CancelledError:
-            await self._stop(identity, pending)
+            await to_the_end(self._stop(identity, pending))
             raise
         finally:
             self._pending.pop(identity, None)
@@ -99,7 +100,10 @@ class Client:
         return facts, bytes(pending.data)
 
     async def close(self) -> None:
-        """End the supervisor and everything below it."""
+        """End the supervisor and everything below it, also where the caller is cancelled meanwhile."""
+        await to_the_end(self._close())
+
+    async def _close(self) -> None:
         await self._break("the sandbox was closed")
         if self._reading is not None:
             self._reading.cancel()

@@ -82,7 +82,8 @@ class Custody:
         except SandboxError:  # no lane is left to look from
             seen = await asyncio.to_thread(survey.look, str(self._workspace), began.wall_ns, _HOST_ENTRIES, _HOST_S)
             found, is_cut = _paths(replies.parse(seen, replies.SurveyReply))
-        findings = await asyncio.to_thread(self._judge, found)
+        ours = frozenset((b".git",)) if keeps_copies else frozenset()
+        findings = await asyncio.to_thread(self._judge, found, ours)
         notes = [*findings.notes, *([_UNSEEN] if is_cut else [])]
         if put_back:
             notes.append(_PUT_BACK.format(paths=_listed(put_back)))
@@ -108,13 +109,14 @@ class Custody:
         facts, _ = await client.call("survey", {"since_ns": since_ns}, limit_s=_SURVEY_S)
         return _paths(replies.parse(facts, replies.SurveyReply))
 
-    def _judge(self, found: Sequence[tuple[bytes, str, bool]]) -> Findings:
+    def _judge(self, found: Sequence[tuple[bytes, str, bool]], put_back: frozenset[bytes]) -> Findings:
+        """Set new things aside and name the others; those that were put back already are left alone."""
         known = self._known or set()
         moved: list[tuple[str, str]] = []
         notable: list[str] = []
         problem: SandboxError | None = None
         for path, kind, is_fresh in found:
-            if not is_fresh:
+            if not is_fresh or path in put_back & known or (path in known and kind == "git"):
                 continue
             if kind == "read" or (path in known and kind != "gitfile"):
                 notable.append(_shown(path))

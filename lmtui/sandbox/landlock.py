@@ -73,7 +73,12 @@ class LandlockBackend:
         owner = self._workspace.stat()
         folder = await asyncio.to_thread(self._make_folder, owner)
         store = str(store_folder(self._workspace)) if lane is Lane.CHECKPOINT else ""
-        own = {"GIT_CONFIG_GLOBAL": str(INSIDE / "gitconfig"), "TMPDIR": folder, "HOME": f"{folder}/home"}
+        own = {
+            "GIT_CONFIG_GLOBAL": str(INSIDE / "gitconfig"),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "TMPDIR": folder,
+            "HOME": f"{folder}/home",
+        }
         settings = Settings(
             root=str(self._workspace),
             has_shell=lane is Lane.MAIN,

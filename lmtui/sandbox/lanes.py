@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.client import Client
 from lmtui.sandbox.custody import Custody, Findings
 from lmtui.sandbox.link import Lane
+from lmtui.sandbox.waiting import to_the_end
 
 _IDLE_S = {Lane.GIT: 60.0, Lane.CHECKPOINT: 600.0}
 _RESTARTED = (
@@ -51,7 +52,7 @@ class Lanes:
         self._idle = asyncio.Event()
         self._idle.set()
         self._closing: dict[Lane, asyncio.TimerHandle] = {}
-        self._tasks: set[asyncio.Task[Findings] | asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._one_by_one = asyncio.Lock()
         self._git_turn = asyncio.Lock()
         self.custody = Custody(workspace)
@@ -92,7 +93,7 @@ class Lanes:
 
         A `.git` that has come since is made read-only first.  Without mounts, commands run one by one.
         """
-        client = await self.client(Lane.MAIN)
+        await self.client(Lane.MAIN)
         assert self._chosen is not None
         backend = self._chosen.backend
         if backend.has_mounts and not self._had_git and self._has_git():
@@ -100,10 +101,10 @@ class Lanes:
             async with self._starting:
                 if not self._had_git:
                     await self._clients[Lane.MAIN].close()
-                    client = await self._open(Lane.MAIN)
-            client = await self.client(Lane.MAIN)
+                    await self._open(Lane.MAIN)
         await backend.reserve_memory(memory_mb)
         async with self._turn(backend):
+            client = await self.client(Lane.MAIN)
             keeps_copies = backend.is_isolated and not backend.has_mounts
             began = await self.custody.begin(client, keeps_copies=keeps_copies) if backend.is_isolated else None
             self._running += 1
@@ -116,7 +117,7 @@ class Lanes:
                     self._idle.set()
                 if began is not None:
                     ending = self.custody.end(partial(self.client, Lane.MAIN), began, keeps_copies=keeps_copies)
-                    findings.append(await self._to_the_end(ending))
+                    findings.append(await to_the_end(ending))
 
     @contextlib.asynccontextmanager
     async def git_client(self, findings: list[Findings]) -> AsyncIterator[Client]:
@@ -128,20 +129,13 @@ class Lanes:
             try:
                 yield client
             finally:
-                findings.append(await self._to_the_end(self._end_git()))
+                findings.append(await to_the_end(self._end_git()))
 
     def _turn(self, backend: Backend) -> contextlib.AbstractAsyncContextManager[object]:
         return self._one_by_one if backend.is_isolated and not backend.has_mounts else contextlib.nullcontext()
 
     async def _end_git(self) -> Findings:
         return await self.custody.end_git(await self.client(Lane.MAIN))
-
-    async def _to_the_end(self, work: Coroutine[object, object, Findings]) -> Findings:
-        """Do this even where the caller is cancelled meanwhile."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return await asyncio.shield(task)
 
     def take_notice(self) -> str:
         """Return once what the user and the model should know about a restart."""
@@ -160,8 +154,7 @@ class Lanes:
             if self._chosen is not None:
                 await self._chosen.backend.close()
         for task in list(self._tasks):
-            with contextlib.suppress(SandboxError):  # who waits for it hears of it
-                await task
+            await task
 
     async def _start_first(self) -> Chosen:
         try:

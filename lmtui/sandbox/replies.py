@@ -31,7 +31,7 @@ _Line = Annotated[str, Field(max_length=4096)]
 _Entry = Annotated[tuple[_Path, Literal["file", "dir", "link", "other"], _Count], Strict(strict=False)]
 _Match = Annotated[tuple[_Path, _Count, _Line, bool], Strict(strict=False)]
 _HexPath = Annotated[str, Field(max_length=8192, pattern=r"^(?:[0-9a-f]{2})*$"), AfterValidator(_is_inside)]
-_Found = Annotated[tuple[_HexPath, Literal["git", "gitfile", "bare", "run", "read"], bool], Strict(strict=False)]
+_Found = Annotated[tuple[_HexPath, Literal["git", "gitconfig", "gitfile", "bare", "run", "read"], bool], Strict(strict=False)]
 R = TypeVar("R", bound="Reply")
 
 

@@ -111,7 +111,8 @@ class Vault:
         with suppress(FileNotFoundError):
             there = top.lstat()
             if (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino):
-                os.fchmod(self._fd, stat.S_IMODE(mine.st_mode) | 0o700)
+                if stat.S_IMODE(mine.st_mode) & 0o700 != 0o700:
+                    os.fchmod(self._fd, stat.S_IMODE(mine.st_mode) | 0o700)
                 return
             self._move_away(top)
         changed.append("")

@@ -59,8 +59,8 @@ class _Walk:
 def look(root: str, since_ns: int, max_entries: int, max_seconds: float) -> Message:
     """Return what there is as [path in hex, kind, whether its inode changed since], folders near the root first.
 
-    Kinds: `git` (`.git`, or a folder that is a bare repository), `gitfile` (a `.git` that is no folder), `bare`, `run`
-    and `read`.  `is_cut` tells that not everything was seen.
+    Kinds: `git` (a folder `.git`), `gitconfig` (the same, where what git obeys changed), `gitfile` (a `.git` that is no
+    folder), `bare` (a folder that is a repository itself), `run` and `read`.  `is_cut` tells that not everything was seen.
     """
     walk = _Walk(os.fsencode(root), since_ns, max_entries, time.monotonic() + max_seconds)
     while walk.folders:
@@ -116,8 +116,10 @@ def _entry(walk: _Walk, path: bytes, entry: os.DirEntry[bytes], inner: list[byte
     full = walk.root + b"/" + path
     if name == ".git":
         parts = [full, *(full + b"/" + part for part in _GIT_PARTS), *_names(full + b"/hooks")] if is_folder else [full]
-        own = _is_fresh(full, walk.since_ns)
-        walk.add(path, "git" if is_folder else "gitfile", is_fresh=own or any(_is_fresh(p, walk.since_ns) for p in parts[1:]))
+        are_fresh = [_is_fresh(part, walk.since_ns) for part in parts]
+        walk.add(path, "git" if is_folder else "gitfile", is_fresh=any(are_fresh))
+        if any(are_fresh[1:]):
+            walk.add(path, "gitconfig", is_fresh=True)
         return True
     if path == b".lmagent":
         return False
