@@ -106,7 +106,7 @@ class Store:
             "GIT_WORK_TREE": root.path, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ATTR_NOSYSTEM": "1",
             "GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1", "GIT_CEILING_DIRECTORIES": "/",
         }  # fmt: skip
-        self._odd_modes: dict[str, int] = {}
+        self._seen_modes: dict[str, int] = {}
         self._prepare()
 
     @contextmanager
@@ -133,30 +133,31 @@ class Store:
         """Keep the state of now and return its tree and what it does not hold.  The caller holds the lock."""
         changed: list[str] = []
         left_out: list[str] = []
-        outgrown: list[str] = []
+        gone: list[str] = []
         for path, is_held in self._touched().items():
-            if self.can_hold(path):
+            if is_held and self._is_folder(path):
+                gone.append(path)  # a folder stands where a file was
+            elif self.can_hold(path):
                 changed.append(path)
             else:
                 left_out.append(path)
-                outgrown += [path] if is_held else []
+                gone += [path] if is_held else []
         if changed:
             self.add(changed)
-            self._remember_modes(changed)
-        if outgrown:
-            listed = "".join(f"{path}\0" for path in outgrown).encode("utf-8", "surrogateescape")
-            self.git("update-index", "-z", "--force-remove", "--stdin", data=listed)
-        tree = "" if changed or outgrown else self._last_tree()
+            self._remember_modes()
+        if gone:
+            self.git("update-index", "-z", "--force-remove", "--stdin", data=_listed(gone))
+        tree = "" if changed or gone else self._last_tree()
         if not tree:
             tree = self.git("write-tree").decode().strip()
             self._remember(tree)
-        names = sorted(path.encode("utf-8", "replace").decode() for path in left_out)
+        names = sorted(os.fsencode(path).decode("utf-8", "replace") for path in left_out)
         return {"tree": tree, "left_out": names[:MAX_NAMED], "left_out_total": len(names)}
 
     def add(self, paths: list[str]) -> None:
         """Take these paths of the workspace up into the index, those that are gone out of it."""
-        listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
-        self.git("update-index", "-z", "--add", "--remove", "--replace", "--stdin", data=listed)
+        paths = [path for path in paths if not self._is_folder(path)]
+        self.git("update-index", "-z", "--add", "--remove", "--replace", "--stdin", data=_listed(paths))
 
     def entries(self, before: str, after: str, paths: list[str]) -> dict[str, tuple[Entry, Entry]]:
         """Return what differs between two states, by path."""
@@ -286,13 +287,21 @@ class Store:
         if stat.S_ISLNK(info.st_mode):
             return True
         is_small = stat.S_ISREG(info.st_mode) and info.st_size <= self._max_file_bytes
-        if is_small and stat.S_IMODE(info.st_mode) & 0o044 != 0o044:  # more private than git can tell
-            self._odd_modes[path] = stat.S_IMODE(info.st_mode)
+        if is_small:
+            self._seen_modes[path] = stat.S_IMODE(info.st_mode)
         return is_small and os.access(path, os.R_OK, dir_fd=self.root.fd)
 
-    def _remember_modes(self, paths: list[str]) -> None:
+    def _is_folder(self, path: str) -> bool:
+        try:
+            return stat.S_ISDIR(os.stat(path, dir_fd=self.root.fd, follow_symlinks=False).st_mode)
+        except OSError:
+            return False
+
+    def _remember_modes(self) -> None:
+        """Keep the bits of files that are more private than git can tell; those of a file that is gone stay known."""
         before = self.modes()
-        after = {path: mode for path, mode in before.items() if path not in paths} | self._odd_modes
+        after = {path: mode for path, mode in before.items() if path not in self._seen_modes}
+        after |= {path: mode for path, mode in self._seen_modes.items() if mode & 0o044 != 0o044}
         if after != before:
             (self.folder / "lmtui.modes").write_text(json.dumps(after), encoding="utf-8")
 
@@ -324,6 +333,11 @@ class Store:
         for section in ("\n" + whole).split("\ndiff --git ")[1:]:
             start = section.find("\n--- ")
             yield "" if start < 0 else section[start + 1 :].rstrip("\n") + "\n"
+
+
+def _listed(paths: list[str]) -> bytes:
+    """Return paths as git reads them with `-z --stdin`."""
+    return "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
 
 
 def _is_not_text(path: str) -> bool:

@@ -34,8 +34,8 @@ def restore(store: Store, source: str, expected: str, paths: list[str]) -> Messa
     The caller holds the store's lock.  A failure in the middle leaves whole files only, and says which could not be done.
     """
     wanted = store.entries(expected, source, paths)
-    conflicts = {path for path in wanted if not store.can_hold(path)}
-    conflicts |= {path for path, (now, _) in wanted.items() if now.mode == _ABSENT and _is_there(store, path)}
+    going = {path for path, (_, entry) in wanted.items() if entry.mode == _ABSENT}
+    conflicts = {path for path, (now, _) in wanted.items() if not _is_as_expected(store, path, now, going)}
     store.add([path for path in wanted if path not in conflicts])
     conflicts |= store.differing(expected, list(wanted))
     if conflicts:
@@ -55,14 +55,25 @@ def restore(store: Store, source: str, expected: str, paths: list[str]) -> Messa
     return {"conflicts": []}
 
 
-def _is_there(store: Store, path: str) -> bool:
+def _is_as_expected(store: Store, path: str, now: Entry, going: set[str]) -> bool:
+    """Tell whether what is at a path can be what is expected there: a file, or nothing (a folder whose files all go, too)."""
     try:
-        os.stat(path, dir_fd=store.root.fd, follow_symlinks=False)
+        info = os.stat(path, dir_fd=store.root.fd, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
-        return False
+        return True  # whether it should be there is the index's to say
     except OSError as error:
         raise Refused(beneath.explain(error, path)) from error
-    return True
+    if now.mode != _ABSENT:
+        return store.can_hold(path)
+    if not stat.S_ISDIR(info.st_mode):
+        return False
+    with store.root.opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) as (folder, _):
+        inside = [
+            f"{path}/{root[2:]}/{name}".replace("//", "/")
+            for root, _, files, _ in os.fwalk(".", dir_fd=folder)
+            for name in files
+        ]
+    return going.issuperset(inside)
 
 
 def _contents(store: Store, wanted: dict[str, tuple[Entry, Entry]]) -> dict[str, bytes]:
@@ -153,17 +164,25 @@ def _write(folder: int, name: str, content: bytes, mode: int) -> None:
 
 def _put_in_place(store: Store, drafts: list[_Draft]) -> None:
     """Delete what goes, then rename what comes, then remove folders that have become empty."""
-    failed: list[str] = []
-    folders: dict[str, list[_Draft]] = {}
-    for draft in sorted(drafts, key=lambda draft: bool(draft.temporary)):
-        folders.setdefault(draft.parent, []).append(draft)
-    for parent, inside in folders.items():
-        with suppress(beneath.Missing), store.root.opened(parent, _FOLDER) as (folder, _):
-            failed += [f"{parent}/{draft.name}" for draft in inside if not _put(folder, draft)]
-    for parent in {draft.parent for draft in drafts if not draft.temporary}:
+    going = [draft for draft in drafts if not draft.temporary]
+    failed = _put_all(store, going)
+    for parent in {draft.parent for draft in going}:
         _remove_empty(store, parent)
+    failed += _put_all(store, [draft for draft in drafts if draft.temporary])
     if failed:
         raise Refused(f"could not be put back: {', '.join(failed[:MAX_NAMED])}")
+
+
+def _put_all(store: Store, drafts: list[_Draft]) -> list[str]:
+    """Put drafts in place, folder by folder, and return those that could not be."""
+    folders: dict[str, list[_Draft]] = {}
+    for draft in drafts:
+        folders.setdefault(draft.parent, []).append(draft)
+    failed: list[str] = []
+    for parent, inside in folders.items():
+        with suppress(beneath.Missing), store.root.opened(parent, _FOLDER) as (folder, _):
+            failed += [f"{parent}/{draft.name}".lstrip("/") for draft in inside if not _put(folder, draft)]
+    return failed
 
 
 def _put(folder: int, draft: _Draft) -> bool:
@@ -172,7 +191,7 @@ def _put(folder: int, draft: _Draft) -> bool:
             _rename(folder, draft.temporary, draft.name)
         else:
             os.unlink(draft.name, dir_fd=folder)
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):  # gone, or a folder was made for files that come back
         return not draft.temporary
     except OSError:
         return False

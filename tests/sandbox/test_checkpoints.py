@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import SandboxError
+from lmtui.core.ports import Snapshot
+from lmtui.core.workspace import FileChangeKind
+from lmtui.paths import checkpoints_dir
+from lmtui.sandbox.select import select_sandbox
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from tests.sandbox.conftest import ALL, ISOLATED, OpenSandbox
+
+pytestmark = pytest.mark.git
+EVERYWHERE = pytest.mark.parametrize("backend", ALL)
+
+
+def tree_of(folder: Path) -> dict[str, tuple[str, int, bytes]]:
+    """Return everything below a folder but lmtui's own: kind, permission bits, content."""
+    found: dict[str, tuple[str, int, bytes]] = {}
+    for root, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name != ".lmagent"]
+        for name in [*folders, *files]:
+            path = Path(root, name)
+            info = path.lstat()
+            is_link, is_file = stat.S_ISLNK(info.st_mode), stat.S_ISREG(info.st_mode)
+            content = os.fsencode(path.readlink()) if is_link else path.read_bytes() if is_file else b""
+            found[str(path.relative_to(folder))] = (str(stat.S_IFMT(info.st_mode)), stat.S_IMODE(info.st_mode), content)
+    return found
+
+
+async def opened(open_sandbox: OpenSandbox, backend: str) -> WorkspaceSandbox:
+    sandbox = await open_sandbox(backend)
+    assert isinstance(sandbox, WorkspaceSandbox)
+    return sandbox
+
+
+async def take_back(sandbox: WorkspaceSandbox, before: Snapshot) -> None:
+    after = await sandbox.checkpoints.snapshot()
+    changes = await sandbox.checkpoints.changes(before.id, after.id)
+    await sandbox.checkpoints.restore(before.id, [change.path for change in changes], expected=after.id)
+
+
+@EVERYWHERE
+async def test_all_that_was_done_is_taken_back_to_the_byte(backend: str, workspace: Path, open_sandbox: OpenSandbox) -> None:
+    (workspace / "run.sh").write_text("echo\n")
+    (workspace / "run.sh").chmod(0o755)
+    (workspace / "private.txt").write_text("mine\n")
+    (workspace / "private.txt").chmod(0o600)
+    (workspace / "bytes.bin").write_bytes(bytes(range(256)) * 10)
+    (workspace / "windows.txt").write_bytes(b"a\r\nb\r\n")
+    (workspace / "link").symlink_to("README.md")
+    (workspace / "odd \n name").write_text("x")
+    sandbox = await opened(open_sandbox, backend)
+    before = tree_of(workspace)
+    state = await sandbox.checkpoints.snapshot()
+    shutil.rmtree(workspace / "src")
+    (workspace / "src").write_text("a file now")
+    (workspace / "README.md").write_text("other\n")
+    (workspace / "run.sh").chmod(0o644)
+    (workspace / "private.txt").unlink()
+    (workspace / "bytes.bin").write_bytes(b"\0")
+    (workspace / "windows.txt").write_bytes(b"a\nb\n")
+    (workspace / "link").unlink()
+    (workspace / "link").mkdir()
+    (workspace / "link" / "inner").write_text("1")
+    (workspace / "odd \n name").unlink()
+    (workspace / "new" / "deep").mkdir(parents=True)
+    (workspace / "new" / "deep" / "file").write_text("new")
+    assert tree_of(workspace) != before
+    await take_back(sandbox, state)
+    assert tree_of(workspace) == before
+
+
+@EVERYWHERE
+async def test_an_unchanged_workspace_has_one_state(backend: str, workspace: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await opened(open_sandbox, backend)
+    before = tree_of(workspace)
+    first = await sandbox.checkpoints.snapshot()
+    assert await sandbox.checkpoints.snapshot() == first
+    await sandbox.checkpoints.restore(first.id, [], expected=first.id)
+    assert tree_of(workspace) == before
+
+
+@pytest.mark.parametrize("backend", ["process"])
+async def test_what_a_command_did_is_known_exactly(backend: str, workspace: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await opened(open_sandbox, backend)
+    before = await sandbox.checkpoints.snapshot()
+    await sandbox.run_command(
+        "echo more >> README.md; rm src/main.py; mkdir -p a/b; printf 'x\\ny\\n' > a/b/c; printf '\\0' > bin"
+    )
+    after = await sandbox.checkpoints.snapshot()
+    changes = {change.path: change for change in await sandbox.checkpoints.changes(before.id, after.id)}
+    assert {path: change.kind for path, change in changes.items()} == {
+        "README.md": FileChangeKind.MODIFIED,
+        "src/main.py": FileChangeKind.DELETED,
+        "a/b/c": FileChangeKind.ADDED,
+        "bin": FileChangeKind.ADDED,
+    }
+    assert changes["README.md"].diff == "--- a/README.md\n+++ b/README.md\n@@ -1 +1,2 @@\n hello\n+more\n"
+    assert (changes["a/b/c"].added_lines, changes["a/b/c"].removed_lines) == (2, 0)
+    assert changes["bin"].diff == ""
+    only = await sandbox.checkpoints.changes(before.id, after.id, ["bin"])
+    assert [change.path for change in only] == ["bin"]
+
+
+@EVERYWHERE
+async def test_a_file_changed_since_stops_all_of_it(backend: str, workspace: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await opened(open_sandbox, backend)
+    before = await sandbox.checkpoints.snapshot()
+    (workspace / "README.md").write_text("agent\n")
+    (workspace / "new.txt").write_text("agent\n")
+    after = await sandbox.checkpoints.snapshot()
+    (workspace / "README.md").write_text("the user\n")
+    with pytest.raises(SandboxError, match=r"another hand: README\.md"):
+        await sandbox.checkpoints.restore(before.id, ["README.md", "new.txt"], expected=after.id)
+    assert (workspace / "README.md").read_text() == "the user\n"
+    assert (workspace / "new.txt").read_text() == "agent\n"
+
+
+async def test_a_deleted_file_does_not_come_back_over_one_that_is_ignored(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await opened(open_sandbox, "files")
+    (workspace / "out.log").write_text("old\n")
+    before = await sandbox.checkpoints.snapshot()
+    (workspace / "out.log").unlink()
+    (workspace / ".gitignore").write_text("*.log\n")
+    after = await sandbox.checkpoints.snapshot()
+    (workspace / "out.log").write_text("the user's\n")
+    with pytest.raises(SandboxError, match=r"another hand: out\.log"):
+        await sandbox.checkpoints.restore(before.id, ["out.log"], expected=after.id)
+    assert (workspace / "out.log").read_text() == "the user's\n"
+
+
+async def test_large_files_repositories_and_odd_names_are_left_out_and_named(
+    workspace: Path, open_sandbox: OpenSandbox
+) -> None:
+    with (workspace / "large.bin").open("wb") as file:
+        file.truncate(17 << 20)
+    subprocess.run(["git", "init", "-q", str(workspace / "nested")], check=True)
+    (workspace / "nested" / "file").write_text("x")
+    Path(os.fsdecode(os.fsencode(workspace) + b"/bad\xff")).write_text("x")
+    os.mkfifo(workspace / "pipe")
+    (workspace / ".gitignore").write_text("build/\nsecret.env\n")
+    (workspace / "build").mkdir()
+    (workspace / "build" / "out").write_text("x")
+    (workspace / "secret.env").write_text("x")
+    sandbox = await opened(open_sandbox, "files")
+    state = await sandbox.checkpoints.snapshot()
+    assert [name for name in state.left_out if name != "pipe"] == ["bad�", "large.bin", "nested/"]
+    assert set(await sandbox.checkpoints.ignored()) == {"build/", "secret.env"}
+    before = tree_of(workspace)
+    (workspace / "README.md").write_text("x")
+    await take_back(sandbox, state)
+    assert tree_of(workspace) == before
+
+
+async def test_a_file_that_grows_too_large_is_not_taken_for_deleted_and_not_overwritten(
+    workspace: Path, open_sandbox: OpenSandbox
+) -> None:
+    sandbox = await opened(open_sandbox, "files")
+    before = await sandbox.checkpoints.snapshot()
+    (workspace / "README.md").write_bytes(b"x" * (17 << 20))
+    after = await sandbox.checkpoints.snapshot()
+    assert after.left_out == ("README.md",)
+    with pytest.raises(SandboxError, match="another hand"):
+        await sandbox.checkpoints.restore(before.id, ["README.md"], expected=after.id)
+    assert (workspace / "README.md").stat().st_size == 17 << 20
+
+
+async def test_the_users_repository_is_left_alone(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    git = ["git", "-C", str(workspace), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "README.md"], check=True)
+    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+    (workspace / "README.md").write_text("staged\n")
+    subprocess.run([*git, "stash", "-q"], check=True)
+    (workspace / "README.md").write_text("uncommitted\n")
+    subprocess.run([*git, "add", "README.md"], check=True)
+    (workspace / "README.md").write_text("uncommitted and not staged\n")
+    before = tree_of(workspace)
+    sandbox = await opened(open_sandbox, "files")
+    state = await sandbox.checkpoints.snapshot()
+    (workspace / "README.md").write_text("agent\n")
+    (workspace / "added").write_text("agent\n")
+    await take_back(sandbox, state)
+    assert tree_of(workspace) == before
+
+
+async def test_filters_and_conversions_of_the_workspace_are_not_heeded(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    (workspace / ".gitattributes").write_text(
+        "* text eol=crlf filter=evil ident working-tree-encoding=UTF-16\n*.md diff=evil\n"
+    )
+    (workspace / "id.txt").write_text("$Id$\n")
+    subprocess.run(["git", "init", "-q", str(workspace)], check=True)
+    config = workspace / ".git" / "config"
+    program = f"touch {workspace}/pwned; cat"
+    config.write_text(f'{config.read_text()}[filter "evil"]\n\tclean = {program}\n\tsmudge = {program}\n')
+    before = tree_of(workspace)
+    sandbox = await opened(open_sandbox, "files")
+    state = await sandbox.checkpoints.snapshot()
+    (workspace / "id.txt").unlink()
+    (workspace / "README.md").write_text("other\n")
+    await take_back(sandbox, state)
+    assert tree_of(workspace) == before
+
+
+async def test_a_link_is_put_back_as_a_link_and_never_followed(
+    workspace: Path, tmp_path: Path, open_sandbox: OpenSandbox
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "main.py").write_text("theirs\n")
+    sandbox = await opened(open_sandbox, "files")
+    before = await sandbox.checkpoints.snapshot()
+    shutil.rmtree(workspace / "src")
+    after = await sandbox.checkpoints.snapshot()
+    (workspace / "src").symlink_to(outside)
+    with pytest.raises(SandboxError):
+        await sandbox.checkpoints.restore(before.id, ["src/main.py"], expected=after.id)
+    assert (outside / "main.py").read_text() == "theirs\n"
+    assert [path.name for path in outside.iterdir()] == ["main.py"]
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_commands_do_not_see_the_store(backend: str, workspace: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await opened(open_sandbox, backend)
+    await sandbox.checkpoints.snapshot()
+    store = checkpoints_dir(workspace)
+    assert (store / "objects").is_dir()
+    result = await sandbox.run_command(f"ls -d /checkpoints {store} 2>&1; mount | grep -c checkpoints")
+    assert result.output.count("No such file") == 2
+    assert result.output.rstrip().endswith("0")
+
+
+async def test_states_that_are_dropped_cannot_be_restored_and_say_so(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await opened(open_sandbox, "files")
+    old = await sandbox.checkpoints.snapshot()
+    (workspace / "README.md").write_text("newer\n")
+    new = await sandbox.checkpoints.snapshot()
+    log = checkpoints_dir(workspace) / "lmtui.snapshots"
+    lines = log.read_text().splitlines()
+    log.write_text("\n".join([f"1 {lines[0].split()[1]}", *lines[1:]]) + "\n")
+    await sandbox.close()
+    again = await opened(open_sandbox, "files")
+    assert (await again.checkpoints.snapshot()).dropped == 1
+    with pytest.raises(SandboxError, match="checkpoint"):
+        await again.checkpoints.restore(old.id, ["README.md"], expected=new.id)
+    assert (workspace / "README.md").read_text() == "newer\n"
+
+
+async def test_two_at_once_take_turns(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    one = await opened(open_sandbox, "files")
+    other = await select_sandbox(workspace, backend="process")
+    try:
+        first = await one.checkpoints.snapshot()
+        assert await other.checkpoints.snapshot() == first
+    finally:
+        await other.close()
+
+
+async def test_a_checkpoint_is_named_by_a_hash_only(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await opened(open_sandbox, "files")
+    state = await sandbox.checkpoints.snapshot()
+    with pytest.raises(SandboxError, match="no checkpoint"):
+        await sandbox.checkpoints.restore("--output=/tmp/x", ["README.md"], expected=state.id)
+    content = await sandbox.checkpoints.read(state.id, "README.md")
+    assert content == b"hello\n"
+    assert await sandbox.checkpoints.read(state.id, "nothing") is None
+    assert hashlib.sha256(content).hexdigest() == (await sandbox.read_file("README.md")).sha256
