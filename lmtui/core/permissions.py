@@ -20,6 +20,7 @@ from lmtui.core.rules import (
     Verdict,
     exact_rule,
     parse_rule,
+    source_of,
 )
 from lmtui.core.secrets import is_secret_path
 
@@ -37,6 +38,7 @@ __all__ = [
     "decide_all",
     "exact_rule",
     "parse_rule",
+    "source_of",
 ]
 
 # A rule that forbids one tool of a family forbids the others: what must not be read must not be searched either.

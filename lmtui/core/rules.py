@@ -63,6 +63,11 @@ SOURCES = {
 }
 
 
+def source_of(scope: str) -> str:
+    """Return a grant's source in words; a scope that is unknown (an older log) is the workspace's."""
+    return next((words for known, words in SOURCES.items() if known == scope), SOURCES[GrantScope.WORKSPACE])
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One rule; `source` says where it came from, in words for the user ("settings", "always, this folder", …)."""

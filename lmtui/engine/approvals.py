@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Event, Outcome, RuleRevoked
-from lmtui.core.permissions import Effect, Rule, parse_rule
+from lmtui.core.permissions import THIS_SESSION, Effect, Rule, parse_rule, source_of
 from lmtui.core.sessions import Answer
 
 
@@ -65,14 +65,15 @@ class Approvals:
         if isinstance(event, RuleRevoked):
             self.granted = tuple(rule for rule in self.granted if str(rule) != event.rule)
         if isinstance(event, ApprovalResolved) and event.outcome in (Outcome.SESSION, Outcome.ALWAYS) and event.rule:
+            source = THIS_SESSION if event.outcome is Outcome.SESSION else source_of(event.scope)
             with contextlib.suppress(UsageError):  # a log may hold anything; what is no rule grants nothing
-                self.granted = (*self.granted, parse_rule(event.rule, Effect.ALLOW, str(event.outcome)))
+                self.granted = (*self.granted, parse_rule(event.rule, Effect.ALLOW, source))
 
     def keep_only(self, kept: Sequence[Rule] | None) -> None:
         """After a replay: drop what was granted for always and is not in `kept` any more; with None drop every grant."""
         texts = {str(rule) for rule in kept or ()}
         self.granted = tuple(
-            rule for rule in self.granted if kept is not None and (rule.source == Outcome.SESSION or str(rule) in texts)
+            rule for rule in self.granted if kept is not None and (rule.source == THIS_SESSION or str(rule) in texts)
         )
 
     def _resolve(self, request: ApprovalRequested, answer: Answer, by: str) -> None:

@@ -13,7 +13,7 @@ from lmtui import __version__
 from lmtui.config import Config
 from lmtui.core.errors import SessionFileError, ToolError, UsageError
 from lmtui.core.events import Envelope, Level, ModeChanged, ModelChanged, Notice, SessionOpened
-from lmtui.core.permissions import Effect, Mode, Rule, parse_rule
+from lmtui.core.permissions import SOURCES, Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Limits, Policy, SessionLog
 from lmtui.core.sessions import ServerFound, Session, SessionSummary, Trust
 from lmtui.core.workspace import DirEntry
@@ -72,15 +72,21 @@ class Runtime:
         self._connection = Connection(config)
         self._store = SessionStore(workspace)
         self._sandbox: WorkspaceSandbox | None = None
+        self._retired: list[WorkspaceSandbox] = []
         self._selecting = asyncio.Lock()
         self._sessions: dict[str, EngineSession] = {}
         self._demo: Demo | None = None
         self._grants = Grants(workspace, lambda: list(self._sessions.values()))
+        self.trust: Trust = NothingToTrust()
 
-    @property
-    def trust(self) -> Trust:
-        """Return what the folder brings and what waits for the user's word."""
-        return NothingToTrust()
+    def use_config(self, config: Config) -> None:
+        """Take other settings; they hold for sessions opened from now on."""
+        _rules(config, self._workspace)
+        self._config = config
+        self._connection.use_config(config)
+        if self._sandbox is not None:
+            self._retired.append(self._sandbox)
+            self._sandbox = None
 
     @property
     def workspace(self) -> Path:
@@ -213,9 +219,10 @@ class Runtime:
     async def close(self) -> None:
         """Close every session, the sandbox, the connections and the demo."""
         await self._close_sessions()
-        if self._sandbox is not None:
-            await self._sandbox.close()
-            self._sandbox = None
+        for sandbox in [*self._retired, *([self._sandbox] if self._sandbox else [])]:
+            await sandbox.close()
+        self._sandbox = None
+        self._retired.clear()
         await self._connection.close()
         if self._demo is not None:
             await self._demo.stop()
@@ -270,7 +277,7 @@ class Runtime:
 def _rules(config: Config, workspace: Path) -> tuple[Rule, ...]:
     allow = (parse_rule(text, Effect.ALLOW, "settings") for text in config.allow)
     deny = (parse_rule(text, Effect.DENY, "settings") for text in config.deny)
-    granted = (parse_rule(text, Effect.ALLOW, "always") for text in read_rules(workspace))
+    granted = (parse_rule(each.text, each.effect, SOURCES[each.scope]) for each in read_rules(workspace))
     tools = ToolRegistry()
     return tuple(_known(rule, tools) for rule in (*allow, *deny, *granted))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lmtui.config import Config
 from lmtui.core.events import Envelope
+from lmtui.core.rules import Effect
 from lmtui.core.sessions import ServerFound, SessionSummary
 from lmtui.providers.endpoint import root_url
 from lmtui.runtime.connection import Connection
@@ -46,7 +47,7 @@ def granted_rules(workspace: Path) -> Sequence[str]:
     Raises:
         ConfigError: their file cannot be read.
     """
-    return read_rules(workspace)
+    return [rule.text for rule in read_rules(workspace) if rule.effect is Effect.ALLOW]
 
 
 def is_same_server(one: str, other: str) -> bool:

@@ -1,56 +1,143 @@
-"""The rules that the user granted for always, per workspace, at user level: `lmtui config` shows them, deleting a line revokes.
+"""The rules that hold beyond a session, kept at user level: for one folder, or for every folder of the user.
 
-The file is TOML, one table per folder: `["/home/me/project"]` with `allow = ["Shell(make test)"]`.
+The file is TOML, one table per folder and `["*"]` for all of them: `["/home/me/project"]` with `allow = ["Shell(make test)"]`,
+`ask = […]` and `deny = […]`.  It may be edited by hand (comments of one's own are not kept when a rule is added): deleting a
+line revokes its rule.  What cannot be read is told and never overwritten.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
 import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from lmtui.core.errors import ConfigError
+from lmtui.core.errors import ConfigError, UsageError
+from lmtui.core.rules import Effect, GrantScope, parse_rule
 from lmtui.paths import config_dir
+
+EVERYWHERE = "*"
+_HEADER = "# Rules that hold beyond a session. Delete a line to revoke one."
+
+Tables = dict[str, dict[Effect, list[str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRule:
+    """One kept rule: what it says, its text as it stands in the file, and how far it reaches (workspace or user)."""
+
+    effect: Effect
+    text: str
+    scope: GrantScope
 
 
 def rules_file() -> Path:
-    """Return the file of the granted rules."""
+    """Return the file of the kept rules."""
     return config_dir() / "rules.toml"
 
 
-def read_rules(workspace: Path) -> tuple[str, ...]:
-    """Return the rules granted for a workspace.
+def read_rules(workspace: Path) -> tuple[StoredRule, ...]:
+    """Return the rules that hold in a workspace, its own first.
 
     Raises:
         ConfigError: the file cannot be read; a rule that cannot be read must not be taken for none.
     """
-    return tuple(_read().get(str(workspace), ()))
+    tables = _read()
+    found = []
+    for scope in (GrantScope.WORKSPACE, GrantScope.USER):
+        for effect, texts in tables.get(_key(workspace, scope), {}).items():
+            found += [StoredRule(effect, text, scope) for text in texts]
+    return tuple(found)
 
 
-def add_rule(workspace: Path, rule: str) -> None:
-    """Keep a rule for a workspace.
+def add_rule(workspace: Path, rule: str, scope: GrantScope = GrantScope.WORKSPACE, effect: Effect = Effect.ALLOW) -> None:
+    """Keep a rule for a workspace or, with the user's scope, for every folder; one that is there already stays as it is.
 
     Raises:
         ConfigError: the file cannot be read or written.
     """
-    rules = _read()
-    mine = rules.setdefault(str(workspace), [])
-    if rule in mine:
-        return
-    mine.append(rule)
-    lines = ["# Granted with “always” in approvals. Delete a line to revoke it."]
-    for folder, allowed in rules.items():
-        lines += ["", f"[{_quoted(folder)}]", "allow = ["]
-        lines += [*(f"  {_quoted(each)}," for each in allowed), "]"]
+    with _locked():
+        tables = _read()
+        texts = tables.setdefault(_key(workspace, scope), {}).setdefault(effect, [])
+        if not any(_is_same(text, rule) for text in texts):
+            texts.append(rule)
+            _write(tables)
+
+
+def remove_rule(workspace: Path, rule: str, scope: GrantScope, effect: Effect = Effect.ALLOW) -> bool:
+    """Take a rule back and tell whether it was there; only the same tool with the same pattern is the same rule.
+
+    Raises:
+        ConfigError: the file cannot be read or written.
+    """
+    with _locked():
+        tables = _read()
+        texts = tables.get(_key(workspace, scope), {}).get(effect, [])
+        kept = [text for text in texts if not _is_same(text, rule)]
+        if len(kept) == len(texts):
+            return False
+        texts[:] = kept
+        _write(tables)
+        return True
+
+
+def _key(workspace: Path, scope: GrantScope) -> str:
+    return EVERYWHERE if scope is GrantScope.USER else str(workspace)
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Compare two rules by what they say: `bash(x)` and `Shell(x)` are one."""
     try:
-        rules_file().parent.mkdir(parents=True, exist_ok=True)
-        draft = rules_file().with_suffix(".new")
-        draft.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return parse_rule(one, Effect.ALLOW, "") == parse_rule(other, Effect.ALLOW, "")
+    except UsageError:
+        return one == other
+
+
+@contextlib.contextmanager
+def _locked() -> Iterator[None]:
+    """Hold the file against another lmtui that adds or removes at the same time."""
+    path = rules_file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _not_kept(error) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _write(tables: Tables) -> None:
+    """Replace the file as a whole, readable by the user alone."""
+    lines = [_HEADER]
+    for folder, effects in tables.items():
+        if not any(effects.values()):
+            continue
+        lines += ["", f"[{_quoted(folder)}]"]
+        for effect, texts in effects.items():
+            if texts:
+                lines += [f"{effect} = [", *(f"  {_quoted(each)}," for each in texts), "]"]
+    draft = rules_file().with_suffix(".new")
+    try:
+        draft.unlink(missing_ok=True)
+        descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         draft.replace(rules_file())
     except OSError as error:
-        raise ConfigError(
-            f"the rule could not be kept in {rules_file()}: {error.strerror}", "It holds for this session."
-        ) from error
+        raise _not_kept(error) from error
+
+
+def _not_kept(error: OSError) -> ConfigError:
+    return ConfigError(f"{rules_file()} could not be changed: {error.strerror}", "What you said holds for this session.")
 
 
 def _quoted(text: str) -> str:
@@ -58,13 +145,35 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _read() -> dict[str, list[str]]:
+def _read() -> Tables:
     try:
         found = tomllib.loads(rules_file().read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{rules_file()} cannot be read: {error}", "Mend or remove it.") from error
-    return {
-        folder: [str(rule) for rule in table.get("allow", [])] for folder, table in found.items() if isinstance(table, dict)
-    }
+    return {folder: _table(folder, table) for folder, table in found.items()}
+
+
+def _table(folder: str, table: object) -> dict[Effect, list[str]]:
+    """Return a folder's rules; one text stands for a list of one.
+
+    Raises:
+        ConfigError: something in it is no rule.
+    """
+    if not isinstance(table, dict):
+        raise _no_list(folder, folder)
+    rules: dict[Effect, list[str]] = {}
+    for key, value in table.items():
+        texts = value if isinstance(value, list) else [value]
+        if key not in list(Effect) or not all(isinstance(text, str) for text in texts):
+            raise _no_list(key, folder)
+        rules[Effect(key)] = list(texts)
+    return rules
+
+
+def _no_list(key: str, folder: str) -> ConfigError:
+    return ConfigError(
+        f"{rules_file()}: {key!r} of {folder!r} is not a list of rules",
+        f"Each folder has {', '.join(Effect)}, each a list of texts such as Shell(make test).",
+    )
