@@ -1,7 +1,7 @@
 # What a developer runs.  Everything works from a fresh clone; `make setup` makes the environment that the rest uses.
 PYTHON ?= .venv/bin/python
 
-.PHONY: setup check format lint types contracts test bench demo screenshots
+.PHONY: setup check format lint types contracts test bench battery demo screenshots
 
 setup: .venv/.made
 
@@ -31,6 +31,9 @@ test: setup
 
 bench: setup
 	$(PYTHON) -m benchmarks
+
+battery: setup
+	$(PYTHON) -m tests.sandbox.run_battery
 
 demo: setup
 	$(PYTHON) -m lmtui demo --headless

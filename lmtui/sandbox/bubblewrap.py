@@ -118,7 +118,7 @@ class BubblewrapBackend:
             *_read_only(INSIDE, f"{FOLDER_INSIDE}/inside"), *_tools(), *(_read_only(bound, str(bound)) if bound else []),
             "--bind", str(self._workspace), MOUNT_POINT, *self._protected(lane), *self._store(lane),
             *(part for folder in self._toolchains for part in _read_only(folder, str(folder))),
-            "--remount-ro", "/", "--chdir", MOUNT_POINT,
+            "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", MOUNT_POINT,
         ]  # fmt: skip
 
     def _store(self, lane: Lane) -> list[str]:

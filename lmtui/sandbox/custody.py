@@ -30,6 +30,8 @@ _NOTABLE = "[this command made or changed {paths}: programs outside the sandbox 
 _PUT_BACK = "[this command changed {paths}: put back as it was before; what was new is in .lmagent/quarantine]"
 _UNSEEN = "[the workspace is too large to be looked through: look for new .git, .vscode or .envrc before you use it outside]"
 
+_Found = tuple[bytes, str, bool, int]
+
 
 @dataclass(frozen=True, slots=True)
 class Moment:
@@ -54,7 +56,7 @@ class Custody:
     def __init__(self, workspace: Path, clocks: Callable[[], Moment] | None = None) -> None:
         self._workspace = workspace
         self._clocks = clocks or _now
-        self._known: set[bytes] | None = None
+        self._known: dict[bytes, int] | None = None  # path and inode number
         self._git = Vault(workspace, ".git", is_executed)
         self._whole = (Vault(workspace, WORKSPACE_FOLDER, is_a_setting), Vault(workspace, ".git", is_not_an_object))
 
@@ -62,7 +64,7 @@ class Custody:
         """Look at what there is before a command; with `keeps_copies` take down what mounts do not protect."""
         if self._known is None:
             found, _ = await self._look(client, 2**62)
-            self._known = {path for path, _, _ in found}
+            self._known = {path: inode for path, _, _, inode in found}
         if keeps_copies:
             for vault in self._whole:
                 await asyncio.to_thread(vault.keep)
@@ -97,28 +99,29 @@ class Custody:
         """Put back what git should not have changed; what it checked out is known from now on, and told where it is notable."""
         changed = await asyncio.to_thread(self._git.put_back)
         found, _ = await self._look(client, 0)
-        known = self._known or set()
-        fresh = [path for path, kind, _ in found if path not in known and kind not in ("git", "gitfile")]
-        self._known = {path for path, _, _ in found}
+        known = self._known or {}
+        fresh = [path for path, kind, _, _ in found if path not in known and kind not in ("git", "gitfile")]
+        self._known = {path: inode for path, _, _, inode in found}
         notable = tuple(_shown(path) for path in fresh) if known else ()
         notes = [_PUT_BACK.format(paths=_listed(changed))] if changed else []
         notes += [_NOTABLE.format(paths=_listed(notable))] if notable else []
         return Findings(changed, notable, tuple(notes))
 
-    async def _look(self, client: Client, since_ns: int) -> tuple[list[tuple[bytes, str, bool]], bool]:
+    async def _look(self, client: Client, since_ns: int) -> tuple[list[_Found], bool]:
         facts, _ = await client.call("survey", {"since_ns": since_ns}, limit_s=_SURVEY_S)
         return _paths(replies.parse(facts, replies.SurveyReply))
 
-    def _judge(self, found: Sequence[tuple[bytes, str, bool]], put_back: frozenset[bytes]) -> Findings:
+    def _judge(self, found: Sequence[_Found], put_back: frozenset[bytes]) -> Findings:
         """Set new things aside and name the others; those that were put back already are left alone."""
-        known = self._known or set()
+        known = self._known or {}
         moved: list[tuple[str, str]] = []
         notable: list[str] = []
         problem: SandboxError | None = None
-        for path, kind, is_fresh in found:
-            if not is_fresh or path in put_back & known or (path in known and kind == "git"):
+        for path, kind, is_fresh, inode in found:
+            is_known = known.get(path) == inode
+            if not is_fresh or (path in put_back and path in known) or (is_known and kind == "git"):
                 continue
-            if kind == "read" or (path in known and kind != "gitfile"):
+            if kind == "read" or (is_known and kind != "gitfile"):
                 notable.append(_shown(path))
                 continue
             try:
@@ -127,7 +130,7 @@ class Custody:
             except SandboxError as error:
                 problem = problem or error
         gone = {path for path, _ in moved}
-        self._known = {path for path, _, _ in found if _shown(path) not in gone}
+        self._known = {path: inode for path, _, _, inode in found if _shown(path) not in gone}
         if problem is not None:
             raise problem
         notes = [
@@ -141,8 +144,8 @@ def _now() -> Moment:
     return Moment(time.clock_gettime_ns(getattr(time, "CLOCK_REALTIME_COARSE", time.CLOCK_REALTIME)), time.monotonic_ns())
 
 
-def _paths(reply: replies.SurveyReply) -> tuple[list[tuple[bytes, str, bool]], bool]:
-    return [(bytes.fromhex(path), kind, is_fresh) for path, kind, is_fresh in reply.found], reply.is_cut
+def _paths(reply: replies.SurveyReply) -> tuple[list[_Found], bool]:
+    return [(bytes.fromhex(path), kind, is_fresh, inode) for path, kind, is_fresh, inode in reply.found], reply.is_cut
 
 
 def _shown(path: bytes) -> str:

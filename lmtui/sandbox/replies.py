@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, Valid
 
 from lmtui.core.errors import SandboxError
 
-_MAX_BYTES = 2**60
+_MAX_BYTES = 2**64
 _Count = Annotated[int, Field(ge=0, le=_MAX_BYTES)]
 
 
@@ -31,7 +31,9 @@ _Line = Annotated[str, Field(max_length=4096)]
 _Entry = Annotated[tuple[_Path, Literal["file", "dir", "link", "other"], _Count], Strict(strict=False)]
 _Match = Annotated[tuple[_Path, _Count, _Line, bool], Strict(strict=False)]
 _HexPath = Annotated[str, Field(max_length=8192, pattern=r"^(?:[0-9a-f]{2})*$"), AfterValidator(_is_inside)]
-_Found = Annotated[tuple[_HexPath, Literal["git", "gitconfig", "gitfile", "bare", "run", "read"], bool], Strict(strict=False)]
+_Found = Annotated[
+    tuple[_HexPath, Literal["git", "gitconfig", "gitfile", "bare", "run", "read"], bool, _Count], Strict(strict=False)
+]
 R = TypeVar("R", bound="Reply")
 
 
@@ -137,7 +139,7 @@ class RestoredReply(Reply):
 
 
 class SurveyReply(Reply):
-    """What programs outside would obey: path in hex, kind, whether it changed since."""
+    """What programs outside would obey: path in hex, kind, whether it changed since, inode number."""
 
     found: Annotated[list[_Found], Field(max_length=4000)]
     is_cut: bool

@@ -29,7 +29,8 @@ from lmtui.tools.registry import ToolRegistry
 from lmtui.tui.modals.approval_words import notes
 from tests.fakes import FakeProvider, MemoryLog, Ticking, answer
 
-_CASES = Path(__file__).parent / "cases" / "escapes.jsonl"
+_CASES = tuple(Path(__file__).parent / "cases" / name for name in ("escapes.jsonl", "variants.jsonl"))
+NOT_APPLICABLE = {"mcp": "MCP servers do not exist yet"}
 _CHECK_S = 40
 _GIT = {
     "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a",
@@ -89,10 +90,10 @@ class _Played:
     prompt: str = ""
 
 
-def cases(path: Path = _CASES) -> list[Case]:
-    """Return the cases of a file."""
+def cases(*paths: Path) -> list[Case]:
+    """Return the cases of some files; of all that are here by default."""
     names = {one.name for one in fields(Case)}
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    rows = [json.loads(line) for path in paths or _CASES for line in path.read_text(encoding="utf-8").splitlines()]
     return [Case(**{name: value for name, value in row.items() if name in names}) for row in rows]
 
 

@@ -32,7 +32,6 @@ from tests.sandbox import battery
 _PAGE = Path(__file__).parents[2] / "SECURITY.md"
 _BEGIN, _END = "<!-- battery:begin -->", "<!-- battery:end -->"
 _ORDINARY_USER = "nobody"
-_NOT_APPLICABLE = {"mcp": "MCP servers do not exist yet"}
 # What the reduced tier does not hold, and says so: name of the case, and why.
 _REDUCED = {
     "w-chmod": "modes of your own files outside", "w-mtime": "times of your own files outside",
@@ -103,7 +102,7 @@ async def _play_all(backend: str, chosen: list[battery.Case]) -> dict[str, str]:
     excused = Setup("", backend).excused
     ordered = sorted(chosen, key=lambda case: case.category != "must-work")
     for case in ordered:
-        if case.category in _NOT_APPLICABLE:
+        if case.category in battery.NOT_APPLICABLE:
             continue
         broken = [name for name in results if name.startswith("ok-") and results[name] and name not in excused]
         if case.category != "must-work" and broken:
@@ -184,7 +183,7 @@ def _table(chosen: list[battery.Case], setups: list[Setup], results: dict[str, d
         lines.append(f"| {category} | {' | '.join(cells)} |")
     sums = (f"{total[f'{setup.name} held']}/{total[f'{setup.name} played']}" for setup in setups)
     lines += [f"| **all** | {' | '.join(sums)} |", ""]
-    lines += [f"- {category}: not played, {why}." for category, why in _NOT_APPLICABLE.items() if category in categories]
+    lines += [f"- {category}: not played, {why}." for category, why in battery.NOT_APPLICABLE.items() if category in categories]
     for setup in setups:
         failed = {name: output for name, output in results[setup.name].items() if output}
         known = [f"{name} ({setup.excused[name]})" for name in failed if name in setup.excused]

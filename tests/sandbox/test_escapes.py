@@ -15,14 +15,20 @@ QUICK = frozenset((
     "p-git-config-raw", "p-git-mv-aside", "p-git-commondir", "p-lmagent-config", "p-lmagent-replace", "n-tcp-loopback",
     "n-http-python", "n-vsock", "n-packet", "e-env", "e-proc-agent-environ", "k-userns", "k-32bit-abi", "k-keyctl",
     "k-mount", "k-tiocsti", "p-caps", "p-nnp", "d-forkbomb", "d-forkbomb-real", "d-open-files", "l-daemon", "l-double-fork",
-    "l-holds-stdout", "l-kill-agent", "l-kill-all", "t-osc52", "t-unterminated-osc",
+    "l-holds-stdout", "l-kill-agent", "l-kill-all", "t-osc52", "t-unterminated-osc", "p-mcp-json", "p-vscode-tasks",
+    "tp-read-7", "tp-write-3", "tp-write-mcp", "tp-glob-follow", "g-commit-hook", "g-diff-external", "a-newline", "a-find-exec",
+    "q-bidi", "s-lmtui-py", "v-git-nested", "v-git-bare-workspace", "v-git-gitdir-file", "v-git-hidden-by-mode",
+    "v-git-then-timeout", "v-git-then-kill", "v-git-vendored-moved", "v-vscode-existing", "v-envrc-existing",
+    "v-names-with-controls", "v-notable-told", "v-io-uring", "v-af-alg", "v-setuid-tmpfile", "v-kmsg", "v-memory-tree",
+    "v-traps", "v-link-swap", "v-write-envrc-link",
 ))  # fmt: skip
 _CASES = battery.cases()
 _CONTROLS = [case for case in _CASES if case.category == "must-work"]
 _ATTACKS = [
     case
     for case in _CASES
-    if case.category != "must-work" and (case.id in QUICK or os.environ.get("LMTUI_FULL_BATTERY") == "1")
+    if case.category not in ("must-work", *battery.NOT_APPLICABLE)
+    and (case.id in QUICK or os.environ.get("LMTUI_FULL_BATTERY") == "1")
 ]
 
 

@@ -23,6 +23,7 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 
 _ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32_BIT = 0x40000000
+_FIRST_UNKNOWN = 467  # open_tree_attr and everything that came after it, on every architecture
 
 # Refused whole.  Names stand for: tracing and other processes' memory, io_uring, keys, bpf, perf, mounts, namespaces,
 # modules, clocks, raw I/O, handles, and what would lift the one-core and memory limits.
@@ -65,9 +66,9 @@ _PRLIMIT = {"x86_64": 302, "aarch64": 261}
 # Mode, owner, times and attributes of a file, by path or descriptor: Landlock does not guard them.
 _METADATA = {
     "x86_64": (
-        90, 91, 92, 93, 94, 132, 235, 261, 260, 268, 452, 188, 189, 190, 197, 198, 199, 463, 466, 469,
+        90, 91, 92, 93, 94, 132, 235, 261, 260, 268, 452, 188, 189, 190, 197, 198, 199, 463, 466,
     ),
-    "aarch64": (52, 53, 54, 55, 452, 5, 6, 7, 14, 15, 16, 463, 466, 469),
+    "aarch64": (52, 53, 54, 55, 452, 5, 6, 7, 14, 15, 16, 463, 466),
 }  # fmt: skip
 _UTIMENSAT = {"x86_64": 280, "aarch64": 88}
 _EVERYBODY = 0xFFFFFFFF  # kill(-1): the low half of the process id
@@ -93,6 +94,7 @@ def build(
     ]  # fmt: skip
     if machine == "x86_64":
         program += [_step(_JUMP_GE, _X32_BIT, 0, 1), _step(_RETURN, _KILL)]
+    program += [_step(_JUMP_GE, _FIRST_UNKNOWN, 0, 1), _refuse(errno.ENOSYS)]
     for number in _REFUSED[machine]:
         program += [_step(_JUMP_EQ, number, 0, 1), _refuse(errno.EPERM)]
     if is_shared:

@@ -53,11 +53,15 @@ class _Walk:
 
     def add(self, path: bytes, kind: str, *, is_fresh: bool) -> None:
         """Note something."""
-        self.found.append([path.hex(), kind, is_fresh])
+        try:
+            inode = os.lstat(self.root + b"/" + path).st_ino
+        except OSError:
+            return  # it is gone already
+        self.found.append([path.hex(), kind, is_fresh, inode])
 
 
 def look(root: str, since_ns: int, max_entries: int, max_seconds: float) -> Message:
-    """Return what there is as [path in hex, kind, whether its inode changed since], folders near the root first.
+    """Return what there is as [path in hex, kind, whether it changed since, inode number], folders near the root first.
 
     Kinds: `git` (a folder `.git`), `gitconfig` (the same, where what git obeys changed), `gitfile` (a `.git` that is no
     folder), `bare` (a folder that is a repository itself), `run` and `read`.  `is_cut` tells that not everything was seen.
