@@ -18,6 +18,7 @@ from lmtui import __version__
 from lmtui.config import MODES, NETWORKS, SANDBOXES, Loaded, load_config
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.sessions import SessionHost
+from lmtui.store.trust import read_trust
 
 EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 64, 130
 
@@ -27,7 +28,7 @@ EPILOG = """commands:
   lmtui resume [ID] ["TEXT"]  continue a session (default: the newest)
   lmtui demo [--headless]     the whole program on a scripted model: no model needed, real tools, real sandbox
   lmtui sessions | show ID | export ID --format md|html|jsonl
-  lmtui models | doctor | sandbox check|image|shell | config show|path
+  lmtui models | doctor | sandbox check|image|shell | config show|path|trust
 `lmtui COMMAND --help` tells more of each."""
 
 
@@ -162,6 +163,7 @@ def _sessions_parser() -> _Parser:
 def _show_parser() -> _Parser:
     parser = _parser("show", "Print a session's transcript.", "lmtui show 3fa2b1")
     parser.add_argument("id", metavar="ID")
+    parser.add_argument("--audit", action="store_true", help="every decision and execution: who, what, which rule, how long")
     return _with_report(parser)
 
 
@@ -196,7 +198,8 @@ def _sandbox_parser() -> _Parser:
 
 def _config_parser() -> _Parser:
     parser = _parser("config", "Each setting, its value and where the value came from.", "lmtui config show")
-    parser.add_argument("action", nargs="?", choices=("show", "path"), default="show")
+    parser.add_argument("action", nargs="?", choices=("show", "path", "trust"), default="show")
+    parser.add_argument("--yes", action="store_true", help="trust: answer the question with yes")
     return _with_report(parser)
 
 
@@ -210,28 +213,31 @@ def _with_report(parser: _Parser, *, has_json: bool = True) -> _Parser:
 # -- commands ----------------------------------------------------------------------------------------------------------
 
 
-def _settings(arguments: argparse.Namespace) -> tuple[Path, Loaded]:
-    """Return the workspace and the settings in force; what an untrusted workspace asked for and does not get is told."""
+_SETTING_FLAGS = (
+    "url", "model", "api_key", "mode", "sandbox", "network", "max_iterations", "temperature", "seed", "timeout_s", "theme",
+)  # fmt: skip
+
+
+def _reader(arguments: argparse.Namespace) -> tuple[Path, Callable[[], Loaded]]:
+    """Return the workspace, and what reads the settings in force (again, once more of the workspace is trusted)."""
     given = getattr(arguments, "dir", None) or arguments.workspace or os.environ.get("WORKSPACE", "").strip()
     workspace = Path(given or ".").expanduser().absolute()
-    names = (
-        "url",
-        "model",
-        "api_key",
-        "mode",
-        "sandbox",
-        "network",
-        "max_iterations",
-        "temperature",
-        "seed",
-        "timeout_s",
-        "theme",
-    )
-    flags = {name: getattr(arguments, name, None) for name in names}
+    flags = {name: getattr(arguments, name, None) for name in _SETTING_FLAGS}
     rules = {name: tuple(found) for name in ("allow", "deny") if (found := getattr(arguments, name, None))}
-    loaded = load_config(workspace, os.environ, flags | rules)
-    if loaded.ignored:
-        print(f"not taken from this untrusted folder: {', '.join(loaded.ignored)}", file=sys.stderr)
+
+    def read() -> Loaded:
+        answer = read_trust(workspace)
+        return load_config(workspace, os.environ, flags | rules, trusted=answer.digest if answer.is_trusted else "")
+
+    return workspace, read
+
+
+def _settings(arguments: argparse.Namespace) -> tuple[Path, Loaded]:
+    """Return the workspace and the settings in force; what an untrusted workspace asked for and does not get is told."""
+    workspace, read = _reader(arguments)
+    loaded = read()
+    if loaded.ignored and getattr(arguments, "action", "") != "trust":
+        print(f"not taken from this untrusted folder: {', '.join(loaded.ignored)} (lmtui config trust)", file=sys.stderr)
     return workspace, loaded
 
 
@@ -240,7 +246,8 @@ def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *,
     from lmtui.tui.app import LmtuiApp  # noqa: PLC0415  (start-up: no other command needs the screen)
     from lmtui.tui.options import StartOptions  # noqa: PLC0415
 
-    workspace, loaded = _settings(arguments)
+    workspace, read = _reader(arguments)
+    loaded = read()
     config = loaded.config
 
     opened: list[SessionHost] = []
@@ -248,9 +255,11 @@ def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *,
     def open_host() -> SessionHost:
         from lmtui.runtime.host import open_runtime  # noqa: PLC0415  (start-up: runs after the first frame)
         from lmtui.runtime.log_file import write_log_file  # noqa: PLC0415
+        from lmtui.runtime.trust import FolderTrust  # noqa: PLC0415
 
         write_log_file()
         runtime = open_runtime(workspace, config, is_mode_forced=loaded.sources["mode"] == "flag")
+        runtime.trust = FolderTrust(workspace, loaded, read, runtime.use_config)
         if session_id:
             runtime.take_server_of(session_id)
         opened.append(runtime)

@@ -1,12 +1,14 @@
 """Settings: defaults < user config.toml < workspace config.toml < .env < environment < flags, each value with its source.
 
 A workspace is somebody else's until it is trusted: from its files only what is harmless or tightens is taken; the rest is
-named.
+named, and waits.
 """
 
 from __future__ import annotations
 
 import difflib
+import hashlib
+import json
 import math
 import re
 import tomllib
@@ -17,6 +19,7 @@ from typing import Any
 
 from lmtui.core.errors import ConfigError
 from lmtui.core.permissions import Mode
+from lmtui.core.sessions import TrustItem
 from lmtui.paths import config_dir, workspace_dir
 
 MODES = tuple(str(mode) for mode in Mode)
@@ -74,11 +77,17 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The settings in force, where each came from (all sources of a list), and what the workspace's files do not get."""
+    """The settings in force, where each came from (all sources of a list), and what the workspace's files do not get.
+
+    `waiting` are those of its settings that hold once the folder is trusted, `digest` the SHA-256 (hex) of them with their
+    values: an answer holds for just that.
+    """
 
     config: Config
     sources: Mapping[str, str]
     ignored: tuple[str, ...] = ()
+    waiting: tuple[TrustItem, ...] = ()
+    digest: str = ""
 
 
 SETTINGS = {each.name: each for each in fields(Config)}
@@ -91,44 +100,77 @@ _STRICTER: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def load_config(workspace: Path, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
+def load_config(workspace: Path, environ: Mapping[str, str], flags: Mapping[str, Any], *, trusted: str = "") -> Loaded:
     """Read every source and return the settings in force.
 
     Args:
-        workspace: whose files are read; they are not trusted.
+        workspace: whose files are read.
         environ: the environment.
         flags: values from the command line, None for those not given.
+        trusted: the digest of what the user trusts of this workspace; empty trusts nothing.
 
     Raises:
         ConfigError: a value cannot be; the text names the setting, the source and what is possible.
     """
+    user = {str(config_dir() / "config.toml"): _from_toml(config_dir() / "config.toml")}
+    outer = {
+        "environment": _from_environ(environ, "the environment"),
+        "flag": {name: convert(name, value, "a flag") for name, value in flags.items() if value is not None},
+    }
+    ignored: list[str] = []
+    own = dict(_own_files(workspace, ignored))
+    loose = _loosening(user, own)
+    digest = hashlib.sha256(json.dumps(loose, sort_keys=True).encode()).hexdigest() if loose else ""
+    if not loose or trusted != digest:
+        ignored = [f"{name} in {source}" for source, names in loose.items() for name in names] + ignored
+        own = {source: _without(found, loose.get(source, {})) for source, found in own.items()}
+    values, sources = _merged(user | own | outer)
+    waiting = tuple(
+        TrustItem("permission rule" if name == "allow" else "setting", source, f"{name} = {shown(name, value)}")
+        for source, names in loose.items()
+        for name, value in names.items()
+    )
+    return Loaded(Config(**values), sources, tuple(ignored), waiting, digest)
+
+
+_Sources = Mapping[str, Mapping[str, Any]]
+
+
+def _merged(found: _Sources) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return values and where they came from; a later source wins, lists grow."""
     values: dict[str, Any] = {}
     sources = dict.fromkeys(SETTINGS, "default")
-    ignored: list[str] = []
-
-    def take(found: Mapping[str, Any], source: str) -> None:
-        for name, value in found.items():
+    for source, settings in found.items():
+        for name, value in settings.items():
             before = values.get(name, ()) if isinstance(value, tuple) else ()
             values[name] = (*before, *value) if before else value
             sources[name] = f"{sources[name]} + {source}" if before else source
-
-    take(_from_toml(config_dir() / "config.toml"), str(config_dir() / "config.toml"))
-    for found, source in _untrusted(workspace, ignored):
-        safe = {name: value for name, value in found.items() if _tightens(name, value, values)}
-        ignored += [f"{name} in {source}" for name in found if name not in safe]
-        take(safe, source)
-    take(_from_environ(environ, "the environment"), "environment")
-    take({name: convert(name, value, "a flag") for name, value in flags.items() if value is not None}, "flag")
-    return Loaded(Config(**values), sources, tuple(ignored))
+    return values, sources
 
 
-def _untrusted(workspace: Path, ignored: list[str]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield what the workspace's own files say.
+def _without(found: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if name not in names}
+
+
+def _loosening(user: _Sources, own: _Sources) -> dict[str, dict[str, Any]]:
+    """Return what an untrusted workspace may not set, by source."""
+    values, _ = _merged(user)
+    loose: dict[str, dict[str, Any]] = {}
+    for source, found in own.items():
+        names = {name: value for name, value in found.items() if not _tightens(name, value, values)}
+        if names:
+            loose[source] = names
+        values |= {name: value for name, value in found.items() if name not in names}
+    return loose
+
+
+def _own_files(workspace: Path, ignored: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what the workspace's own files say, by source.
 
     A broken config.toml is an error, for it may forbid something; `.env` is also other programs', so what cannot be in it is
     named in `ignored` and stops nothing.
     """
-    yield _from_toml(workspace_dir(workspace) / "config.toml"), ".lmagent/config.toml"
+    yield ".lmagent/config.toml", _from_toml(workspace_dir(workspace) / "config.toml")
     pairs = _dotenv(workspace / ".env")
     found: dict[str, Any] = {}
     for name, setting in SETTINGS.items():
@@ -139,7 +181,7 @@ def _untrusted(workspace: Path, ignored: list[str]) -> Iterator[tuple[dict[str, 
             found[name] = convert(name, pairs[key].strip(), f"{key} in .env")
         except ConfigError:
             ignored.append(f"{key} in .env")
-    yield found, ".env"
+    yield ".env", found
 
 
 def _tightens(name: str, value: Any, values: Mapping[str, Any]) -> bool:

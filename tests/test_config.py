@@ -287,3 +287,37 @@ def test_any_value_is_taken_in_its_own_type_or_refused(name: str, value: object)
         return
     config = dataclasses.replace(Config(), **{name: taken})
     assert type(getattr(config, name)) is type(SETTINGS[name].default)
+
+
+def test_a_trusted_folder_sets_what_an_untrusted_one_may_not(tmp_path: Path) -> None:
+    (tmp_path / ".lmagent").mkdir()
+    (tmp_path / ".lmagent" / "config.toml").write_text('mode = "auto"\nurl = "http://evil:1"\nallow = ["Shell(make *)"]\n')
+    untrusted = load_config(tmp_path, {}, {})
+    assert untrusted.config == Config()
+    assert [(item.kind, item.text) for item in untrusted.waiting] == [
+        ("setting", "mode = auto"),
+        ("setting", "url = http://evil:1"),
+        ("permission rule", "allow = Shell(make *)"),
+    ]
+    trusted = load_config(tmp_path, {}, {}, trusted=untrusted.digest)
+    assert (trusted.config.mode, trusted.config.url, trusted.config.allow) == ("auto", "http://evil:1", ("Shell(make *)",))
+    assert trusted.ignored == ()
+
+
+def test_trust_ends_with_any_change_of_what_was_trusted(tmp_path: Path) -> None:
+    (tmp_path / ".lmagent").mkdir()
+    path = tmp_path / ".lmagent" / "config.toml"
+    path.write_text('mode = "auto"\n')
+    digest = load_config(tmp_path, {}, {}).digest
+    path.write_text('mode = "auto"\nnetwork = "on"\n')
+    changed = load_config(tmp_path, {}, {}, trusted=digest)
+    assert changed.config == Config()
+    assert changed.digest != digest
+
+
+def test_a_key_that_waits_is_not_shown_and_yet_counts(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("LLM_API_KEY=one-key\n")
+    one = load_config(tmp_path, {}, {})
+    assert "one-key" not in one.waiting[0].text
+    (tmp_path / ".env").write_text("LLM_API_KEY=two-key\n")
+    assert load_config(tmp_path, {}, {}).digest != one.digest

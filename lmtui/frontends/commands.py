@@ -12,15 +12,16 @@ from pathlib import Path
 from lmtui.config import SETTINGS, Config, Loaded, shown
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SessionFileError
-from lmtui.frontends import doctor, sandbox, transcript
+from lmtui.frontends import audit, doctor, sandbox, transcript
 from lmtui.frontends.headless import HeadlessTask, run_headless
 from lmtui.paths import config_dir, workspace_dir
 from lmtui.runtime.demo import fresh_folder
 from lmtui.runtime.host import DEMO_TASK, open_runtime
 from lmtui.runtime.log_file import write_log_file
 from lmtui.runtime.reports import find_models, granted_rules, list_sessions, rules_file, session_events, session_log
+from lmtui.runtime.trust import FolderTrust, trust_file
 
-_EXIT_BLOCKED = 3
+EXIT_BLOCKED = 3
 Report = Callable[[Path, Loaded, argparse.Namespace], Coroutine[None, None, int]]
 
 
@@ -75,7 +76,7 @@ async def demo(config: Config, keep: Path | None, output: str) -> int:
         print(f"The files and the commit are in {where}.  `lmtui demo` on a terminal shows it full screen.", file=sys.stderr)
         return 0
     print(f"What was done until then is in {where}.", file=sys.stderr)
-    return 0 if lacks and code == _EXIT_BLOCKED else code  # what this machine lacks was said; the rest of the demo ran
+    return 0 if lacks and code == EXIT_BLOCKED else code  # what this machine lacks was said; the rest of the demo ran
 
 
 async def _sessions(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
@@ -93,7 +94,12 @@ async def _sessions(workspace: Path, _: Loaded, arguments: argparse.Namespace) -
 
 async def _show(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
     events = session_events(workspace, arguments.id)
-    print(transcript.as_json(events) if arguments.json else transcript.as_text(events))
+    if arguments.audit and arguments.json:
+        _print_json([dataclasses.asdict(row) for row in audit.audit_rows(events)])
+    elif arguments.audit:
+        print(audit.as_audit_text(events))
+    else:
+        print(transcript.as_json(events) if arguments.json else transcript.as_text(events))
     return 0
 
 
@@ -130,6 +136,8 @@ async def _config(workspace: Path, loaded: Loaded, arguments: argparse.Namespace
         for path in (config_dir() / "config.toml", workspace_dir(workspace) / "config.toml", rules_file()):
             print(f"{path}  {'there' if path.exists() else 'not there'}")
         return 0
+    if arguments.action == "trust":
+        return _trust(workspace, loaded, is_yes=arguments.yes)
     values = dataclasses.asdict(loaded.config)
     if arguments.json:
         told = {name: {"value": _told(name, values[name]), "source": loaded.sources[name]} for name in SETTINGS}
@@ -139,6 +147,25 @@ async def _config(workspace: Path, loaded: Loaded, arguments: argparse.Namespace
         print(f"{name:<16} {shown(name, values[name]):<28} {loaded.sources[name]:<14} {setting.metadata['doc']}")
     for rule in granted_rules(workspace):
         print(f"{'always allowed':<16} {clean_line(rule)}  ({rules_file()}: delete the line to revoke it)")
+    return 0
+
+
+def _trust(workspace: Path, loaded: Loaded, *, is_yes: bool) -> int:
+    """Show what the folder brings, and ask once whether it holds."""
+    trust = FolderTrust(workspace, loaded, lambda: loaded, lambda _: None)
+    for item in loaded.waiting:
+        print(f"{item.kind}, {clean_line(item.source)}: {clean_line(item.text)}")
+    if not loaded.waiting:
+        print(f"{workspace} brings no settings that need trust.")
+    elif trust.is_trusted:
+        print(f"All of this is trusted; to take that back delete the folder's entry in {trust_file()}.")
+    elif not is_yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print("None of this holds. `lmtui config trust --yes` trusts it as it stands; a change asks again.")
+        return EXIT_BLOCKED
+    else:
+        is_trusted = is_yes or input("Trust all of this, as it stands now? [y/N] ").strip().lower() in ("y", "yes")
+        trust.answer(is_trusted=is_trusted)
+        print("It holds from the next session on." if is_trusted else "None of this holds.")
     return 0
 
 

@@ -70,6 +70,12 @@ class Connection:
             self._retired.append(self._provider)
             self._provider = None
 
+    def use_config(self, config: Config) -> None:
+        """Take other settings; a server that they name is used from now on."""
+        self._config = config
+        if config.url:
+            self.use(config.url, config.model or self._choice.model, config.api_key)
+
     async def choose(self) -> str:
         """Take the first server found, where none was chosen; return a line that says so, or an empty string.
 

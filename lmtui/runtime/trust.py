@@ -1,10 +1,15 @@
-"""Whether the user trusts what the workspace's own files bring."""
+"""Whether the user trusts what the workspace's own files bring: the settings that loosen wait for one answer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
+from lmtui.config import Config, Loaded
 from lmtui.core.sessions import TrustItem
+from lmtui.store.trust import TrustAnswer, read_trust, trust_file, write_trust
+
+__all__ = ["FolderTrust", "NothingToTrust", "trust_file"]
 
 
 class NothingToTrust:
@@ -16,3 +21,36 @@ class NothingToTrust:
 
     def answer(self, *, is_trusted: bool) -> None:
         """Do nothing."""
+
+
+class FolderTrust:
+    """A folder with settings of its own; implements `core.sessions.Trust`.
+
+    Args:
+        loaded: the settings as they were read.
+        reload: reads them again, with what is trusted by now.
+        use: takes the settings that are in force after an answer.
+    """
+
+    def __init__(self, workspace: Path, loaded: Loaded, reload: Callable[[], Loaded], use: Callable[[Config], None]) -> None:
+        self._workspace = workspace
+        self._loaded = loaded
+        self._reload = reload
+        self._use = use
+
+    @property
+    def is_trusted(self) -> bool:
+        """Tell whether the folder, as it is now, was answered with yes."""
+        return bool(self._loaded.waiting) and read_trust(self._workspace) == TrustAnswer(self._loaded.digest, is_trusted=True)
+
+    def waiting(self) -> Sequence[TrustItem]:
+        """Return what waits; nothing where it was answered and is the same since."""
+        if not self._loaded.waiting or read_trust(self._workspace).digest == self._loaded.digest:
+            return ()
+        return self._loaded.waiting
+
+    def answer(self, *, is_trusted: bool) -> None:
+        """Keep the answer; what is trusted holds for sessions opened from now on."""
+        write_trust(self._workspace, TrustAnswer(self._loaded.digest, is_trusted))
+        self._loaded = self._reload()
+        self._use(self._loaded.config)
