@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lmtui.core.errors import SandboxUnavailable
-from lmtui.sandbox import process_limit
+from lmtui.sandbox import control_group
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
     HOME_INSIDE,
@@ -97,7 +97,7 @@ class BubblewrapBackend:
         supervisor = supervisor_command(str(python), FOLDER_INSIDE, settings)
         arguments = [program, *self._arguments(lane, bound), "--", *supervisor]
         try:
-            return await spawn(process_limit.around(arguments, settings.max_processes), {"PATH": path})
+            return await spawn(control_group.around(arguments, settings.max_processes), {"PATH": path})
         except OSError as error:
             raise SandboxUnavailable(f"bubblewrap cannot be started: {error}", _NAMESPACES_HINT) from error
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lmtui.core.errors import SandboxUnavailable
-from lmtui.sandbox import process_limit
+from lmtui.sandbox import control_group
 from lmtui.sandbox.backend import INSIDE, Isolation, environment_inside, supervisor_command, this_python
 from lmtui.sandbox.host_paths import store_folder
 from lmtui.sandbox.inside import landlock
@@ -99,7 +99,7 @@ class LandlockBackend:
         )
         arguments = supervisor_command(str(python), str(INSIDE.parent), settings)
         try:
-            return await spawn(process_limit.around(arguments, settings.max_processes), {"PATH": path})
+            return await spawn(control_group.around(arguments, settings.max_processes), {"PATH": path})
         except OSError as error:
             raise SandboxUnavailable(f"the supervisor cannot be started: {error}") from error
 

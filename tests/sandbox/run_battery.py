@@ -39,6 +39,7 @@ _REDUCED = {
     "ok-loopback-server": "no sockets at all", "p-nnp": "/proc/self is closed to grandchildren",
     "p-caps": "/proc/self is closed to grandchildren", "p-seccomp": "/proc/self is closed to grandchildren",
     "d-tmp-fill": "no private /tmp of a fixed size",
+    "v-git-vendored": "settings of repositories further down are told, not put back",
 }  # fmt: skip
 
 
