@@ -108,20 +108,25 @@ class LmtuiApp(App[int]):
             code = EXIT_USAGE if isinstance(error, UsageError | ConfigError) else EXIT_ERROR
             self.exit(return_code=code, message=error.full_text())
             return
-        if self.desk.host.setup_note:
-            self.workbench.set_note("no model chosen yet")
-            await self._first_run()
+        await self._ask_first()
         await self._load_history()
         self.workbench.host_is_there()
         await self._open_first_session()
 
-    async def _first_run(self) -> None:
-        assert self.desk.host is not None
-        assert self.desk.dialogs is not None
-        chosen = await self.push_screen_wait(self.desk.dialogs.first_run(self.desk.host))
-        if chosen is Chosen.DEMO and not self.workbench.prompt.text:
-            self.workbench.prompt.replace_text(DEMO_TASK)
-            self.workbench.say("the model is a script, the tools and the sandbox are real; enter starts it")
+    async def _ask_first(self) -> None:
+        """Ask what must be known before a session opens: which model, and whether the folder's own settings hold."""
+        host, dialogs = self.desk.host, self.desk.dialogs
+        assert host is not None
+        assert dialogs is not None
+        if host.setup_note:
+            self.workbench.set_note("no model chosen yet")
+            chosen = await self.push_screen_wait(dialogs.first_run(host, now=self.now))
+            if chosen is Chosen.DEMO and not self.workbench.prompt.text:
+                self.workbench.prompt.replace_text(DEMO_TASK)
+                self.workbench.say("the model is a script, the tools and the sandbox are real; enter starts it")
+        if await asyncio.to_thread(host.trust.waiting):
+            self.workbench.set_note("waiting for your word on this folder")
+            await self.push_screen_wait(dialogs.trust(host, now=self.now))
 
     async def _open_first_session(self) -> None:
         self.workbench.set_note("opening the session …")

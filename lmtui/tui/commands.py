@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from textual.binding import Binding, BindingType
@@ -19,6 +19,14 @@ class Scope(StrEnum):
     LINES = "in a pane"
     FILES = "files"
     APPROVAL = "approval"
+    GRANT = "what always means"
+    EDIT = "changing a command"
+    BATCH = "several approvals"
+    RULES = "rules"
+    CHANGES = "changes"
+    RESTORE = "undo, redo, rewind"
+    TRUST = "trust"
+    READING = "explanations"
     PICKER = "lists"
     CONFIRM = "questions"
     SWITCHER = "sessions"
@@ -138,6 +146,26 @@ COMMANDS: tuple[Command, ...] = (
         ("f10",), "changes", ("changes",), is_first=True,
     ),
     Command(
+        "undo.last", _W, "Undo", "Take back what the last steps did to files; shows it first.",
+        ("alt+u",), "undo", ("undo",), "[n]", is_first=True,
+    ),
+    Command(
+        "undo.again", _W, "Redo", "Do again what was taken back; shows it first.",
+        ("alt+y",), "redo", ("redo",), "[n]", is_first=True,
+    ),
+    Command(
+        "undo.rewind", _W, "Rewind", "Go back to before something you said, with the files or without.",
+        ("alt+r",), "rewind", ("rewind",), is_first=True,
+    ),
+    Command(
+        "rules.show", _W, "Permission rules", "See every rule, where it comes from, and revoke one.",
+        ("f12",), "rules", ("rules", "permissions"), is_first=True,
+    ),
+    Command(
+        "trust.show", _W, "Trust this folder", "See what the folder brings that waits for your word.",
+        ("alt+t",), "trust", ("trust",), is_first=True,
+    ),
+    Command(
         "prompt.send", _P, "Send", "Send what is typed, or queue it behind the running turn.",
         ("enter",), "send",
     ),
@@ -180,12 +208,55 @@ COMMANDS: tuple[Command, ...] = (
         ("s",), "this session",
     ),
     Command(
-        "approve.always", Scope.APPROVAL, "Always here", "Let it run, now and in later sessions of this folder.",
-        ("a",), "always",
+        "approve.always", Scope.APPROVAL, "Always", "Let it run and keep a rule; asks which one and how far it reaches.",
+        ("a",), "always…",
     ),
     Command("approve.no", Scope.APPROVAL, "No", "Refuse it.", ("n",), "no"),
     Command("approve.because", Scope.APPROVAL, "No, because", "Refuse it and tell the model why.", ("f",), "no, because…"),
+    Command("approve.edit", Scope.APPROVAL, "Edit", "Change the command; only what you leave there runs.", ("e",), "edit"),
+    Command(
+        "approve.why", Scope.APPROVAL, "Why", "Say why it asks and what each answer would grant.",
+        ("question_mark",), "why",
+    ),
+    Command(
+        "approve.all", Scope.APPROVAL, "All of them", "Read everything that waits in this session and answer it at once.",
+        ("Y",), "all that wait…",
+    ),
     Command("approve.later", Scope.APPROVAL, "Later", "Leave it waiting and look at something else.", ("l",), "later"),
+    Command("grant.choose", Scope.GRANT, "Grant", "Let it run and keep the marked rule.", ("enter",), "grant", is_first=True),
+    Command("edit.send", Scope.EDIT, "Run", "Run what stands there, this once.", ("enter",), "run this once", is_first=True),
+    Command("edit.newline", Scope.EDIT, "New line", "Begin another line.", ("ctrl+j",), "line", is_first=True),
+    Command("batch.once", Scope.BATCH, "All once", "Let all that is listed run this once.", ("y",), "yes to all, once"),
+    Command("batch.no", Scope.BATCH, "None", "Refuse all that is listed.", ("n",), "no to all"),
+    Command("reading.close", Scope.READING, "Back", "Go back to the question.", ("question_mark", "enter"), "back"),
+    Command("rules.revoke", Scope.RULES, "Revoke", "Take the marked rule back, after asking.", ("d",), "revoke"),
+    Command("changes.open", Scope.CHANGES, "Read", "Go from the list to the difference.", ("enter",), "read"),
+    Command("changes.next", Scope.CHANGES, "Next", "Go to the next line of the list.", ("n",), "next"),
+    Command("changes.previous", Scope.CHANGES, "Before", "Go to the line before.", ("p",), "before"),
+    Command(
+        "changes.next_hunk", Scope.CHANGES, "Next hunk", "Go to the next change.",
+        ("right_square_bracket",), "next hunk",
+    ),
+    Command("changes.previous_hunk", Scope.CHANGES, "Hunk before", "Go to the change before.", ("left_square_bracket",)),
+    Command("changes.split", Scope.CHANGES, "Side by side", "Side by side, or one column.", ("u",), "side by side"),
+    Command("changes.by_file", Scope.CHANGES, "By file", "List by file or by step.", ("f",), "by file / step"),
+    Command(
+        "changes.restore", Scope.CHANGES, "Put file back", "Put the file back to what it was before the step; asks first.",
+        ("r",), "put file back",
+    ),
+    Command(
+        "changes.restore_hunk", Scope.CHANGES, "Put hunk back", "Take only the change in view back; asks first.",
+        ("h",), "put hunk back",
+    ),
+    Command("restore.yes", Scope.RESTORE, "Yes", "Do what is shown.", ("y",), "yes, do this"),
+    Command(
+        "restore.talk", Scope.RESTORE, "Conversation only", "Rewind the conversation and leave the files as they are.",
+        ("c",), "conversation only",
+    ),
+    Command("restore.no", Scope.RESTORE, "No", "Leave everything as it is.", ("n",), "no"),
+    Command("trust.yes", Scope.TRUST, "Trust", "Let these hold for sessions opened from now on.", ("t",), "trust these"),
+    Command("trust.no", Scope.TRUST, "Not now", "Go on without them.", ("n",), "not now"),
+    Command("trust.look", Scope.TRUST, "Look", "Show a file that they come from.", ("v",), "look at the file"),
     Command("picker.open", Scope.PICKER, "Choose", "Choose the marked line.", ("enter",), "choose", is_first=True),
     Command("picker.up", Scope.PICKER, "Line before", "Mark the line before.", ("up",), is_first=True),
     Command("picker.down", Scope.PICKER, "Next line", "Mark the next line.", ("down",), is_first=True),
@@ -197,6 +268,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("sessions.delete", Scope.SWITCHER, "Delete", "Delete the marked session, after asking.", ("d",), "delete"),
     Command("sessions.search", Scope.SWITCHER, "Search", "Search in everything that was said.", ("slash",), "search"),
     Command("first.start", Scope.FIRST_RUN, "Start", "Use the marked line.", ("enter",), "start"),
+    Command("first.trust", Scope.FIRST_RUN, "Look", "See what the folder brings that waits for your word.", ("t",), "look"),
     Command("first.again", Scope.FIRST_RUN, "Look again", "Look for servers again.", ("r",), "look again"),
     Command(
         "viewer.next_hunk", _V, "Next hunk", "Go to the next change.",
@@ -223,6 +295,11 @@ _BY_SLASH = {name: command for command in COMMANDS for name in command.slash}
 def command(command_id: str) -> Command:
     """Return a command by its id."""
     return _BY_ID[command_id]
+
+
+def closing(word: str = "close") -> Command:
+    """Return the command behind escape under the name that it has on a screen."""
+    return replace(_BY_ID["app.stop"], hint=word)
 
 
 def of_scope(*scopes: Scope) -> tuple[Command, ...]:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from lmtui.tui.modals.approval import Approval
+from lmtui.tui.modals.batch import Batch
+from lmtui.tui.modals.command_edit import CommandEdit
+from lmtui.tui.modals.grant import GrantChoice
 from lmtui.tui.modals.picker import Picker
 from lmtui.tui.modals.questions import AskText, Confirm
+from lmtui.tui.modals.reading import Reading
+from lmtui.tui.modals.restore import RestoreQuestion
+from lmtui.tui.modals.rules import Rules
 from lmtui.tui.modals.switcher import Switcher
+from lmtui.tui.modals.trust import TrustQuestion
 from lmtui.tui.router import Router
+from lmtui.tui.screens.changes import NO_CHANGES, ChangesScreen
 from lmtui.tui.screens.first_run import FirstRun
 from lmtui.tui.screens.help import Help
 from lmtui.tui.screens.viewer import Viewer
@@ -20,11 +28,17 @@ class Dialogs:
     router = Router
     panes = Panes
     approval = Approval
+    beside_approval = (AskText, Batch, CommandEdit, GrantChoice, Reading)
     picker = Picker
     ask_text = AskText
     confirm = Confirm
     switcher = Switcher
     first_run = FirstRun
+    changes = ChangesScreen
+    no_changes = NO_CHANGES
+    restore = RestoreQuestion
+    rules = Rules
+    trust = TrustQuestion
     help = Help
     viewer = Viewer
     header_parts = staticmethod(header_parts)

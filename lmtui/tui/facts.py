@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -11,7 +12,8 @@ from lmtui.core.clean import clean_line
 from lmtui.core.events import Envelope, TurnReason
 from lmtui.core.messages import Role
 from lmtui.core.plan import Plan
-from lmtui.core.workspace import FileChange, FileChangeKind
+from lmtui.core.workspace import FileChange
+from lmtui.tui.changed_files import ChangedFiles
 
 LAST_LINE_CHARS = 120
 
@@ -57,19 +59,23 @@ class Facts:
     approvals: dict[str, events.ApprovalRequested] = field(default_factory=dict)
     usage: events.UsageUpdated | None = None
     activity: Activity = field(default_factory=Activity)
-    changes: dict[str, FileChange] = field(default_factory=dict)
+    changed_files: ChangedFiles = field(default_factory=ChangedFiles)
     is_running: bool = False
     reason: TurnReason | None = None
     error: str = ""
     last_line: str = ""
     _running_tools: dict[str, tuple[str, datetime]] = field(default_factory=dict)
 
+    @property
+    def changes(self) -> Mapping[str, FileChange]:
+        """Return what the session changed, by file."""
+        return self.changed_files.net
+
     def apply(self, envelope: Envelope) -> None:
         """Take in one event."""
         event = envelope.event
+        self.changed_files.apply(envelope)
         if event.agent != events.ROOT and not isinstance(event, events.ApprovalRequested | events.ApprovalResolved):
-            if isinstance(event, events.FilesChanged):
-                self._add_changes(event)
             return
         match event:
             case events.TextDelta() | events.ThinkingDelta() | events.PrefillProgress() | events.CallProgress():
@@ -82,8 +88,6 @@ class Facts:
                 self.approvals[event.approval_id] = event
             case events.ApprovalResolved():
                 self.approvals.pop(event.approval_id, None)
-            case events.FilesChanged():
-                self._add_changes(event)
             case _:
                 self._apply_setting(event)
 
@@ -166,25 +170,3 @@ class Facts:
     def _enter(self, doing: Doing, time: datetime) -> None:
         if self.activity.doing is not doing:
             self.activity = Activity(doing, since=time)
-
-    def _add_changes(self, event: events.FilesChanged) -> None:
-        told = {change.path: change for change in event.changes}
-        for path in event.files:
-            change = told.get(path, FileChange(path, FileChangeKind.MODIFIED))
-            before = self.changes.get(path)
-            self.changes[path] = change if before is None else _join(before, change)
-
-
-def _join(first: FileChange, then: FileChange) -> FileChange:
-    """Return two changes of one file as one; a file that was added stays added until it is deleted."""
-    kind = then.kind
-    if first.kind is FileChangeKind.ADDED and kind is FileChangeKind.MODIFIED:
-        kind = FileChangeKind.ADDED
-    joined = "\n".join(diff.rstrip("\n") for diff in (first.diff, then.diff) if diff)
-    return FileChange(
-        then.path,
-        kind,
-        first.added_lines + then.added_lines,
-        first.removed_lines + then.removed_lines,
-        joined and joined + "\n",
-    )

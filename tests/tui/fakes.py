@@ -7,13 +7,22 @@ import itertools
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
-from lmtui.core import events
+from lmtui.core import events, file_events
 from lmtui.core.events import Envelope, Event, Outcome, TurnReason
 from lmtui.core.messages import Role, ToolCall, Usage
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.plan import Plan
-from lmtui.core.sessions import Answer, Changes, ServedModel, ServerFound, SessionSummary, Subscriber, TrustItem
+from lmtui.core.sessions import (
+    Answer,
+    Changes,
+    ServedModel,
+    ServerFound,
+    SessionSummary,
+    Subscriber,
+    TrustItem,
+)
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind
 
 START = datetime(2026, 3, 14, 14, 2, 0, tzinfo=UTC)
@@ -78,6 +87,10 @@ class FakeSession:
     def is_running(self) -> bool:
         return bool(self._turn)
 
+    @property
+    def turn_id(self) -> str:
+        return self._turn
+
     def history(self) -> Sequence[Envelope]:
         return tuple(self._history)
 
@@ -129,6 +142,7 @@ class FakeSession:
 
     def revoke(self, rule: Rule) -> None:
         self.fake_rules.remove(rule)
+        self.emit(events.RuleRevoked(rule=str(rule)))
 
     def rename(self, title: str) -> None:
         self.emit(events.SessionRenamed(title=title))
@@ -198,18 +212,13 @@ class FakeSession:
             )
         )
 
-    def ask(self, approval_id: str, text: str, *, tool: str = "shell", diff: str = "", path: str = "", rule: str = "") -> None:
+    def ask(self, approval_id: str, text: str, *, tool: str = "shell", diff: str = "", path: str = "", **fields: Any) -> None:
+        rule = f"{tool.capitalize()}({path or text})"
+        fields = {"why": "normal mode asks before changes", "suggested_rule": rule, **fields}
         self._open_approvals.append(approval_id)
         self.emit(
             events.ApprovalRequested(
-                approval_id=approval_id,
-                call_id=f"call-{approval_id}",
-                tool=tool,
-                text=text,
-                diff=diff,
-                path=path,
-                why="normal mode asks before changes",
-                suggested_rule=rule,
+                approval_id=approval_id, call_id=f"call-{approval_id}", tool=tool, text=text, diff=diff, path=path, **fields
             )
         )
 
@@ -367,7 +376,7 @@ def play_work(session: FakeSession) -> None:
     session.start_call("c2", "edit", "parser/lexer.py")
     session.finish_call("c2", "edit", result="edited", elapsed_ms=8, summary="+4 −2", decision="once")
     session.emit(
-        events.FilesChanged(
+        file_events.FilesChanged(
             call_id="c2",
             files=("parser/lexer.py",),
             changes=(FileChange("parser/lexer.py", FileChangeKind.MODIFIED, 4, 2, DIFF),),

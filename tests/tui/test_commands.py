@@ -29,9 +29,18 @@ def test_ids_and_slash_names_are_unique() -> None:
     assert [name for name, count in Counter(name for each in COMMANDS for name in each.slash).items() if count > 1] == []
 
 
-@pytest.mark.parametrize("scopes", [(Scope.APP, Scope.WORKBENCH, Scope.PROMPT), (Scope.APP, Scope.MOVING, Scope.APPROVAL)])
+WINS_OVER_THE_APP = {"prompt.complete", "approve.why", "reading.close"}
+MEETING = [
+    (Scope.APP, Scope.WORKBENCH, Scope.PROMPT),
+    *((Scope.APP, Scope.MOVING, scope) for scope in (Scope.APPROVAL, Scope.BATCH, Scope.CHANGES, Scope.RESTORE, Scope.TRUST)),
+    *((Scope.APP, scope) for scope in (Scope.GRANT, Scope.EDIT, Scope.RULES, Scope.FIRST_RUN)),
+    (Scope.APP, Scope.MOVING, Scope.READING),
+]
+
+
+@pytest.mark.parametrize("scopes", MEETING)
 def test_no_key_means_two_things_where_scopes_meet(scopes: tuple[Scope, ...]) -> None:
-    keys = Counter(key for each in of_scope(*scopes) for key in each.keys if each.id != "prompt.complete")
+    keys = Counter(key for each in of_scope(*scopes) for key in each.keys if each.id not in WINS_OVER_THE_APP)
     assert [key for key, count in keys.items() if count > 1] == []
 
 

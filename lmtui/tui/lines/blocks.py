@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from lmtui.core.clean import clean
 from lmtui.core.events import Level, TurnReason
-from lmtui.tui.lines.text import Line, fold, indent, row, wrap
+from lmtui.tui.lines.text import Line, fold, indent, plain, row, wrap
 
 FOLDED, UNFOLDED = "▸", "▾"
 _LONG_TEXT_LINES = 24
@@ -25,13 +25,14 @@ class Mark(StrEnum):
 
 
 class Block:
-    """One part of a conversation.  `has_gap`: a blank line stands before it."""
+    """One part of a conversation.  `has_gap`: a blank line stands before it.  `is_cut_off`: the model sees it no more."""
 
     kind: ClassVar[str] = ""
 
     def __init__(self) -> None:
         self.has_gap = False
         self.is_folded = True
+        self.is_cut_off = False
 
     @property
     def marks(self) -> frozenset[Mark]:
@@ -58,6 +59,8 @@ class Block:
     def lines(self, width: int) -> list[Line]:
         """Return the block's lines, at least one."""
         body = self.body(width)
+        if self.is_cut_off:
+            body = [((plain(line), "muted"),) for line in body]
         return [(), *body] if self.has_gap else body
 
 

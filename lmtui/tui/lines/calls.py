@@ -43,6 +43,7 @@ class CallState(Enum):
     OK = ("✓", "good")
     FAILED = ("✗", "bad")
     STOPPED = ("■", "muted")
+    UNDONE = ("↶", "muted")
 
 
 class CallBlock(Block):
@@ -55,9 +56,15 @@ class CallBlock(Block):
         self.state = CallState.RUNNING
         self.changes: tuple[FileChange, ...] = ()
         self.feedback = ""
+        self.edited = ""
         self._started = started
         self._finished: ToolCallFinished | None = None
         self._output = ""
+
+    @property
+    def title(self) -> str:
+        """Return the tool and what it worked on, clean and on one line."""
+        return clean_line(f"{self._started.tool} {self._started.title}".strip())
 
     @property
     def marks(self) -> frozenset[Mark]:
@@ -85,6 +92,12 @@ class CallBlock(Block):
         self._finished = finished
         self._output = ""
 
+    def undo(self, *, is_undone: bool) -> None:
+        """Mark what the call did as taken back, or as done again."""
+        if self._finished is not None:
+            done = CallState.OK if self._finished.ok else CallState.FAILED
+            self.state = CallState.UNDONE if is_undone else done
+
     def stop(self) -> None:
         """Mark a call that never came to a result."""
         if self._finished is None:
@@ -105,6 +118,8 @@ class CallBlock(Block):
         below = self._folded(inner) if self.is_folded else self._unfolded(inner)
         if self.feedback:
             below = [*text_lines(f"you: {clean(self.feedback)}", inner), *below]
+        if self.edited:
+            below = [*text_lines(f"run instead, by you: {clean(self.edited)}", inner), *below]
         return [self._head(width), *indent(below, (("  ", ""),))]
 
     def copy_text(self) -> str:
@@ -133,7 +148,7 @@ class CallBlock(Block):
         if finished is None:
             return (("waits for you", "warn"),) if self.state is CallState.WAITING else ()
         summary = self._summary()
-        spans: list[Span] = []
+        spans: list[Span] = [("undone  ", "warn")] if self.state is CallState.UNDONE else []
         decision = _DECISIONS.get(finished.decision, "")
         if decision and decision != summary:
             spans.append((f"{decision}  ", "muted"))

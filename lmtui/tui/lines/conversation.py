@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, tzinfo
 
+from lmtui.core.clean import clean_line
 from lmtui.core.events import (
     ROOT,
     ApprovalRequested,
@@ -15,13 +16,13 @@ from lmtui.core.events import (
     CallProgress,
     Envelope,
     Event,
-    FilesChanged,
     Level,
     MessageAdded,
     ModelChanged,
     Notice,
     Outcome,
     RetryScheduled,
+    RuleRevoked,
     SandboxSelected,
     TextDelta,
     ThinkingDelta,
@@ -31,11 +32,13 @@ from lmtui.core.events import (
     TurnEnded,
     TurnStarted,
 )
+from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound
 from lmtui.core.messages import Role
 from lmtui.tui.lines.blocks import Block, NoticeBlock, SpeakerBlock, UserBlock, ending
 from lmtui.tui.lines.calls import CallBlock
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.live import AnswerStream, answer_blocks
+from lmtui.tui.lines.restored import left_out_text, restored_text
 
 ASSISTANT_NAME = "lmtui"
 
@@ -52,7 +55,8 @@ class Conversation:
         self._approvals: dict[str, str] = {}
         self._stored = 0
         self._needs_name = True
-        self._has_turns = False
+        self._turns: dict[str, int] = {}
+        self._left_out: set[str] = set()
         self._model: tuple[str, str] | None = None
         self._live = _Live()
 
@@ -88,22 +92,50 @@ class Conversation:
                 self._update_call(event)
             case Notice():
                 self._store(NoticeBlock(event.level, event.text))
-            case SandboxSelected(is_weaker=True):
-                self._store(
-                    NoticeBlock(Level.WARNING, f"sandbox: {event.text}" + (f" ({event.reason})" if event.reason else ""))
-                )
-            case ModelChanged():
-                self._change_model(event)
+            case SandboxSelected() | ModelChanged() | CheckpointCreated() | FilesRestored() | RuleRevoked():
+                self._tell(event)
+            case Rewound():
+                self._cut_off(event.turn_id)
             case TurnStarted():
-                self._has_turns = True
+                self._turns[event.turn_id] = self._stored
                 self._drop_live()
             case TurnEnded():
                 self._end_turn(event)
 
-    def _change_model(self, event: ModelChanged) -> None:
-        model, self._model = self._model, (event.model, event.url)
-        if self._has_turns and model != self._model:
-            self._store(NoticeBlock(Level.INFO, f"model: {event.model or 'the server’s own'}"))
+    def _tell(self, event: SandboxSelected | ModelChanged | CheckpointCreated | FilesRestored | RuleRevoked) -> None:
+        text, level = "", Level.INFO
+        match event:
+            case SandboxSelected():
+                level = Level.WARNING
+                if event.is_weaker:
+                    text = f"sandbox: {event.text}" + (f" ({event.reason})" if event.reason else "")
+            case ModelChanged():
+                model, self._model = self._model, (event.model, event.url)
+                if self._turns and model != self._model:
+                    text = f"model: {event.model or 'the server’s own'}"
+            case CheckpointCreated():
+                text = left_out_text(event, self._left_out)
+                self._left_out.update(event.left_out)
+            case RuleRevoked():
+                text = f"rule revoked: {clean_line(event.rule)}"
+            case FilesRestored():
+                text = self._restore(event)
+        if text:
+            self._store(NoticeBlock(level, text))
+
+    def _restore(self, event: FilesRestored) -> str:
+        known = [self._calls[call] for call in event.calls if call in self._calls]
+        for index, block in known if event.action != "restore" else ():
+            block.undo(is_undone=event.action != "redo")
+            self._document.touch(index)
+        return restored_text(event, [block.title for _, block in known])
+
+    def _cut_off(self, turn_id: str) -> None:
+        for index in range(self._turns.get(turn_id, self._stored), self._stored):
+            self._document.blocks[index].is_cut_off = True
+            self._document.touch(index)
+        self._needs_name = True
+        self._store(NoticeBlock(Level.WARNING, "the conversation goes on from here; what stands dim is not sent to the model"))
 
     def _apply_streamed(self, event: Event, time: datetime) -> None:
         live = self._live
@@ -159,6 +191,7 @@ class Conversation:
                 block.wait(is_waiting=True)
             case ApprovalResolved():
                 block.wait(is_waiting=False)
+                block.edited = event.edited
                 if event.outcome is Outcome.NO and event.feedback:
                     block.feedback = event.feedback
         self._document.touch(index)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
 from textual.message import Message
 
 from lmtui.core.clean import clean_line
-from lmtui.core.events import Envelope, FilesChanged
-from lmtui.core.workspace import DirEntry, FileChangeKind
+from lmtui.core.events import Envelope
+from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind
+from lmtui.tui.changed_files import ChangedFiles
 from lmtui.tui.lines.calls import CHANGE_SIGNS
 from lmtui.tui.lines.row_view import RowView
 from lmtui.tui.lines.surface import WidgetOptions
@@ -53,7 +54,7 @@ class FileTree(RowView, can_focus=True, inherit_bindings=False):
     def __init__(self, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(**options)
         self._tree = TreeRows()
-        self._changed: dict[str, FileChangeKind] = {}
+        self._changed_files = ChangedFiles()
         self._changed_folders: set[str] = set()
         self._asked: set[str] = set()
 
@@ -73,19 +74,25 @@ class FileTree(RowView, can_focus=True, inherit_bindings=False):
 
     def apply(self, envelope: Envelope) -> None:
         """Take one event: mark what changed, and ask again for folders whose listing is no longer right."""
-        event = envelope.event
-        if not isinstance(event, FilesChanged):
-            return
-        kinds = {change.path: change.kind for change in event.changes}
-        for path in event.files:
-            kind = kinds.get(path, FileChangeKind.MODIFIED)
-            was = self._changed.get(path)
-            is_still_new = was is FileChangeKind.ADDED and kind is FileChangeKind.MODIFIED
-            self._changed[path] = FileChangeKind.ADDED if is_still_new else kind
-            self._changed_folders.update(_folders_of(path))
-            if kind is not FileChangeKind.MODIFIED:
+        changes = self._changed_files.apply(envelope)
+        for path, change in changes.items():
+            if change.kind is not FileChangeKind.MODIFIED:
                 self._ask(next((each for each in (*_folders_of(path), "") if self._tree.is_listed(each)), ""))
+        if changes:
+            self._mark()
+
+    def show_changes(self, changed_files: ChangedFiles) -> None:
+        """Mark the files of another session."""
+        self._changed_files = changed_files.copy()
+        self._mark()
+
+    def _mark(self) -> None:
+        self._changed_folders = {folder for path in self._changed for folder in _folders_of(path)}
         self.redraw()
+
+    @property
+    def _changed(self) -> Mapping[str, FileChange]:
+        return self._changed_files.net
 
     def set_listing(self, path: str, entries: Sequence[DirEntry]) -> None:
         """Take what is in a folder, in the order to show; the cursor stays on its file."""
@@ -95,12 +102,6 @@ class FileTree(RowView, can_focus=True, inherit_bindings=False):
     def set_filter(self, text: str) -> None:
         """Show only paths with this text in them; an empty text shows all."""
         self._keep_place(lambda: self._tree.set_filter(text))
-
-    def clear_marks(self) -> None:
-        """Forget which files changed."""
-        self._changed.clear()
-        self._changed_folders.clear()
-        self.redraw()
 
     def line_total(self) -> int:
         """Return how many rows are shown."""
@@ -157,7 +158,7 @@ class FileTree(RowView, can_focus=True, inherit_bindings=False):
         lead = f" {_INDENT * own.depth}{sign or '  '}"
         mark: Line = ()
         if own.path in self._changed:
-            letter, role = CHANGE_SIGNS[self._changed[own.path]]
+            letter, role = CHANGE_SIGNS[self._changed[own.path].kind]
             mark = ((f"{letter} ", role),)
         elif own.is_dir and not is_open and own.path in self._changed_folders:
             mark = _INSIDE

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from lmtui.core.clean import clean_line
+from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.text import Line, fold, indent
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)")
 _CONTEXT = 3
+_LONGEST_DIFF = 65_000
+_NOTHING = "nothing to compare (binary, empty or too large)"
 MINUS = "−"
 
 
@@ -83,6 +86,19 @@ def parse_patch(text: str, path: str = "") -> tuple[FilePatch, ...]:
     if hunks or note:
         files.append(FilePatch(path, tuple(hunks), note))
     return tuple(files)
+
+
+def patches_of(changes: Iterable[FileChange]) -> tuple[FilePatch, ...]:
+    """Return the patches of changed files under their own paths; a file without text to compare has a note instead."""
+    found: list[FilePatch] = []
+    for change in changes:
+        path = clean_line(change.path)
+        patches = parse_patch(change.diff, path)
+        word = "" if change.kind is FileChangeKind.MODIFIED else f"{change.kind}  "
+        counts = f"{word}+{change.added_lines} {MINUS}{change.removed_lines}"
+        note = f"{counts}  (the rest is not shown)" if len(change.diff) >= _LONGEST_DIFF else counts if word else ""
+        found += [replace(patch, path=path, note=note) for patch in patches] or [FilePatch(path, (), f"{word}{_NOTHING}")]
+    return tuple(found)
 
 
 def patch_of_texts(path: str, old: str, new: str) -> FilePatch:

@@ -10,6 +10,7 @@ from textual.message import Message
 
 from lmtui.core.clean import clean_line
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, ToolCallFinished, ToolCallStarted, TurnEnded
+from lmtui.core.file_events import FilesRestored
 from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.calls import CallState
 from lmtui.tui.lines.row_view import RowView
@@ -35,6 +36,7 @@ class LogEntry:
     title: str
     state: CallState = CallState.RUNNING
     elapsed_ms: int = -1
+    done_state: CallState = CallState.OK
 
 
 class ToolLog(RowView, can_focus=True, inherit_bindings=False):
@@ -79,6 +81,8 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
                 self._set_state(event.call_id, CallState.WAITING)
             case ApprovalResolved():
                 self._set_state(self._approvals.pop(event.approval_id, ""), CallState.RUNNING)
+            case FilesRestored():
+                self._restore(event)
             case TurnEnded():
                 for call_id in [call_id for call_id, agent in self._open.items() if agent == event.agent]:
                     del self._open[call_id]
@@ -125,10 +129,21 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
             self.redraw()
         self.touch(len(self._entries) - 1)
 
+    def _restore(self, event: FilesRestored) -> None:
+        if event.action == "restore":
+            return
+        for call_id in event.calls:
+            if call_id in self._rows:
+                entry = self._entries[self._rows[call_id]]
+                state = entry.done_state if event.action == "redo" else CallState.UNDONE
+                self._set_state(call_id, state, entry.elapsed_ms)
+
     def _set_state(self, call_id: str, state: CallState, elapsed_ms: int = -1) -> None:
         row = self._rows.get(call_id)
         if row is not None:
             entry = self._entries[row]
             entry.state = state
+            if state is CallState.FAILED:
+                entry.done_state = state
             entry.elapsed_ms = elapsed_ms
             self.repaint_row(row)

@@ -5,12 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lmtui.core.sessions import Answer
+
 
 class Left(StrEnum):
     """How an approval was left without an answer."""
 
     LATER = "later"
     STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class AllAnswered:
+    """One answer to several approvals, each of which was shown: once or no."""
+
+    approval_ids: tuple[str, ...]
+    answer: Answer
 
 
 class Chosen(StrEnum):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,9 +20,11 @@ from textual.widgets.option_list import Option
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sessions import ServedModel, ServerFound, SessionHost
-from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
+from lmtui.tui.commands import Scope, bindings, command, first_key, of_scope
 from lmtui.tui.lines.text import fit
 from lmtui.tui.modals.results import Chosen
+from lmtui.tui.modals.trust import TrustQuestion
+from lmtui.tui.widgets.verbs import Verbs
 from lmtui.tui.wording import folder_text
 
 DEMO = "demo"
@@ -47,15 +50,17 @@ class FirstRun(Screen[Chosen]):
 
     SCOPE: ClassVar[Scope] = Scope.FIRST_RUN
 
-    def __init__(self, host: SessionHost) -> None:
+    def __init__(self, host: SessionHost, *, now: Callable[[], datetime]) -> None:
         super().__init__()
-        self._host = host
+        self._host, self._now = host, now
+        self._facts_line = Static(self._facts(), id="first-facts", markup=False)
         self._places: dict[str, Place] = {}
         self._options = OptionList(compact=True, markup=False, id="first-list")
         self._address = Input(placeholder="http://127.0.0.1:8080", compact=True, id="first-address")
         self._address.cursor_blink = False
         self._address.display = False
         self._state = Static("", id="first-state", markup=False)
+        self._verbs = Verbs()
 
     def compose(self) -> ComposeResult:
         """Lay out the question."""
@@ -66,13 +71,19 @@ class FirstRun(Screen[Chosen]):
             yield self._options
             yield self._address
             yield self._state
-            yield Static(self._facts(), id="first-facts", markup=False)
-            yield Static(hint_text(of_scope(Scope.FIRST_RUN)) + " · ctrl+q quit", classes="hint", markup=False)
+            yield self._facts_line
+            yield self._verbs
 
     def on_mount(self) -> None:
         """Look for servers."""
         self._options.focus()
+        self._draw_verbs()
         self.action_first_again()
+
+    def _draw_verbs(self) -> None:
+        brings = bool(self._host.trust.waiting())
+        found = [each for each in of_scope(Scope.FIRST_RUN) if brings or each.id != "first.trust"]
+        self._verbs.show([*found, command("app.leave")])
 
     def action_first_again(self) -> None:
         """Look for servers again."""
@@ -85,6 +96,16 @@ class FirstRun(Screen[Chosen]):
         options = self._options
         if options.highlighted is not None:
             self._choose(options.get_option_at_index(options.highlighted).id or "")
+
+    def action_first_trust(self) -> None:
+        """Show what the folder brings."""
+        if self._host.trust.waiting():
+            question = TrustQuestion(self._host, now=self._now)
+            _ = self.app.push_screen(question, self._trust_answered)
+
+    def _trust_answered(self, _: bool | None) -> None:
+        self._facts_line.update(self._facts())
+        self._draw_verbs()
 
     def action_close_or_stop(self) -> None:
         """Leave the address."""
@@ -150,11 +171,20 @@ class FirstRun(Screen[Chosen]):
     def _say(self, text: str, style: str = "$text-muted") -> None:
         self._state.update(Content.styled(text, style))
 
+    def _trust_parts(self) -> list[tuple[str, str]]:
+        """Return whether the folder is trusted; nothing where it brings nothing."""
+        if not self._host.trust.waiting():
+            return []
+        key = first_key(command("first.trust"))
+        text = "\nTrusted   ", "no, its own settings are ignored until you say so"
+        return [(text[0], "$text-muted"), (text[1], "$warning"), (f"   {key}", "bold $accent"), (" look", "$text")]
+
     def _facts(self) -> Content:
         folder = folder_text(self._host.workspace, Path.home())
         return Content.assemble(
             ("Folder    ", "$text-muted"),
             (clean_line(folder), "$text"),
+            *self._trust_parts(),
             ("\nSandbox   ", "$text-muted"),
             ("chosen and tested when the first command runs; it is then always on screen", "$text-muted"),
         )

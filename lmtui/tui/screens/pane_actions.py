@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from textual.widget import Widget
 
 from lmtui.core.errors import LmtuiError
 from lmtui.tui.desk import Desk
-from lmtui.tui.screens.session_actions import SessionActions
+from lmtui.tui.screens.change_actions import ChangeActions
 from lmtui.tui.widgets.bars import WIDE_CELLS
 from lmtui.tui.widgets.prompt import Prompt
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from lmtui.tui.widgets.panes import Panes
 
 
-class PaneActions(SessionActions):
+class PaneActions(ChangeActions):
     """The part of the workbench that answers the panes."""
 
     def __init__(self, desk: Desk, now: Callable[[], datetime]) -> None:
@@ -30,9 +31,9 @@ class PaneActions(SessionActions):
         self.pane = "chat"
         self.prompt = Prompt(placeholder="what should be done?")
 
+    @abstractmethod
     def draw(self) -> None:
         """Draw all facts of the session on screen."""
-        raise NotImplementedError
 
     @property
     def has_tabs(self) -> bool:
@@ -94,7 +95,7 @@ class PaneActions(SessionActions):
 
     def on_file_tree_file_chosen(self, event: FileTree.FileChosen) -> None:
         """Show a file."""
-        self._view(event.path, as_diff=False)
+        self._view(event.path)
 
     def on_tool_log_opened(self, event: ToolLog.Opened) -> None:
         """Show a call in the conversation."""
@@ -109,15 +110,7 @@ class PaneActions(SessionActions):
             return
         path = self.panes.files.current_path
         if path in active.facts.changes:
-            self._view(path, as_diff=True)
-
-    def action_changes_show(self) -> None:
-        """Show what the session changed, file by file."""
-        active = self.desk.active
-        if active is not None and active.facts.changes:
-            self._view(next(iter(active.facts.changes)), as_diff=True)
-        else:
-            self.say("this session changed no file")
+            self.show_changes(path)
 
     def action_lines_copy(self) -> None:
         """Copy what the cursor is on."""
@@ -126,10 +119,10 @@ class PaneActions(SessionActions):
             self.app.copy_to_clipboard(text)
             self.say("copied")
 
-    def _view(self, path: str, *, as_diff: bool) -> None:
+    def _view(self, path: str) -> None:
         if self.desk.host is not None and self.desk.dialogs is not None:
             changes = self.desk.active.facts.changes if self.desk.active else {}
-            _ = self.app.push_screen(self.desk.dialogs.viewer(self.desk.host, changes, path, as_diff=as_diff))
+            _ = self.app.push_screen(self.desk.dialogs.viewer(self.desk.host, changes, path, as_diff=False))
 
     async def forget_panes(self, session_id: str) -> None:
         """Take away the panes of a session that is gone."""

@@ -1,26 +1,23 @@
-"""What can be done with sessions from the workbench: switch, name, choose mode and model, answer approvals."""
+"""What can be done with sessions from the workbench: switch, name, choose mode and model."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
-
-from textual.screen import Screen
+from typing import TYPE_CHECKING
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
 from lmtui.core.permissions import Mode
-from lmtui.tui.commands import command, first_key
 from lmtui.tui.desk import Desk
-from lmtui.tui.modals.results import Choice, Left, Picked
+from lmtui.tui.modals.results import Choice, Picked
+from lmtui.tui.screens.approval_actions import ApprovalActions
 from lmtui.tui.wording import window_text
 
 if TYPE_CHECKING:
-    from lmtui.core.sessions import Answer
     from lmtui.tui.router import Feed
 
-Tone = Literal["info", "warning", "error"]
 MODE_NOTES = {
     Mode.MANUAL: "asks before everything",
     Mode.NORMAL: "reads freely, asks before changes and commands",
@@ -29,27 +26,20 @@ MODE_NOTES = {
 }
 
 
-class SessionActions(Screen[None]):
+class SessionActions(ApprovalActions):
     """The part of the workbench that acts on sessions; the layout is the subclass's."""
 
     def __init__(self, desk: Desk, now: Callable[[], datetime]) -> None:
-        super().__init__()
-        self.desk = desk
-        self.now = now
-        self._postponed: set[str] = set()
+        super().__init__(desk, now)
         self._has_failed_to_open = False
 
-    def say(self, text: str, tone: Tone = "info") -> None:
-        """Show a line above the prompt."""
-        raise NotImplementedError
-
+    @abstractmethod
     def clear_error(self) -> None:
         """Put an error away that is mended."""
-        raise NotImplementedError
 
+    @abstractmethod
     def send_unsent(self) -> None:
         """Send what was typed before there was a session."""
-        raise NotImplementedError
 
     async def open_session(self, session_id: str = "") -> Feed | None:
         """Open a session and put it on screen; None where it could not be opened, which is said."""
@@ -92,18 +82,6 @@ class SessionActions(Screen[None]):
     def _switch(self, picked: Picked | None) -> None:
         if picked is not None:
             self.run_worker(self.open_session(picked.session_id), group="open-session")
-        self.sync_approval()
-
-    def action_session_next_waiting(self) -> None:
-        """Go to the next session that waits, this one's own question first."""
-        self._postponed.clear()
-        router = self.desk.router
-        waiting = router.waiting() if router is not None else []
-        if router is None or not waiting:
-            self.say("no session waits for you")
-            return
-        if self.desk.active not in waiting:
-            router.show(waiting[0])
         self.sync_approval()
 
     def action_session_id(self) -> None:
@@ -170,35 +148,6 @@ class SessionActions(Screen[None]):
             if name:
                 active.session.set_model(name)
 
-    def sync_approval(self) -> None:
-        """Show the question of the session on screen, or put one away that is answered."""
-        top, dialogs, active = self.app.screen, self.desk.dialogs, self.desk.active
-        if dialogs is None:
-            return
-        if isinstance(top, dialogs.approval):
-            if not any(top.request.approval_id in feed.facts.approvals for feed in self.desk.feeds.values()):
-                _ = top.dismiss(None)
-            return
-        if top is not self or active is None:
-            return
-        open_ids = [each for each in active.facts.approvals if each not in self._postponed]
-        if open_ids:
-            request = active.facts.approvals[open_ids[0]]
-            _ = self.app.push_screen(
-                dialogs.approval(request, active.facts, now=self.now),
-                lambda result: self._decide(active, request.approval_id, result),
-            )
-
-    def _decide(self, feed: Feed, approval_id: str, result: Answer | Left | None) -> None:
-        if result is Left.STOP:
-            feed.session.interrupt()
-        elif isinstance(result, Left):
-            self._postponed.add(approval_id)
-            self.say(f"left waiting; {first_key(command('session.next_waiting'))} brings the question back")
-        elif result is not None:
-            feed.session.answer(approval_id, result)
-        self.call_after_refresh(self.sync_approval)
-
     async def delete_session(self, session_id: str) -> None:
         """Delete a session; the one on screen gives way to a new one."""
         host = self.desk.host
@@ -211,6 +160,6 @@ class SessionActions(Screen[None]):
         if was_active:
             await self.open_session()
 
+    @abstractmethod
     async def forget_panes(self, session_id: str) -> None:
         """Take away the panes of a session that is gone."""
-        raise NotImplementedError

@@ -21,8 +21,8 @@ from lmtui.core.clean import clean, clean_line
 from lmtui.tui.commands import Scope, SlashCall, bindings, command, first_key, hint_text, parse_slash
 from lmtui.tui.desk import Desk
 from lmtui.tui.options import StartOptions
+from lmtui.tui.screens.approval_actions import Tone
 from lmtui.tui.screens.pane_actions import PaneActions
-from lmtui.tui.screens.session_actions import Tone
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Spinner
 from lmtui.tui.widgets.fit import Part
 from lmtui.tui.widgets.prompt import Completions, Prompt
@@ -208,7 +208,7 @@ class Workbench(PaneActions):
     def show_session(self, feed: Feed) -> None:
         """Bring a session's panes to the front."""
         if self.panes is not None:
-            self.panes.show_session(feed, self.now())
+            self.panes.show_session(feed)
 
     # -- the prompt -----------------------------------------------------------------------------------------------------
 
@@ -253,6 +253,10 @@ class Workbench(PaneActions):
         match call.command.id, call.argument:
             case "mode.choose", str(mode) if mode:
                 self.set_mode(mode)
+            case "undo.last", str(count):
+                self.undo(count)
+            case "undo.again", str(count):
+                self.redo(count)
             case "session.rename", str(title) if title:
                 self._rename(title)
             case "model.choose", str(model) if model and self.desk.active is not None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
-from lmtui.core.events import Envelope, FilesChanged
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
@@ -63,7 +61,7 @@ class Panes(Horizontal):
                 yield self.plan
             yield self._log_pane
 
-    def show_session(self, feed: Feed, now: datetime) -> None:
+    def show_session(self, feed: Feed) -> None:
         """Bring a session's own panes to the front, made if they are not there, and the shared ones in line with it."""
         session_id = feed.session.id
         if session_id not in self._by_session:
@@ -76,10 +74,7 @@ class Panes(Horizontal):
         for each, shown in self._by_session.items():
             shown.transcript.display = shown.log.display = each == session_id
         self.plan.show(feed.facts.plan)
-        self.files.clear_marks()
-        changes = tuple(feed.facts.changes.values())
-        marks = FilesChanged(call_id="", files=tuple(feed.facts.changes), changes=changes)
-        self.files.apply(Envelope(0, now, session_id, marks))
+        self.files.show_changes(feed.facts.changed_files)
 
     def draw_titles(self) -> None:
         """Draw the panes' first lines."""

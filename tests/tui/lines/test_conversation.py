@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lmtui.core.event_types import EVENT_TYPES
 from lmtui.core.events import (
-    EVENT_TYPES,
     ApprovalRequested,
     ApprovalResolved,
     CallProgress,
     Envelope,
     Event,
-    FilesChanged,
     InboxChanged,
     Level,
     MessageAdded,
@@ -40,6 +39,7 @@ from lmtui.core.events import (
     TurnStarted,
     UsageUpdated,
 )
+from lmtui.core.file_events import FilesChanged
 from lmtui.core.messages import Role, Usage
 from lmtui.core.plan import Plan
 from lmtui.core.workspace import FileChange, FileChangeKind

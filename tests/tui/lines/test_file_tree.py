@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from lmtui.core.events import FilesChanged
+import itertools
+
+from lmtui.core.file_events import FilesChanged
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.tree_rows import TreeRows
@@ -34,10 +36,13 @@ class TreeStage(Stage):
         self.chosen.append(message.path)
 
 
+SEQ = itertools.count(1)
+
+
 def changed(tree: FileTree, **kinds: FileChangeKind) -> None:
     changes = tuple(FileChange(path, kind) for path, kind in kinds.items())
     event = FilesChanged(call_id="c", files=tuple(change.path for change in changes), changes=changes)
-    tree.apply(envelopes([event])[0])
+    tree.apply(envelopes([event], next(SEQ))[0])
 
 
 async def test_folders_open_and_close_by_key_and_files_are_chosen() -> None:

@@ -8,7 +8,8 @@ from datetime import UTC
 
 import pytest
 
-from lmtui.core.events import FilesChanged, MessageAdded, ToolCallFinished, ToolCallStarted
+from lmtui.core.events import MessageAdded, ToolCallFinished, ToolCallStarted
+from lmtui.core.file_events import FilesChanged
 from lmtui.core.messages import Role
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind
 from lmtui.tui.lines.base import LineView

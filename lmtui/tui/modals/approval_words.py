@@ -1,0 +1,133 @@
+"""What an approval says: pure functions from a request to words.  Everything that others wrote is cleaned here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.content import Content
+
+from lmtui.core.clean import clean_line
+from lmtui.core.events import ApprovalRequested
+from lmtui.core.permissions import GrantScope
+from lmtui.tui.facts import Facts
+from lmtui.tui.lines.page_view import whole_text
+from lmtui.tui.lines.patch import MINUS, digits_of, parse_patch, unified_lines
+from lmtui.tui.lines.text import Line
+from lmtui.tui.summary import sandbox_style, sandbox_text
+from lmtui.tui.wording import count_text
+
+NETWORK, SHELL = "network", "shell"
+SCOPE_WORDS = {GrantScope.WORKSPACE: "in this folder", GrantScope.USER: "everywhere"}
+SCOPE_MEANINGS = {
+    GrantScope.WORKSPACE: "in this folder, in this session and in all later ones",
+    GrantScope.USER: "in every folder, in this session and in all later ones",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One thing that `always` may mean."""
+
+    rule: str
+    scope: GrantScope
+
+
+def grants(request: ApprovalRequested) -> list[Grant]:
+    """Return what may be granted for always, the narrowest first."""
+    rules = request.offered_rules or ((request.suggested_rule,) if request.suggested_rule else ())
+    return [Grant(rule, scope) for scope in SCOPE_WORDS for rule in dict.fromkeys(rules)]
+
+
+def deed(request: ApprovalRequested) -> str:
+    """Return what is asked for in a few words."""
+    if request.tool == SHELL:
+        return "run a command"
+    return f"change {clean_line(request.path)}" if request.diff and request.path else f"use {clean_line(request.tool)}"
+
+
+def question(request: ApprovalRequested) -> str:
+    """Return who asks for what."""
+    if request.tool == NETWORK:
+        host = clean_line(request.text)
+        name, colon, port = host.rpartition(":")
+        return f"a command wants to reach {name if colon and port == '443' else host}"
+    return f"{clean_line(request.agent)} asks to {deed(request)}"
+
+
+def sandbox_words(request: ApprovalRequested, facts: Facts) -> str:
+    """Return where it would run."""
+    return clean_line(request.sandbox) or sandbox_text(facts)
+
+
+def conditions(request: ApprovalRequested) -> str:
+    """Return how much, where and within which limits it would run."""
+    parts = [count_text(request.commands, "command") if request.commands else ""]
+    if request.diff and request.path:
+        patches = parse_patch(request.diff, request.path)
+        parts.append(f"+{sum(each.added for each in patches)} {MINUS}{sum(each.removed for each in patches)}")
+    parts += [f"in {clean_line(request.cwd)}" if request.cwd else "", clean_line(request.limits)]
+    return " · ".join(part for part in parts if part)
+
+
+def notes(request: ApprovalRequested) -> Content:
+    """Return the facts that stand under the text."""
+    lines: list[Content] = []
+    if conditions(request):
+        lines.append(Content.styled(conditions(request), "$text-muted"))
+    if request.uncovered:
+        parts = " · ".join(clean_line(part) for part in request.uncovered)
+        lines.append(Content.assemble(("not covered by your rules: ", "$text-muted"), (parts, "$warning")))
+    elif request.why:
+        lines.append(Content.styled(clean_line(request.why), "$text-muted"))
+    return Content("\n").join(lines)
+
+
+def explanation(request: ApprovalRequested, facts: Facts) -> list[str]:
+    """Return why it asks and what each answer would do, as paragraphs."""
+    found = [f"It asks because {clean_line(request.why)}." if request.why else "It asks because no rule allows it."]
+    if request.uncovered:
+        found.append("No rule of yours covers: " + " · ".join(clean_line(part) for part in request.uncovered))
+    found.append(
+        f"It would run in: {sandbox_words(request, facts)}" + (f" · {conditions(request)}" if conditions(request) else "")
+    )
+    found.append("y  lets it happen this once. Nothing is kept.")
+    if request.suggested_rule:
+        found.append(f"s  also allows {clean_line(request.suggested_rule)} without asking until this session ends.")
+        offered = " · ".join(dict.fromkeys(clean_line(grant.rule) for grant in grants(request)))
+        found.append(f"a  keeps a rule that you choose next, in this folder or everywhere: {offered}")
+    if request.tool == SHELL:
+        found.append("e  lets you change the command first. Only what you leave there runs, this once.")
+    found.append("n  refuses; the model is told that you did. f  refuses and tells the model why. l  leaves it waiting.")
+    if request.digest:
+        found.append(f"Exactly what is shown is what happens; its SHA-256 is {clean_line(request.digest)}.")
+    return found
+
+
+def request_lines(request: ApprovalRequested, facts: Facts, width: int) -> list[Line]:
+    """Return a whole request as lines: who, what, and under which conditions."""
+    head: Line = ((question(request), "warn strong"),)
+    found = [head]
+    if request.diff:
+        files = parse_patch(request.diff, request.path)
+        for file in files:
+            for hunk in file.hunks:
+                found += unified_lines(hunk, width, digits_of(files))
+    else:
+        found += [((" ", ""), (" ", ""), *line) for line in whole_text(request.text, width - 2)]
+    small = " · ".join(part for part in (sandbox_words(request, facts), conditions(request)) if part)
+    return [*found, *whole_text(small, width, "muted")]
+
+
+def titled(left: str, right: str, right_style: str, width: int) -> Content:
+    """Return a title with something at its right end, or below it where the line is short."""
+    before, after = Content.styled(left, "bold $warning"), Content.styled(right, right_style)
+    space = width - before.cell_length - after.cell_length
+    return Content.assemble(before, " " * space if space >= 2 else "\n" if right else "", after)
+
+
+def title(request: ApprovalRequested, facts: Facts, place: str, width: int) -> Content:
+    """Return the title line: the question, which of several it is, and the sandbox."""
+    left = f"{question(request)}{f'  ({place})' if place else ''}"
+    words = sandbox_words(request, facts)
+    style = "bold $error" if "network on" in words else sandbox_style(facts)
+    return titled(left, words, style, width)

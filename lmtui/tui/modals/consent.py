@@ -1,0 +1,165 @@
+"""The ground of every question that lets something happen: all of it is shown, and nothing says yes by accident."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from lmtui.tui.commands import Command
+from lmtui.tui.lines.base import LineView
+from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS
+from lmtui.tui.widgets.verbs import Verbs, verbs_cells
+
+DEAD_TIME_S = 0.3
+TIGHT_ROWS = 13
+SPARE_ROWS = 2
+
+Result = TypeVar("Result")
+
+
+class DeadTime:
+    """The moment after a question came up, in which keys were meant for something else."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self._since = now()
+
+    def restart(self) -> None:
+        """Begin it anew."""
+        self._since = self._now()
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether keys count."""
+        return not 0 <= (self._now() - self._since).total_seconds() < DEAD_TIME_S
+
+
+class Consent(ModalScreen[Result]):
+    """Shows a body of lines between a title and choices.  These count after a moment, and after the body's end was seen."""
+
+    CSS_PATH = "../dialogs.tcss"
+    VERTICAL_BREAKPOINTS = HEIGHTS
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+
+    def __init__(self, body: LineView, now: Callable[[], datetime]) -> None:
+        super().__init__()
+        self.body = body
+        self.shows_live = False
+        self._dead_time = DeadTime(now)
+        self._is_fitted = False
+        self._has_seen_end = False
+        self._headline = Static("", classes="box-title", markup=False)
+        self._notes = Static("", classes="consent-notes", markup=False)
+        self._more = Static("", classes="consent-more", markup=False)
+        self._verbs = Verbs()
+
+    def compose(self) -> ComposeResult:
+        """Lay out what is asked, under which conditions, and the choices."""
+        with Vertical(classes="box consent"):
+            yield self._headline
+            yield self.body
+            yield self._notes
+            yield self._more
+            yield self._verbs
+
+    def on_mount(self) -> None:
+        """Give the focus to the text, never to an answer."""
+        self.body.focus()
+        self.draw()
+        self.watch(self.body, "scroll_y", self._look, init=False)
+        self.watch(self.body, "virtual_size", self._fit_later, init=False)
+
+    def on_resize(self) -> None:
+        """Give the text the rows that the rest leaves."""
+        self._fit_later()
+
+    def on_screen_resume(self) -> None:
+        """Begin the dead time, also when another question stood over this one."""
+        self._dead_time.restart()
+        self.set_timer(DEAD_TIME_S, self._wake)
+        self._look()
+
+    @abstractmethod
+    def headline(self, width: int) -> Content:
+        """Return what is asked, laid out for a width."""
+
+    @abstractmethod
+    def notes(self) -> Content:
+        """Return under which conditions; empty for none."""
+
+    @abstractmethod
+    def choices(self) -> Sequence[Command]:
+        """Return what can be answered."""
+
+    def needs_reading(self) -> bool:
+        """Tell whether the body must be seen to its end before an answer counts."""
+        return True
+
+    @property
+    def is_live(self) -> bool:
+        """Tell whether an answer counts yet."""
+        self._note_end()
+        return (self._has_seen_end or not self.needs_reading()) and self._dead_time.is_over
+
+    @property
+    def is_tight(self) -> bool:
+        """Tell whether there is room for hardly more than the text."""
+        return self.size.height < TIGHT_ROWS
+
+    def draw(self) -> None:
+        """Draw everything around the body."""
+        notes = self.notes()
+        self._notes.update(notes)
+        self._notes.set_class(not notes.plain, "-empty")
+        self._headline.update(self.headline(max(10, self._headline.size.width or self.size.width - 8)))
+        self._look()
+
+    def _fit_later(self) -> None:
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        """Draw for the width that is now known, then give the body its rows once the rest is laid out."""
+        self.draw()
+        self.call_after_refresh(self._measure)
+
+    def _measure(self) -> None:
+        box = self.query_one(".box")
+        rest = [child for child in box.children if child.display and child is not self.body and child is not self._more]
+        used = box.gutter.height + sum(child.outer_size.height + child.styles.margin.height for child in rest)
+        room = self.size.height - used - self.body.styles.margin.height - (0 if self.is_tight else SPARE_ROWS)
+        lines = self.body.line_total()
+        self._more.display = is_long = self.needs_reading() and lines > room
+        if is_long:
+            room -= 1 + self._more.styles.margin.height
+        self.body.styles.height = max(1, min(room, lines))
+        self._is_fitted = True
+        self.call_after_refresh(self._look)
+
+    def _note_end(self) -> None:
+        body = self.body
+        is_laid_out = body.content_width == (body.scrollable_content_region.width or body.size.width)
+        lines = body.line_total()
+        if self._is_fitted and is_laid_out and body.size.height and lines and body.scroll_y + body.size.height >= lines:
+            self._has_seen_end = True
+
+    def _wake(self) -> None:
+        """Show that the choices count now; a timer that comes early looks again."""
+        self._look()
+        if not self._dead_time.is_over:
+            self.set_timer(DEAD_TIME_S / 3, self._wake)
+
+    def _look(self) -> None:
+        self.shows_live = self.is_live
+        more = "more below: scroll" if self.is_tight else "there is more below: scroll to its end before you allow it"
+        self._more.update(Content.styled("" if self._has_seen_end else more, "$warning"))
+        choices = self.choices()
+        is_full = verbs_cells(choices) <= max(10, self.size.width - 6)
+        self._verbs.show(choices, is_live=self.shows_live, keys_only=self.is_tight and not is_full)

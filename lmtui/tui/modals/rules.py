@@ -1,0 +1,160 @@
+"""Every permission rule in force, where it comes from, and the way to take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from lmtui.core.clean import clean_line
+from lmtui.core.errors import LmtuiError
+from lmtui.core.permissions import Rule
+from lmtui.core.sessions import Session
+from lmtui.tui.commands import Scope, bindings, closing, of_scope
+from lmtui.tui.lines.text import fit_middle, pad
+from lmtui.tui.modals.questions import Confirm
+from lmtui.tui.widgets.verbs import Verbs
+
+GROUPS = {
+    "deny": ("DENY", "$error", "never happens"),
+    "ask": ("ASK", "$warning", "always asks first"),
+    "allow": ("ALLOW", "$success", "happens without asking"),
+}
+SOURCES = {
+    "session": "granted in this session",
+    "workspace": "kept for this folder",
+    "user": "kept for every folder",
+    "flag": "command line",
+}
+KEPT = frozenset({"session", "workspace", "user"})
+EMPTY = """\
+No rules yet. The mode alone decides what asks (f5).
+
+Rules come from three places:
+  an approval:  s grants for this session, a keeps a rule for this folder or everywhere
+  settings:     allow and deny in config.toml
+  start:        --allow "Shell(git status*)"  --deny "Write(secrets/**)"
+
+Deny comes before ask, ask before allow, and all of them before the mode."""
+
+
+class Rules(ModalScreen[None]):
+    """Lists the rules of a session by what they say."""
+
+    CSS_PATH = "../dialogs.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.RULES), *bindings(Scope.APP)]
+
+    SCOPE: ClassVar[Scope] = Scope.RULES
+
+    def __init__(self, session: Session, confirm: Callable[[str, str], Confirm] = Confirm) -> None:
+        super().__init__()
+        self._session, self._confirm = session, confirm
+        self._rules: list[Rule] = []
+        self._options = OptionList(compact=True, markup=False)
+        self._state = Static("", id="rules-state", markup=False)
+        self._verbs = Verbs()
+
+    def compose(self) -> ComposeResult:
+        """Lay out the list."""
+        with Vertical(classes="box wide", id="rules-box"):
+            yield Static("RULES", classes="box-title", markup=False)
+            yield self._options
+            yield self._state
+            yield self._verbs
+
+    def on_mount(self) -> None:
+        """List the rules."""
+        self._options.focus()
+        self.call_after_refresh(self._fill)
+
+    def on_resize(self) -> None:
+        """Lay the columns out for the width."""
+        self.call_after_refresh(self._fill)
+
+    def _fill(self) -> None:
+        options, marked = self._options, self._options.highlighted
+        width = max(30, options.content_size.width)
+        self._rules = [rule for effect in GROUPS for rule in self._session.rules if rule.effect == effect]
+        options.clear_options()
+        seen = ""
+        for index, rule in enumerate(self._rules):
+            if rule.effect != seen:
+                seen = rule.effect
+                options.add_option(Option(_heading(seen, is_first=not index), disabled=True))
+            options.add_option(Option(rule_line(rule, width), id=str(index)))
+        options.display = bool(self._rules)
+        self._verbs.show([*(of_scope(Scope.RULES) if self._rules else ()), closing()])
+        if self._rules:
+            first = next(at for at in range(options.option_count) if not options.get_option_at_index(at).disabled)
+            options.highlighted = min(max(marked or 0, first), options.option_count - 1)
+        else:
+            self._say(EMPTY, "$text-muted")
+
+    @on(OptionList.OptionHighlighted)
+    def _show_whole(self, event: OptionList.OptionHighlighted) -> None:
+        rule = self._rules[int(event.option_id)] if event.option_id else None
+        if rule is not None:
+            self._say(f"{clean_line(str(rule))}  ·  {source_words(rule.source)}", "$text-muted")
+
+    def action_rules_revoke(self) -> None:
+        """Ask, then revoke the marked rule."""
+        marked = self._options.highlighted
+        option_id = self._options.get_option_at_index(marked).id if marked is not None else None
+        if option_id is not None:
+            self.run_worker(self._ask(self._rules[int(option_id)]), group="rules", exclusive=True)
+
+    async def _ask(self, rule: Rule) -> None:
+        text = f"{clean_line(str(rule))}\n{source_words(rule.source)}.  {after_words(rule)}"
+        if not await self.app.push_screen_wait(self._confirm("Revoke this rule?", text)):
+            return
+        try:
+            self._session.revoke(rule)
+        except LmtuiError as error:
+            self._say(error.full_text(), "$error")
+            return
+        self._fill()
+        self._say(f"revoked: {clean_line(str(rule))}.  {after_words(rule)}", "$warning")
+
+    def action_close_or_stop(self) -> None:
+        """Close."""
+        _ = self.dismiss(None)
+
+    def _say(self, text: str, style: str) -> None:
+        self._state.update(Content.styled(text, style))
+
+
+def source_words(source: str) -> str:
+    """Return where a rule came from."""
+    return SOURCES.get(source) or clean_line(source)
+
+
+def after_words(rule: Rule) -> str:
+    """Return what revoking does, and for a rule that stands elsewhere where it is to be changed."""
+    if rule.source in KEPT:
+        return (
+            "It is gone for good." if rule.effect != "deny" else "What it forbade is decided by the other rules and the mode."
+        )
+    where = "leave the option out at the next start" if rule.source == "flag" else f"change it in {clean_line(rule.source)}"
+    return f"It stops for this session only; to be rid of it, {where}."
+
+
+def rule_line(rule: Rule, width: int) -> Content:
+    """Return a rule and where it came from in aligned columns."""
+    source = source_words(rule.source)
+    room = max(12, width - len(source) - 4)
+    return Content.assemble(
+        (f"  {pad(fit_middle(clean_line(str(rule)), room), room)}", "$text"), (f"  {source}", "$text-muted")
+    )
+
+
+def _heading(effect: str, *, is_first: bool) -> Content:
+    word, color, meaning = GROUPS[effect]
+    return Content.assemble(("" if is_first else "\n", ""), (word, f"bold {color}"), (f"  {meaning}", "$text-muted"))

@@ -1,0 +1,109 @@
+"""The question about a folder that brings settings, rules, hooks or servers of its own: all of them are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import ClassVar
+
+from textual.binding import BindingType
+from textual.content import Content
+
+from lmtui.core.clean import clean_line
+from lmtui.core.errors import LmtuiError
+from lmtui.core.sessions import SessionHost, TrustItem
+from lmtui.tui.commands import Command, Scope, bindings, closing, of_scope
+from lmtui.tui.lines.page_view import PageView, whole_text
+from lmtui.tui.lines.text import Line
+from lmtui.tui.modals.approval_words import titled
+from lmtui.tui.modals.consent import Consent
+from lmtui.tui.modals.picker import Picker
+from lmtui.tui.modals.results import Choice
+from lmtui.tui.screens.viewer import Viewer
+from lmtui.tui.wording import count_text, folder_text
+
+NOTE = (
+    "They could run programs, reach servers or loosen what asks. Until you trust them, they are ignored; "
+    "a change to any of them asks again."
+)
+
+
+class TrustQuestion(Consent[bool | None]):
+    """Lists what waits.  The result is None where it was left without an answer."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.TRUST), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+
+    SCOPE: ClassVar[Scope] = Scope.TRUST
+
+    def __init__(self, host: SessionHost, *, now: Callable[[], datetime]) -> None:
+        self._items = tuple(host.trust.waiting())
+        super().__init__(PageView(lambda width: item_lines(self._items, width)), now)
+        self._host = host
+        self._error = ""
+
+    def headline(self, width: int) -> Content:
+        """Return which folder, and how much it brings."""
+        folder = clean_line(folder_text(self._host.workspace, Path.home()))
+        return titled(f"Trust what {folder} brings?", count_text(len(self._items), "item"), "$text-muted", width)
+
+    def notes(self) -> Content:
+        """Return what trust means."""
+        return Content.styled(self._error, "$error") if self._error else Content.styled(NOTE, "$text-muted")
+
+    def choices(self) -> Sequence[Command]:
+        """Return the answers."""
+        return [*of_scope(Scope.TRUST), closing("ask again later")]
+
+    def action_trust_yes(self) -> None:
+        """Trust what is listed."""
+        if self.is_live:
+            self._answer(is_trusted=True)
+
+    def action_trust_no(self) -> None:
+        """Go on without it."""
+        self._answer(is_trusted=False)
+
+    def _answer(self, *, is_trusted: bool) -> None:
+        if tuple(self._host.trust.waiting()) != self._items:
+            self._error = "What the folder brings changed meanwhile: close this and look again (/trust)."
+            self.draw()
+            return
+        try:
+            self._host.trust.answer(is_trusted=is_trusted)
+        except LmtuiError as error:
+            self._error = clean_line(error.full_text())
+            self.draw()
+            return
+        _ = self.dismiss(is_trusted)
+
+    def action_trust_look(self) -> None:
+        """Show the file that they come from, or let one be chosen."""
+        sources = list(dict.fromkeys(item.source for item in self._items))
+        if len(sources) == 1:
+            self._show(sources[0])
+            return
+        choices = [Choice(str(number), clean_line(source)) for number, source in enumerate(sources)]
+        picker = Picker("LOOK AT", choices)
+        _ = self.app.push_screen(picker, lambda number: self._show(sources[int(number)]) if number is not None else None)
+
+    def _show(self, source: str) -> None:
+        _ = self.app.push_screen(Viewer(self._host, {}, source, as_diff=False))
+
+    def action_close_or_stop(self) -> None:
+        """Leave it open: the question comes again."""
+        _ = self.dismiss(None)
+
+
+def item_lines(items: Sequence[TrustItem], width: int) -> list[Line]:
+    """Return every item: what kind, where it stands, and its text, all of it."""
+    found: list[Line] = []
+    source = ""
+    for item in items:
+        if item.source != source:
+            source = item.source
+            found += [*([()] if found else []), *whole_text(clean_line(source), width, "strong")]
+        for at, line in enumerate(whole_text(clean_line(item.text), max(8, width - 14))):
+            kind = clean_line(item.kind) if not at else ""
+            found.append(((f"  {kind[:10]:<10}  ", "muted"), *line))
+    return found

@@ -1,0 +1,92 @@
+"""What the workbench does about approvals: shows them, takes them away when they are answered, passes the answers on."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+from textual.screen import Screen
+
+from lmtui.tui.commands import command, first_key
+from lmtui.tui.desk import Desk
+from lmtui.tui.modals.results import AllAnswered, Left
+
+if TYPE_CHECKING:
+    from lmtui.core.sessions import Answer
+    from lmtui.tui.router import Feed
+
+Tone = Literal["info", "warning", "error"]
+
+
+class ApprovalActions(Screen[None]):
+    """The part of the workbench that brings questions up."""
+
+    def __init__(self, desk: Desk, now: Callable[[], datetime]) -> None:
+        super().__init__()
+        self.desk = desk
+        self.now = now
+        self._postponed: set[str] = set()
+
+    @abstractmethod
+    def say(self, text: str, tone: Tone = "info") -> None:
+        """Show a line above the prompt."""
+
+    def action_session_next_waiting(self) -> None:
+        """Go to the next session that waits, this one's own question first."""
+        self._postponed.clear()
+        router = self.desk.router
+        waiting = router.waiting() if router is not None else []
+        if router is None or not waiting:
+            self.say("no session waits for you")
+            return
+        if self.desk.active not in waiting:
+            router.show(waiting[0])
+        self.sync_approval()
+
+    def sync_approval(self) -> None:
+        """Show the question of the session on screen, bring the one that is up to date, or put away one that is answered."""
+        active, dialogs = self.desk.active, self.desk.dialogs
+        if dialogs is None or self._sync_shown() or self.app.screen is not self or active is None:
+            return
+        open_ids = [each for each in active.facts.approvals if each not in self._postponed]
+        if open_ids:
+            request = active.facts.approvals[open_ids[0]]
+            _ = self.app.push_screen(
+                dialogs.approval(request, active.facts, now=self.now),
+                lambda result: self._decide(active, request.approval_id, result),
+            )
+
+    def _sync_shown(self) -> bool:
+        """Keep an approval that is up in line with what is open; False where none is up."""
+        dialogs = self.desk.dialogs
+        assert dialogs is not None
+        shown = next((each for each in self.app.screen_stack if isinstance(each, dialogs.approval)), None)
+        if shown is None:
+            return False
+        top = self.app.screen
+        if any(shown.request.approval_id in feed.facts.approvals for feed in self.desk.feeds.values()):
+            shown.draw()
+        elif top is shown:
+            _ = shown.dismiss(None)
+        elif isinstance(top, dialogs.beside_approval):
+            _ = top.dismiss(None)
+            self.call_after_refresh(self.sync_approval)
+        return True
+
+    def _decide(self, feed: Feed, approval_id: str, result: Answer | AllAnswered | Left | None) -> None:
+        match result:
+            case Left.STOP:
+                feed.session.interrupt()
+            case Left():
+                self._postponed.add(approval_id)
+                self.say(f"left waiting; {first_key(command('session.next_waiting'))} brings the question back")
+            case AllAnswered():
+                for each in result.approval_ids:
+                    feed.session.answer(each, result.answer)
+            case None:
+                pass
+            case _:
+                feed.session.answer(approval_id, result)
+        self.call_after_refresh(self.sync_approval)

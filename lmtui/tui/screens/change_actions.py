@@ -1,0 +1,177 @@
+"""What the workbench does about changes, rules and trust: shows them, asks before anything goes back, passes the answers on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from lmtui.core.clean import clean_line
+from lmtui.core.errors import LmtuiError
+from lmtui.core.events import ROOT, Envelope, MessageAdded
+from lmtui.core.file_events import Rewound
+from lmtui.core.messages import Role
+from lmtui.tui.lines.text import fit
+from lmtui.tui.modals.results import Choice
+from lmtui.tui.screens.session_actions import SessionActions
+from lmtui.tui.wording import count_text
+
+if TYPE_CHECKING:
+    from lmtui.core.sessions import Changes, Restoration
+
+TURN_CELLS = 56
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn that one can go back to."""
+
+    id: str
+    text: str
+    time: datetime
+
+
+def turns_of(history: Sequence[Envelope]) -> list[Turn]:
+    """Return the turns of the conversation as it goes now, oldest first; what was rewound is not among them."""
+    found: list[Turn] = []
+    for envelope in history:
+        match envelope.event:
+            case MessageAdded(role=Role.USER, agent=agent, turn_id=turn_id, text=text) if agent == ROOT and turn_id:
+                if all(turn.id != turn_id for turn in found):
+                    found.append(Turn(turn_id, text, envelope.time))
+            case Rewound(turn_id=turn_id):
+                at = next((at for at, turn in enumerate(found) if turn.id == turn_id), len(found))
+                del found[at:]
+            case _:
+                pass
+    return found
+
+
+class ChangeActions(SessionActions):
+    """The part of the workbench that looks back."""
+
+    def action_changes_show(self) -> None:
+        """Show what the session changed, by step and by file."""
+        self.show_changes()
+
+    def show_changes(self, path: str = "") -> None:
+        """Show what the session changed, with the cursor on a file."""
+        active, dialogs = self.desk.active, self.desk.dialogs
+        if active is None or dialogs is None:
+            return
+        _ = self.app.push_screen(dialogs.changes(active.session.changes, active.facts.changes, self.restore, path))
+
+    def action_undo_last(self) -> None:
+        """Take back what the last step did."""
+        self.undo("")
+
+    def action_undo_again(self) -> None:
+        """Do again what was taken back last."""
+        self.redo("")
+
+    def undo(self, argument: str) -> None:
+        """Ask whether the last steps are taken back; `argument` is how many, as it was typed."""
+        count, changes = self._count(argument), self._changes()
+        if count and changes is not None:
+            what = "the last step" if count == 1 else f"the last {count} steps"
+            self.run_worker(self.restore(changes.plan_undo(count), what), group="restore", exclusive=True)
+
+    def redo(self, argument: str) -> None:
+        """Ask whether what was taken back last is done again."""
+        count, changes = self._count(argument), self._changes()
+        if count and changes is not None:
+            what = "what was undone last" if count == 1 else f"the last {count} steps undone"
+            self.run_worker(self.restore(changes.plan_redo(count), what), group="restore", exclusive=True)
+
+    def action_undo_rewind(self) -> None:
+        """Let a turn be chosen, then ask how to go back to before it."""
+        changes = self._changes()
+        if changes is not None:
+            self.run_worker(self._rewind(changes), group="restore", exclusive=True)
+
+    async def _rewind(self, changes: Changes) -> None:
+        active, dialogs = self.desk.active, self.desk.dialogs
+        assert active is not None
+        assert dialogs is not None
+        turns = turns_of(active.session.history())
+        if not turns:
+            self.say("nothing was said yet, so there is nothing to go back to")
+            return
+        touched = {turn.id: sum(step.turn_id == turn.id for step in changes.steps()) for turn in turns}
+        choices = [
+            Choice(
+                turn.id,
+                fit(clean_line(turn.text.strip()), TURN_CELLS),
+                f"{turn.time.astimezone():%H:%M}" + (f"  {count_text(touched[turn.id], 'step')}" if touched[turn.id] else ""),
+            )
+            for turn in reversed(turns)
+        ]
+        turn_id = await self.app.push_screen_wait(dialogs.picker("REWIND TO BEFORE …", choices))
+        text = next((turn.text for turn in turns if turn.id == turn_id), "")
+        if turn_id is not None:
+            what = fit(clean_line(text.strip()), TURN_CELLS)
+            await self.restore(changes.plan_rewind(turn_id), what)
+
+    async def restore(self, plan: Awaitable[Restoration], what: str) -> bool:
+        """Show a plan, and do what it says if the answer is yes; True if it was done."""
+        changes, dialogs = self._changes(), self.desk.dialogs
+        if changes is None or dialogs is None:
+            return False
+        try:
+            planned = await plan
+            if not (planned.changes or planned.calls or planned.conflicts or planned.turn_id):
+                self._tell("nothing would change")
+                return False
+            way = await self.app.push_screen_wait(dialogs.restore(planned, what, now=self.now))
+            if way is None:
+                return False
+            await changes.apply(planned, with_files=way == "all")
+        except LmtuiError as error:
+            self._tell(error.full_text(), is_error=True)
+            return False
+        return True
+
+    def _tell(self, text: str, *, is_error: bool = False) -> None:
+        """Say something where the user looks: above the prompt, or over the screen that is open."""
+        if self.app.screen is self:
+            self.say(text, "error" if is_error else "info")
+        else:
+            self.app.notify(clean_line(text), severity="error" if is_error else "information", markup=False)
+
+    def _count(self, argument: str) -> int:
+        if argument.strip() in ("", "1"):
+            return 1
+        if argument.strip().isascii() and argument.strip().isdigit() and int(argument) > 0:
+            return int(argument)
+        self.say(f"how many steps? {clean_line(argument)!r} is no number", "error")
+        return 0
+
+    def _changes(self) -> Changes | None:
+        active, dialogs = self.desk.active, self.desk.dialogs
+        if active is None or dialogs is None:
+            self.say("no session yet")
+            return None
+        if active.session.changes is None:
+            self.say(dialogs.no_changes, "warning")
+        return active.session.changes
+
+    def action_rules_show(self) -> None:
+        """Show every permission rule of the session."""
+        active, dialogs = self.desk.active, self.desk.dialogs
+        if active is not None and dialogs is not None:
+            _ = self.app.push_screen(dialogs.rules(active.session))
+
+    def action_trust_show(self) -> None:
+        """Show what the folder brings that waits for trust."""
+        host, dialogs = self.desk.host, self.desk.dialogs
+        if host is None or dialogs is None:
+            return
+        if host.trust.waiting():
+            _ = self.app.push_screen(dialogs.trust(host, now=self.now), self._trusted)
+        else:
+            self.say("nothing in this folder waits for your trust")
+
+    def _trusted(self, is_trusted: bool | None) -> None:
+        if is_trusted:
+            self.say("trusted; it holds for sessions opened from now on (f4 opens one)")
