@@ -31,6 +31,7 @@ _SHOW = OptionGrammar(
     "cc combined-all-paths root",
     long_valued="author committer grep since until after before max-count skip word-diff-regex inter-hunk-context",
 )  # fmt: skip
+_SHORTLOG = OptionGrammar(flags="snec", long="numbered summary email committer no-merges merges all since until group")
 _BLAME = OptionGrammar(
     flags="esfnwtlcMC", valued="L", long="line-porcelain porcelain show-email root show-name show-number date"
 )
@@ -43,11 +44,11 @@ _GREP = OptionGrammar(
 _LISTING = OptionGrammar(
     flags="arvlin0123456789", has_numbers=True,
     long="list all remotes verbose show-current contains no-contains merged no-merged points-at sort format color no-color "
-    "column no-column ignore-case abbrev",
+    "column no-column ignore-case abbrev count",
 )  # fmt: skip
 _READING = {
     "status": _SHOW, "log": _SHOW, "diff": _SHOW, "show": _SHOW, "rev-parse": _SHOW, "ls-files": _SHOW, "ls-tree": _SHOW,
-    "rev-list": _SHOW, "shortlog": _SHOW, "describe": _SHOW, "name-rev": _SHOW, "merge-base": _SHOW, "diff-tree": _SHOW,
+    "rev-list": _SHOW, "shortlog": _SHORTLOG, "describe": _SHOW, "name-rev": _SHOW, "merge-base": _SHOW, "diff-tree": _SHOW,
     "diff-index": _SHOW, "diff-files": _SHOW, "whatchanged": _SHOW, "show-ref": _SHOW, "range-diff": _SHOW, "cherry": _SHOW,
     "for-each-ref": _LISTING, "check-ignore": OptionGrammar(flags="qvnz", long="no-index verbose"), "grep": _GREP,
     "count-objects": OptionGrammar(flags="vH"), "cat-file": OptionGrammar(flags="tspe"), "blame": _BLAME, "annotate": _BLAME,
@@ -129,7 +130,7 @@ def _is_listing(name: str, rest: tuple[str, ...]) -> bool:
         case "config":
             return first in ("--get", "--get-all", "--list", "-l") and not any(w.startswith("-") for w in rest[1:])
         case "reflog":
-            return not rest or (first == "show" and not any(w.startswith("-") for w in rest))
+            return first not in ("expire", "delete", "exists", "drop", "write") and not read_options(rest, _SHOW, 0).unknown
         case "worktree":
             return rest in (("list",), ("list", "--porcelain"))
         case "submodule":

@@ -15,7 +15,7 @@ _GRAMMARS = {
     "python": _PYTHON, "pypy": _PYTHON, "sh": _SHELL, "bash": _SHELL, "dash": _SHELL, "zsh": _SHELL, "ksh": _SHELL,
     "ash": _SHELL, "rbash": _SHELL, "node": _NODE, "nodejs": _NODE, "ruby": _OTHER, "perl": _OTHER, "php": _OTHER,
     "lua": _OTHER,
-    "deno": OptionGrammar(), "bun": OptionGrammar(), "rscript": _OTHER, "julia": OptionGrammar(), "tclsh": OptionGrammar(),
+      "rscript": _OTHER, "julia": OptionGrammar(), "tclsh": OptionGrammar(),
     "guile": OptionGrammar(), "ghci": OptionGrammar(), "runghc": OptionGrammar(), "irb": OptionGrammar(),
     "java": OptionGrammar(),
     "ipython": OptionGrammar(), "jshell": OptionGrammar(), "scala": OptionGrammar(), "groovy": OptionGrammar(),
@@ -39,12 +39,14 @@ def review_interpreter(command: SimpleCommand) -> Review:
     """Return the risks of running an interpreter."""
     words = command.words
     grammar = _GRAMMARS[_family(command.program)]
+    if place := module_place(words):
+        return Review(risks=(Risk(place, f"{command.program} -m {words[place]} runs a module"), *glob_risks(command)))
     script = _script_place(words, grammar)
     reading = read_options(words[: script + 1], grammar)
     risks = [Risk(i, f"{command.program} {words[i] if i < len(words) else ''} runs code") for i in reading.unknown]
     if risks:  # what follows an unknown option may be its code
         risks += [Risk(i, f"{command.program} runs code") for i in range(reading.unknown[0] + 1, len(words))]
-    elif script >= len(words) or words[script] == "-":
+    elif script >= len(words) or words[script][0] in "-+":
         risks.append(Risk(max(script, len(words)), f"{command.program} runs what comes from standard input"))
     risks += glob_risks(command)
     return Review(risks=tuple(risks))

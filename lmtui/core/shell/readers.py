@@ -78,7 +78,7 @@ _SOME_OPTIONS = {
         "file replace max-filesize encoding threads type-add",
     ),
     "fd": OptionGrammar(
-        flags="HIuLsiagFp01qV", valued="dtexEScj", hides=True, skipped=1,
+        flags="HIuLsiagFp01qV", valued="dteEScj", hides=True, skipped=1,
         long="hidden no-ignore follow absolute-path glob full-path fixed-strings case-sensitive ignore-case print0 "
         "unrestricted",
         long_valued="max-depth min-depth type extension exclude size changed-within changed-before max-results",
@@ -91,7 +91,7 @@ _SOME_OPTIONS = {
 
 READERS: dict[str, OptionGrammar] = {**_FREE, **_SOME_OPTIONS}
 
-# Of these, `--version` and `--help` alone print something and end.
+# Of these, `--version` and `--help` alone print something and end; below are whole commands that do.
 VERSION_PROGRAMS = frozenset(
     {"python", "python3", "python3.11", "python3.12", "python3.13", "node", "npm", "npx", "yarn", "pnpm", "pip", "pip3", "uv",
      "poetry", "go", "cargo", "rustc", "rustup", "gcc", "g++", "cc", "clang", "make", "cmake", "docker", "java", "javac",
@@ -100,7 +100,7 @@ VERSION_PROGRAMS = frozenset(
      "git",
      "wget", "tar", "eslint", "prettier", "deno", "bun", "gradle", "mvn", "ninja", "sed", "awk", "gawk", "find", "grep"}
 )  # fmt: skip
-VERSION_COMMANDS = frozenset(
-    {("python", "-V"), ("python3", "-V"), ("node", "-v"), ("npm", "-v"), ("go", "version"), ("docker", "version"),
+FIXED_COMMANDS = frozenset(
+    {("env",), ("python", "-V"), ("python3", "-V"), ("node", "-v"), ("npm", "-v"), ("go", "version"), ("docker", "version"),
      ("java", "-version"), ("pip", "-V"), ("ruby", "-v"), ("php", "-v"), ("git", "version")}
 )  # fmt: skip

@@ -6,10 +6,10 @@ from lmtui.core.shell.command import SimpleCommand
 from lmtui.core.shell.git import review_git
 from lmtui.core.shell.interpreters import is_interpreter, review_interpreter
 from lmtui.core.shell.options import Review, Risk, review_reader
-from lmtui.core.shell.readers import READERS, VERSION_COMMANDS, VERSION_PROGRAMS
+from lmtui.core.shell.readers import FIXED_COMMANDS, READERS, VERSION_PROGRAMS
 from lmtui.core.shell.scripts import review_awk, review_find, review_sed
 from lmtui.core.shell.tools import review_tool
-from lmtui.core.shell.wrappers import inner_place, is_transparent, is_wrapper, reads_names_from_input
+from lmtui.core.shell.wrappers import inner_place, is_transparent, is_wrapper, reads_names_from_input, runs_package
 
 _SCRIPTED = {
     "sed": review_sed, "find": review_find, "git": review_git,
@@ -37,6 +37,9 @@ def review(command: SimpleCommand) -> Review:
         return Review(inner.is_reader and is_transparent(command), shows, risks)
     if command.words[:2] in (("command", "-v"), ("command", "-V")):
         return Review(is_reader=True)
+    if runs_package(command):
+        inner = review(command.from_word(1))
+        return Review(risks=(Risk(1, f"{command.program} fetches and runs a package"), *_shifted(inner.risks, 1)))
     if is_wrapper(command):
         return Review(risks=tuple(Risk(i, f"{command.program} runs another program") for i in range(1, len(command.words) + 1)))
     return _of_program(command)
@@ -59,7 +62,7 @@ def _of_program(command: SimpleCommand) -> Review:
 def _tells_version(command: SimpleCommand) -> bool:
     words = command.words
     is_asking = len(words) == 2 and words[1] in ("--version", "--help") and words[0] in VERSION_PROGRAMS
-    return is_asking or words in VERSION_COMMANDS
+    return is_asking or words in FIXED_COMMANDS
 
 
 def _shifted(risks: tuple[Risk, ...], by: int) -> tuple[Risk, ...]:

@@ -23,6 +23,7 @@ class ToolGuard:
         long: long options that are risks, also abbreviated, with one dash or two.
         known: the only subcommands that a wildcard covers, where the program can be taught others.
         no_assignments: an operand `NAME=value` is a risk.
+        is_abbreviated: the program takes the beginning of a long option for the option.
     """
 
     letters: str = ""
@@ -30,6 +31,7 @@ class ToolGuard:
     long: str = ""
     known: str = ""
     no_assignments: bool = False
+    is_abbreviated: bool = True
 
 
 _NODE_CODE = ToolGuard(letters="cr", long="config plugin rulesdir resolve-plugins-relative-to require import loader "
@@ -48,7 +50,7 @@ _NPM = ToolGuard(
 _COMPILER = ToolGuard(letters="B", long="wrapper fplugin specs plugin fuse-ld load", valued="oIDLlWfOmgx")
 
 GUARDS: dict[str, ToolGuard] = {
-    "pytest": ToolGuard(
+    "pytest": ToolGuard(is_abbreviated=False,
         letters="pco", valued="kmrnW",
         long="pdbcls pdb trace config-file override-ini rootdir confcutdir basetemp junitxml junit-xml resultlog log-file "
         "debug "
@@ -58,13 +60,13 @@ GUARDS: dict[str, ToolGuard] = {
         letters="fEIC", valued="jlo", long="file makefile eval include-dir directory", no_assignments=True,
     ),
     "npm": _NPM, "pnpm": _NPM, "yarn": _NPM, "pip": _PIP, "pip3": _PIP,
-    "cargo": ToolGuard(
+    "cargo": ToolGuard(is_abbreviated=False,
         letters="ZC", valued="pjF", long="config manifest-path target-dir out-dir artifact-dir registry index",
         known="build b check c test t run r bench doc clippy fmt clean tree metadata fetch update add remove new init fix "
         "vendor "
         "search nextest install uninstall generate-lockfile locate-project pkgid verify-project",
     ),
-    "go": ToolGuard(
+    "go": ToolGuard(is_abbreviated=False,
         letters="wC", long="exec toolexec overlay o modfile vettool ldflags gcflags asmflags gccgoflags modcacherw "
         "cpuprofile memprofile blockprofile mutexprofile trace coverprofile outputdir pkgdir compiler fuzz",
         known="build test vet fmt list mod run doc env version get install clean generate work fix",
@@ -95,6 +97,7 @@ GUARDS: dict[str, ToolGuard] = {
     long="build install toolchain"),
     "docker": ToolGuard(letters="Hc", long="host context config",
     known="ps images logs inspect version info stats top port diff history"),
+    "deno": ToolGuard(known="test check fmt lint info doc types bench"), "bun": ToolGuard(known="test install"),
     "tee": ToolGuard(), "dd": ToolGuard(no_assignments=True), "yq": ToolGuard(letters="i", long="inplace"),
     "date": ToolGuard(letters="s", long="set"), "ctags": ToolGuard(long="options", letters="f"),
     "tox": ToolGuard(letters="cx", long="conf override workdir"), "nox": ToolGuard(letters="f", long="noxfile"),
@@ -139,27 +142,26 @@ def review_tool(command: SimpleCommand) -> Review:
 
 
 def _guarded(command: SimpleCommand, guard: ToolGuard) -> Iterator[Risk]:
-    names = tuple(guard.long.split())
-    known = frozenset(guard.known.split())
-    operands = 0
+    known = word_set(guard.known)
     for i, word in enumerate(command.words[1:], 1):
-        why = f"{command.program} {word} may run or write something else"
         if word == "--":
             return
-        if not word.startswith("-"):
-            operands += 1
-            is_taught = known and operands == 1 and word not in known
-            if is_taught or word.startswith("@") or (guard.no_assignments and "=" in word) or (known and word.startswith("+")):
-                yield Risk(i, why)
-            continue
-        name = word.lstrip("-").partition("=")[0]
-        is_long = word.startswith("--") or len(name) > 2
-        if (
-            (is_long and name and any(long.startswith(name) for long in names))
-            or name in names
-            or (not word.startswith("--") and _reaches(word[1:], guard))
-        ):
-            yield Risk(i, why)
+        is_taught = bool(known) and i == 1 and word not in known
+        if is_taught or (_is_risky_option(word, guard) if word.startswith("-") else _is_risky_operand(word, guard)):
+            yield Risk(i, f"{command.program} {word} may run or write something else")
+
+
+def _is_risky_operand(word: str, guard: ToolGuard) -> bool:
+    return word.startswith("@") or (guard.no_assignments and "=" in word) or (bool(guard.known) and word.startswith("+"))
+
+
+def _is_risky_option(word: str, guard: ToolGuard) -> bool:
+    names = guard.long.split()
+    name = word.lstrip("-").partition("=")[0]
+    is_long = word.startswith("--") or len(name) > 2
+    if name in names or (guard.is_abbreviated and is_long and name and any(long.startswith(name) for long in names)):
+        return True
+    return not word.startswith("--") and _reaches(word[1:], guard)
 
 
 def _reaches(letters: str, guard: ToolGuard) -> bool:

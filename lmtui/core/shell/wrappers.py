@@ -15,6 +15,7 @@ _GRAMMARS = {
     "stdbuf": OptionGrammar(valued="ioe"), "env": _PLAIN,
 }  # fmt: skip
 _RUNNERS = frozenset({"uv", "poetry", "pipenv", "pdm", "hatch", "rye"})
+_PACKAGE_RUNNERS = frozenset({"npx", "uvx", "bunx"})
 # The wrapped program's words come from standard input too: only programs that no word can make do more than tell names.
 _XARGS = OptionGrammar(flags="0rt", valued="nPLd", long="null no-run-if-empty verbose")
 _FROM_INPUT = frozenset({"wc", "ls", "stat", "du", "basename", "dirname", "echo", "md5sum", "sha256sum", "realpath"})
@@ -53,6 +54,12 @@ def inner_place(command: SimpleCommand) -> int:
     ):
         return 0
     return place
+
+
+def runs_package(command: SimpleCommand) -> bool:
+    """Tell whether a command runs the program of a package, wherever it comes from: only a rule that names it covers it."""
+    words = command.words
+    return command.program in _PACKAGE_RUNNERS and len(words) > 1 and re.fullmatch(r"[a-z][a-z0-9-]*", words[1]) is not None
 
 
 def reads_names_from_input(command: SimpleCommand) -> bool:

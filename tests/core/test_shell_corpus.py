@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.permissions import Access, Decision, Effect, Mode, Rule, Verdict, decide, parse_rule
+
+CORPUS = Path(__file__).parent / "corpus"
+BYPASSES = [json.loads(line) for line in (CORPUS / "approval_bypasses.jsonl").read_text().splitlines()]
+MOST_ASKED_NEEDLESSLY = 0.02
+
+
+def lines(name: str) -> list[str]:
+    return [line for line in (CORPUS / name).read_text().splitlines() if line and not line.startswith("# ")]
+
+
+@lru_cache(maxsize=1)
+def usual_rules() -> tuple[Rule, ...]:
+    return tuple(parse_rule(text, Effect.ALLOW, "settings") for text in lines("rules.txt"))
+
+
+def decided(command: str, rules: tuple[Rule, ...], mode: Mode = Mode.NORMAL) -> Decision:
+    return decide("shell", Access.EXECUTE, command, mode, rules)
+
+
+@pytest.mark.parametrize("case", BYPASSES, ids=lambda case: case["id"])
+def test_a_bypass_asks(case: dict[str, str | list[str]]) -> None:
+    rules = tuple(parse_rule(f"Shell({text})", Effect.ALLOW, "settings") for text in case["allow"])
+    for mode in (Mode.NORMAL, Mode.MANUAL):
+        assert decided(str(case["command"]), rules, mode).verdict is Verdict.ASK
+
+
+def test_there_are_enough_cases() -> None:
+    assert len(BYPASSES) >= 600
+    assert len(lines("ordinary_commands.txt")) >= 500
+
+
+def test_ordinary_commands_are_hardly_asked_about() -> None:
+    commands = lines("ordinary_commands.txt")
+    asked = [command for command in commands if decided(command, usual_rules()).verdict is not Verdict.ALLOW]
+    assert len(asked) <= MOST_ASKED_NEEDLESSLY * len(commands), asked
+
+
+@pytest.mark.parametrize("command", lines("asked_commands.txt"))
+def test_what_deserves_a_question_asks_under_the_same_rules(command: str) -> None:
+    assert decided(command, usual_rules()).verdict is Verdict.ASK
+
+
+@pytest.mark.parametrize("command", lines("ordinary_commands.txt"))
+def test_without_rules_manual_mode_asks_about_every_command(command: str) -> None:
+    assert decided(command, (), Mode.MANUAL).verdict is Verdict.ASK
