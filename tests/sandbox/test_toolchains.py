@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import UsageError
+from lmtui.sandbox.toolchains import check_toolchains, programs
+from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "home" / "ada"
+    for name in (".pyenv/versions/3.12/bin", ".ssh", ".aws", ".cargo/bin", ".config/gh", "project", "with:colon", ".docker"):
+        (folder / name).mkdir(parents=True)
+    (folder / ".cargo" / "credentials.toml").touch()
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("/", "home folder or a folder above"), ("", "home folder"), ("..", "home folder or a folder above"),
+        ("nowhere", "does not exist"), (".ssh", "credentials"), (".aws", "credentials"), (".config/gh", "credentials"),
+        (".docker", "credentials"), (".cargo", "credentials"), ("project/..", "home folder"), ("with:colon", "PATH cannot"),
+        ("/etc", "the system's"), ("/proc/self", "the system's"), ("project", "workspace"),
+    ],
+)  # fmt: skip
+def test_a_folder_that_must_not_be_shown_is_refused(home: Path, name: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        check_toolchains([home / name], home / "project")
+
+
+def test_a_link_is_judged_by_where_it_leads(home: Path) -> None:
+    (home / "tools").symlink_to(home / ".ssh")
+    with pytest.raises(UsageError, match="credentials"):
+        check_toolchains([home / "tools"], home / "project")
+
+
+def test_a_folder_of_tools_is_taken_once_and_its_programs_are_found(home: Path) -> None:
+    folder = home / ".pyenv/versions/3.12"
+    assert check_toolchains([folder, folder / "bin" / ".."], home / "project") == (folder,)
+    assert programs([folder]) == [str(folder / "bin")]
+
+
+@pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP, "landlock"])
+async def test_commands_run_tools_that_they_cannot_change(backend: str, home: Path, open_sandbox: OpenSandbox) -> None:
+    folder = home / ".pyenv/versions/3.12"
+    tool = folder / "bin" / "hail"
+    tool.write_text("#!/bin/sh\necho hail $1\n")
+    for path in (tool, *tool.parents[:7]):
+        if path.is_relative_to(home.parents[1]):
+            path.chmod(0o755)
+    sandbox = await open_sandbox(backend, toolchains=(folder,))
+    result = await sandbox.run_command(f"hail ada; (echo x >> {tool}) 2>/dev/null; ls {home}/.ssh 2>&1 | head -c 300")
+    assert result.output.startswith("hail ada\n")
+    assert tool.read_text() == "#!/bin/sh\necho hail $1\n"
+    assert "No such file" in result.output or "ermission denied" in result.output

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lmtui.sandbox.vault import Vault, is_a_setting, is_executed, is_not_an_object
+
+Change = Callable[[Path], object]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    for name in (".git/hooks", ".git/info", ".git/objects/ab", ".git/refs/heads", ".lmagent/sessions"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("config", "HEAD", "hooks/pre-commit", "info/attributes", "objects/ab/cd", "refs/heads/main"):
+        (tmp_path / ".git" / name).write_text(f"{name} of before")
+    (tmp_path / ".git/hooks/pre-commit").chmod(0o755)
+    (tmp_path / ".git/link").symlink_to("HEAD")
+    (tmp_path / ".lmagent/config.toml").write_text("mode = 'normal'")
+    return tmp_path
+
+
+def _replace_by_link(git: Path) -> None:
+    shutil.copytree(git, git.parent / "evil")
+    shutil.rmtree(git)
+    git.symlink_to("evil")
+
+
+def _move_aside(git: Path) -> None:
+    git.rename(git.parent / "aside")
+    git.mkdir()
+    (git / "config").write_text("evil")
+
+
+def _replace_by_folder(git: Path) -> None:
+    (git / "config").unlink()
+    (git / "config").mkdir()
+
+
+def _replace_file_by_link(git: Path) -> None:
+    (git / "config").unlink()
+    (git / "config").symlink_to("/etc/passwd")
+
+
+def _replace_hooks_by_link(git: Path) -> None:
+    shutil.rmtree(git / "hooks")
+    (git / "hooks").symlink_to("/tmp")
+
+
+def _replace_by_file(git: Path) -> None:
+    shutil.rmtree(git)
+    git.write_text("gitdir: evil")
+
+
+_CHANGES: dict[str, Change] = {
+    "changed": lambda git: (git / "config").write_text("evil"),
+    "mode": lambda git: (git / "hooks/pre-commit").chmod(0o644),
+    "deleted": lambda git: (git / "config").unlink(),
+    "new hook": lambda git: (git / "hooks/post-commit").write_text("evil"),
+    "new commondir": lambda git: (git / "commondir").write_text("../evil"),
+    "replaced by a folder": _replace_by_folder,
+    "replaced by a link": _replace_file_by_link,
+    "hooks are a link": _replace_hooks_by_link,
+    "moved aside": _move_aside,
+    "a link to a copy": _replace_by_link,
+    "a file": _replace_by_file,
+    "gone": shutil.rmtree,
+    "unreadable": lambda git: git.chmod(0),
+}
+
+
+@pytest.mark.parametrize("change", _CHANGES.values(), ids=_CHANGES.keys())
+@pytest.mark.parametrize("choose", [is_executed, is_not_an_object])
+def test_what_was_changed_is_as_before(repository: Path, choose: Callable[[str], bool], change: Change) -> None:
+    git = repository / ".git"
+    before = _state(git, choose)
+    vault = Vault(repository, ".git", choose)
+    vault.keep()
+    change(git)
+    changed = vault.put_back()
+    assert _state(git, choose) == before
+    assert all(path.startswith(".git") for path in changed)
+    assert changed or change is _CHANGES["unreadable"]
+
+
+def test_what_did_not_change_is_not_written(repository: Path) -> None:
+    vault = Vault(repository, ".git", is_not_an_object)
+    vault.keep()
+    inodes = {path: path.lstat().st_ino for path in (repository / ".git").rglob("*")}
+    assert vault.put_back() == ()
+    assert inodes == {path: path.lstat().st_ino for path in (repository / ".git").rglob("*")}
+
+
+def test_a_session_log_that_grows_meanwhile_is_left_alone(repository: Path) -> None:
+    vault = Vault(repository, ".lmagent", is_a_setting)
+    vault.keep()
+    (repository / ".lmagent/sessions/one.jsonl").write_text("an event\n")
+    (repository / ".lmagent/config.toml").write_text("mode = 'auto'")
+    assert vault.put_back() == (".lmagent/config.toml",)
+    assert (repository / ".lmagent/config.toml").read_text() == "mode = 'normal'"
+    assert (repository / ".lmagent/sessions/one.jsonl").exists()
+
+
+def test_settings_behind_a_link_are_brought_back(repository: Path) -> None:
+    vault = Vault(repository, ".lmagent", is_a_setting)
+    vault.keep()
+    (repository / ".lmagent").rename(repository / "aside")
+    (repository / "fake").mkdir()
+    (repository / ".lmagent").symlink_to("fake")
+    assert vault.put_back() == (".lmagent",)
+    assert (repository / ".lmagent/config.toml").read_text() == "mode = 'normal'"
+    assert not (repository / ".lmagent").is_symlink()
+
+
+def _state(git: Path, choose: Callable[[str], bool]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for path in sorted(git.rglob("*")):
+        name = str(path.relative_to(git))
+        if choose(name) and not path.is_dir():
+            found[name] = path.readlink() if path.is_symlink() else (path.read_text(), path.stat().st_mode)
+    return found
