@@ -255,11 +255,10 @@ def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *,
     def open_host() -> SessionHost:
         from lmtui.runtime.host import open_runtime  # noqa: PLC0415  (start-up: runs after the first frame)
         from lmtui.runtime.log_file import write_log_file  # noqa: PLC0415
-        from lmtui.runtime.trust import FolderTrust  # noqa: PLC0415
 
         write_log_file()
         runtime = open_runtime(workspace, config, is_mode_forced=loaded.sources["mode"] == "flag")
-        runtime.trust = FolderTrust(workspace, loaded, read, runtime.use_config)
+        runtime.ask_trust(loaded, read)
         if session_id:
             runtime.take_server_of(session_id)
         opened.append(runtime)

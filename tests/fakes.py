@@ -78,9 +78,10 @@ class FakeSandbox:
     ran: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     touched: list[str] = field(default_factory=list)
+    asks_each_command: bool = False
 
     async def status(self) -> SandboxStatus:
-        return SandboxStatus("fake", "none", "fake, no network", has_shell=True)
+        return SandboxStatus("fake", "none", "fake, no network", has_shell=True, asks_each_command=self.asks_each_command)
 
     async def run_command(
         self, command: str, *, timeout_s: int = 30, memory_mb: int = 512, on_output: OutputSink | None = None

@@ -15,7 +15,6 @@ from typing import ClassVar
 
 from lmtui.core.messages import Role, ToolCall, Usage
 from lmtui.core.plan import Plan
-from lmtui.core.workspace import FileChange
 
 ROOT = "root"
 
@@ -99,6 +98,7 @@ class SandboxSelected(Event):
     """Which sandbox runs the tools.  `backend` is docker, bubblewrap, process or files (no shell); `text` says it in words.
 
     `is_weaker` tells that it is not what was asked for, or isolates less than the best tier; `reason` says why.
+    `asks_each_command`: it isolates so little that every command is asked about.
     """
 
     kind: ClassVar[str] = "sandbox_selected"
@@ -107,6 +107,7 @@ class SandboxSelected(Event):
     text: str
     is_weaker: bool = False
     reason: str = ""
+    asks_each_command: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +246,8 @@ class ApprovalRequested(Event):
 
     `why` says which rule or mode asks; `suggested_rule` is what "this session" or "always" would grant, `offered_rules` what
     may be granted instead, the narrowest first.  `cwd`, `sandbox` and `limits` say in words under which conditions it runs;
-    `uncovered` are the parts of a command that no rule covers, `digest` is the SHA-256 (hex) of what was shown.
+    `uncovered` are the parts of a command that no rule covers, `commands` how many it has (0 where that is not
+    known), `digest` is the SHA-256 (hex) of what was shown.
     """
 
     kind: ClassVar[str] = "approval_requested"
@@ -262,6 +264,7 @@ class ApprovalRequested(Event):
     sandbox: str = ""
     limits: str = ""
     uncovered: tuple[str, ...] = ()
+    commands: int = 0
     digest: str = ""
 
 
@@ -301,57 +304,6 @@ class PlanChanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilesChanged(Event):
-    """Files of the workspace changed through a tool call.  `files` are their paths, `changes` says more of each.
-
-    `before` and `after` are the checkpoints around the call, empty where none could be made: then it cannot be undone.
-    """
-
-    kind: ClassVar[str] = "files_changed"
-    call_id: str
-    files: tuple[str, ...]
-    changes: tuple[FileChange, ...] = ()
-    before: str = ""
-    after: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointCreated(Event):
-    """The state of the workspace was kept before a tool call that may change files.
-
-    `checkpoint` is its id (the hash of a git tree), `left_out` names files that it does not hold (too large, or repositories
-    of their own), at most 50 of `left_out_total`.
-    """
-
-    kind: ClassVar[str] = "checkpoint_created"
-    call_id: str
-    checkpoint: str
-    left_out: tuple[str, ...] = ()
-    left_out_total: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilesRestored(Event):
-    """The user put files back.  `action` is undo, redo, restore or rewind; `calls` are the tool calls it is about."""
-
-    kind: ClassVar[str] = "files_restored"
-    action: str
-    calls: tuple[str, ...]
-    files: tuple[str, ...]
-    changes: tuple[FileChange, ...] = ()
-    before: str = ""
-    after: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rewound(Event):
-    """The conversation goes on from before turn `turn_id`: it and what came after it is no longer sent to the model."""
-
-    kind: ClassVar[str] = "rewound"
-    turn_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class InboxChanged(Event):
     """What the user typed while the agent worked and that has not been taken up yet."""
 
@@ -388,11 +340,3 @@ class Envelope:
     time: datetime
     session: str
     event: Event
-
-
-EVENT_TYPES: tuple[type[Event], ...] = (
-    SessionOpened, SessionRenamed, ModelChanged, ModeChanged, SandboxSelected, TurnStarted, TurnEnded, MessageAdded,
-    TextDelta, ThinkingDelta, PrefillProgress, CallProgress, RetryScheduled, ToolCallStarted, ToolOutputDelta,
-    ToolCallFinished, ApprovalRequested, ApprovalResolved, RuleRevoked, PlanChanged, FilesChanged, CheckpointCreated,
-    FilesRestored, Rewound, InboxChanged, UsageUpdated, Notice,
-)  # fmt: skip

@@ -178,11 +178,12 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What an approval shows before a call runs: the exact command or the change as a unified diff."""
+    """What an approval shows before a call runs: the exact command or the change as a unified diff, and its limits in words."""
 
     text: str
     diff: str = ""
     path: str = ""
+    limits: str = ""
 
 
 class PreparedCall(Protocol):

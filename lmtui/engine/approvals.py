@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Event, Outcome, RuleRevoked
-from lmtui.core.permissions import THIS_SESSION, Effect, Rule, parse_rule, source_of
+from lmtui.core.permissions import THIS_SESSION, Effect, GrantScope, Rule, parse_rule, source_of
 from lmtui.core.sessions import Answer
 
 
@@ -18,11 +18,13 @@ class Approvals:
     Args:
         emit: takes the events.
         name: goes into the ids, which are unique over all sessions that way.
+        monotonic: seconds on a clock that only goes forward.
         is_attended: somebody is there to answer.
     """
 
-    def __init__(self, emit: Callable[[Event], None], name: str, *, is_attended: bool) -> None:
+    def __init__(self, emit: Callable[[Event], None], name: str, monotonic: Callable[[], float], *, is_attended: bool) -> None:
         self._emit = emit
+        self._monotonic = monotonic
         self._name = name
         self._is_attended = is_attended
         self._open: dict[str, asyncio.Future[Answer]] = {}
@@ -33,10 +35,11 @@ class Approvals:
     async def ask(self, request: ApprovalRequested) -> Answer:
         """Ask, wait and return the answer; cancelled while waiting, the question is resolved as a no by interrupt."""
         self._emit(request)
+        asked = self._monotonic()
         if not self._is_attended:
             self.unattended.append(request.suggested_rule)
             answer = Answer(Outcome.NO, "nobody is there to approve it")
-            self._resolve(request, answer, "headless")
+            self._resolve(request, answer, "headless", 0)
             return answer
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[request.approval_id] = future
@@ -45,7 +48,7 @@ class Approvals:
             answer, by = await future, "user"
         finally:
             del self._open[request.approval_id]
-            self._resolve(request, answer, by)
+            self._resolve(request, answer, by, round((self._monotonic() - asked) * 1000))
         return answer
 
     def answer(self, approval_id: str, answer: Answer) -> None:
@@ -76,9 +79,10 @@ class Approvals:
             rule for rule in self.granted if kept is not None and (rule.source == THIS_SESSION or str(rule) in texts)
         )
 
-    def _resolve(self, request: ApprovalRequested, answer: Answer, by: str) -> None:
+    def _resolve(self, request: ApprovalRequested, answer: Answer, by: str, elapsed_ms: int) -> None:
         is_grant = answer.outcome in (Outcome.SESSION, Outcome.ALWAYS)
         rule = (answer.rule or request.suggested_rule) if is_grant else ""
+        scope = {Outcome.SESSION: GrantScope.SESSION, Outcome.ALWAYS: answer.scope}.get(answer.outcome)
         self._emit(
             ApprovalResolved(
                 agent=request.agent,
@@ -87,5 +91,8 @@ class Approvals:
                 rule=rule,
                 by=by,
                 feedback=answer.feedback,
+                scope=str(scope or ""),
+                edited=answer.edited if answer.outcome is not Outcome.NO else "",
+                elapsed_ms=elapsed_ms,
             )
         )

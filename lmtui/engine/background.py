@@ -62,6 +62,7 @@ class Background:
                 text=status.text,
                 is_weaker=status.is_weaker,
                 reason=status.reason,
+                asks_each_command=status.asks_each_command,
             )
         )
         if checkpoints is not None:

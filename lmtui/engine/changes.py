@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import Envelope, Event, FilesRestored, Rewound
+from lmtui.core.events import Envelope, Event
+from lmtui.core.file_events import FilesRestored, Rewound
 from lmtui.core.ports import Checkpoints, Sandbox
 from lmtui.core.sessions import Restoration, Step
 from lmtui.core.workspace import FileChange

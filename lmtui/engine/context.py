@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import resources
 
-from lmtui.core.events import Event, FilesRestored, MessageAdded, Rewound, ToolCallFinished, ToolCallStarted, TurnStarted
+from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
+from lmtui.core.file_events import FilesRestored, Rewound
 from lmtui.core.messages import Message, ModelRequest, Role, ToolSpec
 
 _NOT_RUN = "Not run: the turn was stopped before this call."

@@ -41,6 +41,8 @@ class Desk:
     plan: Plan = field(default_factory=Plan)
     window_tokens: int = 0
     sandbox_name: str = ""
+    sandbox_text: str = ""
+    asks_each_command: bool = False
     checkpoints: Checkpoints | None = None
 
     def all_rules(self) -> tuple[Rule, ...]:

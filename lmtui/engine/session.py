@@ -72,6 +72,7 @@ class EngineSession:
         self._desk.approvals.keep_only(parts.policy.rules if is_ours else None)
         if not is_ours:
             self._desk.mode = parts.policy.mode
+        self._desk.sandbox_name = ""  # it is not running yet, and may be another one this time
         for event in ends_for_open_work(past):
             self.emit(event)
 
@@ -190,7 +191,7 @@ class EngineSession:
             toolbox=parts.toolbox,
             sandbox=parts.sandbox,
             conversation=Conversation("root", system_prompt()),
-            approvals=Approvals(self._journal.emit, parts.id[-6:], is_attended=parts.policy.is_attended),
+            approvals=Approvals(self._journal.emit, parts.id[-6:], parts.monotonic, is_attended=parts.policy.is_attended),
             inbox=Inbox(),
             settings=parts.settings,
             limits=parts.limits,
@@ -228,8 +229,9 @@ class EngineSession:
             case ModelChanged(model=model, window_tokens=window_tokens):
                 desk.settings = replace(desk.settings, model=model)
                 desk.window_tokens = window_tokens
-            case SandboxSelected(backend=backend):
-                desk.sandbox_name = backend
+            case SandboxSelected():
+                desk.sandbox_name, desk.sandbox_text = event.backend, event.text
+                desk.asks_each_command = event.asks_each_command
             case _:
                 pass
 

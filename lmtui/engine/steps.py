@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from lmtui.core.events import CheckpointCreated, Envelope, FilesChanged, FilesRestored, Rewound, ToolCallStarted, TurnStarted
+from lmtui.core.events import Envelope, ToolCallStarted, TurnStarted
+from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound
 from lmtui.core.sessions import Step
 
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from lmtui.core.clean import reveal
 from lmtui.core.errors import SandboxError, ToolError
-from lmtui.core.events import (
-    ApprovalRequested,
-    Outcome,
-    PlanChanged,
-    ToolCallFinished,
-    ToolCallStarted,
-    ToolOutputDelta,
-)
+from lmtui.core.events import ApprovalRequested, Outcome, PlanChanged, ToolCallFinished, ToolCallStarted, ToolOutputDelta
 from lmtui.core.messages import ToolCall
-from lmtui.core.permissions import Effect, Rule, Verdict, decide_all, exact_rule
+from lmtui.core.permissions import Access, Decision, Verdict, decide_all
 from lmtui.core.plan import Plan
 from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
+from lmtui.core.sessions import Answer
 from lmtui.core.workspace import FileChange
 from lmtui.engine.desk import Desk
+from lmtui.engine.questions import question
 from lmtui.engine.watching import keep_state, tell_changes
 
 _log = logging.getLogger(__name__)
@@ -35,6 +30,7 @@ class _Ending:
     decision: str = ""
     rule: str = ""
     why: str = ""
+    note: str = ""
     began: float = 0.0
     elapsed_s: float = -1.0
 
@@ -76,17 +72,23 @@ def _prepare(desk: Desk, call: ToolCall) -> tuple[PreparedCall | None, str]:
 
 
 async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, ending: _Ending) -> None:
-    context = _context(desk, call)
-    decision = decide_all(prepared.tool, prepared.access, prepared.subjects, desk.mode, desk.all_rules())
+    if prepared.access is Access.EXECUTE and not desk.sandbox_name:  # how much is asked depends on what confines commands
+        desk.asks_each_command = (await desk.sandbox.status()).asks_each_command
+    decision = _decide(desk, prepared)
     ending.decision, ending.rule, ending.why = "rule" if decision.rule else "mode", decision.rule, decision.why
     if decision.verdict is Verdict.DENY:
         ending.result = ToolResult(f"Refused: {decision.why}.", "refused", ok=False)
         return
+    context = _context(desk, call)
     if decision.verdict is Verdict.ASK:
-        request = await _question(desk, call, prepared, context, decision.why)
-        if not await _ask(desk, request, ending):
+        request = await question(desk, call.id, prepared, context, decision)
+        answer = await _ask(desk, request, ending)
+        if answer is None:
             return
-        again = decide_all(prepared.tool, prepared.access, prepared.subjects, desk.mode, desk.all_rules())
+        if answer.edited and answer.edited != request.text:
+            prepared = _edited(desk, prepared, answer.edited)
+            ending.note = f"[the user changed the command to: {answer.edited}]\n"
+        again = _decide(desk, prepared)
         if again.verdict is Verdict.DENY:  # the mode was changed while the question was open
             ending.result = ToolResult(f"Refused: {again.why}.", "refused", ok=False)
             return
@@ -94,48 +96,44 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
     await _run(desk, call, prepared, context, ending)
 
 
+def _decide(desk: Desk, prepared: PreparedCall) -> Decision:
+    return decide_all(
+        prepared.tool,
+        prepared.access,
+        prepared.subjects,
+        desk.mode,
+        desk.all_rules(),
+        asks_each_command=desk.asks_each_command,
+    )
+
+
+def _edited(desk: Desk, prepared: PreparedCall, command: str) -> PreparedCall:
+    """Return the call with the command that the user put in place of the model's."""
+    arguments = {**prepared.arguments, "command": command}
+    return desk.toolbox.prepare(prepared.tool, json.dumps(arguments))
+
+
 async def _run(desk: Desk, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending) -> None:
     """Run an allowed call between two looks at the workspace, so that what it changed is known, also where it was stopped."""
     before = await keep_state(desk, call.id, prepared.access)
     ending.began = desk.monotonic()  # the time is the tool's own, not what the user took to answer
     try:
-        ending.result = await prepared.run(context)
+        result = await prepared.run(context)
+        ending.result = replace(result, text=ending.note + result.text) if ending.note else result
     finally:
         ending.elapsed_s = desk.monotonic() - ending.began
         ending.changes = await tell_changes(desk, call.id, before, ending.result)
 
 
-async def _question(desk: Desk, call: ToolCall, prepared: PreparedCall, context: ToolContext, why: str) -> ApprovalRequested:
-    preview = await prepared.preview(context)
-    return ApprovalRequested(
-        agent=desk.agent,
-        approval_id=desk.approvals.next_id(),
-        call_id=call.id,
-        tool=prepared.tool,
-        text=reveal(preview.text),
-        diff=reveal(preview.diff),
-        path=preview.path,
-        why=why,
-        suggested_rule=_suggested_rule(prepared),
-    )
-
-
-def _suggested_rule(prepared: PreparedCall) -> str:
-    """Return the rule that "this session" grants: this one subject, or the tool where the call is about several."""
-    if len(prepared.subjects) == 1:
-        return str(exact_rule(prepared.tool, prepared.subjects[0], "session"))
-    return str(Rule(Effect.ALLOW, prepared.tool))
-
-
-async def _ask(desk: Desk, request: ApprovalRequested, ending: _Ending) -> bool:
-    """Ask the user; on a no, say so in `ending` and return False."""
+async def _ask(desk: Desk, request: ApprovalRequested, ending: _Ending) -> Answer | None:
+    """Ask the user; on a no, say so in `ending` and return nothing."""
     answer = await desk.approvals.ask(request)
     ending.decision = str(answer.outcome)
     if answer.outcome is not Outcome.NO:
-        return True
+        return answer
     words = f' They say: "{answer.feedback}"' if answer.feedback else ""
     ending.result = ToolResult(f"Not run: the user refused it.{words}", "refused", ok=False)
-    return False
+    return None
 
 
 def _context(desk: Desk, call: ToolCall) -> ToolContext:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import CheckpointCreated, FilesChanged, Level, Notice
+from lmtui.core.events import Level, Notice
+from lmtui.core.file_events import CheckpointCreated, FilesChanged
 from lmtui.core.permissions import Access
 from lmtui.core.ports import Snapshot, ToolResult
 from lmtui.core.workspace import FileChange

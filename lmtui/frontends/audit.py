@@ -11,13 +11,12 @@ from lmtui.core.events import (
     ApprovalRequested,
     ApprovalResolved,
     Envelope,
-    FilesChanged,
-    FilesRestored,
     ModeChanged,
     RuleRevoked,
     ToolCallFinished,
     ToolCallStarted,
 )
+from lmtui.core.file_events import FilesChanged, FilesRestored
 
 
 @dataclass(slots=True)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from lmtui.core.errors import ConfigError
-from lmtui.core.events import ApprovalResolved, Envelope, Level, Notice, Outcome
+from lmtui.core.events import ApprovalResolved, Envelope, Level, Notice, Outcome, RuleRevoked
+from lmtui.core.permissions import GrantScope
 from lmtui.engine.session import EngineSession
-from lmtui.store.rules import add_rule
+from lmtui.store.rules import add_rule, remove_rule
 
 
 class Grants:
@@ -28,11 +29,25 @@ class Grants:
         session.subscribe(lambda envelope: self._take(session, envelope))
 
     def _take(self, session: EngineSession, envelope: Envelope) -> None:
-        event = envelope.event
-        if not isinstance(event, ApprovalResolved) or event.outcome is not Outcome.ALWAYS or not event.rule:
-            return
         try:
-            add_rule(self._workspace, event.rule)
+            match envelope.event:
+                case ApprovalResolved(outcome=Outcome.ALWAYS) as event if event.rule:
+                    scope = GrantScope(event.scope) if event.scope in tuple(GrantScope) else GrantScope.WORKSPACE
+                    add_rule(self._workspace, event.rule, scope)
+                case RuleRevoked() as event:
+                    self._revoke(session, event.rule)
+                case _:
+                    pass
         except ConfigError as error:
             notice = Notice(level=Level.WARNING, text=error.full_text())
             asyncio.get_running_loop().call_soon(session.emit, notice)
+
+    def _revoke(self, session: EngineSession, text: str) -> None:
+        """Take a rule out of the file, and out of the other sessions where it was in the file."""
+        removed = [remove_rule(self._workspace, text, scope) for scope in (GrantScope.WORKSPACE, GrantScope.USER)]
+        if not any(removed):
+            return
+        for other in self._sessions():
+            for rule in other.rules:
+                if other is not session and str(rule) == text and rule.source.startswith("always"):
+                    asyncio.get_running_loop().call_soon(other.revoke, rule)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lmtui import __version__
-from lmtui.config import Config
+from lmtui.config import Config, Loaded
 from lmtui.core.errors import SessionFileError, ToolError, UsageError
 from lmtui.core.events import Envelope, Level, ModeChanged, ModelChanged, Notice, SessionOpened
 from lmtui.core.permissions import SOURCES, Effect, Mode, Rule, parse_rule
@@ -23,7 +23,7 @@ from lmtui.providers.demo import DEMO_MODEL, DEMO_TASK
 from lmtui.runtime.connection import Connection
 from lmtui.runtime.demo import Demo, fresh_folder, start_demo, start_repository
 from lmtui.runtime.grants import Grants
-from lmtui.runtime.trust import NothingToTrust
+from lmtui.runtime.trust import FolderTrust, NothingToTrust
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -79,7 +79,11 @@ class Runtime:
         self._grants = Grants(workspace, lambda: list(self._sessions.values()))
         self.trust: Trust = NothingToTrust()
 
-    def use_config(self, config: Config) -> None:
+    def ask_trust(self, loaded: Loaded, reload: Callable[[], Loaded]) -> None:
+        """Let front ends ask whether the folder's own settings hold; `reload` reads the settings again after the answer."""
+        self.trust = FolderTrust(self._workspace, loaded, reload, self._use_config)
+
+    def _use_config(self, config: Config) -> None:
         """Take other settings; they hold for sessions opened from now on."""
         _rules(config, self._workspace)
         self._config = config
@@ -117,7 +121,7 @@ class Runtime:
     def sessions(self, search: str = "", limit: int = 50) -> Sequence[SessionSummary]:
         """Return the workspace's sessions, newest first; blocks on the disk."""
         return [
-            replace(summary, is_open=summary.id in self._sessions, state=self._live_state(summary))
+            replace(summary, is_open=summary.id in self._sessions, state=_live_state(summary, self._sessions.get(summary.id)))
             for summary in summaries(self._store, search, limit)
         ]
 
@@ -255,12 +259,6 @@ class Runtime:
         session.prepare(is_eager=self._is_attended)
         return session
 
-    def _live_state(self, summary: SessionSummary) -> str:
-        session = self._sessions.get(summary.id)
-        if session is None or not session.is_running:
-            return summary.state
-        return summary.state if summary.state == "waits" else "writing"
-
     async def _use_workspace(self, folder: Path) -> None:
         if self._sandbox is not None:
             await self._sandbox.close()
@@ -272,6 +270,12 @@ class Runtime:
         sessions, self._sessions = self._sessions, {}
         for session in sessions.values():
             await session.close()
+
+
+def _live_state(summary: SessionSummary, session: EngineSession | None) -> str:
+    if session is None or not session.is_running:
+        return summary.state
+    return summary.state if summary.state == "waits" else "writing"
 
 
 def _rules(config: Config, workspace: Path) -> tuple[Rule, ...]:

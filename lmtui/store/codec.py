@@ -12,7 +12,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from lmtui.core.errors import SessionFileError
-from lmtui.core.events import EVENT_TYPES, Envelope, Event
+from lmtui.core.event_types import EVENT_TYPES
+from lmtui.core.events import Envelope, Event
 
 _BY_KIND = {event_type.kind: event_type for event_type in EVENT_TYPES}
 

@@ -11,7 +11,6 @@ from lmtui.core.events import (
     ApprovalRequested,
     ApprovalResolved,
     Envelope,
-    FilesChanged,
     MessageAdded,
     ModelChanged,
     SessionRenamed,
@@ -19,6 +18,7 @@ from lmtui.core.events import (
     TurnEnded,
     TurnStarted,
 )
+from lmtui.core.file_events import FilesChanged
 from lmtui.core.messages import Role
 from lmtui.core.sessions import SessionSummary
 from lmtui.store.sessions import SessionStore, is_in_use, load

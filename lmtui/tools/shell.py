@@ -22,8 +22,8 @@ class ShellArguments(Arguments):
 async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
     result = await context.sandbox.run_command(
         arguments.command,
-        timeout_s=min(max(arguments.timeout, MIN_TIMEOUT_S), MAX_TIMEOUT_S),
-        memory_mb=min(max(arguments.memory_mb, MIN_MEMORY_MB), MAX_MEMORY_MB),
+        timeout_s=_timeout_s(arguments),
+        memory_mb=_memory_mb(arguments),
         on_output=context.on_output,
     )
     changes = tuple(FileChange(path, FileChangeKind.MODIFIED) for path in result.changed)
@@ -32,7 +32,15 @@ async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
 
 
 async def _preview(arguments: ShellArguments, _: ToolContext) -> Preview:
-    return Preview(arguments.command)
+    return Preview(arguments.command, limits=f"up to {_timeout_s(arguments)} s, {_memory_mb(arguments)} MB")
+
+
+def _timeout_s(arguments: ShellArguments) -> int:
+    return min(max(arguments.timeout, MIN_TIMEOUT_S), MAX_TIMEOUT_S)
+
+
+def _memory_mb(arguments: ShellArguments) -> int:
+    return min(max(arguments.memory_mb, MIN_MEMORY_MB), MAX_MEMORY_MB)
 
 
 def command_text(result: ExecResult) -> str:

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import CheckpointCreated, FilesChanged, FilesRestored, MessageAdded, Notice
+from lmtui.core.events import MessageAdded, Notice
+from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored
 from lmtui.core.messages import Role
 from lmtui.core.sessions import Changes
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, MemoryLog, Rig, answer

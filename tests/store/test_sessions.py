@@ -8,16 +8,8 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SessionFileError
-from lmtui.core.events import (
-    EVENT_TYPES,
-    Envelope,
-    MessageAdded,
-    SessionOpened,
-    SessionRenamed,
-    TurnEnded,
-    TurnReason,
-    TurnStarted,
-)
+from lmtui.core.event_types import EVENT_TYPES
+from lmtui.core.events import Envelope, MessageAdded, SessionOpened, SessionRenamed, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.messages import Role, ToolCall, Usage
 from lmtui.store.codec import decode, encode
 from lmtui.store.sessions import SessionStore, load, new_session_id

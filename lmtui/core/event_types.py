@@ -1,0 +1,38 @@
+"""Every kind of event that a log may hold or a screen may show."""
+
+from __future__ import annotations
+
+from lmtui.core.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    CallProgress,
+    Event,
+    InboxChanged,
+    MessageAdded,
+    ModeChanged,
+    ModelChanged,
+    Notice,
+    PlanChanged,
+    PrefillProgress,
+    RetryScheduled,
+    RuleRevoked,
+    SandboxSelected,
+    SessionOpened,
+    SessionRenamed,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    ToolOutputDelta,
+    TurnEnded,
+    TurnStarted,
+    UsageUpdated,
+)
+from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound
+
+EVENT_TYPES: tuple[type[Event], ...] = (
+    SessionOpened, SessionRenamed, ModelChanged, ModeChanged, SandboxSelected, TurnStarted, TurnEnded, MessageAdded,
+    TextDelta, ThinkingDelta, PrefillProgress, CallProgress, RetryScheduled, ToolCallStarted, ToolOutputDelta,
+    ToolCallFinished, ApprovalRequested, ApprovalResolved, RuleRevoked, PlanChanged, FilesChanged, CheckpointCreated,
+    FilesRestored, Rewound, InboxChanged, UsageUpdated, Notice,
+)  # fmt: skip

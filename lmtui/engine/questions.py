@@ -1,0 +1,43 @@
+"""What an approval says: exactly what would run or change, under which conditions, and what may be granted."""
+
+from __future__ import annotations
+
+import hashlib
+
+from lmtui.core.clean import reveal
+from lmtui.core.events import ApprovalRequested
+from lmtui.core.offers import offered_rules
+from lmtui.core.permissions import Access, Decision
+from lmtui.core.ports import PreparedCall, ToolContext
+from lmtui.engine.desk import Desk
+
+
+async def question(
+    desk: Desk, call_id: str, prepared: PreparedCall, context: ToolContext, decision: Decision
+) -> ApprovalRequested:
+    """Return the request for one call.
+
+    Raises:
+        ToolError: the call cannot succeed, so there is nothing to ask about.
+    """
+    preview = await prepared.preview(context)
+    offers = offered_rules(prepared.tool, prepared.access, prepared.subjects)
+    is_command = prepared.access is Access.EXECUTE
+    return ApprovalRequested(
+        agent=desk.agent,
+        approval_id=desk.approvals.next_id(),
+        call_id=call_id,
+        tool=prepared.tool,
+        text=reveal(preview.text),
+        diff=reveal(preview.diff),
+        path=preview.path,
+        why=decision.why,
+        suggested_rule=offers[0],
+        offered_rules=offers,
+        cwd="/workspace" if is_command else "",
+        sandbox=desk.sandbox_text,
+        limits=preview.limits,
+        uncovered=tuple(map(reveal, decision.uncovered)),
+        commands=decision.commands,
+        digest=hashlib.sha256(preview.text.encode("utf-8", "surrogatepass")).hexdigest(),
+    )

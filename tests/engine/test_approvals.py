@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import hashlib
+import json
+
+from lmtui.core.events import ApprovalRequested, ApprovalResolved, Outcome, ToolCallFinished
+from lmtui.core.permissions import Effect, GrantScope, Mode, parse_rule
+from lmtui.core.sessions import Answer
+from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
+
+SHELL = ("shell", json.dumps({"command": "make all", "timeout": 60}))
+
+
+async def asked(rig: Rig) -> ApprovalRequested:
+    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
+    assert isinstance(request, ApprovalRequested)
+    return request
+
+
+async def test_a_request_says_what_would_run_and_under_which_conditions() -> None:
+    rig = Rig(FakeProvider(answer("", SHELL)), mode=Mode.NORMAL)
+    rig.session.submit("go")
+    request = await asked(rig)
+    assert request.text == "make all"
+    assert request.cwd == "/workspace"
+    assert request.limits == "up to 60 s, 512 MB"
+    assert request.uncovered == ("make all",)
+    assert request.commands == 1
+    assert request.offered_rules[0] == request.suggested_rule == "Shell(make all)"
+    assert request.digest == hashlib.sha256(b"make all").hexdigest()
+    await rig.session.close()
+
+
+async def test_what_cannot_be_seen_is_named_in_what_is_shown() -> None:
+    command = "echo \u202egnp.exe\u200b; rm x"
+    rig = Rig(FakeProvider(answer("", ("shell", json.dumps({"command": command})))), mode=Mode.NORMAL)
+    rig.session.submit("go")
+    request = await asked(rig)
+    assert "\u202e" not in request.text
+    assert "U+202E" in request.text
+    assert "U+200B" in request.text
+    assert request.digest == hashlib.sha256(command.encode()).hexdigest()
+    await rig.session.close()
+
+
+async def test_the_command_that_the_user_typed_runs_and_the_model_is_told() -> None:
+    rig = Rig(FakeProvider(answer("", SHELL), answer("done")), mode=Mode.NORMAL)
+    rig.session.submit("go")
+    request = await asked(rig)
+    rig.session.answer(request.approval_id, Answer(Outcome.ONCE, edited="make test"))
+    await rig.session.wait_idle()
+    assert rig.sandbox.ran == ["make test"]
+    result = next(event for event in rig.events if isinstance(event, ToolCallFinished))
+    assert result.result.startswith("[the user changed the command to: make test]")
+    resolved = next(event for event in rig.events if isinstance(event, ApprovalResolved))
+    assert resolved.edited == "make test"
+    assert resolved.elapsed_ms >= 0
+
+
+async def test_an_edited_command_that_a_rule_forbids_does_not_run() -> None:
+    deny = parse_rule("Shell(rm *)", Effect.DENY, "settings")
+    rig = Rig(FakeProvider(answer("", SHELL), answer("done")), mode=Mode.NORMAL, rules=(deny,))
+    rig.session.submit("go")
+    request = await asked(rig)
+    rig.session.answer(request.approval_id, Answer(Outcome.ONCE, edited="rm -rf src"))
+    await rig.session.wait_idle()
+    assert rig.sandbox.ran == []
+
+
+async def test_a_reduced_sandbox_asks_for_each_command_whatever_the_mode() -> None:
+    rig = Rig(FakeProvider(answer("", SHELL)), FakeSandbox(asks_each_command=True), mode=Mode.AUTO)
+    rig.session.submit("go")
+    assert (await asked(rig)).text == "make all"
+    await rig.session.close()
+
+
+async def test_a_rule_that_is_taken_back_does_not_hold_any_more_and_not_after_a_resume() -> None:
+    log = MemoryLog()
+    rig = Rig(FakeProvider(answer("", SHELL), answer("done")), mode=Mode.NORMAL, log=log)
+    rig.session.submit("go")
+    request = await asked(rig)
+    rig.session.answer(request.approval_id, Answer(Outcome.SESSION))
+    await rig.session.wait_idle()
+    (granted,) = rig.session.rules
+    assert str(granted) == "Shell(make all)"
+    rig.session.revoke(granted)
+    assert rig.session.rules == ()
+    assert Rig(FakeProvider(), log=MemoryLog(), past=log.events).session.rules == ()
+
+
+async def test_what_was_granted_for_always_and_revoked_since_elsewhere_is_gone_on_resume() -> None:
+    log = MemoryLog()
+    rig = Rig(FakeProvider(answer("", SHELL), answer("done")), mode=Mode.NORMAL, log=log)
+    rig.session.submit("go")
+    request = await asked(rig)
+    rig.session.answer(request.approval_id, Answer(Outcome.ALWAYS, scope=GrantScope.USER))
+    await rig.session.wait_idle()
+    resolved = next(event for event in rig.events if isinstance(event, ApprovalResolved))
+    assert resolved.scope == "user"
+    kept = parse_rule("Shell(make all)", Effect.ALLOW, "always, everywhere")
+    assert Rig(FakeProvider(), log=MemoryLog(), past=log.events).session.rules == ()
+    assert kept in Rig(FakeProvider(), log=MemoryLog(), past=log.events, rules=(kept,)).session.rules
