@@ -17,7 +17,8 @@ from lmtui.sandbox.select import select_sandbox
 DOCKER = pytest.param("docker", marks=pytest.mark.docker)
 BUBBLEWRAP = pytest.param("bubblewrap", marks=pytest.mark.bubblewrap)
 ISOLATED = [DOCKER, BUBBLEWRAP]
-WITH_SHELL = [*ISOLATED, "process"]
+CONFINED = [*ISOLATED, "landlock"]
+WITH_SHELL = [*CONFINED, "process"]
 ALL = [*WITH_SHELL, "files"]
 
 OpenSandbox = Callable[..., Awaitable[Sandbox]]

@@ -158,7 +158,7 @@ async def test_a_command_may_have_the_memory_that_it_asks_for(sandbox: Sandbox) 
     assert result.output == f"{700 << 20}\n"
 
 
-@pytest.mark.parametrize("sandbox", WITH_SHELL, indirect=True)
+@pytest.mark.parametrize("sandbox", [*ISOLATED, "process"], indirect=True)
 async def test_commands_run_side_by_side_and_one_end_leaves_the_others(sandbox: Sandbox) -> None:
     started = time.monotonic()
     slow = [asyncio.create_task(sandbox.run_command(f"sleep 1; echo {number}")) for number in range(4)]

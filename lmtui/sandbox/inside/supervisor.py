@@ -248,7 +248,8 @@ def _filter(options: settings.Settings) -> bytes:
     if not options.is_landlocked:
         return seccomp.build(linux.machine())
     families = seccomp.INTERNET if options.has_network else ()
-    return seccomp.build(linux.machine(), families, is_shared=True, keeps_metadata=os.geteuid() == 0)
+    keeps_metadata = os.geteuid() == 0 and options.has_shell  # root owns the system's files; git's lane runs git alone
+    return seccomp.build(linux.machine(), families, is_shared=True, keeps_metadata=keeps_metadata)
 
 
 def _take_over_standard_streams() -> tuple[int, int]:

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import SandboxError
+from lmtui.core.ports import Sandbox
+from lmtui.sandbox import quarantine, replies
+from lmtui.sandbox.client import Client
+from lmtui.sandbox.custody import Custody, Moment
+from lmtui.sandbox.link import Lane
+from lmtui.sandbox.process import ProcessBackend
+from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox
+
+
+@pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
+async def test_what_programs_outside_would_run_is_set_aside_and_told(sandbox: Sandbox, workspace: Path) -> None:
+    command = "mkdir -p src/.vscode sub; echo evil > src/.vscode/tasks.json; echo evil > .mcp.json; git init -q sub"
+    result = await sandbox.run_command(command)
+    assert set(result.quarantined) == {"src/.vscode", ".mcp.json", "sub/.git"}
+    assert result.notable == ()
+    assert result.output.count("was moved to .lmagent/quarantine/") == 3
+    assert not (workspace / "src/.vscode").exists()
+    assert (workspace / "sub").is_dir()
+    packed = next((workspace / ".lmagent/quarantine").glob("vscode-*.tar.gz"))
+    with tarfile.open(packed) as file:
+        assert any(name.endswith("tasks.json") for name in file.getnames())
+
+
+@pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
+async def test_what_other_programs_read_is_left_and_told(sandbox: Sandbox, workspace: Path) -> None:
+    result = await sandbox.run_command("echo be evil > AGENTS.md; mkdir -p src/.claude; echo {} > src/.claude/settings.json")
+    assert set(result.notable) == {"AGENTS.md", "src/.claude"}
+    assert result.quarantined == ()
+    assert "this command made or changed AGENTS.md" in result.output
+    assert (workspace / "AGENTS.md").exists()
+    assert (await sandbox.run_command("cat AGENTS.md")).notable == ()
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_what_the_user_had_is_read_only_and_stays(backend: str, workspace: Path, open_sandbox: OpenSandbox) -> None:
+    (workspace / "lib/.git/hooks").mkdir(parents=True)
+    (workspace / ".vscode").mkdir()
+    (workspace / ".envrc").write_text("export A=1\n")
+    sandbox = await open_sandbox(backend)
+    command = (
+        "echo x > .vscode/tasks.json; echo x >> .envrc; touch lib/.git/hooks/pre-commit; mv .vscode v; rm -rf lib/.git; true"
+    )
+    result = await sandbox.run_command(f"{command}; true")
+    assert (result.quarantined, result.notable) == ((), ())
+    assert (workspace / ".envrc").read_text() == "export A=1\n"
+    assert list((workspace / ".vscode").iterdir()) == []
+    assert list((workspace / "lib/.git/hooks").iterdir()) == []
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_what_the_user_makes_between_commands_is_the_user_s(sandbox: Sandbox, workspace: Path) -> None:
+    await sandbox.run_command("true")
+    (workspace / "lib/.git").mkdir(parents=True)
+    (workspace / ".vscode").mkdir()
+    await asyncio.sleep(0.05)
+    assert (await sandbox.run_command("ls")).quarantined == ()
+    assert (workspace / ".vscode").is_dir()
+
+
+@pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
+async def test_a_command_that_is_stopped_is_looked_after_as_well(sandbox: Sandbox, workspace: Path) -> None:
+    await sandbox.run_command("true")
+    task = asyncio.create_task(sandbox.run_command("git init -q sub; echo done; sleep 20"))
+    while not (workspace / "sub/.git").exists():
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(0.1)
+    task.cancel()
+    await asyncio.sleep(0.01)
+    task.cancel()  # as a second, impatient interrupt
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not (workspace / "sub/.git").exists()
+
+
+@pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
+async def test_a_git_folder_below_another_name_is_found_where_it_was_hidden(sandbox: Sandbox, workspace: Path) -> None:
+    result = await sandbox.run_command("git init -q a/b; chmod 555 a/b/.git; chmod 000 a/b; chmod 000 a")
+    assert result.quarantined == ("a/b/.git",)
+
+
+@pytest.mark.git
+@pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
+async def test_git_s_own_settings_are_put_back_after_a_write(sandbox: Sandbox, workspace: Path) -> None:
+    await sandbox.run_git(["init"], writes=True)
+    config = (workspace / ".git/config").read_text()
+    for arguments in (["add", "README.md"], ["commit", "-m", "one"], ["branch", "other"]):
+        assert (await sandbox.run_git(arguments, writes=True)).quarantined == ()
+    result = await sandbox.run_git(["branch", "--set-upstream-to=main", "other"], writes=True)
+    assert result.quarantined == (".git/config",)
+    assert "put back" in result.output
+    assert (workspace / ".git/config").read_text() == config
+
+
+@pytest.mark.git
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_what_git_checks_out_is_told_and_stays(sandbox: Sandbox, workspace: Path) -> None:
+    (workspace / ".envrc").write_text("x\n")
+    for arguments in (["init"], ["add", "."], ["commit", "-m", "one"], ["rm", "-q", ".envrc"], ["commit", "-m", "two"]):
+        await sandbox.run_git(arguments, writes=True)
+    await sandbox.run_command("true")
+    result = await sandbox.run_git(["checkout", "HEAD~1"], writes=True)
+    assert result.notable == (".envrc",)
+    assert (await sandbox.run_command("true")).quarantined == ()
+    assert (workspace / ".envrc").exists()
+
+
+@pytest.mark.parametrize("name", ["plain", "folder", "closed"])
+def test_what_is_set_aside_is_packed(tmp_path: Path, name: str) -> None:
+    (tmp_path / ".lmagent").mkdir()
+    evil = tmp_path / "sub" / ".git"
+    evil.parent.mkdir()
+    if name == "plain":
+        evil.write_text("gitdir: x")
+    else:
+        (evil / "hooks").mkdir(parents=True)
+        (evil / "hooks/pre-commit").write_text("evil")
+    if name == "closed":
+        for path in (evil / "hooks", evil, evil.parent):
+            path.chmod(0o000 if path != evil.parent else 0o555)
+    target = quarantine.set_aside(tmp_path, b"sub/.git")
+    assert target.endswith(".tar.gz")
+    assert (tmp_path / target).is_file()
+    assert not os.path.lexists(evil)
+    assert [path.name for path in (tmp_path / ".lmagent/quarantine").iterdir()] == [Path(target).name]
+
+
+def test_what_is_behind_a_link_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "ws/.lmagent").mkdir(parents=True)
+    (tmp_path / "out/.git").mkdir(parents=True)
+    (tmp_path / "ws/sub").symlink_to("../out")
+    with pytest.raises(SandboxError, match="could not be set aside"):
+        quarantine.set_aside(tmp_path / "ws", b"sub/.git")
+    assert (tmp_path / "out/.git").is_dir()
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc", "a/../..", "a//b", "a\0b", "."])
+def test_a_path_that_leads_out_is_refused(path: str) -> None:
+    facts: dict[str, object] = {"found": [[path.encode().hex(), "git", True, 1]], "is_cut": False}
+    with pytest.raises(SandboxError, match="answer that cannot be"):
+        replies.parse(facts, replies.SurveyReply)
+
+
+async def test_a_clock_that_is_set_back_hides_nothing(workspace: Path) -> None:
+    client = Client(await ProcessBackend(workspace).open(Lane.MAIN))
+    await client.start()
+
+    async def living() -> Client:
+        return client
+
+    moments = iter([Moment(2**62, 0), Moment(2**62 - 3600 * 10**9, 10**9)])
+    custody = Custody(workspace, lambda: next(moments))
+    began = await custody.begin(client, keeps_copies=False)
+    (workspace / ".envrc").touch()
+    findings = await custody.end(living, began, keeps_copies=False)
+    await client.close()
+    assert findings.quarantined == (".envrc",)
+
+
+async def test_where_no_lane_is_left_the_host_looks(workspace: Path) -> None:
+    client = Client(await ProcessBackend(workspace).open(Lane.MAIN))
+    await client.start()
+
+    async def gone() -> Client:
+        raise SandboxError("the sandbox is closed")
+
+    custody = Custody(workspace)
+    began = await custody.begin(client, keeps_copies=False)
+    await client.close()
+    (workspace / ".mcp.json").touch()
+    assert (await custody.end(gone, began, keeps_copies=False)).quarantined == (".mcp.json",)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from lmtui.sandbox.inside import changes, survey
+
+_WIDE = (100_000, 5.0)
+
+
+def _found(root: Path, since_ns: int = 0) -> dict[str, str]:
+    rows = survey.look(str(root), since_ns, *_WIDE)["found"]
+    return {bytes.fromhex(path).decode(): kind for path, kind, is_fresh, _ in rows if is_fresh}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        (".git", "git"), ("a/b/c/.git", "git"), (".mcp.json", "run"), ("a/.vscode", "run"), (".envrc", "run"), (".idea", "run"),
+        ("AGENTS.md", "read"), ("sub/CLAUDE.md", "read"), (".claude", "read"), (".gitmodules", "read"), (".bashrc", "read"),
+        ("a/.GIT", "git"), (".ｖscode", "run"), (".env\u200drc", "run"), (".vscode ", "run"), ("node_modules/x/.git", "git"),
+    ],
+)  # fmt: skip
+def test_what_programs_outside_obey_is_found_however_it_is_spelled(tmp_path: Path, name: str, kind: str) -> None:
+    (tmp_path / name).mkdir(parents=True)
+    assert _found(tmp_path) == {name: kind}
+
+
+def test_ordinary_names_are_not_found(tmp_path: Path) -> None:
+    for name in ("src/git", "vscode", "Makefile", ".gitignore", "HEAD", "objects/a", ".lmagent/.git", "agents.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert _found(tmp_path) == {}
+
+
+@pytest.mark.parametrize("parts", [("HEAD", "objects", "refs"), ("HEAD", "commondir")])
+def test_a_folder_that_is_a_repository_itself_is_found(tmp_path: Path, parts: tuple[str, ...]) -> None:
+    for name in parts:
+        (tmp_path / "store" / name).mkdir(parents=True)
+    assert _found(tmp_path) == {"store": "bare"}
+
+
+def test_the_workspace_itself_may_be_a_repository(tmp_path: Path) -> None:
+    for name in ("HEAD", "objects", "refs"):
+        (tmp_path / name).mkdir()
+    assert _found(tmp_path) == {"": "bare"}
+    (tmp_path / ".git").mkdir()
+    assert _found(tmp_path) == {".git": "git"}
+
+
+def test_only_what_changed_since_is_fresh(tmp_path: Path) -> None:
+    for name in (".git", "old/.git/hooks", "old/.vscode", ".claude"):
+        (tmp_path / name).mkdir(parents=True)
+    time.sleep(0.02)
+    now_ns = changes.now_ns()
+    time.sleep(0.02)
+    assert _found(tmp_path, now_ns) == {}
+    (tmp_path / "old/.git/hooks/pre-commit").touch()
+    (tmp_path / "old/.vscode/tasks.json").touch()
+    (tmp_path / ".claude/settings.json").touch()
+    assert _found(tmp_path, now_ns) == {"old/.git": "gitconfig", "old/.vscode": "run", ".claude": "read"}
+
+
+def test_links_are_found_but_never_followed(tmp_path: Path) -> None:
+    (tmp_path / "out" / "x" / ".git").mkdir(parents=True)
+    root = tmp_path / "ws"
+    root.mkdir()
+    (root / "out").symlink_to("../out")
+    (root / ".vscode").symlink_to("../out")
+    assert _found(root) == {".vscode": "run"}
+
+
+def test_a_folder_that_was_closed_is_looked_into(tmp_path: Path) -> None:
+    (tmp_path / "shut" / ".git").mkdir(parents=True)
+    (tmp_path / "shut").chmod(0)
+    assert _found(tmp_path) == {"shut/.git": "git"}
+
+
+def test_a_walk_that_is_too_long_says_so(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / str(number)).mkdir()
+    assert survey.look(str(tmp_path), 0, 10, 5.0)["is_cut"] is True
+    assert survey.look(str(tmp_path), 0, 50, 5.0)["is_cut"] is False
