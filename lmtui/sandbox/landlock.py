@@ -65,9 +65,8 @@ class LandlockBackend:
             SandboxUnavailable: the kernel has no Landlock, or too little of it.
         """
         version = await asyncio.to_thread(_abi)
-        if version < landlock.OLDEST_ABI:
-            what = f"its version is {version}, {landlock.OLDEST_ABI} is needed" if version else "the kernel has none"
-            raise SandboxUnavailable(f"Landlock cannot be used: {what}", _HINT)
+        if (why := refusal(version)) is not None:
+            raise why
         python, reads = this_python(), [*_SYSTEM, *map(str, self._toolchains), str(INSIDE), sys.base_prefix]
         path = ":".join([*programs(self._toolchains), "/usr/local/bin:/usr/bin:/bin"])
         owner = self._workspace.stat()
@@ -124,6 +123,14 @@ class LandlockBackend:
         if os.geteuid() == 0:
             os.chown(folder, owner.st_uid, owner.st_gid)
         return folder
+
+
+def refusal(version: int) -> SandboxUnavailable | None:
+    """Return why this version of Landlock is not enough, or nothing."""
+    if version >= landlock.OLDEST_ABI:
+        return None
+    what = f"its version is {version}, {landlock.OLDEST_ABI} is needed" if version else "the kernel has none, or it is off"
+    return SandboxUnavailable(f"Landlock cannot be used: {what}", _HINT)
 
 
 def _abi() -> int:

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.ports import Sandbox
+from lmtui.sandbox.inside import landlock, linux
+from lmtui.sandbox.landlock import refusal
+from tests.sandbox.conftest import OpenSandbox
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux's")
+_LANDLOCK = pytest.mark.parametrize("sandbox", ["landlock"], indirect=True)
+
+
+@_LANDLOCK
+async def test_the_status_names_the_reduced_tier_and_asks_for_every_command(sandbox: Sandbox) -> None:
+    status = await sandbox.status()
+    assert status.text.startswith("landlock (reduced), no network: no private /tmp, other processes visible")
+    assert (status.is_weaker, status.asks_each_command, status.has_shell) == (True, True, True)
+
+
+async def test_stronger_tiers_do_not_ask_for_every_command(open_sandbox: OpenSandbox) -> None:
+    assert not (await (await open_sandbox("process")).status()).asks_each_command
+
+
+@pytest.mark.parametrize(("version", "why"), [(0, "the kernel has none"), (1, "version is 1"), (2, "version is 2")])
+def test_a_kernel_with_too_little_of_it_is_refused(version: int, why: str) -> None:
+    found = refusal(version)
+    assert found is not None
+    assert why in str(found)
+    assert "Docker" in found.hint
+
+
+def test_a_kernel_with_enough_of_it_is_taken() -> None:
+    assert refusal(landlock.OLDEST_ABI) is None
+
+
+@_LANDLOCK
+async def test_nothing_outside_is_read_or_written(sandbox: Sandbox, workspace: Path) -> None:
+    secret = workspace.parent / "secret"
+    secret.write_text("SECRET")
+    secret.chmod(0o644)
+    for command in (
+        f"cat {secret}",
+        f"echo x > {secret}",
+        f"rm {secret}",
+        f"mv {secret} .",
+        f"ln {secret} l",
+        f"truncate -s 0 {secret}",
+    ):
+        result = await sandbox.run_command(command)
+        assert result.exit_code != 0
+        assert "SECRET" not in result.output
+    assert secret.read_text() == "SECRET"
+
+
+@_LANDLOCK
+async def test_no_process_outside_is_signalled_or_looked_into(sandbox: Sandbox) -> None:
+    command = (
+        f"kill -0 {os.getpid()}; echo $?; cat /proc/{os.getpid()}/environ | wc -c; cat /proc/{os.getpid()}/cmdline | wc -c"
+    )
+    result = await sandbox.run_command(f"({command}) 2>/dev/null; kill -9 $PPID; kill -9 -1; echo alive")
+    assert result.output.split()[:3] == ["1", "0", "0"]
+    assert result.output.split()[-1] == "alive"
+
+
+@_LANDLOCK
+async def test_sockets_of_every_family_are_refused_but_pairs_are_not(sandbox: Sandbox) -> None:
+    script = (
+        "import socket\n"
+        "for family in (1, 2, 10, 16, 17, 38, 40):\n"
+        "  try: socket.socket(family, 3 if family == 17 else 5 if family == 38 else 1); print('open', family)\n"
+        "  except OSError as error: print(error.errno)\n"
+        "a, b = socket.socketpair(); a.send(b'pair'); print(b.recv(9).decode())"
+    )
+    result = await sandbox.run_command(f'python3 -c "{script}"')
+    assert result.output.split() == ["1"] * 7 + ["pair"]
+
+
+@_LANDLOCK
+async def test_the_temporary_folder_is_private_and_goes_with_the_sandbox(sandbox: Sandbox) -> None:
+    folder = Path((await sandbox.run_command("echo $TMPDIR; echo x > $TMPDIR/kept; touch ~/y")).output.strip())
+    assert (folder / "kept").exists()
+    assert folder.stat().st_mode & 0o077 == 0
+    await sandbox.close()
+    assert not folder.exists()
+
+
+@_LANDLOCK
+async def test_no_capability_is_left_whoever_started_it(sandbox: Sandbox, workspace: Path) -> None:
+    result = await sandbox.run_command(
+        "while read -r n v; do case $n in Cap*|Uid:|NoNew*) echo $n $v;; esac; done < /proc/self/status"
+    )
+    facts = dict(line.split(" ", 1) for line in result.output.splitlines())
+    assert [int(facts[name], 16) for name in ("CapInh:", "CapPrm:", "CapEff:", "CapAmb:")] == [0] * 4
+    assert facts["NoNewPrivs:"] == "1"
+    assert int(facts["Uid:"].split()[1]) == workspace.stat().st_uid
+    if os.getuid() == 0:
+        assert int(facts["CapBnd:"], 16) == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root owns the system's files")
+@_LANDLOCK
+async def test_root_s_command_changes_no_mode_or_owner_of_anything(sandbox: Sandbox, workspace: Path) -> None:
+    victim = workspace.parent / "victim"
+    victim.touch(mode=0o600)
+    before = victim.stat()
+    await sandbox.run_command(
+        f"chmod 666 {victim}; chown 1000 {victim}; touch -d 2001-01-01 {victim}; setfattr -n user.x -v y {victim}"
+    )
+    after = victim.stat()
+    assert (after.st_mode, after.st_uid, after.st_mtime_ns) == (before.st_mode, before.st_uid, before.st_mtime_ns)
+
+
+@_LANDLOCK
+async def test_git_and_settings_are_as_before_after_a_command(sandbox: Sandbox, workspace: Path) -> None:
+    await sandbox.run_git(["init"], writes=True)
+    config = (workspace / ".git/config").read_bytes()
+    command = "echo '[core] fsmonitor = x' >> .git/config; mv .git aside; cp -r aside .git; echo evil > .lmagent/config.toml"
+    result = await sandbox.run_command(command)
+    assert (workspace / ".git/config").read_bytes() == config
+    assert (workspace / ".lmagent/config.toml").read_text() == "# settings\n"
+    assert not (workspace / "aside").exists()
+    assert ".git" in result.quarantined
+    assert "put back as it was before" in result.output
+    assert (await sandbox.run_git(["status", "--short"])).exit_code == 0
+
+
+async def test_what_a_killed_host_left_in_the_temporary_folder_is_removed(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    left = Path(tempfile.mkdtemp(prefix="lmtui-landlock-999999999-"))
+    await open_sandbox("landlock")
+    assert not left.exists()
+
+
+def test_rights_once_given_up_stay_given_up(tmp_path: Path) -> None:
+    if landlock.abi() < landlock.OLDEST_ABI:
+        pytest.skip("this kernel has no Landlock")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").write_text("x")
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            linux.set_process(linux.PR_SET_NO_NEW_PRIVS, 1)
+            landlock.restrict(["/usr"], [str(tmp_path / "in")], [], has_network=False)
+            (tmp_path / "in" / "made").write_text("x")
+            try:
+                (tmp_path / "out").read_text()
+            except PermissionError:
+                code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert (tmp_path / "in" / "made").exists()
