@@ -254,10 +254,8 @@ def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *,
 
     def open_host() -> SessionHost:
         from lmtui.runtime.host import open_runtime  # noqa: PLC0415  (start-up: runs after the first frame)
-        from lmtui.runtime.log_file import write_log_file  # noqa: PLC0415
 
-        write_log_file()
-        runtime = open_runtime(workspace, config, is_mode_forced=loaded.sources["mode"] == "flag")
+        runtime = open_runtime(workspace, config, writes_log=True, is_mode_forced=loaded.sources["mode"] == "flag")
         runtime.ask_trust(loaded, read)
         if session_id:
             runtime.take_server_of(session_id)

@@ -51,7 +51,11 @@ class Config:
     url: str = _setting("", "address of the model server; empty: look on the usual ports", "LLM_URL", "OPENAI_BASE_URL")
     model: str = _setting("", "name of the model; empty: the server's own default", "LLM_MODEL")
     api_key: str = _setting(
-        "", "key for the model server; local servers need none", "LLM_API_KEY", "OPENAI_API_KEY", is_secret=True
+        "",
+        "key for the model server, or file:PATH, or keyring:NAME; local servers need none",
+        "LLM_API_KEY",
+        "OPENAI_API_KEY",
+        is_secret=True,
     )
     temperature: float = _setting(0.65, "sampling temperature, 0 to 2", "LLM_TEMPERATURE", "TEMPERATURE", at_least=0, at_most=2)
     seed: int = _setting(-1, "seed of the sampling; -1: none", "LLM_SEED")

@@ -24,6 +24,7 @@ from lmtui.core.messages import (
 )
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.ports import Checkpoints, Limits, OutputSink, Policy, Snapshot
+from lmtui.core.redaction import Redactor
 from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileChangeKind, FileContent, GrepMatch, SandboxStatus
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
@@ -251,6 +252,7 @@ class Rig:
         is_attended: bool = True,
         is_ours: bool = True,
         checkpoints: Checkpoints | None = None,
+        redactor: Redactor | None = None,
     ) -> None:
         clock = Ticking()
         self.provider = provider
@@ -270,6 +272,7 @@ class Rig:
             now=clock.now,
             monotonic=clock.monotonic,
             checkpoints=checkpoints,
+            redactor=redactor or Redactor(()),
         )
         self.session = EngineSession(parts, past, is_ours=is_ours)
         self.session.subscribe(self._take)

@@ -9,6 +9,7 @@ from datetime import datetime
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Envelope, Event, Level, Notice
 from lmtui.core.ports import SessionLog
+from lmtui.core.redaction import Redactor
 from lmtui.core.sessions import Subscriber
 
 _log = logging.getLogger(__name__)
@@ -22,9 +23,18 @@ class Journal:
         log: where durable events are written before anybody sees them.
         now: the time in UTC.
         take_up: lets a durable event change the session's state; called live and on replay alike.
+        redactor: takes the values of keys out of every event before anybody gets it, the model too.
     """
 
-    def __init__(self, session_id: str, log: SessionLog, now: Callable[[], datetime], take_up: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        log: SessionLog,
+        now: Callable[[], datetime],
+        take_up: Callable[[Event], None],
+        redactor: Redactor,
+    ) -> None:
+        self._redactor = redactor
         self._session_id = session_id
         self._log = log
         self._now = now
@@ -51,7 +61,7 @@ class Journal:
                 but it is no part of the session.
         """
         self._seq += 1
-        envelope = Envelope(self._seq, self._now(), self._session_id, event)
+        envelope = Envelope(self._seq, self._now(), self._session_id, self._redactor.value(event))
         if event.durable:
             try:
                 self._log.append(envelope)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lmtui.core.events import (
@@ -20,6 +20,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.ports import Checkpoints, Limits, Policy, Provider, Sandbox, SessionLog, Toolbox
+from lmtui.core.redaction import Redactor
 from lmtui.core.sessions import Answer, Changes, Subscriber
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.background import Background
@@ -47,6 +48,7 @@ class SessionParts:
     now: Callable[[], datetime]
     monotonic: Callable[[], float]
     checkpoints: Checkpoints | None = None
+    redactor: Redactor = field(default_factory=lambda: Redactor(()))
 
 
 class EngineSession:
@@ -60,7 +62,7 @@ class EngineSession:
 
     def __init__(self, parts: SessionParts, past: Sequence[Envelope] = (), *, is_ours: bool = True) -> None:
         self._parts = parts
-        self._journal = Journal(parts.id, parts.log, parts.now, self._take_up)
+        self._journal = Journal(parts.id, parts.log, parts.now, self._take_up, parts.redactor)
         self._background = Background(lambda: self._desk, self._journal.emit_from_outside)
         self._worker = Worker(lambda: self._desk, self._journal.emit_from_outside, self._journal.sync, parts.id)
         self._title = ""

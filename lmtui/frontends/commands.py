@@ -17,7 +17,6 @@ from lmtui.frontends.headless import HeadlessTask, run_headless
 from lmtui.paths import config_dir, workspace_dir
 from lmtui.runtime.demo import fresh_folder
 from lmtui.runtime.host import DEMO_TASK, open_runtime
-from lmtui.runtime.log_file import write_log_file
 from lmtui.runtime.reports import find_models, granted_rules, list_sessions, rules_file, session_events, session_log
 from lmtui.runtime.trust import FolderTrust, trust_file
 
@@ -27,9 +26,8 @@ Report = Callable[[Path, Loaded, argparse.Namespace], Coroutine[None, None, int]
 
 async def task(workspace: Path, loaded: Loaded, text: str, session_id: str, output: str) -> int:
     """Run one task and return the exit code."""
-    write_log_file()
     is_mode_forced = loaded.sources["mode"] == "flag"
-    runtime = open_runtime(workspace, loaded.config, is_attended=False, is_mode_forced=is_mode_forced)
+    runtime = open_runtime(workspace, loaded.config, is_attended=False, is_mode_forced=is_mode_forced, writes_log=True)
     try:
         return await run_headless(runtime, HeadlessTask(text, session_id, output), sys.stdout, sys.stderr)
     finally:
@@ -60,9 +58,8 @@ async def demo(config: Config, keep: Path | None, output: str) -> int:
     print(
         "lmtui demo: the model is a script on a loopback port; the tools, the sandbox and the files are real.", file=sys.stderr
     )
-    write_log_file()
     folder = fresh_folder(keep)
-    runtime = open_runtime(folder, dataclasses.replace(config, mode="auto"), is_attended=False)
+    runtime = open_runtime(folder, dataclasses.replace(config, mode="auto"), is_attended=False, writes_log=True)
     try:
         lacks = await runtime.use_demo(folder, rate=0.0)
         print(f"folder:  {folder}", file=sys.stderr)

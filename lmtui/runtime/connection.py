@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lmtui.config import Config
 from lmtui.core.errors import Fault, ProviderError, UsageError
+from lmtui.core.redaction import Redactor
 from lmtui.core.sessions import ServerFound
 from lmtui.providers.choice import ServerChoice, read_choice, write_choice
 from lmtui.providers.discovery import find_servers
 from lmtui.providers.endpoint import base_url, root_url
+from lmtui.providers.keys import resolve_key
 from lmtui.providers.openai_compat import OpenAICompatible
 from lmtui.providers.retry import RetryPolicy
+from lmtui.runtime.protection import key_redactor
 
 
 class Connection:
@@ -26,7 +30,8 @@ class Connection:
         self._choice = ServerChoice(config.url or remembered.url, config.model or remembered.model)
         if self._choice.url:
             base_url(self._choice.url)
-        self._key = config.api_key if self._choice.url else ""
+        self._own_key = resolve_key(config.api_key)
+        self._key = self._own_key if self._choice.url else ""
         self._provider: OpenAICompatible | None = None
         self._retired: list[OpenAICompatible] = []
 
@@ -39,6 +44,11 @@ class Connection:
     def model(self) -> str:
         """Return the model's name, empty for the server's own default."""
         return self._choice.model
+
+    @property
+    def redactor(self) -> Redactor:
+        """Return what takes the keys out of events."""
+        return key_redactor(replace(self._config, api_key=self._own_key))
 
     def provider(self) -> OpenAICompatible:
         """Return the provider for the server in use.
@@ -60,7 +70,7 @@ class Connection:
 
     def remember(self, url: str, model: str) -> None:
         """Use this server from now on and at the next start."""
-        self.use(root_url(url), model, self._config.api_key)
+        self.use(root_url(url), model, self._own_key)
         write_choice(self._choice)
 
     def use(self, url: str, model: str, key: str = "") -> None:
@@ -72,9 +82,9 @@ class Connection:
 
     def use_config(self, config: Config) -> None:
         """Take other settings; a server that they name is used from now on."""
-        self._config = config
+        self._config, self._own_key = config, resolve_key(config.api_key)
         if config.url:
-            self.use(config.url, config.model or self._choice.model, config.api_key)
+            self.use(config.url, config.model or self._choice.model, self._own_key)
 
     async def choose(self) -> str:
         """Take the first server found, where none was chosen; return a line that says so, or an empty string.

@@ -23,6 +23,8 @@ from lmtui.providers.demo import DEMO_MODEL, DEMO_TASK
 from lmtui.runtime.connection import Connection
 from lmtui.runtime.demo import Demo, fresh_folder, start_demo, start_repository
 from lmtui.runtime.grants import Grants
+from lmtui.runtime.log_file import write_log_file
+from lmtui.runtime.protection import key_redactor, protect_process
 from lmtui.runtime.trust import FolderTrust, NothingToTrust
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.select import select_sandbox
@@ -38,13 +40,20 @@ __all__ = ["DEMO_TASK", "Runtime", "encode_event", "open_runtime"]
 _DEMO_WORDS_PER_S = 30.0
 
 
-def open_runtime(workspace: Path, config: Config, *, is_attended: bool = True, is_mode_forced: bool = False) -> Runtime:
+def open_runtime(
+    workspace: Path, config: Config, *, is_attended: bool = True, is_mode_forced: bool = False, writes_log: bool = False
+) -> Runtime:
     """Return the runtime of a workspace; with `is_mode_forced` the mode holds for resumed sessions too, whatever they had.
+
+    From here on other processes cannot read this one's memory; with `writes_log` what goes wrong inside goes to its file.
 
     Raises:
         UsageError: the workspace cannot be worked in, or a permission rule or an address cannot be read.
     """
     check_workspace(workspace)
+    protect_process()
+    if writes_log:
+        write_log_file(key_redactor(config))
     return Runtime(workspace, config, is_attended=is_attended, is_mode_forced=is_mode_forced)
 
 
@@ -240,6 +249,7 @@ class Runtime:
             toolbox=ToolRegistry(str(self._workspace)),
             sandbox=sandbox,
             checkpoints=sandbox.checkpoints,
+            redactor=self._connection.redactor,
             policy=Policy(Mode(config.mode), _rules(config, self._workspace), self._is_attended),
             settings=ModelSettings(
                 self._connection.model,

@@ -6,6 +6,7 @@ import logging
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from lmtui.core.redaction import Redactor
 from lmtui.paths import state_dir
 
 _MAX_BYTES = 1_000_000
@@ -16,7 +17,19 @@ def log_file() -> Path:
     return state_dir() / "lmtui.log"
 
 
-def write_log_file() -> None:
+class _Formatter(logging.Formatter):
+    """A line of the log, traces included, without the values of keys."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        self._redactor = redactor
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        return self._redactor.text(super().format(record))
+
+
+def write_log_file(redactor: Redactor) -> None:
     """Send the program's log to its file, once; where that cannot be made, nowhere."""
     logger = logging.getLogger("lmtui")
     if logger.handlers:
@@ -29,5 +42,5 @@ def write_log_file() -> None:
         )
     except OSError:
         handler = logging.NullHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(_Formatter(redactor))
     logger.addHandler(handler)

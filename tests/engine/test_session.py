@@ -24,6 +24,7 @@ from lmtui.core.events import (
 from lmtui.core.messages import FinishReason, RetryPiece, Role, TextPiece
 from lmtui.core.permissions import Mode
 from lmtui.core.ports import Limits
+from lmtui.core.redaction import Redactor
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import ExecResult
 from lmtui.providers.wire import RequestWriter
@@ -512,3 +513,16 @@ async def test_deep_json_and_a_foreign_mode_do_not_break_a_session() -> None:
     rig.session.emit(ModeChanged(mode="bogus"))
     rig.session.emit(ApprovalResolved(approval_id="x", outcome=Outcome.ALWAYS, rule="not a ( rule"))
     assert Rig(FakeProvider(), past=rig.log.events).session.mode is Mode.AUTO
+
+
+async def test_a_key_that_a_tool_prints_is_in_no_log_and_not_sent_to_the_model() -> None:
+    key = "sk-proj-0123456789abcdefXYZ"
+    sandbox = FakeSandbox(commands={"env": ExecResult(0, f"LLM_API_KEY={key}\n", 40, 1)})
+    log = MemoryLog()
+    provider = FakeProvider(answer("", ("shell", '{"command": "env"}')), answer("done"))
+    rig = Rig(provider, sandbox, log=log, redactor=Redactor([key]))
+    await rig.run(f"my key is {key}")
+    assert key not in repr(log.events)
+    assert key not in repr(rig.published)
+    assert key not in repr(provider.requests)
+    assert "[key redacted]" in repr(provider.requests[-1])

@@ -1,0 +1,53 @@
+"""Where a key may lie: in the setting itself, in a file that only its owner can read, or in the system's keyring."""
+
+from __future__ import annotations
+
+import importlib
+import stat
+from pathlib import Path
+
+from lmtui.core.errors import ConfigError
+
+FILE, KEYRING = "file:", "keyring:"
+_HINT = "Write the key itself, file:PATH, or keyring:NAME (a password called NAME of the service lmtui)."
+
+
+def resolve_key(value: str) -> str:
+    """Return the key that a setting means.
+
+    Raises:
+        ConfigError: the file or the keyring has none, or others may read the file.
+    """
+    if value.startswith(FILE):
+        return _from_file(Path(value.removeprefix(FILE)).expanduser())
+    if value.startswith(KEYRING):
+        return _from_keyring(value.removeprefix(KEYRING))
+    return value
+
+
+def _from_file(path: Path) -> str:
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the key file {path} cannot be read: {error}", _HINT) from error
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigError(f"the key file {path} can be read by others", f"Run: chmod 600 {path}")
+    if not text or not text.isprintable():
+        raise ConfigError(f"the key file {path} holds no key", _HINT)
+    return text
+
+
+def _from_keyring(name: str) -> str:
+    try:
+        # Imported late: an optional package, and it looks for the desktop's service when it is imported.
+        keyring = importlib.import_module("keyring")
+    except ImportError as error:
+        raise ConfigError("the package keyring is not installed", "Run: pip install keyring, or use file:PATH.") from error
+    try:
+        found = keyring.get_password("lmtui", name)
+    except keyring.errors.KeyringError as error:
+        raise ConfigError(f"the keyring cannot be asked: {error}", _HINT) from error
+    if not found:
+        raise ConfigError(f"the keyring has no password {name!r} of the service lmtui", f"Run: keyring set lmtui {name}")
+    return str(found)
