@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import SandboxUnavailable, UsageError
+from lmtui.sandbox.docker import DockerBackend
+from lmtui.sandbox.podman import PodmanBackend, find_podman_socket, is_rootless
+from lmtui.sandbox.select import Options, make_backend, select_sandbox
+from tests.sandbox.conftest import OpenSandbox, unavailable
+
+
+@pytest.fixture
+def runtime_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:  # a socket's path is short
+        monkeypatch.setenv("XDG_RUNTIME_DIR", name)
+        yield Path(name)
+
+
+def test_the_user_s_own_socket_is_found_and_is_rootless(runtime_folder: Path) -> None:
+    path = runtime_folder / "podman" / "podman.sock"
+    path.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        assert find_podman_socket() == str(path)
+    assert is_rootless(str(path))
+    assert not is_rootless("/run/podman/podman.sock")
+
+
+async def test_without_a_socket_podman_is_refused_by_name(runtime_folder: Path, workspace: Path) -> None:
+    if Path("/run/podman/podman.sock").is_socket():
+        pytest.skip("the system's Podman runs here")
+    sandbox = await select_sandbox(workspace, backend="podman")
+    with pytest.raises(SandboxUnavailable, match="no Podman socket"):
+        await sandbox.status()
+    await sandbox.close()
+
+
+def test_rootless_containers_keep_the_user_s_ids(runtime_folder: Path, workspace: Path) -> None:
+    path = runtime_folder / "podman" / "podman.sock"
+    path.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        backend = PodmanBackend(workspace, "none")
+        assert backend._more_host_config() == {"UsernsMode": "keep-id"}
+        owner = workspace.stat()
+        assert backend._user(None) == f"{owner.st_uid}:{owner.st_gid}"
+
+
+async def test_the_profile_is_a_file_that_goes_with_the_backend(workspace: Path) -> None:
+    backend = PodmanBackend(workspace, "none")
+    path = Path(backend._profile())
+    assert path.read_text().startswith("{")
+    await backend.close()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(("dropped", "is_right"), [(["CAP_CHOWN", "CAP_KILL"], True), ([], False)])
+def test_what_podman_tells_of_its_container_is_compared(workspace: Path, dropped: list[str], is_right: bool) -> None:
+    told = {
+        "ReadonlyRootfs": True, "Privileged": False, "NetworkMode": "none", "PidsLimit": 128, "Memory": 512 << 20,
+        "AutoRemove": True, "CapDrop": dropped, "SecurityOpt": ["no-new-privileges", "seccomp=/x"],
+    }  # fmt: skip
+    assert (PodmanBackend(workspace, "none")._differences(told) == "") == is_right
+    assert "Privileged" in PodmanBackend(workspace, "none")._differences({**told, "Privileged": True, "CapDrop": ["ALL"]})
+
+
+def test_a_backend_is_made_by_its_name(workspace: Path) -> None:
+    assert isinstance(make_backend("podman", workspace, Options()), PodmanBackend)
+    assert not isinstance(make_backend("docker", workspace, Options()), PodmanBackend)
+
+
+@pytest.mark.docker
+async def test_a_runtime_that_the_engine_does_not_have_is_refused_by_name(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await select_sandbox(workspace, backend="docker", runtime="no-such-runtime")
+    with pytest.raises(SandboxUnavailable) as raised:
+        await sandbox.status()
+    await sandbox.close()
+    if "no-such-runtime" not in str(raised.value):
+        unavailable(raised.value)
+    assert "sandbox_runtime" in raised.value.hint
+
+
+async def test_a_runtime_leaves_only_container_engines_to_choose_from(workspace: Path) -> None:
+    with pytest.raises(UsageError, match="bubblewrap has no runtime"):
+        await select_sandbox(workspace, backend="bubblewrap", runtime="runsc")
+    sandbox = await select_sandbox(workspace, runtime="no-such-runtime")
+    with pytest.raises(SandboxUnavailable, match="no sandbox works here"):
+        await sandbox.status()
+    await sandbox.close()
+
+
+def test_the_runtime_is_asked_of_the_engine(workspace: Path) -> None:
+    pytest.importorskip("docker")
+    from lmtui.sandbox.link import Lane
+
+    assert DockerBackend(workspace, "none", runtime="runsc")._host_config(Lane.MAIN)["runtime"] == "runsc"
+    assert DockerBackend(workspace, "none")._host_config(Lane.MAIN)["runtime"] is None
