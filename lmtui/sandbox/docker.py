@@ -8,16 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
-
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.sandbox import seccomp_profile
 from lmtui.sandbox.backend import FOLDER_INSIDE, INSIDE, Isolation, environment_inside, supervisor_command
+from lmtui.sandbox.docker_engine import connect, find_socket, labels, reap_dead
 from lmtui.sandbox.docker_link import attach
 from lmtui.sandbox.host_paths import MOUNT_POINT, STORE_INSIDE, store_folder
 from lmtui.sandbox.inside.settings import Settings
@@ -38,13 +36,6 @@ _CPU_PERIOD_US = 100_000
 _CPU_QUOTA_US = 90_000
 _FILE_BYTES = 256 << 20
 _ENGINE_S = 20
-_LABEL = "lmtui"
-_SOCKETS = (
-    "/var/run/docker.sock",
-    "{runtime}/docker.sock",
-    "{home}/.docker/run/docker.sock",
-    "{home}/.colima/default/docker.sock",
-)
 
 
 class DockerBackend:
@@ -148,6 +139,7 @@ class DockerBackend:
 
     def _create(self, socket_path: str, lane: Lane) -> str:
         from docker.errors import APIError, ImageNotFound  # noqa: PLC0415  (heavy SDK, see `connect`)
+        from requests import RequestException  # noqa: PLC0415
 
         if self._engine is None:
             self._engine = connect(socket_path, _ENGINE_S)
@@ -162,10 +154,13 @@ class DockerBackend:
             raise SandboxUnavailable(f"the image {self._image} is not there", "Make it: lmtui sandbox image") from error
         except APIError as error:
             raise SandboxUnavailable(f"the Docker engine refuses the container: {error.explanation}", "") from error
+        except RequestException as error:
+            raise self._lost(socket_path) from error
         return str(container["Id"])
 
     def _start(self, container_id: str) -> None:
         from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `connect`)
+        from requests import RequestException  # noqa: PLC0415
 
         assert self._engine is not None
         try:
@@ -175,14 +170,25 @@ class DockerBackend:
             raise SandboxUnavailable(
                 f"the container does not start: {error.explanation}", "Look at the engine's log."
             ) from error
+        except RequestException as error:
+            raise self._lost(self._find_socket()) from error
         if wrong := self._differences(facts["HostConfig"]):
             raise SandboxUnavailable(f"the container is not as it was asked for: {wrong}", "Look at the engine's settings.")
 
+    def _lost(self, socket_path: str) -> SandboxUnavailable:
+        """Forget an engine that answers no more; the next start looks for it anew."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+        return SandboxUnavailable(f"the Docker engine at {socket_path} does not answer", "Start it.")
+
     def _set_memory(self, memory_mb: int) -> None:
         from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `connect`)
+        from requests import RequestException  # noqa: PLC0415
 
-        assert self._engine is not None
-        with contextlib.suppress(APIError):  # the old limit stands then: less memory, not less safety
+        if self._engine is None:
+            return
+        with contextlib.suppress(APIError, RequestException):  # the old limit stands then: less memory, not less safety
             self._engine.api.update_container(self._main_id, mem_limit=f"{memory_mb}m", memswap_limit=f"{memory_mb}m")
 
     def _arguments(self, engine: DockerClient, lane: Lane) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
@@ -205,7 +211,7 @@ class DockerBackend:
             "working_dir": MOUNT_POINT,
             "environment": {"PATH": _PATH_INSIDE},
             "stdin_open": True,
-            "labels": _labels(),
+            "labels": labels(),
             "host_config": {**engine.api.create_host_config(**self._host_config(lane)), **self._more_host_config()},
         }
 
@@ -281,84 +287,6 @@ class _Remover:
 
     async def __call__(self) -> None:
         await asyncio.to_thread(self._backend.remove, self._container_id)
-
-
-def find_socket() -> str:
-    """Return the path of a local engine's socket.
-
-    Raises:
-        SandboxUnavailable: there is none, or the environment points to another machine.
-    """
-    address = os.environ.get("DOCKER_HOST", "")
-    if address and not address.startswith("unix://"):
-        raise SandboxUnavailable(
-            f"DOCKER_HOST is {address}: the workspace cannot be mounted into an engine on another machine",
-            "Unset DOCKER_HOST, or point it to a local socket (unix://…).",
-        )
-    if address:
-        return address.removeprefix("unix://")
-    runtime = os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")
-    for template in _SOCKETS:
-        path = Path(template.format(runtime=runtime, home=Path.home()))
-        if path.is_socket():
-            return str(path)
-    raise SandboxUnavailable("no Docker engine runs here", "Install and start Docker, or use bubblewrap.")
-
-
-def connect(socket_path: str, timeout_s: int) -> DockerClient:
-    """Return a client of a local engine, which the caller closes.  Blocks.
-
-    Raises:
-        SandboxUnavailable: the engine does not answer.
-    """
-    # Deferred: the SDK costs 150 ms to import and is not needed before a container is.
-    from docker import DockerClient  # noqa: PLC0415
-    from docker.errors import DockerException  # noqa: PLC0415
-
-    try:
-        # Tried by hand first: the SDK leaves its socket open where it cannot connect.
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.settimeout(timeout_s)
-            probe.connect(str(socket_path))
-        engine = DockerClient(base_url=f"unix://{socket_path}", timeout=timeout_s)
-        engine.ping()
-    except (OSError, DockerException) as error:
-        denied = "Add yourself to the docker group, or use bubblewrap." if "ermission" in str(error) else "Start it."
-        raise SandboxUnavailable(f"the Docker engine at {socket_path} does not answer", denied) from error
-    return engine
-
-
-def reap_dead(engine: DockerClient) -> int:
-    """Remove containers whose lmtui is gone and return how many.  Blocks."""
-    from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `connect`)
-
-    mine = _labels()
-    reaped = 0
-    for container in engine.containers.list(
-        all=True, ignore_removed=True, filters={"label": f"{_LABEL}.host={mine[f'{_LABEL}.host']}"}
-    ):
-        pid, started = container.labels.get(f"{_LABEL}.pid", ""), container.labels.get(f"{_LABEL}.started", "")
-        if not (pid.isdigit() and _started(int(pid)) == started):
-            with contextlib.suppress(APIError):
-                container.remove(force=True)
-                reaped += 1
-    return reaped
-
-
-def _labels() -> dict[str, str]:
-    """Return what tells whose a container is: the machine (and its process namespace), the process, and its start."""
-    host = Path("/proc/sys/kernel/random/boot_id")
-    namespace = Path("/proc/self/ns/pid")
-    boot = host.read_text(encoding="ascii").strip() if host.exists() else "host"
-    where = f"{boot}:{namespace.readlink()}" if namespace.is_symlink() else boot
-    return {f"{_LABEL}.host": where, f"{_LABEL}.pid": str(os.getpid()), f"{_LABEL}.started": _started(os.getpid())}
-
-
-def _started(pid: int) -> str:
-    try:
-        return f"{psutil.Process(pid).create_time():.2f}"
-    except psutil.Error:
-        return ""
 
 
 def differences(host_config: dict[str, Any], network: str) -> str:  # Any: the engine's JSON

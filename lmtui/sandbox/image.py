@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxUnavailable, UsageError
-from lmtui.sandbox.docker import DEFAULT_IMAGE, connect, find_socket
+from lmtui.sandbox.docker import DEFAULT_IMAGE
+from lmtui.sandbox.docker_engine import connect, find_socket
 
 if TYPE_CHECKING:
     from docker import DockerClient
