@@ -60,13 +60,16 @@ AROUND = (
 )  # fmt: skip
 NOISE = ("'", '"', "\\", "$", "`", " ", "\n", ";", "#", "{", "}", "(", ")", "*", "!", "~", "<", ">", "&", "=", "|", "\t", "[")
 FINE_PROGRAMS = frozenset(
-    {"ls", "cat", "git", "echo", "grep", "wc", "pytest", "npm", "make", "find", "sed", "awk", "sort", "head", "python", "xargs",
+    {"ls", "cat", "git", "echo", "grep", "wc", "pytest", "npm", "make", "find", "sed", "awk", "sort", "head", "python",
+    "xargs",
      "timeout", "tar", "cut", "rg", "nice", "uniq", "diff", "env", "test", "time", "printf"}
 )  # fmt: skip
 OTHER_PROGRAMS = frozenset({"touch", "rm", "evil", "sh", "bash", "sudo", "tee", "less", "node", "nohup"})
 BANNED_WORDS = {
-    "find": r"-(?:exec|ok|delete|fprint|fls)", "git": r"--output", "rg": r"--pre", "sort": r"-o", "env": r".", "npm": "publish",
-    "tar": r"--to-command|--checkpoint-action|-I", "awk": r".*system", "pytest": r"-p", "cat": r"(?:.*/)?\.env\Z", "printf": r"-v",
+    "find": r"-(?:exec|ok|delete|fprint|fls)", "git": r"--output", "rg": r"--pre", "sort": r"-o", "env": r".*=",
+    "npm": "publish",
+    "tar": r"--to-command|--checkpoint-action|-I", "awk": r".*system", "pytest": r"-p", "cat": r"(?:.*/)?\.env\Z",
+    "printf": r"-v",
     "sed": r"\d*e\b|s/a/b/e",
 }  # fmt: skip
 BANNED_FIRST_WORDS = {"git": r"-c|push\Z|x\Z|-C", "python": r"-c|-m|-\Z|evil"}
@@ -125,7 +128,7 @@ def complaint(call: list[str]) -> str:
     program, words = call[0], call[1:]
     if program not in FINE_PROGRAMS:
         return f"started {program}"
-    if program in ("timeout", "nice", "xargs"):
+    if program in ("timeout", "nice", "xargs", "env") and not any("=" in word for word in words):
         inner = next((word for word in words if not re.match(r"-|\d+\Z", word)), "ls")
         return "" if inner in FINE_PROGRAMS else f"started {call}"
     nothing = r"(?!)"

@@ -26,6 +26,8 @@ _CARRIERS = NEVER_BROAD | word_set(
     "command nohup nice timeout time stdbuf find fd git tar rg sed awk uv poetry pipenv make docker"
 )
 _ANSI_C = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_EXPANSION = re.compile(r"[$`]")
+_PIECES = re.compile(r"[\s;|&<>()`'\"={},:@]+")
 _DYNAMIC = re.compile(r"[$`*?\[{~]")
 _GIT_WITH_VALUE = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"})
 _LONG_LETTERS = {"--recursive": "r", "--force": "f", "--all": "a", "--verbose": "v", "--quiet": "q"}
@@ -48,32 +50,43 @@ def fits(pattern: str, text: str) -> bool:
 def is_unclear(text: str, patterns: tuple[str, ...]) -> bool:
     """Tell whether a text may run what one of these rules is about without showing it.
 
-    That is where a program's name is only known when it runs, and where the name in a rule stands in something that is not
-    understood.
+    That is where a program's name, or the words of a program that a rule names, are only known when it runs, and where all
+    words of a rule stand in something that is not understood: a script in another language, a command with broken grammar.
     """
-    if parse(text).problem == "":
-        commands = parse(text).commands
-        if not any(is_interpreter(c.program) or c.program.rpartition("/")[2] in _CARRIERS for c in commands):
-            return False
-    elif any(_has_dynamic_program(words) for words in _raw_commands(text)):
+    wanted = [names for pattern in patterns if (names := _plain_names(pattern))]
+    parsed = parse(text)
+    if parsed.problem == "":
+        carriers = (each for each in parsed.commands if _carries(each.program))
+        inner = " ".join(_without_quotes(" ".join(each.words[1:])) for each in carriers)
+        return any(_holds(inner, names) for names in wanted)
+    if any(_is_dynamic(words, wanted) for words in commands_anywhere(text[:_MAX_CHARS])):
         return True
-    flat = _without_quotes(text)
-    names = {globs.literal(words[0]) or "" for pattern in patterns if (words := pattern_words(pattern))}
-    return any(name and re.search(rf"(?<![A-Za-z0-9_-]){re.escape(name)}(?![A-Za-z0-9_-])", flat) for name in names)
+    return any(_holds(_without_quotes(text), names) for names in wanted)
+
+
+def _plain_names(pattern: str) -> tuple[str, ...]:
+    """Return the words of a rule that are no options and no wildcards."""
+    words = ((globs.literal(word.rstrip("*")) or "") for word in pattern_words(pattern))
+    return tuple(word for word in words if word and not word.startswith("-"))
+
+
+def _holds(text: str, names: tuple[str, ...]) -> bool:
+    return all(re.search(rf"(?<![A-Za-z0-9_-]){re.escape(name)}(?![A-Za-z0-9_-])", text) for name in names)
 
 
 def paths_mentioned(text: str) -> frozenset[str]:
     """Return every word of a text that could be a path, also values behind `=`."""
     words = {word for command in mentioned(text) for word in command[1:]}
-    words |= {piece for word in words for piece in re.split(r"[=:@,]", word)}
+    words |= {piece for word in (*words, _without_quotes(text)) for piece in _PIECES.split(word)}
     return frozenset(word.removeprefix("./") for word in words if word)
 
 
 def _mentioned(text: str, depth: int) -> Iterator[tuple[str, ...]]:
-    if depth > _MAX_DEPTH or len(text) > _MAX_CHARS:
-        text = text[:_MAX_CHARS]
-    raw = list(_raw_commands(text))
-    raw += [tuple(_without_quotes(segment).split()) for segment in _SEGMENT_BREAK.split(text)]
+    text = text[:_MAX_CHARS]
+    raw = [each.words for each in parse(text).commands]
+    for form in {text, text.replace("\\\n", "")}:
+        raw += commands_anywhere(form)
+        raw += [tuple(_without_quotes(segment).split()) for segment in _SEGMENT_BREAK.split(form)]
     for words in raw:
         plain = [_without_quotes(word) for word in words]
         while plain and (not plain[0] or _ASSIGNMENT.match(plain[0]) or plain[0] in _KEYWORDS):
@@ -82,9 +95,8 @@ def _mentioned(text: str, depth: int) -> Iterator[tuple[str, ...]]:
             yield from _dressed(tuple(plain))
         if depth < _MAX_DEPTH:
             for word in words:
-                inner = _unquoted(word)
-                if inner != word or depth == 0:
-                    yield from _scripts(inner, text, depth)
+                yield from _scripts(_unquoted(word), text, depth)
+                yield from _scripts(_unquoted(word.partition("=")[2]), text, depth)
 
 
 def _scripts(inner: str, text: str, depth: int) -> Iterator[tuple[str, ...]]:
@@ -97,26 +109,29 @@ def _dressed(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """Yield a command, and for one that runs others all that may be the other."""
     first = words[0].rpartition("/")[2]
     yield (first, *words[1:])
-    if first in _CARRIERS or is_interpreter(first):
+    if _carries(first):
         for i in range(1, len(words)):
             name = words[i].rpartition("/")[2]
             if name and not name.startswith("-"):
                 yield (name, *words[i + 1 :])
 
 
-def _raw_commands(text: str) -> Iterator[tuple[str, ...]]:
-    yield from commands_anywhere(text[:_MAX_CHARS])
+def _carries(program: str) -> bool:
+    """Tell whether a program may run what stands in its words."""
+    name = program.rpartition("/")[2]
+    return name in _CARRIERS or is_interpreter(name)
 
 
-def _has_dynamic_program(words: tuple[str, ...]) -> bool:
+def _is_dynamic(words: tuple[str, ...], wanted: list[tuple[str, ...]]) -> bool:
+    """Tell whether what a command runs is only known when it runs."""
     names = [word for word in words if not _ASSIGNMENT.match(word)]
     if not names:
         return False
-    if any(_DYNAMIC.search(re.sub(r"'[^']*'", "", name)) for name in names[:1]) or names[0].startswith("$'"):
+    if names[0].startswith("$'") or _DYNAMIC.search(re.sub(r"'[^']*'", "", names[0])):
         return True
-    return names[0].rpartition("/")[2] in (".", "eval", "source") or (
-        (is_interpreter(names[0]) or names[0] in _CARRIERS) and any("$" in name or "`" in name for name in names[1:])
-    )
+    program = _without_quotes(names[0]).rpartition("/")[2]
+    is_asked_about = _carries(program) or any(program == each[0] for each in wanted)
+    return is_asked_about and any(_EXPANSION.search(re.sub(r"'[^']*'", "", word)) for word in names[1:])
 
 
 def _begins(wanted: tuple[str, ...], words: tuple[str, ...]) -> bool:
