@@ -41,7 +41,7 @@ def _for_command(text: str) -> Iterator[str]:
     if len(parts) != 1:
         return
     inner = layers(parts[0])[-1]
-    if is_interpreter(inner.program) or inner.program in NEVER_BROAD or any("*" in word for word in inner.words[:2]):
+    if is_interpreter(inner.program) or inner.program in NEVER_BROAD or review(inner).risks:
         return
     yield from (pattern for pattern in _patterns(inner) if covers(pattern, parts[0]))
 

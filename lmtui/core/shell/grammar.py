@@ -152,9 +152,23 @@ def _check_gaps(tokens: list[_Token], source: bytes) -> None:
             raise NotUnderstood("it is not read the same way by bash and by the grammar")
         if not gap and last is not None and _must_part(last, token, source):
             raise NotUnderstood("two of its parts touch")
+        if last is not None and _begins_command(last, token, source) and not _is_break(last, gap, source):
+            raise NotUnderstood("two of its commands follow each other without a sign between them")
         last, end = token, token.end
     if not _GAP.fullmatch(source[end:]):
         raise NotUnderstood("something follows its end")
+
+
+def _begins_command(last: _Token, token: _Token, source: bytes) -> bool:
+    if token.kind == "operator":
+        return source[token.start : token.end] in (b"(", b"{", b"!")
+    return token.command > 0 and token.command != last.command
+
+
+def _is_break(last: _Token, gap: bytes, source: bytes) -> bool:
+    """Tell whether a command may begin behind a piece: after an operator that opens or parts, a comment or a line's end."""
+    is_operator = last.kind == "operator" and source[last.start : last.end] not in (b")", b"}")
+    return is_operator or last.kind == "comment" or b"\n" in gap.replace(b"\\\n", b"")
 
 
 def _must_part(last: _Token, token: _Token, source: bytes) -> bool:

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from lmtui.core.permissions import Access, Mode, Verdict, decide, parse_rule
+from lmtui.core.rules import Effect
+from lmtui.core.secrets import could_be_secret, is_secret_path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".env", "a/.env", ".env.local", ".env.production", ".ENV", "./.env", "a//.env", ".env/", "\uff0eenv", ".en\u200bv",
+        "x.pem", "x.key", "id_rsa",
+        "id_rsa.bak", "id_ed25519", "ID_RSA", ".netrc", ".npmrc", ".pypirc", "credentials", "credentials.json",
+        "credentials-prod.yaml", "x.p12",
+        "x.pfx", "x.kdbx", "secrets.yaml", "secrets.toml", ".aws/config", "a/.aws/b", ".ssh/known_hosts", ".ssh",
+        ".kube/config",
+        ".docker/config.json", "/proc/self/environ", ".git-credentials", "home/.ssh/x/y",
+    ],
+)  # fmt: skip
+def test_secret_names(path: str) -> None:
+    assert is_secret_path(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "", ".", "a.py", ".env.example", ".env.sample", ".env.template", "env", "a.env.py", "key.py", "keys/a.py",
+        "id_rsa.pub", "secrets.py",
+        "credentials.ts", "docs/secrets.md", "config.json", ".kube/cache", ".docker/Dockerfile", "environ", "README.md",
+        "monkey", "x.pem.md",
+    ],
+)  # fmt: skip
+def test_harmless_names(path: str) -> None:
+    assert not is_secret_path(path)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (".e*", True), ("*", True), (".*", True), ("*.pem", True), ("*.p?m", True), ("*.py", False),
+        ("src/*.js", False), (".env.*", True),
+        ("id_*", True), ("*/config", False), (".s*/x", True), ("?env", False), ("*.json", True), ("*.md", False), ("\\*.py",
+        False),
+    ],
+)  # fmt: skip
+def test_a_pattern_may_meet_a_secret_as_a_shell_would_expand_it(pattern: str, expected: bool) -> None:
+    assert could_be_secret(pattern) is expected
+
+
+def test_reading_a_secret_asks_in_every_mode_and_a_rule_helps_only_in_auto_or_to_the_letter() -> None:
+    wide, exact = parse_rule("Read", Effect.ALLOW, ""), parse_rule("Read(.env)", Effect.ALLOW, "")
+    for mode in Mode:
+        assert decide("read", Access.READ, ".env", mode, ()).verdict is Verdict.ASK
+        assert decide("grep", Access.READ, ".env", mode, ()).verdict is Verdict.ASK
+        assert decide("read", Access.READ, ".env", mode, (exact,)).verdict is Verdict.ALLOW
+    assert decide("read", Access.READ, ".env", Mode.NORMAL, (wide,)).verdict is Verdict.ASK
+    assert decide("read", Access.READ, ".env", Mode.AUTO, (wide,)).verdict is Verdict.ALLOW
+    assert decide("ls", Access.READ, ".ssh", Mode.NORMAL, ()).verdict is Verdict.ALLOW

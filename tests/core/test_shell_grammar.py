@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lmtui.core.shell.command import MAX_BYTES, MAX_COMMANDS, NotUnderstood
+from lmtui.core.shell.grammar import commands_anywhere, parse
+from lmtui.core.shell.words import literal_word
+
+
+def words(text: str) -> list[list[str]]:
+    parsed = parse(text)
+    assert parsed.problem == ""
+    return [list(command.words) for command in parsed.commands]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ls -la", [["ls", "-la"]]),
+        ("a;b&&c||d|e", [["a"], ["b"], ["c"], ["d"], ["e"]]),
+        ("a\nb # c\n# d\ne", [["a"], ["b"], ["e"]]),
+        ("(a; b) && { c; }", [["a"], ["b"], ["c"]]),
+        ("! a", [["a"]]),
+        ("echo 'a b' \"c d\" e\\ f g'h'\"i\"", [["echo", "a b", "c d", "e f", "ghi"]]),
+        ('echo "a\\"b\\$c\\\\" \'$x\'', [["echo", 'a"b$c\\', "$x"]]),
+        ("a >/dev/null 2>&1 </dev/null", [["a"]]),
+        ("a \\\n b", [["a", "b"]]),
+        ("echo $? \"$?\"", [["echo", "0", "0"]]),
+        ("git diff HEAD~1 HEAD^ @{u} a..b", [["git", "diff", "HEAD~1", "HEAD^", "@{u}", "a..b"]]),
+        ("find . ! -name x", [["find", ".", "!", "-name", "x"]]),
+        ("grep 'x$' \"y$\"", [["grep", "x$", "y$"]]),
+        ("git commit -m 'żółć'", [["git", "commit", "-m", "żółć"]]),
+    ],
+)  # fmt: skip
+def test_plain_commands_are_cut_into_words(text: str, expected: list[list[str]]) -> None:
+    assert words(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "empty"), ("# only", "no command"), ("a\rb", "U+000D"), ("a\0b", "U+0000"), ("a\u00a0b", "U+00A0"),
+        ("a\u200bb", "U+200B"),
+        ("a\u202eb", "U+202E"), ("a\x1b[2K", "U+001B"), ("a\u3164b", "U+3164"), ("a\u2800b", "U+2800"),
+        ("x" * (MAX_BYTES + 1), "longer"),
+        ("a;" * (MAX_COMMANDS + 1), "more than"), ("é x", "plain word"), ("$x", "$"), ("l*", "name"), ("A=1", ""),
+        ("A=1 b", "assignment"),
+        ("a $b", "$"), ("a ${b}", "expansion"), ("a $(b)", "substitution"), ("a `b`", "substitution"), ("a <(b)",
+        "substitution"),
+        ('a "$b"', "expansion"), ('a "`b`"', "expansion"), ("a $'b'", "ansi"), ('a $"b"', ""), ("a <<E\nE", "heredoc"),
+        ("a <<< b", "herestring"),
+        ("a & b", "background"), ("a |& b", "|&"), ("a > b", "redirection"), ("a >> b", "redirection"), ("a < b",
+        "redirection"),
+        ("a {b,c}", "braces"), ("a {1..3}", "brace"), ("a ~", "~"), ("a ~b", "~"), ("a b=~c", "~"), ("a !b", "!"),
+        ("a [b", "brackets"),
+        ("a [[:x:]]", "brackets"), ("f() { a; }", "function"), ("if a; then b; fi", "if"), ("[ a ]", "test"), ("[[ a ]]",
+        "test"),
+        ("((a))", ""), ("export a=b", "declaration"), ("unset a", "unset"), ("then a", "name"), ("coproc a", "name"),
+        ("a 'b", "grammar"),
+        ("a2>/dev/null", "touch"), ("a {b}>/dev/null", "touch"), ("a b#c\\", ""), ("a #b\\\nc", "comment"), ("a '' ; '' b",
+        "name"),
+        ("a ;; b", ""), ("a (b)", ""), ("a | | b", "grammar"),
+    ],
+)  # fmt: skip
+def test_everything_else_is_not_understood_and_says_why(text: str, why: str) -> None:
+    parsed = parse(text)
+    assert parsed.commands == ()
+    assert why in parsed.problem
+    assert parsed.problem
+
+
+def test_a_pattern_is_kept_beside_its_word() -> None:
+    command = parse("ls '*'a* b? [a-z]c plain").commands[0]
+    assert command.globs == ("", r"\*a*", "b?", "?c", "")
+
+
+def test_commands_are_found_wherever_they_hide() -> None:
+    found = {each[0] for each in commands_anywhere("a $(b `c`) <(d); f() { g; }; if h; then i | j; fi; k <<E\n$(l)\nE\nm '")}
+    assert found >= set("abcdghijkl")
+
+
+@settings(max_examples=300)
+@given(st.text("ab'\"\\$`*?{}~!#=[]x ", min_size=1, max_size=12))
+def test_a_literal_word_is_what_bash_makes_of_it(source: str) -> None:
+    try:
+        word = literal_word(source)
+    except NotUnderstood:
+        return
+    if word.pattern or "$?" in source or " " in source.replace("\\ ", "").strip("'\""):
+        return
+    bash = [shutil.which("bash") or "bash", "--norc", "-c", "f() { printf '%s\\0' \"$@\"; }; f " + source]
+    done = subprocess.run(bash, cwd="/", capture_output=True, check=False)
+    if done.returncode == 0 and b"\0" in done.stdout and done.stdout.count(b"\0") == 1:
+        assert done.stdout.decode()[:-1] == word.text
