@@ -145,7 +145,7 @@ def _doubt(tool: str, text: str, parsed: ParsedCommand, rules: tuple[Rule, ...])
 def _named_secret(text: str, parsed: ParsedCommand) -> str:
     """Return the word of a command that may name a file with secrets whose contents it shows or moves."""
     if parsed.problem:
-        words = (word for word in _PIECES.split(text) if not word.endswith(".key") or "/" in word)
+        words = (word for word in dict.fromkeys(_PIECES.split(text)) if not word.endswith(".key") or "/" in word)
         return next((word for word in words if could_be_secret(globs.escape(word))), "")
     return next((word for part in parsed.commands for word, glob in _shown(part) if could_be_secret(glob)), "")
 

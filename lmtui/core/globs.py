@@ -18,6 +18,9 @@ class Token(NamedTuple):
 
 def matches(pattern: str, subject: str, *, is_path: bool) -> bool:
     """Match a glob against a whole subject in time linear in both, however many stars it has (a rule may be hostile)."""
+    fixed = literal(pattern)
+    if fixed is not None:
+        return fixed == subject
     pieces = tokens(pattern, is_path=is_path)
     states = _closure({0}, pieces)
     for char in subject:
@@ -32,6 +35,7 @@ def escape(text: str) -> str:
     return re.sub(r"([*?\[\]\\])", r"\\\1", text)
 
 
+@lru_cache(maxsize=1024)
 def literal(pattern: str) -> str | None:
     """Return the one text that a pattern without wildcards stands for, else None."""
     if re.search(r"(?<!\\)(?:\\\\)*[*?\[]", pattern):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from itertools import pairwise
 
@@ -22,6 +23,12 @@ _HARMLESS_ENDS = (
 )  # fmt: skip
 
 
+_ANY_SECRET = re.compile(
+    "|".join(re.escape(each).replace(r"\*", ".*") for each in (*_FOLDERS, *_NAMES, *_OPEN_ENDED, *sum(_PAIRS, ()), "environ")),
+    re.DOTALL,
+)
+
+
 def is_secret_path(path: str) -> bool:
     """Tell whether a path names a file (or a folder of files) that holds secrets; case and look-alike forms do not matter."""
     return could_be_secret(globs.escape(path))
@@ -30,7 +37,8 @@ def is_secret_path(path: str) -> bool:
 def could_be_secret(pattern: str) -> bool:
     """Tell whether a shell glob (a backslash takes the next character as itself) could name a file that holds secrets."""
     parts = [part for part in _folded(pattern).split("/") if part not in ("", ".")]
-    if not parts:
+    plain = [globs.literal(part) for part in parts]
+    if not parts or all(part is not None and _ANY_SECRET.fullmatch(part) is None for part in plain):
         return False
     if any(_meets(part, folder) for part in parts for folder in _FOLDERS):
         return True

@@ -18,7 +18,8 @@ from lmtui.core.shell.options import word_set
 from lmtui.core.shell.tools import NEVER_BROAD
 
 _MAX_DEPTH = 4
-_MAX_CHARS = 64 * 1024
+_MAX_CHARS = 16 * 1024
+_MAX_WORDS = 48
 _SEGMENT_BREAK = re.compile(r"[;&|\n\r(){}`<>]+|\$\(")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
 _KEYWORDS = word_set("then else elif do if while until time ! { ( coproc function")
@@ -59,6 +60,8 @@ def is_unclear(text: str, patterns: tuple[str, ...]) -> bool:
         carriers = (each for each in parsed.commands if _carries(each.program))
         inner = " ".join(_without_quotes(" ".join(each.words[1:])) for each in carriers)
         return any(_holds(inner, names) for names in wanted)
+    if "$" in text[_MAX_CHARS:] or "`" in text[_MAX_CHARS:]:
+        return True  # too long to be looked through
     if any(_is_dynamic(words, wanted) for words in commands_anywhere(text[:_MAX_CHARS])):
         return True
     return any(_holds(_without_quotes(text), names) for names in wanted)
@@ -110,10 +113,10 @@ def _dressed(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     first = words[0].rpartition("/")[2]
     yield (first, *words[1:])
     if _carries(first):
-        for i in range(1, len(words)):
+        for i in range(1, min(len(words), _MAX_WORDS)):
             name = words[i].rpartition("/")[2]
             if name and not name.startswith("-"):
-                yield (name, *words[i + 1 :])
+                yield (name, *words[i + 1 : i + _MAX_WORDS])
 
 
 def _carries(program: str) -> bool:

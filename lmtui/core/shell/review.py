@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from lmtui.core.shell.command import SimpleCommand
 from lmtui.core.shell.git import review_git
 from lmtui.core.shell.interpreters import is_interpreter, review_interpreter
@@ -17,6 +19,7 @@ _SCRIPTED = {
 }  # fmt: skip
 
 
+@lru_cache(maxsize=256)
 def layers(command: SimpleCommand) -> tuple[SimpleCommand, ...]:
     """Return a command and, where it wraps others in a known form, those: the outermost first."""
     found = [command]
@@ -25,6 +28,7 @@ def layers(command: SimpleCommand) -> tuple[SimpleCommand, ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=256)
 def review(command: SimpleCommand) -> Review:
     """Return what a command does, with what it wraps."""
     if _tells_version(command) or reads_names_from_input(command):
