@@ -92,7 +92,7 @@ def test_what_is_no_list_of_rules_is_told_and_not_taken_for_none(text: str) -> N
     assert rules_file().read_text() == text
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
 def test_any_rule_is_read_back_as_it_was(rule: str) -> None:
     rules_file().unlink(missing_ok=True)
