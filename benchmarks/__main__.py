@@ -18,10 +18,10 @@ def main() -> int:
     missed: list[Figure] = []
     for name in parts:
         print(f"\n## {name}\n")
-        if name in ("screen", "sandbox"):
-            asyncio.run(screen.measure() if name == "screen" else sandbox.main())
+        if name == "screen":
+            asyncio.run(screen.measure())
             continue
-        figures = engine.figures() if name == "engine" else fullscreen.figures()
+        figures = {"engine": engine.figures, "fullscreen": fullscreen.figures, "sandbox": sandbox.figures}[name]()
         print(table(figures))
         missed += [figure for figure in figures if not figure.is_reached]
     return 1 if missed else 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import compileall
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -82,8 +84,16 @@ def environment_inside(path: str, extra: Mapping[str, str] | None = None) -> dic
 
 def supervisor_command(python: str, folder: str, settings: Settings) -> list[str]:
     """Return the arguments that start the supervisor, whose package lies in `folder`."""
+    _compile_once()
     start = f"import sys; sys.path.append({folder!r}); from inside.supervisor import main; main()"
     return [python, "-I", "-S", "-B", "-c", start, settings.to_json()]
+
+
+@cache
+def _compile_once() -> None:
+    """Leave bytecode beside the supervisor's modules: inside they cannot be written, and compiling takes 30 ms each start."""
+    if not sys.dont_write_bytecode:
+        compileall.compile_dir(INSIDE, quiet=2)
 
 
 def this_python() -> Path:

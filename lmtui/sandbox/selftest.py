@@ -33,7 +33,7 @@ if (: < MARKER) 2>/dev/null; then echo marker=visible; else echo marker=hidden; 
 echo content > PROBE && echo workspace=writable
 echo "shell=$BASH_VERSION"
 SOCKETS
-echo "python=$(python3 -c 'print(6 * 7)')"
+echo "python=$(python3 -S -c 'print(6 * 7)')"
 """
 # What shows that there is no way out where there is no network namespace, and that the supervisor is out of reach.
 _SOCKETS = """echo "socket=$(python3 -c 'import socket; socket.socket(); print("open")' 2>&1 | tail -n 1)"
