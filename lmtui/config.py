@@ -24,7 +24,7 @@ from lmtui.paths import config_dir, workspace_dir
 
 MODES = tuple(str(mode) for mode in Mode)
 SANDBOXES = ("auto", "docker", "podman", "bubblewrap", "landlock", "process")
-NETWORKS = ("off", "on")
+NETWORKS = ("off", "proxy", "on")
 
 
 def _setting(
@@ -74,7 +74,15 @@ class Config:
     allow: tuple[str, ...] = _setting((), "permission rules that allow, such as Shell(git status*)")
     deny: tuple[str, ...] = _setting((), "permission rules that forbid, such as Write(secrets/**)")
     sandbox: str = _setting("auto", "where commands run", "LMTUI_SANDBOX", choices=SANDBOXES)
-    network: str = _setting("off", "network for commands", "LMTUI_NETWORK", choices=NETWORKS)
+    network: str = _setting(
+        "off", "network for commands: none, single hosts by a proxy, or all of it", "LMTUI_NETWORK", choices=NETWORKS
+    )
+    network_hosts: tuple[str, ...] = _setting(
+        (), "hosts that the proxy lets through unasked, such as pypi.org or .pythonhosted.org"
+    )
+    sandbox_runtime: str = _setting("", "the container engine's runtime, such as runsc; empty: its own")
+    toolchains: tuple[str, ...] = _setting((), "folders of tools (pyenv, cargo, nvm) that commands may read")
+    pass_env: tuple[str, ...] = _setting((), "environment variables that commands get")
     image: str = _setting("lmtui-sandbox:1", "Docker image of the sandbox", "LMTUI_IMAGE")
     theme: str = _setting("", "colours of the screen; empty: the default theme", "LMTUI_THEME")
 
@@ -100,7 +108,7 @@ _MODE_RANK = {"plan": 0, "manual": 1, "normal": 2, "auto": 3}
 _STRICTER: Mapping[str, Callable[[Any, Any], bool]] = {
     "mode": lambda new, now: _MODE_RANK[new] < _MODE_RANK[now],
     "max_iterations": lambda new, now: new > 0 and (new < now or now <= 0),  # 0 is no limit
-    "network": lambda new, _: new == "off",
+    "network": lambda new, now: NETWORKS.index(new) < NETWORKS.index(now),
 }
 
 

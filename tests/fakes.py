@@ -23,7 +23,7 @@ from lmtui.core.messages import (
     Usage,
 )
 from lmtui.core.permissions import Mode, Rule
-from lmtui.core.ports import Checkpoints, Limits, OutputSink, Policy, Snapshot
+from lmtui.core.ports import Checkpoints, HostGate, Limits, OutputSink, Policy, Snapshot
 from lmtui.core.redaction import Redactor
 from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileChangeKind, FileContent, GrepMatch, SandboxStatus
 from lmtui.engine.context import ModelSettings
@@ -80,13 +80,25 @@ class FakeSandbox:
     stopped: list[str] = field(default_factory=list)
     touched: list[str] = field(default_factory=list)
     asks_each_command: bool = False
+    gate: HostGate | None = None
 
     async def status(self) -> SandboxStatus:
         return SandboxStatus("fake", "none", "fake, no network", has_shell=True, asks_each_command=self.asks_each_command)
 
     async def run_command(
-        self, command: str, *, timeout_s: int = 30, memory_mb: int = 512, on_output: OutputSink | None = None
+        self,
+        command: str,
+        *,
+        timeout_s: int = 30,
+        memory_mb: int = 512,
+        on_output: OutputSink | None = None,
+        gate: HostGate | None = None,
     ) -> ExecResult:
+        self.gate = gate
+        for host in [word.removeprefix("https://") for word in command.split() if word.startswith("https://")]:
+            if gate is not None and not await gate.may_reach(host):
+                gate.reached(host, 0, 0, "refused")
+                return ExecResult(1, f"{host} refused", 0, 1)
         self.ran.append(command)
         result = self.commands.get(command, ExecResult(0, "", 0, 1))
         if isinstance(result, float):

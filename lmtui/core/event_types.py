@@ -7,6 +7,7 @@ from lmtui.core.events import (
     ApprovalResolved,
     CallProgress,
     Event,
+    HostReached,
     InboxChanged,
     MessageAdded,
     ModeChanged,
@@ -33,6 +34,6 @@ from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestore
 EVENT_TYPES: tuple[type[Event], ...] = (
     SessionOpened, SessionRenamed, ModelChanged, ModeChanged, SandboxSelected, TurnStarted, TurnEnded, MessageAdded,
     TextDelta, ThinkingDelta, PrefillProgress, CallProgress, RetryScheduled, ToolCallStarted, ToolOutputDelta,
-    ToolCallFinished, ApprovalRequested, ApprovalResolved, RuleRevoked, PlanChanged, FilesChanged, CheckpointCreated,
-    FilesRestored, Rewound, InboxChanged, UsageUpdated, Notice,
+    ToolCallFinished, ApprovalRequested, ApprovalResolved, RuleRevoked, HostReached, PlanChanged, FilesChanged,
+    CheckpointCreated, FilesRestored, Rewound, InboxChanged, UsageUpdated, Notice,
 )  # fmt: skip

@@ -296,6 +296,18 @@ class RuleRevoked(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostReached(Event):
+    """A command reached a host of the internet through the proxy, or with `why_not` was kept from it."""
+
+    kind: ClassVar[str] = "host_reached"
+    call_id: str
+    host: str
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanChanged(Event):
     """The plan or the todos changed; `plan` is the whole new value."""
 

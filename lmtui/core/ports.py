@@ -94,6 +94,16 @@ class Checkpoints(Protocol):
         """
 
 
+class HostGate(Protocol):
+    """Who is asked when a command wants to reach a host of the internet, and told of every one."""
+
+    async def may_reach(self, host: str) -> bool:
+        """Return whether a host that no setting allows may be reached; may ask the user."""
+
+    def reached(self, host: str, sent_bytes: int, received_bytes: int, why_not: str) -> None:
+        """Take note that a connection ended, or with `why_not` that it was refused."""
+
+
 class Sandbox(Protocol):
     """The only way to the workspace: commands, files and git, all confined below its root.
 
@@ -106,9 +116,18 @@ class Sandbox(Protocol):
         """Start the sandbox if it is not running (self-test included) and tell what it is."""
 
     async def run_command(
-        self, command: str, *, timeout_s: int = 30, memory_mb: int = 512, on_output: OutputSink | None = None
+        self,
+        command: str,
+        *,
+        timeout_s: int = 30,
+        memory_mb: int = 512,
+        on_output: OutputSink | None = None,
+        gate: HostGate | None = None,
     ) -> ExecResult:
-        """Run a shell command in the workspace root; nothing of it is left when this returns."""
+        """Run a shell command in the workspace root; nothing of it is left when this returns.
+
+        `gate` is asked about hosts where the network is the proxy's.
+        """
 
     async def run_git(self, arguments: Sequence[str], *, writes: bool = False, timeout_s: int = 30) -> ExecResult:
         """Run git with hooks, external programs and prompts off; `writes` uses the lane that may change `.git`."""
@@ -163,6 +182,7 @@ class ToolContext:
     set_plan: PlanChange
     on_output: OutputSink
     now: Callable[[], datetime]
+    gate: HostGate | None = None
     seen: dict[str, str] = field(default_factory=dict)
 
 

@@ -15,6 +15,7 @@ from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import FileChange
 from lmtui.engine.desk import Desk
+from lmtui.engine.hosts import CommandGate
 from lmtui.engine.questions import question
 from lmtui.engine.watching import keep_state, tell_changes
 
@@ -143,7 +144,7 @@ def _context(desk: Desk, call: ToolCall) -> ToolContext:
     def on_output(text: str) -> None:
         desk.emit(ToolOutputDelta(agent=desk.agent, call_id=call.id, text=text))
 
-    return ToolContext(desk.sandbox, desk.plan, set_plan, on_output, desk.now)
+    return ToolContext(desk.sandbox, desk.plan, set_plan, on_output, desk.now, CommandGate(desk, call.id))
 
 
 def _emit_end(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:

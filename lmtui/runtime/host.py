@@ -13,6 +13,7 @@ from lmtui import __version__
 from lmtui.config import Config, Loaded
 from lmtui.core.errors import SessionFileError, ToolError, UsageError
 from lmtui.core.events import Envelope, Level, ModeChanged, ModelChanged, Notice, SessionOpened
+from lmtui.core.hosts import NETWORK_TOOL, parse_pattern
 from lmtui.core.permissions import SOURCES, Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Limits, Policy, SessionLog
 from lmtui.core.sessions import ServerFound, Session, SessionSummary, Trust
@@ -25,9 +26,9 @@ from lmtui.runtime.demo import Demo, fresh_folder, start_demo, start_repository
 from lmtui.runtime.grants import Grants
 from lmtui.runtime.log_file import write_log_file
 from lmtui.runtime.protection import key_redactor, protect_process
+from lmtui.runtime.sandboxes import open_sandbox
 from lmtui.runtime.trust import FolderTrust, NothingToTrust
 from lmtui.sandbox.host_paths import check_workspace
-from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.codec import encode
 from lmtui.store.rules import read_rules
@@ -120,11 +121,7 @@ class Runtime:
         """Return the workspace's sandbox; it starts when it is first used."""
         async with self._selecting:
             if self._sandbox is None:
-                config = self._config
-                network = "on" if config.network == "on" else "none"
-                self._sandbox = await select_sandbox(
-                    self._workspace, backend=config.sandbox, network=network, image=config.image
-                )
+                self._sandbox = await open_sandbox(self._workspace, self._config)
             return self._sandbox
 
     def sessions(self, search: str = "", limit: int = 50) -> Sequence[SessionSummary]:
@@ -304,6 +301,8 @@ def _known(rule: Rule, tools: ToolRegistry) -> Rule:
     """
     if rule.tool == "*":
         return rule
+    if rule.tool == NETWORK_TOOL:
+        return replace(rule, pattern=rule.pattern if rule.pattern == "*" else parse_pattern(rule.pattern))
     try:
         return replace(rule, tool=tools.canonical(rule.tool))
     except ToolError as error:

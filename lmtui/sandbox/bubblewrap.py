@@ -9,8 +9,9 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.sandbox import control_group
@@ -23,10 +24,12 @@ from lmtui.sandbox.backend import (
     supervisor_command,
     this_python,
 )
-from lmtui.sandbox.host_paths import MOUNT_POINT, STORE_INSIDE, store_folder
+from lmtui.sandbox.host_paths import MOUNT_POINT, PROXY_INSIDE, STORE_INSIDE, store_folder
+from lmtui.sandbox.inside import forward
 from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.link import Lane, Link, spawn
 from lmtui.sandbox.protected import read_only_paths
+from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
 from lmtui.sandbox.toolchains import programs
 
 _OLDEST_VERSION = (0, 8)
@@ -50,6 +53,9 @@ _NAMESPACES_HINT = (
 )
 
 
+_LAST = ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", MOUNT_POINT)
+
+
 class BubblewrapBackend:
     """User, mount, process, network, IPC and UTS namespaces around each lane."""
 
@@ -59,8 +65,18 @@ class BubblewrapBackend:
     has_mounts = True
     is_reduced = False
 
-    def __init__(self, workspace: Path, network: str, toolchains: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        workspace: Path,
+        network: str,
+        toolchains: Sequence[Path] = (),
+        *,
+        proxy: Proxy | None = None,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._workspace = workspace
+        self._proxy = proxy
+        self._variables = dict(variables)
         self._toolchains = tuple(toolchains)
         self.network = network
         self.isolation = Isolation(
@@ -79,6 +95,8 @@ class BubblewrapBackend:
             SandboxUnavailable: there is no bubblewrap, or it cannot be started.
         """
         program = await find_program()
+        has_proxy = self._proxy is not None and lane is Lane.MAIN
+        shared = await self._proxy.start(self._workspace.stat()) if self._proxy is not None and has_proxy else None
         python, bound = _python_inside()
         own = [*programs(self._toolchains), "/usr/local/bin:/usr/bin:/bin:/opt/lmtui/bin"]
         path = ":".join([*own, str(python.parent)] if bound else own)
@@ -92,10 +110,18 @@ class BubblewrapBackend:
             limits_processes=True,
             limits_memory=True,
             is_one_core=True,
-            environment=environment_inside(path),
+            proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if shared else "",
+            environment=environment_inside(path, self._variables | (forward.environment() if shared else {})),
         )
         supervisor = supervisor_command(str(python), FOLDER_INSIDE, settings)
-        arguments = [program, *self._arguments(lane, bound), "--", *supervisor]
+        arguments = [
+            program,
+            *self._arguments(lane, bound),
+            *(_read_only(shared, PROXY_INSIDE) if shared else []),
+            *_LAST,
+            "--",
+            *supervisor,
+        ]
         try:
             return await spawn(control_group.around(arguments, settings.max_processes), {"PATH": path})
         except OSError as error:
@@ -118,7 +144,6 @@ class BubblewrapBackend:
             *_read_only(INSIDE, f"{FOLDER_INSIDE}/inside"), *_tools(), *(_read_only(bound, str(bound)) if bound else []),
             "--bind", str(self._workspace), MOUNT_POINT, *self._protected(lane), *self._store(lane),
             *(part for folder in self._toolchains for part in _read_only(folder, str(folder))),
-            "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", MOUNT_POINT,
         ]  # fmt: skip
 
     def _store(self, lane: Lane) -> list[str]:

@@ -49,7 +49,7 @@ async def check_backends(workspace: Path, *, network: str = "none", image: str =
 
 
 async def _check(name: str, workspace: Path, network: str, image: str) -> BackendReport:
-    backend = make_backend(name, workspace, Options(network, image))
+    backend = make_backend(name, workspace, Options(network, image=image))
     started = time.monotonic()
     try:
         client = await start(backend, workspace)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lmtui.core.errors import SandboxUnavailable
@@ -17,10 +18,12 @@ from lmtui.sandbox import seccomp_profile
 from lmtui.sandbox.backend import FOLDER_INSIDE, INSIDE, Isolation, environment_inside, supervisor_command
 from lmtui.sandbox.docker_engine import connect, find_socket, labels, reap_dead
 from lmtui.sandbox.docker_link import attach
-from lmtui.sandbox.host_paths import MOUNT_POINT, STORE_INSIDE, store_folder
+from lmtui.sandbox.host_paths import MOUNT_POINT, PROXY_INSIDE, STORE_INSIDE, store_folder
+from lmtui.sandbox.inside import forward
 from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.link import Lane, Link
 from lmtui.sandbox.protected import read_only_paths
+from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
 from lmtui.sandbox.toolchains import programs
 
 if TYPE_CHECKING:
@@ -55,10 +58,15 @@ class DockerBackend:
         *,
         runtime: str = "",
         toolchains: Sequence[Path] = (),
+        proxy: Proxy | None = None,
+        variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._workspace = workspace
         self._runtime = runtime
         self._toolchains = tuple(toolchains)
+        self._proxy = proxy
+        self._proxy_folder: Path | None = None
+        self._variables = dict(variables)
         self.network = network
         self._image = image
         self._engine: DockerClient | None = None
@@ -81,6 +89,8 @@ class DockerBackend:
             SandboxUnavailable: no engine, no image, or the container does not start as it was asked for.
         """
         socket_path = await asyncio.to_thread(self._find_socket)
+        if self._proxy is not None:
+            self._proxy_folder = await self._proxy.start(self._workspace.stat())
         container_id = await self._created(socket_path, lane)
         remove = _Remover(self, container_id)
         try:
@@ -192,6 +202,8 @@ class DockerBackend:
             self._engine.api.update_container(self._main_id, mem_limit=f"{memory_mb}m", memswap_limit=f"{memory_mb}m")
 
     def _arguments(self, engine: DockerClient, lane: Lane) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
+        has_proxy = self._proxy_folder is not None and lane is Lane.MAIN
+        path = ":".join([*programs(self._toolchains), _PATH_INSIDE])
         settings = Settings(
             root=MOUNT_POINT,
             has_shell=lane is Lane.MAIN,
@@ -200,7 +212,8 @@ class DockerBackend:
             store=STORE_INSIDE if lane is Lane.CHECKPOINT else "",
             is_confined=True,
             max_processes=_MAX_PROCESSES,
-            environment=environment_inside(":".join([*programs(self._toolchains), _PATH_INSIDE])),
+            proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if has_proxy else "",
+            environment=environment_inside(path, self._variables | (forward.environment() if has_proxy else {})),
         )
         return {
             "image": self._image,
@@ -267,6 +280,7 @@ class DockerBackend:
             mounts.append(Mount(STORE_INSIDE, str(store_folder(self._workspace)), type="bind"))
         shown = [(f"{MOUNT_POINT}/{name}", self._workspace / name) for name in read_only_paths(self._workspace, lane)]
         shown += [(str(folder), folder) for folder in self._toolchains]
+        shown += [(PROXY_INSIDE, self._proxy_folder)] if self._proxy_folder is not None and lane is Lane.MAIN else []
         return mounts + [Mount(target, str(source), type="bind", read_only=True) for target, source in shown]
 
     def _user(self, engine: DockerClient) -> str:

@@ -10,6 +10,7 @@ from lmtui.paths import checkpoints_dir
 
 MOUNT_POINT = "/workspace"
 STORE_INSIDE = "/checkpoints"
+PROXY_INSIDE = "/run/lmtui"
 
 
 def store_folder(workspace: Path) -> Path:

@@ -18,7 +18,9 @@ from lmtui.paths import workspace_dir
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.client import Client
 from lmtui.sandbox.custody import Custody, Findings
+from lmtui.sandbox.gates import Gates
 from lmtui.sandbox.link import Lane
+from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.waiting import to_the_end
 
 _IDLE_S = {Lane.GIT: 60.0, Lane.CHECKPOINT: 600.0}
@@ -39,7 +41,13 @@ class Chosen:
 class Lanes:
     """Supervisors by lane.  Each method may be called from several tasks of one event loop at once."""
 
-    def __init__(self, workspace: Path, choose: Callable[[], Awaitable[Chosen]]) -> None:
+    def __init__(
+        self,
+        workspace: Path,
+        choose: Callable[[], Awaitable[Chosen]],
+        gates: Gates | None = None,
+        proxy: Proxy | None = None,
+    ) -> None:
         self.workspace = workspace
         self.users = 0
         self._choose = choose
@@ -57,6 +65,8 @@ class Lanes:
         self._git_turn = asyncio.Lock()
         self.custody = Custody(workspace)
         self._is_closed = False
+        self.gates = gates or Gates()
+        self._proxy = proxy
 
     async def status(self) -> SandboxStatus:
         """Return what runs; starts it where it does not."""
@@ -153,6 +163,8 @@ class Lanes:
             self._clients.clear()
             if self._chosen is not None:
                 await self._chosen.backend.close()
+            if self._proxy is not None:
+                await self._proxy.close()
         for task in list(self._tasks):
             await task
 

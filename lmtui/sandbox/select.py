@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
+from lmtui.core.hosts import parse_pattern
 from lmtui.core.workspace import SandboxStatus
 from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.client import Client
 from lmtui.sandbox.docker import DEFAULT_IMAGE, DockerBackend
+from lmtui.sandbox.gates import Gates
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.landlock import LandlockBackend
 from lmtui.sandbox.lanes import Chosen, Lanes
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.podman import PodmanBackend
 from lmtui.sandbox.process import FilesBackend, ProcessBackend
+from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.toolchains import check_toolchains
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 BACKENDS = ("auto", "docker", "podman", "bubblewrap", "landlock", "process", "files")
-NETWORKS = ("none", "on")
+NETWORKS = ("none", "proxy", "on")
 _ORDER = ("docker", "podman", "bubblewrap", "landlock", "files")
 _FULL = ("docker", "podman", "bubblewrap")
 _ENGINES = ("docker", "podman")
@@ -33,9 +37,14 @@ _ENGINES = ("docker", "podman")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a backend is made with; `runtime` is a container engine's (runsc, kata), `toolchains` are checked folders."""
+    """What a backend is made with; `runtime` is a container engine's (runsc, kata), `toolchains` are checked folders.
+
+    `hosts` are what the proxy lets through without asking, `variables` what commands get beside the usual environment.
+    """
 
     network: str = "none"
+    hosts: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
     image: str = DEFAULT_IMAGE
     runtime: str = ""
     toolchains: tuple[Path, ...] = ()
@@ -53,6 +62,8 @@ async def select_sandbox(
     image: str = DEFAULT_IMAGE,
     runtime: str = "",
     toolchains: Sequence[Path] = (),
+    hosts: Sequence[str] = (),
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> WorkspaceSandbox:
     """Return a sandbox for a workspace; it starts at its first use or at `status()`.
 
@@ -61,10 +72,12 @@ async def select_sandbox(
     Args:
         workspace: the folder that commands and file tools work in.
         backend: one of `BACKENDS`; `auto` takes the strongest that works.
-        network: `none`, or `on` for whatever the host can reach.
+        network: `none`; `proxy` for hosts that `hosts` or the user allow; `on` for all that this machine can reach.
         image: the image for Docker and Podman.
         runtime: the container engine's runtime (runsc, kata); with one, only a container engine will do.
         toolchains: folders of the user's tools that commands may read, at the same path.
+        hosts: patterns of hosts that the proxy lets through without asking.
+        variables: what commands get in their environment beside the usual.
 
     Raises:
         UsageError: the workspace, the backend, the network, the runtime or a toolchain folder cannot be.
@@ -73,31 +86,41 @@ async def select_sandbox(
     if backend not in BACKENDS:
         raise UsageError(f"there is no sandbox called {backend}", f"Choose one of {', '.join(BACKENDS)}.")
     if network not in NETWORKS:
-        raise UsageError(f"the sandbox's network cannot be {network}", "It is none or on.")
+        raise UsageError(f"the sandbox's network cannot be {network}", "It is none, proxy or on.")
     if runtime and backend not in ("auto", *_ENGINES):
         raise UsageError(f"{backend} has no runtime {runtime}", "Only docker and podman have runtimes.")
     shown = await asyncio.to_thread(check_toolchains, toolchains, folder)
-    options = Options(network, image, runtime, shown)
+    allowed = tuple(map(parse_pattern, hosts))
+    options = Options(network, allowed, tuple(sorted(variables.items())), image, runtime, shown)
     key = (id(asyncio.get_running_loop()), folder, backend, options)
     lanes = _shared.get(key)
     if lanes is None:
         names = (backend,) if backend != "auto" else _ENGINES if runtime else _ORDER
-        candidates = [make_backend(name, folder, options) for name in names]
-        lanes = _shared[key] = Lanes(folder, partial(choose, candidates, folder))
+        gates = Gates()
+        proxy = Proxy(allowed, gates.current) if network == "proxy" else None
+        candidates = [make_backend(name, folder, options, proxy) for name in names]
+        lanes = _shared[key] = Lanes(folder, partial(choose, candidates, folder, options), gates, proxy)
     lanes.users += 1
     return WorkspaceSandbox(lanes, partial(_release, key))
 
 
-def make_backend(name: str, workspace: Path, options: Options) -> Backend:
-    """Return a backend by its name, not started."""
-    network, tools = options.network, options.toolchains
+def make_backend(name: str, workspace: Path, options: Options, proxy: Proxy | None = None) -> Backend:
+    """Return a backend by its name, not started.  With a proxy it has no network of its own."""
+    network, tools, variables = "none" if proxy else options.network, options.toolchains, dict(options.variables)
     match name:
-        case "docker":
-            return DockerBackend(workspace, network, options.image, runtime=options.runtime, toolchains=tools)
-        case "podman":
-            return PodmanBackend(workspace, network, options.image, runtime=options.runtime, toolchains=tools)
+        case "docker" | "podman":
+            engine = DockerBackend if name == "docker" else PodmanBackend
+            return engine(
+                workspace,
+                network,
+                options.image,
+                runtime=options.runtime,
+                toolchains=tools,
+                proxy=proxy,
+                variables=variables,
+            )
         case "bubblewrap":
-            return BubblewrapBackend(workspace, network, tools)
+            return BubblewrapBackend(workspace, network, tools, proxy=proxy, variables=variables)
         case "landlock":
             return LandlockBackend(workspace, network, tools)
         case "process":
@@ -106,7 +129,7 @@ def make_backend(name: str, workspace: Path, options: Options) -> Backend:
             return FilesBackend(workspace)
 
 
-async def choose(candidates: Sequence[Backend], workspace: Path) -> Chosen:
+async def choose(candidates: Sequence[Backend], workspace: Path, options: Options = Options()) -> Chosen:
     """Start the first candidate that passes its self-test; the reasons of those before it go into the status.
 
     Raises:
@@ -120,7 +143,7 @@ async def choose(candidates: Sequence[Backend], workspace: Path) -> Chosen:
             refusals.append(refusal)
             await backend.close()
             continue
-        return Chosen(backend, client, _status(backend, refusals))
+        return Chosen(backend, client, _status(backend, refusals, options))
     reasons = "; ".join(str(refusal) for refusal in refusals)
     raise SandboxUnavailable(f"no sandbox works here: {reasons}", refusals[-1].hint if refusals else "") from None
 
@@ -147,8 +170,11 @@ async def start(backend: Backend, workspace: Path) -> Client:
     return client
 
 
-def _status(backend: Backend, refusals: Sequence[SandboxUnavailable]) -> SandboxStatus:
+def _status(backend: Backend, refusals: Sequence[SandboxUnavailable], options: Options) -> SandboxStatus:
+    is_proxied = options.network == "proxy" and backend.name in _FULL
     network = "no network" if backend.network == "none" else "network on"
+    if is_proxied:
+        network = f"proxy: {len(options.hosts)} hosts" if options.hosts else "proxy: asks for each host"
     text = f"{backend.name}, {network}"
     if not backend.has_shell:
         text = "no shell: file tools only"
@@ -159,7 +185,7 @@ def _status(backend: Backend, refusals: Sequence[SandboxUnavailable]) -> Sandbox
     reason = "; ".join(refusal.full_text() for refusal in refusals)
     return SandboxStatus(
         backend=backend.name,
-        network=backend.network,
+        network="proxy" if is_proxied else backend.network,
         text=text,
         has_shell=backend.has_shell,
         is_weaker=backend.name not in _FULL,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable
-from lmtui.core.ports import OutputSink
+from lmtui.core.ports import HostGate, OutputSink
 from lmtui.core.workspace import DirEntry, ExecResult, FileContent, GrepMatch, SandboxStatus
 from lmtui.sandbox import globs, replies
 from lmtui.sandbox.checkpoints import SandboxCheckpoints
@@ -46,7 +46,13 @@ class WorkspaceSandbox:
         return await self._lanes.status()
 
     async def run_command(
-        self, command: str, *, timeout_s: int = 30, memory_mb: int = 512, on_output: OutputSink | None = None
+        self,
+        command: str,
+        *,
+        timeout_s: int = 30,
+        memory_mb: int = 512,
+        on_output: OutputSink | None = None,
+        gate: HostGate | None = None,
     ) -> ExecResult:
         """Run a shell command in the workspace root; nothing of it is left when this returns."""
         status = await self.status()
@@ -54,9 +60,10 @@ class WorkspaceSandbox:
             raise SandboxUnavailable(f"there is no shell here: {status.reason or status.text}")
         findings: list[Findings] = []
         async with self._lanes.command_client(memory_mb, findings) as client:
-            result = await self._run(
-                client, "run", timeout_s, on_output, command=command, timeout_s=timeout_s, memory_mb=memory_mb
-            )
+            with self._lanes.gates.open(gate):
+                result = await self._run(
+                    client, "run", timeout_s, on_output, command=command, timeout_s=timeout_s, memory_mb=memory_mb
+                )
         if result.exit_code != 0 and _READ_ONLY_GIT.search(result.output):
             result = _with_note(result, _GIT_HINT)
         return _with_findings(result, findings)

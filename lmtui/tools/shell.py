@@ -25,6 +25,7 @@ async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
         timeout_s=_timeout_s(arguments),
         memory_mb=_memory_mb(arguments),
         on_output=context.on_output,
+        gate=context.gate,
     )
     changes = tuple(FileChange(path, FileChangeKind.MODIFIED) for path in result.changed)
     is_ok = result.exit_code == 0

@@ -15,7 +15,8 @@ class Settings:
     isolated).  `limits_processes` sets RLIMIT_NPROC, which counts right only in a user namespace of the lane's own;
     `limits_memory` sets RLIMIT_AS behind the watchdog where no cgroup limits the lane.  `is_landlocked`: there are no
     namespaces, the supervisor and its commands confine themselves to `landlock_reads` and `landlock_writes` and, started by
-    root, become `owner` and `group`; without `has_network` such commands have no sockets.
+    root, become `owner` and `group`; without `has_network` such commands have no sockets.  `store` is the folder of the
+    checkpoints in their lane, `proxy` the socket to the internet's proxy where there is one.
     """
 
     root: str
@@ -27,6 +28,7 @@ class Settings:
     limits_memory: bool = False
     is_one_core: bool = False
     store: str = ""
+    proxy: str = ""
     max_processes: int = 128
     max_file_mb: int = 256
     max_kept_file_mb: int = 16

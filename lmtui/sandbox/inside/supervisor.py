@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from . import checkpoints, execute, files, git, linux, protocol, reduced, restore, search, seccomp, settings, survey
+from . import checkpoints, execute, files, forward, git, linux, protocol, reduced, restore, search, seccomp, settings, survey
 from .beneath import Refused, Root
 from .capture import Capture, Spool
 from .jobs import Job, Jobs
@@ -43,7 +43,10 @@ class Supervisor:
             os.set_blocking(fd, False)
         signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-        private = (self._input, self._output, self._woken, waking)
+        private: tuple[int, ...] = (self._input, self._output, self._woken, waking)
+        if options.proxy:
+            self._forwarder = forward.Forwarder(self._selector, options.proxy)
+            private = (*private, self._forwarder.fd)
         self._jobs = Jobs(self._selector, private, options.max_processes)
         self._spool = Spool()
         self._decoder = protocol.Decoder()

@@ -1,0 +1,66 @@
+"""Host names and addresses as the network proxy takes them: one strict parser, exact names or a suffix, public addresses."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+
+from lmtui.core.errors import UsageError
+
+NETWORK_TOOL = "network"  # the name that rules about hosts have: Network(pypi.org)
+
+# RFC 1123 labels in lower case, at least two of them, the last not a number (that would be an address).
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_HOST = re.compile(rf"(?=.{{1,253}}\Z)(?:{_LABEL}\.)+(?=[a-z0-9-]*[a-z]){_LABEL}\Z", re.ASCII)
+_REGISTRY_LABELS = frozenset({"gouv", "asso", "info", "govt", "github", "gitlab", "herokuapp", "appspot", "cloudfront"})
+# Networks that are global by their number and yet lead to others: NAT64, 6to4, Teredo.
+_DETOURS = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")))
+
+
+def parse_host(text: str) -> str:
+    """Return a host name in lower case.
+
+    Raises:
+        UsageError: it is not one: an address, a name without a dot, or with characters that names do not have.
+    """
+    host = text.lower() if text.isascii() else ""
+    if _HOST.match(host) is None:
+        raise UsageError(f"not a host name: {text[:80]!r}", "Write it as pypi.org, or .pythonhosted.org for all below it.")
+    return host
+
+
+def parse_pattern(text: str) -> str:
+    """Return a pattern: a host name, or a dot and a host name for every name that ends so.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    return "." + parse_host(text[1:]) if text.startswith(".") else parse_host(text)
+
+
+def is_covered(host: str, patterns: Iterable[str]) -> bool:
+    """Tell whether a host is one of the patterns, or below one that begins with a dot."""
+    return any(host.endswith(pattern) if pattern.startswith(".") else host == pattern for pattern in patterns)
+
+
+def wider_patterns(host: str) -> tuple[str, ...]:
+    """Return patterns to offer beside a host: all names of its domain, unless that may be a registry's own (co.uk)."""
+    labels = host.split(".")
+    domain = labels[-2:]
+    is_registry = len(domain[0]) <= 3 or domain[0] in _REGISTRY_LABELS
+    return () if len(labels) < 3 or is_registry else ("." + ".".join(domain),)
+
+
+def is_public(address: str) -> bool:
+    """Tell whether an address (RFC 6890's registries) is on the public internet, and not a way round to one that is not."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is not None:
+            return is_public(str(found.ipv4_mapped))
+        if any(found in detour for detour in _DETOURS):
+            return False
+    return found.is_global and not found.is_multicast and not found.is_reserved and not found.is_unspecified

@@ -1,0 +1,35 @@
+"""A workspace's sandbox as the settings want it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from lmtui.config import Config
+from lmtui.sandbox.select import select_sandbox
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+
+_NETWORK = {"off": "none"}
+
+
+async def open_sandbox(workspace: Path, config: Config, environ: Mapping[str, str] = os.environ) -> WorkspaceSandbox:
+    """Return the sandbox, which the caller closes; it starts when it is first used.
+
+    Raises:
+        UsageError: a setting names something that cannot be.
+    """
+    return await select_sandbox(
+        workspace,
+        backend=config.sandbox,
+        network=_NETWORK.get(config.network, config.network),
+        image=config.image,
+        runtime=config.sandbox_runtime,
+        toolchains=_folders(config.toolchains),
+        hosts=config.network_hosts,
+        variables={name: environ[name] for name in config.pass_env if name in environ},
+    )
+
+
+def _folders(paths: Iterable[str]) -> list[Path]:
+    return [Path(path).expanduser() for path in paths]

@@ -1,0 +1,205 @@
+"""The one way out of a sandbox with `network = proxy`: HTTP CONNECT (RFC 9110 §9.3.6) over a unix socket, host by host.
+
+Only port 443, only names that are allowed or that the user allows when asked, only public addresses, and the address that was
+looked up is the one that is connected to.  Nothing is decrypted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import socket
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+
+from lmtui.core.errors import UsageError
+from lmtui.core.hosts import is_covered, is_public, parse_host
+from lmtui.core.ports import HostGate
+
+_REQUEST = re.compile(rb"CONNECT ([!-~]{1,300}):443 HTTP/1\.[01]\r\n")
+_MAX_HEAD_BYTES = 8192
+_HEAD_S = 10.0
+_LOOKUP_S = 10.0
+_CONNECT_S = 15.0
+_IDLE_S = 300.0
+_CHUNK_BYTES = 65_536
+_MAX_CONNECTIONS = 64
+_FORBIDDEN = "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
+SOCKET_NAME = "s"
+
+Resolve = Callable[[str], Awaitable[list[str]]]
+Connect = Callable[[str], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class _Refused(Exception):
+    """A request is not let through; the text goes to the program inside and to the log."""
+
+
+class Proxy:
+    """Serves one sandbox.
+
+    Args:
+        hosts: patterns that are allowed without asking.
+        gate: returns who is asked about other hosts and told of all, None where no command runs.
+        resolve: returns the addresses of a host name.
+        connect: opens a connection to an address, port 443.
+    """
+
+    def __init__(
+        self,
+        hosts: Iterable[str],
+        gate: Callable[[], HostGate | None],
+        resolve: Resolve | None = None,
+        connect: Connect | None = None,
+    ) -> None:
+        self._hosts = tuple(hosts)
+        self._gate = gate
+        self._resolve = resolve or _look_up
+        self._connect = connect or _open
+        self._server: asyncio.Server | None = None
+        self._folder: Path | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def start(self, owner: os.stat_result) -> Path:
+        """Listen, and return the folder that holds the socket, which only `owner` (who owns the workspace) can enter."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="lmtui-proxy-"))
+            path = self._folder / SOCKET_NAME
+            self._server = await asyncio.start_unix_server(self._accept, path, limit=_MAX_HEAD_BYTES)
+            if os.geteuid() == 0:
+                os.chown(path, owner.st_uid, owner.st_gid)
+                os.chown(self._folder, owner.st_uid, owner.st_gid)
+        return self._folder
+
+    async def close(self) -> None:
+        """End every connection and remove the socket; idempotent."""
+        if self._server is not None:
+            self._server.close()
+        tasks = tuple(self._connections)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            await self._serve(reader, writer)
+        except (OSError, asyncio.IncompleteReadError, TimeoutError):
+            pass  # one end went away: the other is closed below
+        except asyncio.CancelledError:
+            pass  # the proxy is closed; nobody waits for this task
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host = ""
+        try:
+            if len(self._connections) > _MAX_CONNECTIONS:
+                raise _Refused("too many connections at once")
+            host = await _requested(reader)
+            await self._check(host)
+            outside = await self._reach(host)
+        except _Refused as refusal:
+            self._tell(host, 0, 0, why=str(refusal))
+            writer.write(
+                f"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nlmtui: {refusal}\n".encode()
+            )
+            await writer.drain()
+            return
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        sent, received = await _join((reader, writer), outside)
+        self._tell(host, sent, received)
+
+    async def _check(self, host: str) -> None:
+        """Let an allowed host pass, and ask about another."""
+        if is_covered(host, self._hosts):
+            return
+        gate = self._gate()
+        if gate is None or not await gate.may_reach(host):
+            raise _Refused(f"{host} is not allowed")
+
+    async def _reach(self, host: str) -> Streams:
+        try:
+            async with asyncio.timeout(_LOOKUP_S):
+                addresses = await self._resolve(host)
+        except (OSError, TimeoutError) as error:
+            raise _Refused(f"{host} cannot be looked up") from error
+        if not addresses or not all(map(is_public, addresses)):
+            raise _Refused(f"{host} has an address that is not public")
+        for address in addresses[:4]:
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_CONNECT_S):
+                    return await self._connect(address)
+        raise _Refused(f"{host} does not answer")
+
+    def _tell(self, host: str, sent: int, received: int, why: str = "") -> None:
+        gate = self._gate()
+        if gate is not None and host:
+            gate.reached(host, sent, received, why)
+
+
+async def _requested(reader: asyncio.StreamReader) -> str:
+    """Read a request's head and return the host that it names.
+
+    Raises:
+        _Refused: it is no CONNECT to port 443 of a host name.
+    """
+    try:
+        async with asyncio.timeout(_HEAD_S):
+            head = await reader.readuntil(b"\r\n\r\n")
+    except (asyncio.LimitOverrunError, asyncio.IncompleteReadError, TimeoutError) as error:
+        raise _Refused("the request has no end") from error
+    match = _REQUEST.match(head)
+    if match is None:
+        raise _Refused("only CONNECT to port 443 of a host is possible")
+    try:
+        return parse_host(match[1].decode("ascii"))
+    except UsageError as error:
+        raise _Refused(str(error)) from error
+
+
+async def _join(inside: Streams, outside: Streams) -> tuple[int, int]:
+    """Carry bytes both ways until both ends are done or nothing moves any more; return how many went out and came in."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            sent = group.create_task(_carry(inside[0], outside[1]))
+            received = group.create_task(_carry(outside[0], inside[1]))
+    finally:
+        outside[1].close()
+    return sent.result(), received.result()
+
+
+async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+    total = 0
+    with contextlib.suppress(OSError, TimeoutError):
+        while True:
+            async with asyncio.timeout(_IDLE_S):
+                piece = await reader.read(_CHUNK_BYTES)
+            if not piece:
+                break
+            total += len(piece)
+            writer.write(piece)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
+    return total
+
+
+async def _look_up(host: str) -> list[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, 443, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[4][0]) for address in found))
+
+
+async def _open(address: str) -> Streams:
+    return await asyncio.open_connection(address, 443)

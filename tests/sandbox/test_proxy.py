@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import SandboxUnavailable
+from lmtui.sandbox.gates import Gates
+from lmtui.sandbox.lanes import Lanes
+from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
+from lmtui.sandbox.select import Options, choose, make_backend
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from tests.sandbox.conftest import ISOLATED, unavailable
+
+PUBLIC = "93.184.216.34"
+
+
+class Gate:
+    """Allows what it is told to, and writes down what it is asked and told."""
+
+    def __init__(self, *allowed: str) -> None:
+        self.allowed = allowed
+        self.asked: list[str] = []
+        self.told: list[tuple[str, int, int, str]] = []
+
+    async def may_reach(self, host: str) -> bool:
+        self.asked.append(host)
+        return host in self.allowed
+
+    def reached(self, host: str, sent_bytes: int, received_bytes: int, why_not: str) -> None:
+        self.told.append((host, sent_bytes, received_bytes, why_not))
+
+
+class Internet:
+    """A name service in a dict, and one server on the loopback behind every public address: it echoes in capitals."""
+
+    def __init__(self, names: Mapping[str, Sequence[str]]) -> None:
+        self.names = names
+        self.looked_up: list[str] = []
+        self.reached: list[str] = []
+        self._port = 0
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[Internet]:
+        async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError):
+                while piece := await reader.read(65536):
+                    writer.write(piece.upper())
+                    await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(echo, "127.0.0.1", 0)
+        self._port = server.sockets[0].getsockname()[1]
+        try:
+            yield self
+        finally:
+            server.close()
+
+    async def resolve(self, host: str) -> list[str]:
+        self.looked_up.append(host)
+        if host not in self.names:
+            raise OSError("no such host")
+        return list(self.names[host])
+
+    async def connect(self, address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        self.reached.append(address)
+        return await asyncio.open_connection("127.0.0.1", self._port)
+
+
+@pytest.fixture
+async def internet() -> AsyncIterator[Internet]:
+    names = {
+        "allowed.example.com": [PUBLIC],
+        "asked.example.com": [PUBLIC],
+        "inside.example.com": ["10.0.0.1"],
+        "rebound.example.com": [PUBLIC, "127.0.0.1"],
+        "files.hosted.example.com": [PUBLIC],
+    }
+    async with Internet(names).running() as found:
+        yield found
+
+
+async def request(proxy: Proxy, head: bytes, body: bytes = b"", folder: Path | None = None) -> bytes:
+    """Send a request to a proxy's socket and return all that comes back."""
+    folder = await proxy.start(Path.cwd().stat())
+    reader, writer = await asyncio.open_unix_connection(folder / SOCKET_NAME)
+    writer.write(head)
+    answer = await reader.readuntil(b"\r\n\r\n")
+    if body:
+        writer.write(body)
+        writer.write_eof()
+    answer += await reader.read()
+    writer.close()
+    return answer
+
+
+@pytest.fixture
+async def proxy(internet: Internet) -> AsyncIterator[tuple[Proxy, Gate]]:
+    gate = Gate("asked.example.com")
+    found = Proxy(["allowed.example.com", ".hosted.example.com"], lambda: gate, internet.resolve, internet.connect)
+    yield found, gate
+    await found.close()
+
+
+def connect(host: str, port: int = 443) -> bytes:
+    return f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize("host", ["allowed.example.com", "ALLOWED.example.com", "files.hosted.example.com"])
+async def test_an_allowed_host_is_reached_and_written_down(host: str, proxy: tuple[Proxy, Gate], internet: Internet) -> None:
+    answer = await request(proxy[0], connect(host), b"hello")
+    assert answer.endswith(b"\r\n\r\nHELLO")
+    assert internet.reached == [PUBLIC]
+    assert proxy[1].asked == []
+    assert proxy[1].told == [(host.lower(), 5, 5, "")]
+
+
+async def test_an_unknown_host_is_asked_about(proxy: tuple[Proxy, Gate], internet: Internet) -> None:
+    assert (await request(proxy[0], connect("asked.example.com"), b"x")).endswith(b"X")
+    assert (await request(proxy[0], connect("other.example.com"))).startswith(b"HTTP/1.1 403")
+    assert proxy[1].asked == ["asked.example.com", "other.example.com"]
+    assert proxy[1].told[-1] == ("other.example.com", 0, 0, "other.example.com is not allowed")
+    assert internet.looked_up == ["asked.example.com"]
+
+
+@pytest.mark.parametrize("host", ["inside.example.com", "rebound.example.com"])
+async def test_a_name_with_an_address_that_is_not_public_is_refused(host: str, internet: Internet) -> None:
+    gate = Gate(host)
+    proxy = Proxy([], lambda: gate, internet.resolve, internet.connect)
+    answer = await request(proxy, connect(host))
+    await proxy.close()
+    assert answer.startswith(b"HTTP/1.1 403")
+    assert internet.reached == []
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        connect("allowed.example.com", 80),
+        connect("allowed.example.com", 22),
+        b"GET http://allowed.example.com/ HTTP/1.1\r\n\r\n",
+        b"CONNECT 127.0.0.1:443 HTTP/1.1\r\n\r\n",
+        b"CONNECT allowed.example.com\0.evil.com:443 HTTP/1.1\r\n\r\n",
+        b"CONNECT allowed.example.com@evil.com:443 HTTP/1.1\r\n\r\n",
+        b"CONNECT evil.com#allowed.example.com:443 HTTP/1.1\r\n\r\n",
+        b"CONNECT evilallowed.example.com:443 HTTP/1.1\r\n\r\n",
+        b"CONNECT hosted.example.com:443 HTTP/1.1\r\n\r\n",
+        b"CONNECT allowed.example.com.:443 HTTP/1.1\r\n\r\n",
+        b"CONNECT  allowed.example.com:443 HTTP/1.1\r\n\r\n",
+        b"CONNECT allowed.example.com:443:443 HTTP/1.1\r\n\r\n",
+        b"\x05\x01\x00\r\n\r\n",
+        b"CONNECT allowed.example.com:443 HTTP/1.1\r\nX: " + b"y" * 20_000 + b"\r\n\r\n",
+    ],
+)
+async def test_nothing_else_gets_through(head: bytes, proxy: tuple[Proxy, Gate], internet: Internet) -> None:
+    answer = await request(proxy[0], head)
+    assert answer.startswith(b"HTTP/1.1 403")
+    assert internet.reached == []
+
+
+async def test_without_a_running_command_nobody_is_asked(internet: Internet) -> None:
+    proxy = Proxy([], lambda: None, internet.resolve, internet.connect)
+    answer = await request(proxy, connect("asked.example.com"))
+    await proxy.close()
+    assert answer.startswith(b"HTTP/1.1 403")
+
+
+_CLIENT = """
+import os, socket, sys
+def ask(host, body):
+    address = os.environ["HTTPS_PROXY"].removeprefix("http://").split(":")
+    with socket.create_connection((address[0], int(address[1])), timeout=20) as s:
+        s.sendall(f"CONNECT {host}:443 HTTP/1.1\\r\\n\\r\\n".encode())
+        head = s.recv(4096)
+        if b" 200 " not in head:
+            return head.decode().splitlines()[0]
+        s.sendall(body); s.shutdown(socket.SHUT_WR)
+        total = b""
+        while piece := s.recv(65536):
+            total += piece
+        return f"{len(total)} {total[:5].decode()}"
+print(ask("allowed.example.com", b"hello" * 100_000))
+print(ask("asked.example.com", b"x"))
+print(ask("other.example.com", b"x"))
+for family, address in ((socket.AF_INET, ("93.184.216.34", 443)), (socket.AF_INET, ("10.0.0.1", 53))):
+    try:
+        socket.create_connection(address, timeout=2)
+        print("reached", address)
+    except OSError:
+        print("unreachable")
+try:
+    socket.getaddrinfo("allowed.example.com", 443)
+    print("resolved")
+except OSError:
+    print("no names")
+"""
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_commands_reach_allowed_hosts_and_nothing_else(backend: str, workspace: Path, internet: Internet) -> None:
+    gate, gates = Gate("asked.example.com"), Gates()
+    proxy = Proxy(["allowed.example.com"], gates.current, internet.resolve, internet.connect)
+    options = Options("proxy", ("allowed.example.com",))
+    candidates = [make_backend(backend, workspace, options, proxy)]
+    lanes = Lanes(workspace, partial(choose, candidates, workspace, options), gates, proxy)
+    sandbox = WorkspaceSandbox(lanes, lambda lanes: lanes.close())
+    (workspace / "client.py").write_text(_CLIENT)
+    try:
+        status = await sandbox.status()
+        result = await sandbox.run_command("python3 client.py", gate=gate, timeout_s=60)
+        folder = await proxy.start(workspace.stat())
+    except SandboxUnavailable as reason:
+        unavailable(reason)
+        return
+    finally:
+        await sandbox.close()
+    assert (status.network, status.text) == ("proxy", f"{backend}, proxy: 1 hosts")
+    assert result.output.splitlines() == [
+        "500000 HELLO", "1 X", "HTTP/1.1 403 Forbidden", "unreachable", "unreachable", "no names",
+    ]  # fmt: skip
+    assert ("allowed.example.com", 500_000, 500_000, "") in gate.told
+    assert not folder.exists()
