@@ -84,13 +84,18 @@ def sandbox_text(facts: Facts) -> str:
     """Return the sandbox in a few words: `docker, no network`."""
     if facts.sandbox is None:
         return "not started"
-    network = "no network" if facts.sandbox.network == "none" else f"network {facts.sandbox.network}"
-    backend = {"process": "no sandbox", "files": "no shell"}.get(facts.sandbox.backend, facts.sandbox.backend)
-    return f"{backend}, {network}"
+    backend = clean_line(facts.sandbox.backend)
+    return f"{_BACKEND_WORDS.get(backend, backend)}, {network_text(facts.sandbox.network)}"
+
+
+def network_text(network: str) -> str:
+    """Return what commands can reach."""
+    return {"none": "no network", "on": "network on: internet and LAN"}.get(network, clean_line(network))
 
 
 PANES = ("chat", "files", "plan", "log")
-_SANDBOX_STYLES = {"process": "$error", "files": "$warning"}
+_BACKEND_WORDS = {"process": "no sandbox", "files": "no shell", "landlock": "landlock (reduced)"}
+_SANDBOX_STYLES = {"process": "bold $error", "files": "bold $warning", "landlock": "$warning"}
 
 
 def header_parts(facts: Facts | None, folder: Path, first_mode: str, pane: str) -> tuple[list[Part], list[Part]]:
@@ -101,8 +106,7 @@ def header_parts(facts: Facts | None, folder: Path, first_mode: str, pane: str) 
     if pane:
         name = facts.title or folder.name
         left = [Part(shorten_middle(name, MAX_TITLE_CHARS), "bold", 0), Part(facts.model, "$text-muted", 4)]
-        backend = facts.sandbox.backend if facts.sandbox else "no sandbox yet"
-        left += [Part(backend, sandbox_style(facts), 1), Part(mode, mode_style, 2)]
+        left += [Part(_short_sandbox(facts), sandbox_style(facts), 1), Part(mode, mode_style, 2)]
         tabs = " ".join(f"[{each}]" if each == pane else each for each in PANES)
         return left, [Part(tabs, "$text-muted", 3)]
     left = [Part("lmtui", "bold $accent", 3), Part(folder_text(folder, Path.home()), "", 0)]
@@ -112,16 +116,26 @@ def header_parts(facts: Facts | None, folder: Path, first_mode: str, pane: str) 
     return left, right
 
 
+def _short_sandbox(facts: Facts) -> str:
+    if facts.sandbox is None:
+        return "no sandbox yet"
+    backend = clean_line(facts.sandbox.backend)
+    words = _BACKEND_WORDS.get(backend, backend)
+    return words if facts.sandbox.network == "none" else f"{words}, {network_text(facts.sandbox.network).partition(':')[0]}"
+
+
 def _model_text(facts: Facts) -> str:
     return facts.model or ("server's default" if facts.url else "no model yet")
 
 
 def sandbox_style(facts: Facts) -> str:
-    """Return the colour of the sandbox: red without one, amber for a weaker one, quiet else."""
+    """Return the colour of the sandbox: red without one or with the network on, amber for a weaker one, quiet else."""
     if facts.sandbox is None:
         return "$text-muted"
+    if facts.sandbox.network == "on":
+        return "bold $error"
     if facts.sandbox.backend in _SANDBOX_STYLES:
-        return f"bold {_SANDBOX_STYLES[facts.sandbox.backend]}"
+        return _SANDBOX_STYLES[facts.sandbox.backend]
     return "$warning" if facts.sandbox.is_weaker else "$text-muted"
 
 
@@ -162,6 +176,7 @@ def _key_part(command_id: str, rank: int) -> Part:
 
 def status_text(facts: Facts, session_id: str) -> str:
     """Return everything that `/status` tells, on one line."""
-    parts = [facts.workspace, facts.model or "the server's own model", facts.url, f"sandbox {sandbox_text(facts)}"]
+    sandbox = facts.sandbox.text if facts.sandbox and facts.sandbox.is_weaker else sandbox_text(facts)
+    parts = [facts.workspace, facts.model or "the server's own model", facts.url, f"sandbox {sandbox}"]
     parts += [f"mode {facts.mode}", f"session {session_id}", usage_text(facts), facts.sandbox.reason if facts.sandbox else ""]
     return " · ".join(clean_line(part) for part in parts if part)

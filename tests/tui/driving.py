@@ -16,6 +16,7 @@ from tests.tui.fakes import FakeClock, FakeHost
 PATIENCE_S = 30.0
 WIDE = (160, 40)
 SMALL = (80, 24)
+MEDIUM = (120, 35)
 
 
 class Driver:

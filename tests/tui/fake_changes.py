@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from lmtui.core import file_events
 from lmtui.core.errors import SandboxError
@@ -84,5 +85,7 @@ def reversed_change(change: FileChange) -> FileChange:
         for line in change.diff.split("\n")
         if not line.startswith(("---", "+++"))
     ]
+    runs = groupby(lines, key=lambda line: line.startswith(("+", "-")))
+    lines = [line for is_changed, run in runs for line in sorted(run, key=lambda line: is_changed and line[0] == "+")]
     kind = kinds.get(change.kind, change.kind)
     return FileChange(change.path, kind, change.removed_lines, change.added_lines, "\n".join(lines))

@@ -6,7 +6,7 @@ import pytest
 
 from lmtui.tui.app import LmtuiApp
 from lmtui.tui.options import StartOptions
-from tests.tui.driving import SMALL, WIDE, Driver
+from tests.tui.driving import MEDIUM, SMALL, WIDE, Driver
 from tests.tui.scenes import SCENES, Scene
 
 
@@ -14,10 +14,14 @@ class Compare(Protocol):
     def __call__(self, app: LmtuiApp, *, terminal_size: tuple[int, int], run_before: object) -> bool: ...
 
 
-@pytest.mark.parametrize("size", [SMALL, WIDE], ids=["small", "wide"])
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
-def test_picture(scene: Scene, size: tuple[int, int], snap_compare: Compare) -> None:
-    assert snap_compare(app_of(scene), terminal_size=size, run_before=played(scene))
+SIZES = {"small": SMALL, "wide": WIDE, "medium": MEDIUM}
+
+
+@pytest.mark.parametrize(
+    ("scene", "size"), [pytest.param(scene, size, id=f"{scene.name}-{size}") for scene in SCENES for size in scene.sizes]
+)
+def test_picture(scene: Scene, size: str, snap_compare: Compare) -> None:
+    assert snap_compare(app_of(scene), terminal_size=SIZES[size], run_before=played(scene))
 
 
 @pytest.mark.parametrize("theme", ["paper", "contrast"])

@@ -120,6 +120,8 @@ class DiffPainter:
 
     def height(self, row: DiffRow) -> int:
         """Return how many lines a row takes."""
+        if row.kind == "file":
+            return len(fold(((row.text, ""),), self._width))
         sides = {"old": (row.old,), "new": (row.new,), "pair": (row.old, row.new)}.get(row.kind, ())
         return max((self._text_height(line.text) for line in sides if line is not None), default=1)
 
@@ -127,7 +129,7 @@ class DiffPainter:
         """Return the lines of a row."""
         match row.kind:
             case "file":
-                return [((row.text, "strong"),)]
+                return fold(((row.text, "strong"),), self._width)
             case "fold":
                 return [((" " * (self._digits + 1), ""), (row.text, "accent" if row.can_open else "muted"))]
             case "pair" if self._is_split:

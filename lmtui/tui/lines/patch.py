@@ -14,7 +14,7 @@ from lmtui.tui.lines.text import Line, fold, indent
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)")
 _CONTEXT = 3
 _LONGEST_DIFF = 65_000
-_NOTHING = "nothing to compare (binary, empty or too large)"
+_NOTHING = "(no text to compare)"
 MINUS = "−"
 
 

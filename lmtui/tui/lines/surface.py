@@ -127,6 +127,7 @@ class LineSurface(ScrollView, can_focus=True, inherit_bindings=False):
         began = thread_time()
         self._is_armed = False
         if self.size:
+            self._take_width()
             self.settle()
             self.sync()
         self._gate.drawn(thread_time() - began)
@@ -214,14 +215,19 @@ class LineSurface(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_resize(self) -> None:
         """Take up the width and keep the place."""
-        width = self.scrollable_content_region.width or self.size.width
-        if width and width != self.content_width:
-            self.content_width = width
-            self.width_changed()
+        self._take_width()
         self._painted.clear()
         if self.size:
             self.settle()
             self.sync()
+
+    def _take_width(self) -> None:
+        """Follow the width; a pane mounted together with its parents is not told of its first one."""
+        width = self.scrollable_content_region.width or self.size.width
+        if width and width != self.content_width:
+            self.content_width = width
+            self._painted.clear()
+            self.width_changed()
 
     def jump(self, line: int) -> None:
         """Put a line at the top of the pane, at once (one that is not on a screen yet begins at its top)."""

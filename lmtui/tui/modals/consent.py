@@ -60,10 +60,11 @@ class Consent(ModalScreen[Result]):
         self._notes = Static("", classes="consent-notes", markup=False)
         self._more = Static("", classes="consent-more", markup=False)
         self._verbs = Verbs()
+        self._box = Vertical(classes="box consent")
 
     def compose(self) -> ComposeResult:
         """Lay out what is asked, under which conditions, and the choices."""
-        with Vertical(classes="box consent"):
+        with self._box:
             yield self._headline
             yield self.body
             yield self._notes
@@ -131,7 +132,9 @@ class Consent(ModalScreen[Result]):
         self.call_after_refresh(self._measure)
 
     def _measure(self) -> None:
-        box = self.query_one(".box")
+        if not self.body.is_attached:
+            return
+        box = self._box
         rest = [child for child in box.children if child.display and child is not self.body and child is not self._more]
         used = box.gutter.height + sum(child.outer_size.height + child.styles.margin.height for child in rest)
         room = self.size.height - used - self.body.styles.margin.height - (0 if self.is_tight else SPARE_ROWS)

@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
-from lmtui.core.permissions import Rule
+from lmtui.core.permissions import SOURCES, Rule
 from lmtui.core.sessions import Session
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
 from lmtui.tui.lines.text import fit_middle, pad
@@ -28,13 +28,7 @@ GROUPS = {
     "ask": ("ASK", "$warning", "always asks first"),
     "allow": ("ALLOW", "$success", "happens without asking"),
 }
-SOURCES = {
-    "session": "granted in this session",
-    "workspace": "kept for this folder",
-    "user": "kept for every folder",
-    "flag": "command line",
-}
-KEPT = frozenset({"session", "workspace", "user"})
+KEPT = frozenset(SOURCES.values())
 EMPTY = """\
 No rules yet. The mode alone decides what asks (f5).
 
@@ -102,7 +96,7 @@ class Rules(ModalScreen[None]):
     def _show_whole(self, event: OptionList.OptionHighlighted) -> None:
         rule = self._rules[int(event.option_id)] if event.option_id else None
         if rule is not None:
-            self._say(f"{clean_line(str(rule))}  ·  {source_words(rule.source)}", "$text-muted")
+            self._say(f"{clean_line(str(rule))}  ·  {clean_line(rule.source)}", "$text-muted")
 
     def action_rules_revoke(self) -> None:
         """Ask, then revoke the marked rule."""
@@ -112,7 +106,7 @@ class Rules(ModalScreen[None]):
             self.run_worker(self._ask(self._rules[int(option_id)]), group="rules", exclusive=True)
 
     async def _ask(self, rule: Rule) -> None:
-        text = f"{clean_line(str(rule))}\n{source_words(rule.source)}.  {after_words(rule)}"
+        text = f"{clean_line(str(rule))}  ({clean_line(rule.source)})\n{after_words(rule)}"
         if not await self.app.push_screen_wait(self._confirm("Revoke this rule?", text)):
             return
         try:
@@ -131,24 +125,18 @@ class Rules(ModalScreen[None]):
         self._state.update(Content.styled(text, style))
 
 
-def source_words(source: str) -> str:
-    """Return where a rule came from."""
-    return SOURCES.get(source) or clean_line(source)
-
-
 def after_words(rule: Rule) -> str:
     """Return what revoking does, and for a rule that stands elsewhere where it is to be changed."""
     if rule.source in KEPT:
-        return (
-            "It is gone for good." if rule.effect != "deny" else "What it forbade is decided by the other rules and the mode."
-        )
-    where = "leave the option out at the next start" if rule.source == "flag" else f"change it in {clean_line(rule.source)}"
-    return f"It stops for this session only; to be rid of it, {where}."
+        return "It is gone for good."
+    return (
+        f"It stops for this session only: to be rid of it, change {rule.effect} in the settings (lmtui config show says where)."
+    )
 
 
 def rule_line(rule: Rule, width: int) -> Content:
     """Return a rule and where it came from in aligned columns."""
-    source = source_words(rule.source)
+    source = clean_line(rule.source)
     room = max(12, width - len(source) - 4)
     return Content.assemble(
         (f"  {pad(fit_middle(clean_line(str(rule)), room), room)}", "$text"), (f"  {source}", "$text-muted")

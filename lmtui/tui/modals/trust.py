@@ -15,7 +15,7 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.sessions import SessionHost, TrustItem
 from lmtui.tui.commands import Command, Scope, bindings, closing, of_scope
 from lmtui.tui.lines.page_view import PageView, whole_text
-from lmtui.tui.lines.text import Line
+from lmtui.tui.lines.text import Line, fit, pad
 from lmtui.tui.modals.approval_words import titled
 from lmtui.tui.modals.consent import Consent
 from lmtui.tui.modals.picker import Picker
@@ -23,6 +23,7 @@ from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.viewer import Viewer
 from lmtui.tui.wording import count_text, folder_text
 
+MOST_KIND_CELLS = 18
 NOTE = (
     "They could run programs, reach servers or loosen what asks. Until you trust them, they are ignored; "
     "a change to any of them asks again."
@@ -99,11 +100,14 @@ def item_lines(items: Sequence[TrustItem], width: int) -> list[Line]:
     """Return every item: what kind, where it stands, and its text, all of it."""
     found: list[Line] = []
     source = ""
+    kind_cells = min(MOST_KIND_CELLS, max((len(clean_line(item.kind)) for item in items), default=0))
     for item in items:
         if item.source != source:
             source = item.source
             found += [*([()] if found else []), *whole_text(clean_line(source), width, "strong")]
-        for at, line in enumerate(whole_text(clean_line(item.text), max(8, width - 14))):
-            kind = clean_line(item.kind) if not at else ""
-            found.append(((f"  {kind[:10]:<10}  ", "muted"), *line))
+        lines = whole_text(clean_line(item.text), max(8, width - kind_cells - 4))
+        kinds = [clean_line(item.kind), *([""] * (len(lines) - 1))]
+        found += [
+            ((f"  {pad(fit(kind, kind_cells), kind_cells)}  ", "muted"), *line) for kind, line in zip(kinds, lines, strict=True)
+        ]
     return found

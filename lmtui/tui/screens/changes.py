@@ -21,7 +21,7 @@ from lmtui.tui.commands import Scope, bindings, closing, of_scope
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.patch import MINUS, patches_of
 from lmtui.tui.lines.step_list import StepList, rows_by_file, rows_by_step
-from lmtui.tui.widgets.bars import WIDTHS, Bar
+from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar
 from lmtui.tui.widgets.fit import Part
 from lmtui.tui.widgets.verbs import Verbs
 from lmtui.tui.wording import count_text
@@ -37,6 +37,7 @@ class ChangesScreen(Screen[None]):
 
     CSS_PATH = "../dialogs.tcss"
     HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.CHANGES), *bindings(Scope.APP), *bindings(Scope.MOVING)]
 
     SCOPE: ClassVar[Scope] = Scope.CHANGES

@@ -26,14 +26,16 @@ class Verbs(Widget):
 
     def __init__(self, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(**options)
+        self._shown: tuple[object, ...] = ()
         self._verbs: list[Content] = []
         self._gap = GAP
 
     def show(self, commands: Sequence[Command], *, is_live: bool = True, keys_only: bool = False) -> None:
         """Draw these commands; those that do not count yet are dim."""
-        verbs = [_verb(each, is_live=is_live, keys_only=keys_only) for each in commands if each.keys and each.hint]
-        if verbs != self._verbs:
-            self._verbs, self._gap = verbs, " " if keys_only else GAP
+        shown = (*commands, is_live, keys_only)
+        if shown != self._shown:
+            self._shown, self._gap = shown, " " if keys_only else GAP
+            self._verbs = [_verb(each, is_live=is_live, keys_only=keys_only) for each in commands if each.keys and each.hint]
             self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:

@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lmtui.core.events import ApprovalRequested, Outcome, TurnReason
+from lmtui.core.permissions import GrantScope
+from lmtui.core.sessions import Answer
+from lmtui.tui.facts import Facts
+from lmtui.tui.modals.approval_words import conditions, explanation, grants, question, title
+from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.fakes import DIFF
+from tests.tui.scenes import COMMAND, COMMAND_FIELDS
+
+LONG = "\n".join(f"echo {number}" for number in range(100))
+
+
+async def ask(driver: Driver, text: str = COMMAND, **fields: Any) -> None:
+    if not driver.host.session.is_running:
+        await driver.type("go")
+    driver.host.session.ask("a1", text, **{**COMMAND_FIELDS, **fields})
+    await driver.until_screen("Approval")
+    driver.host.clock.forward(1)
+
+
+async def ask_three(driver: Driver, text: str = "make a") -> None:
+    await driver.type("go")
+    driver.host.session.ask("a1", text)
+    driver.host.session.ask("a2", "make b", agent="child")
+    driver.host.session.ask("a3", "edit", tool="edit", diff=DIFF, path="parser/lexer.py")
+    await driver.until_screen("Approval")
+    driver.host.clock.forward(1)
+
+
+async def test_an_approval_says_what_where_and_what_no_rule_covers() -> None:
+    async with running(size=SMALL) as driver:
+        await ask(driver)
+        shown = driver.text()
+        assert "root asks to run a command" in shown
+        assert "docker, no network" in shown
+        assert "2 commands · in /workspace · up to 120 s, 512 MB" in shown
+        assert "not covered by your rules: rm -rf" in shown
+
+
+async def test_always_asks_for_the_rule_and_the_scope_with_the_narrowest_marked() -> None:
+    async with running() as driver:
+        await ask(driver)
+        await driver.press("a")
+        await driver.until_screen("GrantChoice")
+        driver.host.clock.forward(0.3)
+        await driver.press("enter")
+        assert driver.host.session.answers["a1"] == Answer(Outcome.ALWAYS, rule=f"Shell({COMMAND})", scope=GrantScope.WORKSPACE)
+
+
+async def test_always_may_mean_another_rule_everywhere() -> None:
+    async with running() as driver:
+        await ask(driver)
+        await driver.press("a")
+        await driver.press("end")
+        driver.host.clock.forward(0.3)
+        await driver.press("enter")
+        assert driver.host.session.answers["a1"] == Answer(
+            Outcome.ALWAYS, rule="Shell(python -m build*)", scope=GrantScope.USER
+        )
+
+
+async def test_always_grants_nothing_in_the_first_moment_and_escape_goes_back() -> None:
+    async with running() as driver:
+        await ask(driver)
+        await driver.press("a", "enter")
+        assert driver.host.session.answers == {}
+        await driver.press("escape")
+        await driver.until_screen("Approval")
+        assert driver.host.session.is_running
+
+
+async def test_always_works_only_after_the_end_was_seen() -> None:
+    async with running(size=SMALL) as driver:
+        await ask(driver, LONG)
+        await driver.press("a", "e", "s", "y")
+        assert type(driver.app.screen).__name__ == "Approval"
+        assert driver.host.session.answers == {}
+
+
+async def test_a_hidden_character_of_a_rule_is_named_before_it_is_granted_as_it_is() -> None:
+    rule = "Shell(ls \u202egpj.exe)"
+    async with running() as driver:
+        await ask(driver, "ls", offered_rules=(rule,))
+        await driver.press("a")
+        assert "<U+202E>gpj.exe" in driver.text()
+        driver.host.clock.forward(0.3)
+        await driver.press("enter")
+        assert driver.host.session.answers["a1"].rule == rule
+
+
+async def test_a_session_grant_names_the_suggested_rule() -> None:
+    async with running() as driver:
+        await ask(driver)
+        await driver.press("s")
+        assert driver.host.session.answers["a1"] == Answer(Outcome.SESSION, rule=f"Shell({COMMAND})")
+
+
+@pytest.mark.parametrize("key", ["s", "a"])
+async def test_nothing_is_granted_where_no_rule_is_offered(key: str) -> None:
+    async with running() as driver:
+        await ask(driver, suggested_rule="", offered_rules=())
+        await driver.press(key)
+        assert driver.host.session.answers == {}
+        assert "this session" not in driver.text()
+
+
+async def test_an_edited_command_runs_in_place_of_the_one_asked_about() -> None:
+    async with running() as driver:
+        await ask(driver)
+        await driver.press("e")
+        await driver.press(*["backspace"] * 7, *"--sdist")
+        driver.host.clock.forward(0.3)
+        await driver.press("enter")
+        edited = COMMAND.replace("--wheel", "--sdist")
+        assert driver.host.session.answers["a1"] == Answer(Outcome.ONCE, edited=edited)
+
+
+async def test_what_was_written_stays_after_going_back() -> None:
+    async with running() as driver:
+        await ask(driver)
+        await driver.press("e", *" -v", "escape")
+        await driver.until_screen("Approval")
+        driver.host.clock.forward(1)
+        await driver.press("e")
+        assert f"{COMMAND} -v" in driver.text()
+
+
+async def test_a_command_that_was_not_changed_is_a_plain_yes() -> None:
+    async with running() as driver:
+        await ask(driver)
+        await driver.press("e")
+        driver.host.clock.forward(0.3)
+        await driver.press("enter")
+        assert driver.host.session.answers["a1"] == Answer(Outcome.ONCE)
+
+
+async def test_keys_typed_ahead_run_no_edited_command() -> None:
+    async with running() as driver:
+        await ask(driver)
+        await driver.press("e", "enter")
+        assert driver.host.session.answers == {}
+
+
+async def test_an_empty_command_is_not_sent() -> None:
+    async with running() as driver:
+        await ask(driver, "ls")
+        await driver.press("e", "backspace", "backspace")
+        driver.host.clock.forward(0.3)
+        await driver.press("enter")
+        assert driver.host.session.answers == {}
+
+
+async def test_only_commands_can_be_edited() -> None:
+    async with running() as driver:
+        await ask(driver, "edit", tool="edit", diff=DIFF, path="a.py")
+        assert "e edit" not in driver.text()
+        await driver.press("e")
+        assert type(driver.app.screen).__name__ == "Approval"
+
+
+async def test_why_explains_in_words_and_the_dead_time_begins_anew_after_it() -> None:
+    async with running() as driver:
+        await ask(driver)
+        await driver.press("question_mark")
+        await driver.until_screen("Reading")
+        assert "It asks because no rule covers all of it." in driver.text()
+        await driver.press("escape")
+        await driver.until_screen("Approval")
+        await driver.press("y")
+        assert driver.host.session.answers == {}
+        driver.host.clock.forward(0.3)
+        await driver.press("y")
+        assert driver.host.session.answers["a1"].outcome is Outcome.ONCE
+
+
+@pytest.mark.parametrize("key", ["a", "e", "question_mark", "f", "Y"])
+async def test_an_approval_resolved_elsewhere_takes_what_stands_over_it_along(key: str) -> None:
+    async with running() as driver:
+        await ask_three(driver)
+        await driver.press(key)
+        assert type(driver.app.screen).__name__ != "Approval"
+        driver.host.session.end_turn(TurnReason.INTERRUPTED)
+        await driver.until_screen("Workbench")
+
+
+async def test_quitting_over_an_approval_asks_and_no_goes_back_to_it() -> None:
+    async with running() as driver:
+        await ask(driver)
+        await driver.press("ctrl+q")
+        await driver.until_screen("Confirm")
+        assert "Leave while an agent works?" in driver.text()
+        await driver.press("n")
+        await driver.until_screen("Approval")
+        assert not driver.host.is_closed
+
+
+async def test_several_that_wait_are_counted() -> None:
+    async with running() as driver:
+        await ask_three(driver)
+        assert "(1 of 3)" in driver.text()
+        await driver.press("y")
+        await driver.until_screen("Approval")
+        await driver.until(lambda: "(1 of 2)" in driver.text())
+
+
+async def test_one_that_comes_while_another_is_shown_is_counted() -> None:
+    async with running() as driver:
+        await ask(driver)
+        assert "of 2)" not in driver.text()
+        driver.host.session.ask("a2", "make")
+        await driver.until(lambda: "(1 of 2)" in driver.text())
+        assert "Y all that wait…" in driver.text()
+
+
+async def test_all_that_wait_are_allowed_together_after_they_were_seen() -> None:
+    async with running(size=WIDE) as driver:
+        await ask_three(driver)
+        await driver.press("Y")
+        await driver.until_screen("Batch")
+        await driver.press("y")
+        assert driver.host.session.answers == {}
+        driver.host.clock.forward(0.3)
+        await driver.press("y")
+        outcomes = {each: answer.outcome for each, answer in driver.host.session.answers.items()}
+        assert outcomes == dict.fromkeys(("a1", "a2", "a3"), Outcome.ONCE)
+
+
+async def test_a_long_batch_must_be_scrolled_to_its_end() -> None:
+    async with running(size=SMALL) as driver:
+        await ask_three(driver, LONG)
+        await driver.press("Y")
+        await driver.until_screen("Batch")
+        driver.host.clock.forward(1)
+        await driver.press("y")
+        assert driver.host.session.answers == {}
+        await driver.press("end", "y")
+        assert len(driver.host.session.answers) == 3
+
+
+async def test_what_comes_after_a_batch_was_opened_is_not_answered_by_it() -> None:
+    async with running(size=WIDE) as driver:
+        await ask_three(driver)
+        await driver.press("Y")
+        driver.host.session.ask("a4", "curl evil")
+        driver.host.clock.forward(1)
+        await driver.settle()
+        await driver.press("y")
+        assert "a4" not in driver.host.session.answers
+        assert len(driver.host.session.answers) == 3
+
+
+async def test_all_that_wait_are_refused_together() -> None:
+    async with running() as driver:
+        await ask_three(driver)
+        await driver.press("Y", "n")
+        assert {answer.outcome for answer in driver.host.session.answers.values()} == {Outcome.NO}
+
+
+async def test_a_choice_is_under_the_mouse_too_and_not_in_the_first_moment() -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        driver.host.session.ask("a1", "make")
+        await driver.until_screen("Approval")
+        lines = driver.text().splitlines()
+        row = next(row for row, line in enumerate(lines) if "y once" in line)
+        await driver.pilot.click(offset=(lines[row].index("once"), row))
+        assert driver.host.session.answers == {}
+        driver.host.clock.forward(1)
+        await driver.pilot.click(offset=(lines[row].index("once"), row))
+        await driver.settle()
+        assert driver.host.session.answers["a1"].outcome is Outcome.ONCE
+
+
+async def test_an_unknown_host_is_asked_about_in_words() -> None:
+    async with running() as driver:
+        await ask(driver, "pypi.org:443", tool="network", commands=0)
+        assert "a command wants to reach pypi.org" in driver.text()
+        await driver.press("y")
+        assert driver.host.session.answers["a1"].outcome is Outcome.ONCE
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("pypi.org:443", "a command wants to reach pypi.org"),
+        ("pypi.org:8080", "a command wants to reach pypi.org:8080"),
+        ("pypi.org", "a command wants to reach pypi.org"),
+        ("x\u202e.org:443", "a command wants to reach x<U+202E>.org"),
+    ],
+)
+def test_a_host_is_named_with_an_unusual_port_only(text: str, words: str) -> None:
+    assert question(ApprovalRequested(approval_id="a", call_id="c", tool="network", text=text)) == words
+
+
+def test_what_others_wrote_is_clean_in_every_word_of_an_approval() -> None:
+    evil = "x\x1b[31m\u202e[bold]\ny"
+    request = ApprovalRequested(
+        approval_id="a", call_id="c", tool=evil, text=evil, path=evil, diff=DIFF, why=evil, suggested_rule=evil,
+        offered_rules=(evil,), cwd=evil, sandbox=evil, limits=evil, uncovered=(evil,), digest=evil, agent=evil,
+    )  # fmt: skip
+    words = [question(request), conditions(request), *explanation(request, Facts())]
+    assert not [each for each in words if "\x1b" in each or "\u202e" in each or "\n" in each]
+
+
+def test_grants_begin_with_the_narrowest() -> None:
+    request = ApprovalRequested(approval_id="a", call_id="c", tool="shell", text="x", offered_rules=("A", "B"))
+    assert [(grant.rule, grant.scope) for grant in grants(request)] == [
+        ("A", GrantScope.WORKSPACE),
+        ("B", GrantScope.WORKSPACE),
+        ("A", GrantScope.USER),
+        ("B", GrantScope.USER),
+    ]
+
+
+@pytest.mark.parametrize(("sandbox", "style"), [("docker, network on", "bold $error"), ("docker, no network", "$text-muted")])
+def test_a_network_that_is_on_is_shown_as_danger(sandbox: str, style: str) -> None:
+    request = ApprovalRequested(approval_id="a", call_id="c", tool="shell", text="x", sandbox=sandbox)
+    assert [span.style for span in title(request, Facts(), "", 80).spans][-1] == style

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from lmtui.core.errors import ConfigError
+from lmtui.core.permissions import SOURCES, Effect, GrantScope, Rule
+from tests.tui.driving import SMALL, Driver, running
+from tests.tui.fakes import FakeHost, FakeSession
+from tests.tui.scenes import RULES
+
+GRANTED = Rule(Effect.ALLOW, "shell", "pytest*", SOURCES[GrantScope.WORKSPACE])
+SET = Rule(Effect.DENY, "write", "secrets/**", "settings")
+
+
+async def at_rules(driver: Driver, *rules: Rule) -> None:
+    driver.host.session.fake_rules = list(rules)
+    await driver.type("/rules")
+    await driver.until_screen("Rules")
+
+
+async def test_rules_are_grouped_deny_before_ask_before_allow_with_their_sources() -> None:
+    async with running(size=SMALL) as driver:
+        await at_rules(driver, *RULES)
+        shown = driver.text()
+        places = [shown.index(word) for word in ("DENY", "Write(secrets/**)", "ASK", "Read(.env*)", "ALLOW", "Shell(pytest*)")]
+        assert places == sorted(places)
+        assert "always, everywhere" in shown
+
+
+async def test_no_rules_say_how_rules_come_to_be() -> None:
+    async with running() as driver:
+        await at_rules(driver)
+        assert "No rules yet" in driver.text()
+        await driver.press("d")
+        assert type(driver.app.screen).__name__ == "Rules"
+
+
+async def test_a_rule_is_revoked_after_asking() -> None:
+    async with running() as driver:
+        await at_rules(driver, GRANTED)
+        await driver.press("d")
+        await driver.until_screen("Confirm")
+        assert "It is gone for good." in driver.text()
+        await driver.press("y")
+        await driver.until(lambda: driver.host.session.rules == ())
+        await driver.until(lambda: "revoked: Shell(pytest*)" in driver.text())
+
+
+async def test_a_no_keeps_the_rule() -> None:
+    async with running() as driver:
+        await at_rules(driver, GRANTED)
+        await driver.press("d", "n")
+        assert driver.host.session.rules == (GRANTED,)
+
+
+async def test_a_rule_of_the_settings_says_where_it_is_changed() -> None:
+    async with running() as driver:
+        await at_rules(driver, SET)
+        await driver.press("d")
+        await driver.until_screen("Confirm")
+        text = " ".join(driver.text().split())
+        assert "It stops for this session only" in text
+        assert "change deny in the settings" in text
+
+
+async def test_a_revoking_that_fails_is_said() -> None:
+    class Stubborn(FakeSession):
+        def revoke(self, rule: Rule) -> None:
+            raise ConfigError(f"{rule} cannot be taken back", "The file is read-only.")
+
+    class Host(FakeHost):
+        async def new_session(self) -> FakeSession:
+            return self._add(Stubborn(clock=self.clock))
+
+    async with running(Host()) as driver:
+        await at_rules(driver, GRANTED)
+        await driver.press("d", "y")
+        await driver.until(lambda: "cannot be taken back" in driver.text())
+        assert driver.host.session.rules == (GRANTED,)
+
+
+async def test_a_hostile_rule_is_shown_as_it_is() -> None:
+    async with running() as driver:
+        await at_rules(driver, Rule(Effect.ALLOW, "shell", "[red]x[/red] \u202ey\x1b[2J", "[b]s[/b]"))
+        assert "Shell([red]x[/red] <U+202E>y)" in driver.text()
+        assert "[b]s[/b]" in driver.text()

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import pytest
+
+from lmtui.core.errors import SandboxError
+from lmtui.core.workspace import FileChange, FileChangeKind
+from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.fake_changes import FakeChanges
+from tests.tui.fakes import play_work
+from tests.tui.scenes import with_steps
+
+
+async def at_changes(driver: Driver) -> FakeChanges:
+    changes = await with_steps(driver)
+    await driver.type("/changes")
+    await driver.until_screen("ChangesScreen")
+    await driver.until(lambda: "since the session began" in driver.text())
+    return changes
+
+
+async def agree(driver: Driver) -> None:
+    await driver.until_screen("RestoreQuestion")
+    driver.host.clock.forward(1)
+    await driver.press("y")
+
+
+async def test_steps_are_listed_newest_first_with_their_files_and_the_difference_of_the_marked_one() -> None:
+    async with running(size=WIDE) as driver:
+        await at_changes(driver)
+        shown = driver.text("#changes-list")
+        assert shown.index("dist/") < shown.index("--docs") < shown.index("README.md") < shown.index("parser/lexer.py")
+        assert "4 files  +9 −3" in driver.text("#changes-head")
+        await driver.press("end")
+        assert "depth = 1" in driver.text("#changes-diff")
+
+
+async def test_files_are_listed_with_their_whole_difference() -> None:
+    async with running(size=WIDE) as driver:
+        await at_changes(driver)
+        await driver.press("f")
+        await driver.until(lambda: "by file" in driver.text("#changes-head"))
+        assert "14:0" not in driver.text("#changes-list")
+        assert "Comments nest." in driver.text("#changes-diff")
+        await driver.press("n", "n")
+        assert "depth = 1" in driver.text("#changes-diff")
+        await driver.press("p")
+        assert "depth = 1" not in driver.text("#changes-diff")
+
+
+async def test_a_file_is_put_back_after_asking() -> None:
+    async with running() as driver:
+        changes = await at_changes(driver)
+        await driver.press("end", "r")
+        await agree(driver)
+        await driver.until_screen("ChangesScreen")
+        assert changes.restored == [("s1", "parser/lexer.py", None)]
+        assert [plan.action for plan, _ in changes.applied] == ["restore"]
+
+
+async def test_a_hunk_is_put_back_after_asking() -> None:
+    async with running() as driver:
+        changes = await at_changes(driver)
+        await driver.press("end", "h")
+        await agree(driver)
+        assert changes.restored == [("s1", "parser/lexer.py", 0)]
+
+
+async def test_by_file_the_first_step_that_changed_it_is_meant() -> None:
+    async with running() as driver:
+        changes = await at_changes(driver)
+        changes.add("s4", "edit", "README.md", FileChange("README.md", FileChangeKind.MODIFIED, 1, 1, ""))
+        await driver.press("f", "r")
+        await driver.until_screen("RestoreQuestion")
+        assert changes.restored == [("s2", "README.md", None)]
+
+
+async def test_a_no_puts_nothing_back() -> None:
+    async with running() as driver:
+        changes = await at_changes(driver)
+        await driver.press("end", "r")
+        await driver.until_screen("RestoreQuestion")
+        driver.host.clock.forward(1)
+        await driver.press("n")
+        await driver.until_screen("ChangesScreen")
+        assert changes.applied == []
+
+
+async def test_a_step_of_several_files_asks_for_one_of_them() -> None:
+    async with running() as driver:
+        changes = await at_changes(driver)
+        await driver.press("down", "r")
+        assert "go to one of them first" in driver.text("#changes-note")
+        assert changes.restored == []
+
+
+async def test_the_list_and_the_difference_change_places_by_key() -> None:
+    async with running() as driver:
+        await at_changes(driver)
+        await driver.press("end", "enter")
+        assert driver.app.screen.query_one("#changes-diff").has_focus
+        await driver.press("u", "enter")
+        assert driver.app.screen.query_one("#changes-list").has_focus
+
+
+async def test_without_checkpoints_the_changes_are_shown_and_it_is_said_why_nothing_goes_back() -> None:
+    async with running(size=SMALL) as driver:
+        play_work(driver.host.session)
+        await driver.press("f10")
+        await driver.until_screen("ChangesScreen")
+        await driver.until(lambda: "lexer.py" in driver.text("#changes-list"))
+        assert "undo is not available here" in driver.text("#changes-note")
+        assert "put file back" not in driver.text()
+        await driver.press("r", "h", "f")
+        assert type(driver.app.screen).__name__ == "ChangesScreen"
+
+
+async def test_a_session_without_changes_says_so() -> None:
+    async with running() as driver:
+        await driver.press("f10")
+        await driver.until(lambda: "No file was changed." in driver.text())
+
+
+async def test_a_total_that_cannot_be_had_is_said() -> None:
+    class Broken(FakeChanges):
+        async def total(self) -> tuple[FileChange, ...]:
+            raise SandboxError("the store of checkpoints is gone")
+
+    async with running() as driver:
+        Broken(driver.host.session)
+        await driver.press("f10")
+        await driver.until(lambda: "the store of checkpoints is gone" in driver.text("#changes-note"))
+
+
+@pytest.mark.parametrize("size", [(20, 5), (40, 10), SMALL, (120, 35)], ids=str)
+async def test_every_size_shows_the_list(size: tuple[int, int]) -> None:
+    async with running(size=size) as driver:
+        await with_steps(driver)
+        await driver.press("f10")
+        await driver.until_screen("ChangesScreen")
+        await driver.until(lambda: "edit" in driver.text("#changes-list") or "shell" in driver.text("#changes-list"))
+
+
+async def test_hostile_names_are_shown_as_they_are() -> None:
+    async with running(size=WIDE) as driver:
+        changes = await with_steps(driver)
+        name = "[red]a\x1b[2J\u202eb.py"
+        changes.add("s9", "[b]t", "[i]x", FileChange(name, FileChangeKind.ADDED, 1, 0, "@@ -0,0 +1 @@\n+[red]\x1b[31m\n"))
+        await driver.press("f10")
+        await driver.until(lambda: "[red]a<U+202E>b.py" in driver.text("#changes-list"))
+        assert "[red]" in driver.text("#changes-diff")

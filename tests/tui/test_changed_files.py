@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.events import Envelope, Event
+from lmtui.core.file_events import FilesChanged, FilesRestored
+from lmtui.core.workspace import FileChange, FileChangeKind
+from lmtui.tui.changed_files import ChangedFiles
+from tests.tui.fakes import START
+
+MODIFIED = FileChange("a.py", FileChangeKind.MODIFIED, 4, 2)
+BACK = FileChange("a.py", FileChangeKind.MODIFIED, 2, 4)
+ADDED = FileChange("b.py", FileChangeKind.ADDED, 3, 0)
+GONE = FileChange("b.py", FileChangeKind.DELETED, 0, 3)
+
+
+def after(*happened: Event) -> ChangedFiles:
+    files = ChangedFiles()
+    for number, event in enumerate(happened, 1):
+        files.apply(Envelope(number, START, "s", event))
+    return files
+
+
+def changed(call: str, *changes: FileChange) -> FilesChanged:
+    return FilesChanged(call_id=call, files=tuple(change.path for change in changes), changes=changes)
+
+
+def restored(action: str, *changes: FileChange, calls: tuple[str, ...] = ()) -> FilesRestored:
+    return FilesRestored(action=action, calls=calls, files=tuple(change.path for change in changes), changes=changes)
+
+
+def test_what_is_undone_is_no_change_any_more_and_what_is_done_again_is() -> None:
+    steps = (changed("c1", MODIFIED), changed("c2", ADDED))
+    undone = restored("undo", GONE, calls=("c2",))
+    assert list(after(*steps, undone).net) == ["a.py"]
+    assert after(*steps, undone, restored("redo", ADDED, calls=("c2",))).net == after(*steps).net
+
+
+def test_an_undo_of_one_of_two_changes_leaves_the_other() -> None:
+    files = after(changed("c1", MODIFIED), changed("c2", BACK), restored("undo", MODIFIED, calls=("c2",)))
+    assert (files.net["a.py"].added_lines, files.net["a.py"].removed_lines) == (4, 2)
+
+
+def test_a_rewind_takes_its_calls_back() -> None:
+    files = after(changed("c1", MODIFIED), changed("c2", ADDED), restored("rewind", BACK, GONE, calls=("c1", "c2")))
+    assert files.net == {}
+
+
+def test_a_file_put_back_whole_is_unchanged_and_one_put_back_in_part_is_not() -> None:
+    assert after(changed("c1", MODIFIED), restored("restore", BACK, calls=("c1",))).net == {}
+    part = FileChange("a.py", FileChangeKind.MODIFIED, 1, 2)
+    assert list(after(changed("c1", MODIFIED), restored("restore", part, calls=("c1",))).net) == ["a.py"]
+
+
+def test_two_steps_put_back_at_once_are_gone() -> None:
+    both = FileChange("a.py", FileChangeKind.MODIFIED, 4, 8)
+    assert after(changed("c1", MODIFIED), changed("c2", MODIFIED), restored("restore", both)).net == {}
+
+
+def test_an_event_counts_once() -> None:
+    files = after(changed("c1", MODIFIED))
+    assert files.apply(Envelope(1, START, "s", changed("c1", MODIFIED))) == {}
+    assert files.net["a.py"].added_lines == 4
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    files = after(changed("c1", MODIFIED))
+    other = files.copy()
+    other.apply(Envelope(2, START, "s", changed("c2", ADDED)))
+    assert list(files.net) == ["a.py"]
+    assert list(other.net) == ["a.py", "b.py"]
+
+
+CALLS = st.sampled_from(["c1", "c2", "c3"])
+CHANGES = st.sampled_from([MODIFIED, BACK, ADDED, GONE])
+EVENTS = st.one_of(
+    st.builds(changed, CALLS, CHANGES),
+    st.builds(
+        lambda action, change, calls: restored(action, change, calls=tuple(calls)),
+        st.sampled_from(["undo", "redo", "restore", "rewind", "else"]), CHANGES, st.lists(CALLS, max_size=2),
+    ),
+)  # fmt: skip
+
+
+@given(st.lists(EVENTS, max_size=15), st.integers(0, 15))
+def test_a_copy_and_events_seen_twice_come_to_the_same(happened: list[Event], at: int) -> None:
+    whole = after(*happened)
+    half = after(*happened[:at]).copy()
+    for number, event in enumerate(happened, 1):
+        half.apply(Envelope(number, START, "s", event))
+    assert half.net == whole.net
