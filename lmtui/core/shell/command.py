@@ -50,6 +50,6 @@ def objection(text: str) -> str:
     for char in text:
         if char in "\n\t" or " " <= char <= "~":
             continue
-        if char.isspace() or not char.isprintable() or char == "\u2800" or reveal(char) != char:
+        if not char.isprintable() or char == "\u2800" or reveal(char) != char:
             return f"it holds the character U+{ord(char):04X}"
     return "" if text.strip() else "it is empty"

@@ -60,7 +60,8 @@ _KNOWN = word_set(
     "add am apply archive bisect blame branch bundle checkout cherry-pick clean clone commit config describe diff fetch "
     "format-patch gc grep init log ls-remote merge mv notes prune pull push range-diff rebase reflog remote reset restore "
     "revert "
-    "rm show sparse-checkout stash status submodule switch tag worktree update-index read-tree write-tree commit-tree"
+    "rm show sparse-checkout stash status submodule switch tag worktree update-index read-tree write-tree commit-tree "
+    "show-branch symbolic-ref var"
 ) | frozenset(_READING)
 _RISKY_LONG = (
     "output", "ext-diff", "textconv", "open-files-in-pager", "upload-pack", "receive-pack", "exec", "template", "config",

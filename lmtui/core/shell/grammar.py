@@ -23,6 +23,7 @@ _STRUCTURE = frozenset(
 _OPERATORS = frozenset({";", "&&", "||", "|", "(", ")", "{", "}", "!", "\n"})
 _WORDS = frozenset({"word", "number", "raw_string", "string", "concatenation", "simple_expansion"})
 _REDIRECTION = re.compile(rb"(?:[012]?>>?|&>>?)[ \t]*/dev/null|[12]?>&[12]|<[ \t]*/dev/null")
+_TEST = re.compile(rb"\[ (?:! )?(?:-[efdrwxsLhnz] )?[A-Za-z0-9_./-]+(?: = [A-Za-z0-9_./-]+)? \]")  # `[` with literals only
 _BLANKS = re.compile(rb"(?:[ \t]|\\\n)*")
 _GAP = re.compile(rb"(?:[ \t\n]|\\\n)*")
 _PROGRAM = re.compile(r"[A-Za-z0-9_./+-][A-Za-z0-9_./+@-]*|:|\[")
@@ -112,6 +113,10 @@ def _tokens(root: Node, source: bytes) -> Iterator[_Token]:
         elif kind == "command":
             count += 1
             todo += [(child, count) for child in reversed(node.children)]
+        elif kind == "test_command" and _TEST.fullmatch(source, node.start_byte, node.end_byte):
+            count += 1
+            found = re.finditer(rb"[^ ]+", source[node.start_byte : node.end_byte])
+            yield from (_Token("word", node.start_byte + w.start(), node.start_byte + w.end(), count) for w in found)
         elif kind == "command_name":
             todo += [(child, command) for child in node.children]
         elif kind in _WORDS and command > 0:

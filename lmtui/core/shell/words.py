@@ -28,8 +28,8 @@ def literal_word(source: str) -> Word:
     Raises:
         NotUnderstood: it is not fixed before the command runs, or its meaning depends on the shell's state.
     """
-    if source == "!":
-        return Word("!")
+    if source in ("!", "[", "]"):
+        return Word(source)
     text, pattern, is_glob, unquoted = "", "", False, ""
     i = 0
     while i < len(source):
