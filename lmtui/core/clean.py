@@ -7,6 +7,7 @@ Control sequences per ECMA-48; invisible and bidirectional characters per Unicod
 from __future__ import annotations
 
 import re
+import unicodedata
 
 # CSI, OSC, DCS/SOS/PM/APC (7- and 8-bit), then two-byte escapes.  A string that does not end on its line loses its
 # introducer only: it must not swallow the text behind it.
@@ -38,10 +39,16 @@ def clean(text: str) -> str:
     return _HIDDEN.sub(_name, text)
 
 
+_WORD = re.compile(r"[^\W\d_]+")
+
+
 def reveal(text: str) -> str:
-    """Return text with every control and hidden character named and nothing dropped: what a person is asked to approve."""
+    """Return text with every control and hidden character named and nothing dropped: what a person is asked to approve.
+
+    In a word of Latin letters, a letter of another script is named as well: it may be there to pass for one.
+    """
     text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", _picture, text)
-    return _HIDDEN.sub(_name, text)
+    return _HIDDEN.sub(_name, text if text.isascii() else _WORD.sub(_name_strangers, text))
 
 
 def clean_line(text: str) -> str:
@@ -54,6 +61,17 @@ def _picture(match: re.Match[str]) -> str:
     if code < 0x20:
         return chr(0x2400 + code)
     return "\u2421" if code == 0x7F else f"<U+{code:04X}>"
+
+
+def _name_strangers(match: re.Match[str]) -> str:
+    word = match[0]
+    if word.isascii() or not any(char.isascii() for char in word):
+        return word
+    return "".join(char if _is_latin(char) else f"{char}<U+{ord(char):04X}>" for char in word)
+
+
+def _is_latin(char: str) -> bool:
+    return char.isascii() or unicodedata.name(char, "").startswith("LATIN ")
 
 
 def _name(match: re.Match[str]) -> str:

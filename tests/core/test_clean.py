@@ -61,3 +61,16 @@ def _without_names(text: str) -> str:
 def test_a_line_is_one_line(text: str) -> None:
     assert len(clean_line(text).splitlines()) <= 1
     assert "\t" not in clean_line(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("pyth\u043en3 x", "pyth\u043e<U+043E>n3 x"),
+        ("\uff41bc", "\uff41<U+FF41>bc"),
+        ("für naïve Straße", "für naïve Straße"),
+        ("привет 日本 αβγ", "привет 日本 αβγ"),
+    ],
+)
+def test_a_letter_that_passes_for_another_is_named(text: str, shown: str) -> None:
+    assert reveal(text) == shown
