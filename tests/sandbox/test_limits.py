@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.ports import Sandbox
+from lmtui.sandbox import control_group
+from tests.sandbox.conftest import CONFINED, ISOLATED
+
+
+@pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
+async def test_processes_over_the_limit_are_refused_and_not_only_killed(sandbox: Sandbox) -> None:
+    backend = (await sandbox.status()).backend
+    if os.getuid() == 0 and backend != "docker" and control_group.around(["x"], 128) == ["x"]:
+        pytest.skip("root has no limit of processes without control groups")
+    result = await sandbox.run_command("for i in $(seq 200); do sleep 9 & done; echo started", timeout_s=4)
+    assert "Resource temporarily unavailable" in result.output
+
+
+@pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
+async def test_files_over_the_limit_are_refused(sandbox: Sandbox, workspace: Path) -> None:
+    result = await sandbox.run_command("head -c 300M /dev/zero > big; truncate -s 5G sparse; ls", timeout_s=20)
+    assert "File size limit exceeded" in result.output or "File too large" in result.output
+    assert sum(path.stat().st_size for path in workspace.iterdir()) <= 257 << 20
+
+
+@pytest.mark.parametrize("sandbox", [CONFINED[1], "landlock"], indirect=True)
+async def test_one_core_is_all_there_is_and_no_more_can_be_had(sandbox: Sandbox) -> None:
+    script = (
+        "import os\\nprint(len(os.sched_getaffinity(0)))\\n"
+        "try: os.sched_setaffinity(0, range(os.cpu_count())); print('more')\\nexcept OSError: print('refused')"
+    )
+    result = await sandbox.run_command(f"python3 -c $'{script.replace(chr(39), chr(92) + chr(39))}'")
+    assert result.output.split() == ["1", "refused"]
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_there_is_no_right_and_no_way_to_the_kernel_s_settings(sandbox: Sandbox) -> None:
+    command = "grep -h Cap /proc/self/status; (: >> /proc/sys/kernel/core_pattern); (: >> /proc/sys/kernel/hostname)"
+    result = await sandbox.run_command(command)
+    sets = [int(line.split()[1], 16) for line in result.output.splitlines() if line.startswith("Cap")]
+    assert sets[:3] == [0, 0, 0]
+    assert result.output.count("Read-only file system") + result.output.count("ermission denied") == 2
+
+
+def test_a_group_of_the_second_version_has_every_limit_that_is_offered(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.procs").touch()
+    (tmp_path / "cgroup.subtree_control").write_text("cpu memory pids\n")
+    if os.getuid() != 0:
+        pytest.skip("an ordinary user's groups lie below its session's")
+    command = control_group.around(["program", "argument"], 128, tmp_path)
+    group = Path(command[4])
+    assert command[-2:] == ["program", "argument"]
+    assert group.parent == tmp_path
+    assert (group / "pids.max").read_text() == "144"
+    assert int((group / "memory.max").read_text()) == 3 << 30
+    assert (group / "cpu.max").read_text() == "100000 100000"
+
+
+def test_without_groups_the_command_stays_as_it_is(tmp_path: Path) -> None:
+    assert control_group.around(["program"], 128, tmp_path) == ["program"]
