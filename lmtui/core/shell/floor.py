@@ -17,9 +17,11 @@ _MADE = re.compile(
 _GIT = {
     "push": (), "clean": (), "filter-branch": (), "filter-repo": (), "send-email": (), "reset": ("--hard", "--merge",
     "--keep"),
-    "stash": ("drop", "clear"), "branch": ("-D", "-M", "-C"), "checkout": ("-f", "--force", "--", "."), "update-ref": ("-d",),
+    "stash": ("drop", "clear"), "branch": ("-D", "-M", "-C", "-f", "--force"), "checkout": ("-f", "--force", "--", "."),
+    "update-ref": ("-d",),
     "switch": ("-f", "--force", "--discard-changes"), "restore": (), "reflog": ("expire", "delete"), "gc": ("--prune",),
-    "worktree": ("remove",), "tag": ("-d", "--delete"), "rm": ("-r", "-f", "-rf", "--force"), "remote": ("remove", "rm"),
+    "worktree": ("remove",), "tag": ("-d", "--delete", "-f", "--force"), "rm": ("-r", "-f", "-rf", "--force"),
+    "remote": ("remove", "rm"),
 }  # fmt: skip
 _PUBLISHING = {
     "npm": ("publish", "unpublish", "deprecate", "login", "adduser", "token", "access", "owner"), "pnpm": ("publish",),

@@ -197,7 +197,7 @@ def _commands(tokens: list[_Token], source: bytes) -> Iterator[SimpleCommand]:
         pieces = [token for token in tokens if token.command == number]
         raw = [source[token.start : token.end].decode() for token in pieces if token.kind == "word"]
         read = [literal_word(word) for word in raw]
-        if not read or raw[0] in _KEYWORDS or read[0].pattern or _PROGRAM.fullmatch(read[0].text) is None:
+        if not read or raw[0] in _KEYWORDS or _PROGRAM.fullmatch(read[0].text) is None:
             raise NotUnderstood("a program's name is not a plain word")
         text = source[pieces[0].start : pieces[-1].end].decode()
         yield SimpleCommand(text, tuple(word.text for word in read), tuple(word.pattern for word in read))

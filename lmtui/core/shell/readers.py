@@ -33,7 +33,7 @@ _FREE = {
     "head": OptionGrammar(is_free=True, has_numbers=True, valued="nc"), "column": OptionGrammar(is_free=True, valued="csoNT"),
     "tail": OptionGrammar(is_free=True, has_numbers=True, valued="ncs"), "cut": OptionGrammar(is_free=True, valued="bcdf"),
     "join": OptionGrammar(is_free=True, valued="12tjaeov"), "base64": OptionGrammar(is_free=True, valued="w"),
-    "grep": _PATTERN, "egrep": _PATTERN, "fgrep": _PATTERN, "zgrep": OptionGrammar(flags="inclHhrvwxEFoqs", skipped=1),
+    "grep": _PATTERN, "egrep": _PATTERN, "fgrep": _PATTERN,
     "jq": OptionGrammar(
         is_free=True, valued="fL", long_valued="arg argjson slurpfile rawfile indent from-file", skipped=1,
         replaces_skipped="f from-file",

@@ -121,7 +121,7 @@ NEVER_BROAD = word_set(
     "git-shell "
     "make-kpkg start-stop-daemon capsh prlimit run-parts mount umount insmod modprobe systemctl service docker-compose "
     "podman "
-    "logrotate dpkg apt apt-get yum dnf pacman brew snap gem fc select"
+    "logrotate dpkg apt apt-get yum dnf pacman brew snap gem fc select tig gitk lazygit"
 )
 
 
