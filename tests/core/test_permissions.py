@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
-from lmtui.core.permissions import Access, Effect, Mode, Rule, Verdict, decide, decide_all, exact_rule, parse_rule
+from lmtui.core.permissions import THIS_SESSION, Access, Effect, Mode, Rule, Verdict, decide, decide_all, exact_rule,
+parse_rule
 
 
 def allow(text: str) -> Rule:
@@ -138,3 +139,37 @@ def test_the_matcher_agrees_with_a_plain_reading_of_the_glob(pattern: str, path:
     expected = Verdict.ALLOW if re.fullmatch(plain, path) else Verdict.ASK
     rule = Rule(Effect.ALLOW, "write", pattern)
     assert verdict("write", Access.WRITE, path, Mode.NORMAL, rule) is expected
+
+
+def ask(text: str) -> Rule:
+    return parse_rule(text, Effect.ASK, "test")
+
+
+def test_an_ask_rule_comes_between_deny_and_allow_for_files_too() -> None:
+    for mode in (Mode.NORMAL, Mode.AUTO):
+        assert verdict("write", Access.WRITE, "src/a", mode, ask("Edit(src/**)"), allow("Write(src/**)")) is Verdict.ASK
+    assert verdict("write", Access.WRITE, "src/a", Mode.AUTO, ask("Write(src/**)"), deny("Write(src/a)")) is Verdict.DENY
+    assert verdict("write", Access.WRITE, "b", Mode.AUTO, ask("Write(src/**)")) is Verdict.ALLOW
+    granted = exact_rule("write", "src/a", THIS_SESSION)
+    assert verdict("write", Access.WRITE, "src/a", Mode.NORMAL, ask("Write(src/**)"), granted) is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("Mcp(git/list)", Verdict.ALLOW),
+        ("Mcp(git/*)", Verdict.ALLOW),
+        ("Mcp(git)", Verdict.ASK),
+        ("Mcp(*/list)", Verdict.ALLOW),
+    ],
+)
+def test_rules_for_mcp_tools_name_server_and_tool(rule: str, expected: Verdict) -> None:
+    assert verdict("mcp", Access.EXECUTE, "git/list", Mode.NORMAL, allow(rule)) is expected
+    assert verdict("mcp", Access.EXECUTE, "git/list", Mode.AUTO, deny(rule)) is (
+        Verdict.DENY if expected is Verdict.ALLOW else Verdict.ALLOW
+    )
+
+
+def test_what_must_not_be_read_must_not_be_searched() -> None:
+    assert verdict("grep", Access.READ, "a/b", Mode.AUTO, deny("Read(a/**)")) is Verdict.DENY
+    assert verdict("read", Access.READ, "a/b", Mode.AUTO, deny("Grep(a/**)")) is Verdict.DENY

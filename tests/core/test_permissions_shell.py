@@ -181,6 +181,13 @@ def test_what_only_reads_passes_in_the_modes_in_which_reading_does(mode: Mode, c
     assert verdict(command, mode) is expected
 
 
+@pytest.mark.parametrize(
+    "command", ["uv run ls", "poetry run cat a", "./ls", "/bin/ls", "python -m cat a", "npx ls", "xargs cat", "env A=b ls"]
+)
+def test_a_reader_by_another_way_is_another_program(command: str) -> None:
+    assert verdict(command) is ASK
+
+
 def test_plan_mode_is_not_opened_by_a_rule() -> None:
     assert verdict("make", Mode.PLAN, "allow make", "allow *") is DENY
 
