@@ -273,3 +273,30 @@ async def test_a_checkpoint_is_named_by_a_hash_only(workspace: Path, open_sandbo
     assert content == b"hello\n"
     assert await sandbox.checkpoints.read(state.id, "nothing") is None
     assert hashlib.sha256(content).hexdigest() == (await sandbox.read_file("README.md")).sha256
+
+
+async def test_dropping_frees_the_disk_and_keeps_what_is_kept(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    for number in range(300):
+        (workspace / f"file{number}").write_bytes(os.urandom(2000))
+    sandbox = await opened(open_sandbox, "files")
+    await sandbox.checkpoints.snapshot()
+    for number in range(300):
+        (workspace / f"file{number}").write_bytes(os.urandom(2000))
+    kept = await sandbox.checkpoints.snapshot()
+    expected = tree_of(workspace)
+    store = checkpoints_dir(workspace)
+    before = _size(store)
+    log = store / "lmtui.snapshots"
+    lines = log.read_text().splitlines()
+    log.write_text("\n".join([f"1 {lines[0].split()[1]}", *lines[1:]]) + "\n")
+    await sandbox.close()
+    again = await opened(open_sandbox, "files")
+    assert (await again.checkpoints.snapshot()).dropped == 1
+    assert _size(store) < before * 0.7
+    (workspace / "file7").unlink()
+    await take_back(again, kept)
+    assert tree_of(workspace) == expected
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in (folder / "objects").rglob("*") if path.is_file())

