@@ -75,6 +75,30 @@ BANNED_WORDS = {
 BANNED_FIRST_WORDS = {"git": r"-c|push\Z|x\Z|-C", "python": r"-c|-m|-\Z|evil"}
 
 
+DRESSED = (
+    "evil x", "ev''il x", 'e"v"il x', "\\evil x", "e\\vil x", "$'\\x65vil' x", "$'\\145vil' x", "ev\\\nil x", "./evil x",
+    "a=evil; $a x",
+    "$(printf %s evil) x", "`echo evil` x", "A=1 evil x", "A=1 B='2 3' ./evil x", "eval evil x", "eval 'e'vil x",
+    "eval $'evi\\154'",
+    "command evil x", "command -p ./evil x", "exec evil x", "builtin command evil x", "{ evil; }", "(evil)",
+    "f() { evil; }; f", "! evil",
+    "time -p evil", "coproc evil; wait", "trap evil EXIT", "if evil; then :; fi", "while evil; do break; done",
+    "for i in evil; do $i; done",
+    "case $(evil) in a) :;; esac", ": ${x:=$(evil)}", ": $((1 + $(evil)))", "x=$(evil)", "export x=`evil`", ": <(evil)",
+    "cat <<E\n$(evil)\nE",
+    "cat <<< $(evil)", "printf -v 'a[$(evil)]' x", "test -v 'a[$(evil)]'", "let 'a[$(evil)]=1'",
+    "mapfile -C evil -c 1 a <<< x", "./e?il x",
+    "./evi[l] x", "./*vil x", "e{vil,} x", "evil>/dev/null", "2>&1 evil", ">/dev/null evil", "a=(e vil); ${a[0]}${a[1]}",
+    "x=evi; ${x}l",
+    "source /dev/stdin <<< evil", ". /dev/fd/0 <<< evil", "echo evil | . /dev/stdin",
+    "shopt -s expand_aliases\nalias z=evil\nz", "enable -n echo; evil",
+    "evil&", "true && evil || evil", "select i in a; do evil; done <<< 1", "[[ -n $(evil) ]]", "unset 'a[$(evil)]'",
+    "set -- evil; \"$@\"",
+    "set evil; $1", "PS4='$(evil)'; set -x; :", "x='$(evil)'; : \"${x@P}\"", "read a <<< evil; $a",
+    "hash -p ./evil zz; zz", "${0/*/evil}",
+)  # fmt: skip
+
+
 def generate(rng: random.Random) -> str:
     pieces = [rng.choice(FINE) for _ in range(rng.randint(1, 3))]
     for _ in range(rng.randint(0, 2)):
@@ -155,3 +179,26 @@ def test_the_judge_sees_what_bash_starts(stubs: Path) -> None:
     for text in ("ls; evil a", "echo $(evil)", "ls\nevil", "cat <(evil)", "'ev'il", "time evil", "./evil", "ls & evil; wait"):
         assert any(complaint(call) for call in started_by(text, stubs)), text
     assert not any(complaint(call) for call in started_by("ls -la && git log --oneline | head -3", stubs))
+
+
+@pytest.mark.parametrize("text", DRESSED)
+def test_what_is_forbidden_is_not_started_in_any_dress(text: str, stubs: Path) -> None:
+    rules = (parse_rule("Shell(evil *)", Effect.DENY, "settings"), parse_rule("Shell", Effect.ALLOW, "settings"))
+    for form in (text, f"ls && {text}", f"{text} | head -3"):
+        assert decide("shell", Access.EXECUTE, form, Mode.AUTO, rules).verdict is not Verdict.ALLOW
+
+
+def test_what_is_forbidden_is_not_started_by_generated_commands(stubs: Path) -> None:
+    rng = random.Random(SEED)
+    rules = (parse_rule("Shell(evil *)", Effect.DENY, "settings"),)
+    texts: list[str] = []
+    while len(texts) < 1500:
+        text = generate(rng)
+        for word in ("evil", "touch", "tee"):
+            text = text.replace(
+                word, rng.choice(("ls", "ev''il", "$x", "e\\vil", "$'\\x65vil'", "l\\s", "'ls'")), rng.randint(0, 1)
+            )
+        texts.append(text)
+    passed = [text for text in texts if decide("shell", Access.EXECUTE, text, Mode.AUTO, rules).verdict is Verdict.ALLOW]
+    assert len(passed) > 300
+    assert not [text for text in passed if any(call[0] == "evil" for call in started_by(text, stubs))]

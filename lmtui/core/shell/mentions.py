@@ -57,9 +57,10 @@ def is_unclear(text: str, patterns: tuple[str, ...]) -> bool:
     wanted = [names for pattern in patterns if (names := _plain_names(pattern))]
     parsed = parse(text)
     if parsed.problem == "":
-        carriers = (each for each in parsed.commands if _carries(each.program))
-        inner = " ".join(_without_quotes(" ".join(each.words[1:])) for each in carriers)
-        return any(_holds(inner, names) for names in wanted)
+        if not any(_carries(each.program) for each in parsed.commands):
+            return False
+        behind = " ".join(_without_quotes(" ".join(each.words[1:])) for each in parsed.commands)  # `echo rm x | sh` too
+        return any(_holds(behind, names) for names in wanted)
     if "$" in text[_MAX_CHARS:] or "`" in text[_MAX_CHARS:]:
         return True  # too long to be looked through
     if any(_is_dynamic(words, wanted) for words in commands_anywhere(text[:_MAX_CHARS])):
@@ -202,7 +203,7 @@ def _decoded(inner: str) -> str:
 
     def one(match: re.Match[str]) -> str:
         code = match[1]
-        if code[0] in "xuU":
+        if code[0] in "xuU" and len(code) > 1:
             return chr(int(code[1:], 16) % 0x110000)
         return chr(int(code, 8)) if code[0] in "01234567" else {"n": "\n", "t": "\t"}.get(code, code)
 
