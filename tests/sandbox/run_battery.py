@@ -137,17 +137,18 @@ async def _play(case: battery.Case, backend: str) -> str:
 
 def _as_ordinary_user(setup: Setup, arguments: list[str]) -> dict[str, str]:
     user = pwd.getpwnam(_ORDINARY_USER)
-    packages = Path(psutil.__file__).parents[1]
     home = Path(tempfile.mkdtemp(prefix="lmtui-battery-home-", dir="/var/tmp"))
-    shutil.chown(home, user.pw_uid, user.pw_gid)
-    environment = {
-        "PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": f"{_PAGE.parent}:{packages}", "LANG": "C.UTF-8",
-    }  # fmt: skip
-    python = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
-    command = [python if Path(python).exists() else sys.executable, "-B", "-m", "tests.sandbox.run_battery", *arguments]
     try:
+        checkout = _for_everybody(_PAGE.parent, home / "checkout", ("lmtui", "tests", "themes", "pyproject.toml"))
+        packages = _for_everybody(Path(psutil.__file__).parents[1], home / "packages", ())
+        python = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+        environment = {
+            "PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": f"{checkout}:{packages}", "LANG": "C.UTF-8",
+        }  # fmt: skip
+        shutil.chown(home, user.pw_uid, user.pw_gid)
+        command = [python if Path(python).exists() else sys.executable, "-B", "-m", "tests.sandbox.run_battery", *arguments]
         played = subprocess.run(
-            [*command, "--play", setup.backend], cwd=_PAGE.parent, env=environment, user=user.pw_uid, group=user.pw_gid,
+            [*command, "--play", setup.backend], cwd=checkout, env=environment, user=user.pw_uid, group=user.pw_gid,
             extra_groups=[], stdout=subprocess.PIPE, check=False,
         )  # fmt: skip
     finally:
@@ -158,6 +159,23 @@ def _as_ordinary_user(setup: Setup, arguments: list[str]) -> dict[str, str]:
     return results
 
 
+def _for_everybody(folder: Path, copy: Path, names: tuple[str, ...]) -> Path:
+    """Return the folder where every user may read it, else a copy of it (of these names in it, where some are given)."""
+    if all(path.stat().st_mode & 0o005 == 0o005 for path in (folder, *folder.parents)):
+        return folder
+    ignore = shutil.ignore_patterns("__pycache__", ".git", "__snapshots__")
+    if not names:
+        shutil.copytree(folder, copy, ignore=ignore)
+        return copy
+    copy.mkdir()
+    for name in names:
+        if (folder / name).is_dir():
+            shutil.copytree(folder / name, copy / name, ignore=ignore)
+        else:
+            shutil.copy(folder / name, copy / name)
+    return copy
+
+
 def _failures(setup: Setup, results: dict[str, str]) -> list[str]:
     return [name for name, output in results.items() if output and name not in setup.excused]
 
@@ -166,7 +184,8 @@ def _table(chosen: list[battery.Case], setups: list[Setup], results: dict[str, d
     """Return held/played for each category and backend, and what did not hold, as Markdown."""
     categories = sorted({case.category for case in chosen})
     lines = [
-        f"Played {datetime.now(UTC):%Y-%m-%d} through the real supervisor, tools and permissions; kernel {os.uname().release}.",
+        f"{len(chosen)} cases, played {datetime.now(UTC):%Y-%m-%d} through the real supervisor, tools and permissions, "
+        f"on Linux {os.uname().release.split('-')[0]}. A cell is what held of what was played.",
         "",
         f"| kind of attempt | {' | '.join(setup.name for setup in setups)} |",
         f"| --- |{' ---: |' * len(setups)}",
