@@ -181,7 +181,7 @@ def _status(backend: Backend, refusals: Sequence[SandboxUnavailable], options: O
     elif not backend.is_isolated:
         text = f"{backend.name}: not isolated"
     elif backend.is_reduced:
-        text = f"{backend.name} (reduced), {network}: no private /tmp, other processes visible, .git put back after the fact"
+        text = f"{backend.name} (reduced): no private /tmp, other processes visible, .git put back afterwards; {network}"
     reason = "; ".join(refusal.full_text() for refusal in refusals)
     return SandboxStatus(
         backend=backend.name,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import tempfile
@@ -19,7 +20,7 @@ _LANDLOCK = pytest.mark.parametrize("sandbox", ["landlock"], indirect=True)
 @_LANDLOCK
 async def test_the_status_names_the_reduced_tier_and_asks_for_every_command(sandbox: Sandbox) -> None:
     status = await sandbox.status()
-    assert status.text.startswith("landlock (reduced), no network: no private /tmp, other processes visible")
+    assert status.text.startswith("landlock (reduced): no private /tmp, other processes visible")
     assert (status.is_weaker, status.asks_each_command, status.has_shell) == (True, True, True)
 
 
@@ -128,6 +129,13 @@ async def test_git_and_settings_are_as_before_after_a_command(sandbox: Sandbox, 
     assert ".git" in result.quarantined
     assert "put back as it was before" in result.output
     assert (await sandbox.run_git(["status", "--short"])).exit_code == 0
+
+
+@_LANDLOCK
+async def test_commands_run_one_by_one_because_copies_are_kept_around_each(sandbox: Sandbox) -> None:
+    results = await asyncio.gather(*(sandbox.run_command("date +%s%N; sleep 0.3; date +%s%N") for _ in range(2)))
+    (one, other) = sorted([int(word) for word in result.output.split()] for result in results)
+    assert one[1] <= other[0]
 
 
 async def test_what_a_killed_host_left_in_the_temporary_folder_is_removed(workspace: Path, open_sandbox: OpenSandbox) -> None:
