@@ -106,8 +106,8 @@ def test_a_deny_rule_finds_its_command_in_every_part(command: str) -> None:
 def test_the_exact_rule_covers_its_command_and_no_other(command: str) -> None:
     rule = exact_rule("shell", command, "session")
     read_again = parse_rule(str(rule), Effect.ALLOW, "session")
-    assert verdict("shell", Access.EXECUTE, command, Mode.NORMAL, read_again) is Verdict.ALLOW
-    assert verdict("shell", Access.EXECUTE, command + "x", Mode.NORMAL, read_again) is Verdict.ASK
+    assert verdict("shell", Access.EXECUTE, command, Mode.MANUAL, read_again) is Verdict.ALLOW
+    assert verdict("shell", Access.EXECUTE, command + "x", Mode.MANUAL, read_again) is Verdict.ASK
 
 
 @pytest.mark.parametrize("text", ["", "Shell(", "rm -rf", "Sh ell(x)", "(x)", "Write(a) b"])
