@@ -12,7 +12,7 @@ from lmtui.core.shell.command import ParsedCommand, SimpleCommand
 from lmtui.core.shell.grammar import parse
 from lmtui.core.shell.matching import covers
 from lmtui.core.shell.mentions import fits, is_unclear, paths_mentioned
-from lmtui.core.shell.review import review
+from lmtui.core.shell.review import layers, review
 
 _FILE_READERS = frozenset({"read", "grep"})
 _FILE_CHANGERS = frozenset({"write", "edit", "mkdir"})
@@ -102,11 +102,10 @@ def _granting(command: SimpleCommand, parsed: ParsedCommand, rules: tuple[Rule, 
 
 def _leaves_folder(parsed: ParsedCommand) -> bool:
     """Tell whether a command line goes where the words of a rule may mean other things."""
-    targets = [part.words[-1] for part in parsed.commands if part.program == "cd"]
-    is_plain = all(
-        re.fullmatch(r"(?:/workspace(?:/|\Z))?(?!/)(?!-)[^\0]*", target) and ".." not in target for target in targets
-    )
-    has_path = any("/" in part.program for part in parsed.commands)
+    inner = [layers(part)[-1] for part in parsed.commands]
+    targets = [part.words[-1] if len(part.words) > 1 else "~" for part in inner if part.program == "cd"]
+    is_plain = all(re.fullmatch(r"(?:/workspace(?:/|\Z))?(?![/~-])[^\0]*", target) and ".." not in target for target in targets)
+    has_path = any("/" in part.program for part in inner)
     return bool(targets) and (not is_plain or has_path)
 
 

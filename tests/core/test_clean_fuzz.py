@@ -11,8 +11,9 @@ from lmtui.core.clean import clean, clean_line, reveal
 _COUNT = 1_000_000 if os.environ.get("LMTUI_FULL_BATTERY") == "1" else 100_000
 _PIECES = [
     *map(chr, range(0xA0)), "\x1b[", "\x1b]", "\x1bP", "\x1b_", "\x1b^", "\x1bX", "\x1b\\", "\x1b]52;c;", "\x1b]0;", "\x1b[31m",
-    "\x1b[2J", "\x1b[6n", "\x1b(0", "\x1b#8", "\x1bc", "\x9b31m", "\x9d0;t", "\r\n", "\u202e", "\u2066", "\u200b", "\u2028", "\ufeff",
-    "\u061c", "\U000e0041", "\ud800", "\udfff", "ä", "漢", "😀", "[bold]", "[@click=app.quit]", "text", "0", ";", "?25l", "~" * 50,
+    "\x1b[2J", "\x1b[6n", "\x1b(0", "\x1b#8", "\x1bc", "\x9b31m", "\x9d0;t", "\r\n", "\u202e", "\u2066", "\u200b",
+    "\u2028", "\ufeff", "\u061c", "\U000e0041", "\ud800", "\udfff", "ä", "漢", "😀", "[bold]", "[@click=app.quit]", "text",
+    "0", ";", "?25l", "~" * 50,
 ]  # fmt: skip
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff\ud800-\udfff]"
