@@ -140,16 +140,14 @@ class DockerBackend:
     def remove(self, container_id: str) -> None:
         """Remove a container if it is still there.  Blocks."""
         from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `connect`)
-        from requests import RequestException  # noqa: PLC0415
 
         if self._engine is not None:
             # Gone already, or the engine is removing it: both are what is wanted.
-            with contextlib.suppress(APIError, RequestException):
+            with contextlib.suppress(APIError, OSError):
                 self._engine.api.remove_container(container_id, force=True)
 
     def _create(self, socket_path: str, lane: Lane) -> str:
         from docker.errors import APIError, ImageNotFound  # noqa: PLC0415  (heavy SDK, see `connect`)
-        from requests import RequestException  # noqa: PLC0415
 
         if self._engine is None:
             self._engine = connect(socket_path, _ENGINE_S)
@@ -164,13 +162,12 @@ class DockerBackend:
             raise SandboxUnavailable(f"the image {self._image} is not there", "Make it: lmtui sandbox image") from error
         except APIError as error:
             raise SandboxUnavailable(f"the Docker engine refuses the container: {error.explanation}", "") from error
-        except RequestException as error:
+        except OSError as error:  # the SDK's own lost connections are these
             raise self._lost(socket_path) from error
         return str(container["Id"])
 
     def _start(self, container_id: str) -> None:
         from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `connect`)
-        from requests import RequestException  # noqa: PLC0415
 
         assert self._engine is not None
         try:
@@ -180,7 +177,7 @@ class DockerBackend:
             raise SandboxUnavailable(
                 f"the container does not start: {error.explanation}", "Look at the engine's log."
             ) from error
-        except RequestException as error:
+        except OSError as error:  # the SDK's own lost connections are these
             raise self._lost(self._find_socket()) from error
         if wrong := self._differences(facts["HostConfig"]):
             raise SandboxUnavailable(f"the container is not as it was asked for: {wrong}", "Look at the engine's settings.")
@@ -194,11 +191,10 @@ class DockerBackend:
 
     def _set_memory(self, memory_mb: int) -> None:
         from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `connect`)
-        from requests import RequestException  # noqa: PLC0415
 
         if self._engine is None:
             return
-        with contextlib.suppress(APIError, RequestException):  # the old limit stands then: less memory, not less safety
+        with contextlib.suppress(APIError, OSError):  # the old limit stands then: less memory, not less safety
             self._engine.api.update_container(self._main_id, mem_limit=f"{memory_mb}m", memswap_limit=f"{memory_mb}m")
 
     def _arguments(self, engine: DockerClient, lane: Lane) -> dict[str, Any]:  # Any: the SDK's own keyword arguments

@@ -119,7 +119,11 @@ def _entry(walk: _Walk, path: bytes, entry: os.DirEntry[bytes], inner: list[byte
     is_folder = entry.is_dir(follow_symlinks=False)
     full = walk.root + b"/" + path
     if name == ".git":
-        parts = [full, *(full + b"/" + part for part in _GIT_PARTS), *_names(full + b"/hooks")] if is_folder else [full]
+        parts = (
+            [full, *(full + b"/" + part for part in _GIT_PARTS), *(hook for hook, _ in _inside(full + b"/hooks"))]
+            if is_folder
+            else [full]
+        )
         are_fresh = [_is_fresh(part, walk.since_ns) for part in parts]
         walk.add(path, "git" if is_folder else "gitfile", is_fresh=any(are_fresh))
         if any(are_fresh[1:]):
@@ -153,18 +157,20 @@ def _holds_fresh(folder: bytes, since_ns: int) -> bool:
     """Tell whether something in a folder changed since; where there is too much to see, say yes."""
     queue, left = deque([folder]), _MAX_INNER
     while queue:
-        for name in _names(queue.popleft()):
+        for path, is_folder in _inside(queue.popleft()):
             left -= 1
-            if left <= 0 or _is_fresh(name, since_ns):
+            if left <= 0 or _is_fresh(path, since_ns):
                 return True
-            if os.path.isdir(name) and not os.path.islink(name):  # noqa: PTH112, PTH114  (bytes)
-                queue.append(name)
+            if is_folder:
+                queue.append(path)
     return False
 
 
-def _names(folder: bytes) -> list[bytes]:
+def _inside(folder: bytes) -> list[tuple[bytes, bool]]:
+    """Return what lies in a folder, and which of it are folders."""
     try:
-        return [folder + b"/" + name for name in os.listdir(folder)]  # noqa: PTH208  (bytes)
+        with os.scandir(folder) as entries:
+            return [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
     except OSError:
         return []
 
