@@ -122,7 +122,8 @@ def _is_about(rule: Rule, tool: str, text: str) -> bool:
 
 
 def _names_path(pattern: str, text: str) -> bool:
-    if any(globs.matches(pattern, path, is_path=True) for path in paths_mentioned(text)):
+    """Tell whether a text names what a path rule is about, or the folder that holds it (`secrets` for `secrets/**`)."""
+    if any(globs.matches(pattern, each, is_path=True) for path in paths_mentioned(text) for each in (path, f"{path}/\0")):
         return True
     stars = (each for part in parse(text).commands for each in part.globs if each)
     return any(globs.can_meet(each.removeprefix("./"), pattern) for each in stars)

@@ -108,7 +108,8 @@ def _by_mode(access: Access, mode: Mode) -> Decision:
 def _is_about(rule: Rule, tool: str, subject: str) -> bool:
     """Tell whether a rule that forbids or asks is about a call; one for any tool of a family holds for all of it."""
     is_named = rule.names(tool) or any({rule.tool, tool} <= family for family in _FAMILIES)
-    return is_named and globs.matches(rule.pattern, subject, is_path=True)
+    inside = f"{subject}/\0" if tool == "grep" else subject  # a search of a folder reads what is in it
+    return is_named and any(globs.matches(rule.pattern, each, is_path=True) for each in (subject, inside))
 
 
 def _allows(rule: Rule, tool: str, subject: str) -> bool:

@@ -183,3 +183,5 @@ def test_rules_for_mcp_tools_name_server_and_tool(rule: str, expected: Verdict) 
 def test_what_must_not_be_read_must_not_be_searched() -> None:
     assert verdict("grep", Access.READ, "a/b", Mode.AUTO, deny("Read(a/**)")) is Verdict.DENY
     assert verdict("read", Access.READ, "a/b", Mode.AUTO, deny("Grep(a/**)")) is Verdict.DENY
+    assert verdict("grep", Access.READ, "a", Mode.AUTO, deny("Read(a/**)")) is Verdict.DENY
+    assert verdict("grep", Access.READ, "b", Mode.AUTO, deny("Read(a/**)")) is Verdict.ALLOW

@@ -127,7 +127,8 @@ def test_auto_mode_asks_about_what_is_unclear_only_where_something_is_forbidden(
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("cat secrets/a", DENY), ("cat ./secrets/a", DENY), ("cat < secrets/a", DENY), ("python x.py --in=secrets/a", DENY),
+        ("cat secrets/a", DENY), ("grep -r x secrets", DENY), ("cd secrets && cat a", DENY), ("tar c secrets/", DENY),
+        ("cat ./secrets/a", DENY), ("cat < secrets/a", DENY), ("python x.py --in=secrets/a", DENY),
         ("head -1 'secrets'/a", DENY), ("cat $(echo secrets/a)", DENY), ("cat secrets/*", DENY), ("cat sec*/a", DENY),
         ("cat src/a", ALLOW),
     ],
@@ -237,7 +238,8 @@ def test_an_allow_rule_is_matched_word_by_word(rule: str, command: str, expected
 @pytest.mark.parametrize(
     ("command", "named"),
     [
-        ("cat .env", True), ("cat ./.env", True), ("cat config/.env.local", True), ("cat .ENV", True), ("head -1 id_rsa",
+        ("cat .env", True), ("cd .ssh && cat config", True), ("cat ./.env", True), ("cat config/.env.local", True),
+        ("cat .ENV", True), ("head -1 id_rsa",
         True),
         ("grep KEY .env", True), ("grep -f .env x", True), ("grep --file=.env x", True), ("git show HEAD:.env", True),
         ("git diff -- .env", True),

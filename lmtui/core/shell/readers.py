@@ -41,7 +41,7 @@ _FREE = {
 }  # fmt: skip
 
 _SOME_OPTIONS = {
-    "cd": OptionGrammar(flags="LP", most=1, hides=True),
+    "cd": OptionGrammar(flags="LP", most=1),
     "exit": OptionGrammar(most=1, hides=True),
     "sleep": OptionGrammar(hides=True),
     "set": OptionGrammar(flags="eux", valued="o", hides=True, most=0),
