@@ -21,7 +21,10 @@ from lmtui.tui.options import StartOptions  # noqa: E402 - the checkout is not i
 from tests.tui.driving import SMALL, WIDE, running  # noqa: E402 - the checkout is not installed
 from tests.tui.scenes import SCENES, Scene  # noqa: E402 - the checkout is not installed
 
-WANTED = ("workbench", "approval_command", "approval_edit", "switcher", "first_run")
+WANTED = (
+    "workbench", "approval_command", "approval_edit", "approval_always", "approval_batch", "changes", "undo", "rules", "trust",
+    "switcher", "first_run",
+)  # fmt: skip
 FONT = "Fira Code"
 PNG_FONT = "DejaVu Sans Mono"
 

@@ -20,7 +20,7 @@ from lmtui import paths
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.tui import themes
-from lmtui.tui.commands import COMMANDS, Scope, bindings, command, rebindable
+from lmtui.tui.commands import Scope, bindings, command, of_scope, rebindable
 from lmtui.tui.desk import Desk
 from lmtui.tui.modals.results import Choice, Chosen
 from lmtui.tui.no_color import filters_without_color
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 DEMO_TASK = "Show me what you can do."
 FRAME_S = 1 / 30
 SSH_FRAME_S = 1 / 10
+PALETTE_SCOPES = (Scope.WORKBENCH, Scope.CHANGES, Scope.RULES)
 EXIT_ERROR = 1
 EXIT_USAGE = 64
 EXIT_INTERRUPTED = 130
@@ -209,17 +210,19 @@ class LmtuiApp(App[int]):
             _ = self.push_screen(self.desk.dialogs.help(here))
 
     def action_palette(self) -> None:
-        """Show all commands to choose one."""
-        dialogs = self.desk.dialogs
-        if dialogs is None or self.screen is not self.workbench:
+        """Show all commands of the place where one is, to choose one."""
+        dialogs, screen = self.desk.dialogs, self.screen
+        here = getattr(screen, "SCOPE", Scope.WORKBENCH)
+        if dialogs is None or here not in PALETTE_SCOPES:
             return
-        found = [each for each in COMMANDS if each.scope in (Scope.APP, Scope.WORKBENCH)]
-        choices = [Choice(each.action, each.title, f"{each.key_text:<10}  {each.help}") for each in found]
-        _ = self.push_screen(dialogs.picker("EVERYTHING", choices), self._run_chosen)
 
-    async def _run_chosen(self, action: str | None) -> None:
-        if action is not None:
-            await self.run_action(action, default_namespace=self.workbench)
+        async def run_chosen(action: str | None) -> None:
+            if action is not None:
+                await self.run_action(action, default_namespace=screen)
+
+        found = of_scope(Scope.APP, here)
+        choices = [Choice(each.action, each.title, f"{each.key_text:<10}  {each.help}") for each in found]
+        _ = self.push_screen(dialogs.picker("EVERYTHING", choices), run_chosen)
 
     def action_theme(self) -> None:
         """Let a theme be chosen."""

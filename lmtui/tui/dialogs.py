@@ -19,6 +19,7 @@ from lmtui.tui.screens.first_run import FirstRun
 from lmtui.tui.screens.help import Help
 from lmtui.tui.screens.viewer import Viewer
 from lmtui.tui.summary import header_parts, status_parts, status_text
+from lmtui.tui.turns import turns_of
 from lmtui.tui.widgets.panes import Panes
 
 
@@ -36,6 +37,7 @@ class Dialogs:
     first_run = FirstRun
     changes = ChangesScreen
     no_changes = NO_CHANGES
+    turns_of = staticmethod(turns_of)
     restore = RestoreQuestion
     rules = Rules
     trust = TrustQuestion

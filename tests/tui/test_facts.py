@@ -9,7 +9,7 @@ from lmtui.core.events import Envelope, Event, TurnReason
 from lmtui.core.messages import Role, Usage
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.facts import Facts
-from lmtui.tui.summary import activity_text
+from lmtui.tui.summary import activity_text, sandbox_style, sandbox_text
 from tests.tui.fakes import START, FakeSession
 
 
@@ -77,6 +77,22 @@ def test_a_file_that_was_added_stays_added_when_it_is_modified() -> None:
     ]
     change = facts_of(*changes).changes["a"]
     assert change == FileChange("a", FileChangeKind.ADDED, 4, 2, "d\nd\n")
+
+
+@pytest.mark.parametrize(
+    ("backend", "network", "words", "style"),
+    [
+        ("docker", "none", "docker, no network", "$text-muted"),
+        ("docker", "on", "docker, network on: internet and LAN", "bold $error"),
+        ("bubblewrap", "proxy: 3 hosts", "bubblewrap, proxy: 3 hosts", "$text-muted"),
+        ("landlock", "none", "landlock (reduced), no network", "$warning"),
+        ("files", "none", "no shell, no network", "bold $warning"),
+        ("process", "none", "no sandbox, no network", "bold $error"),
+    ],
+)
+def test_the_sandbox_is_said_in_words_and_a_weak_one_in_colour(backend: str, network: str, words: str, style: str) -> None:
+    facts = facts_of(events.SandboxSelected(backend=backend, network=network, text=""))
+    assert (sandbox_text(facts), sandbox_style(facts)) == (words, style)
 
 
 def test_a_sub_agents_writing_is_not_taken_for_the_roots() -> None:

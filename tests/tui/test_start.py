@@ -8,7 +8,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 OURS = ("lmtui.core", "lmtui.tui", "lmtui.paths")
-HEAVY = ("openai", "docker", "pydantic", "httpx2", "httpx", "tiktoken", "markdown_it", "pygments.lexers", "tree_sitter", "mcp")
+HEAVY = (
+    "openai",
+    "docker",
+    "pydantic",
+    "httpx2",
+    "httpx",
+    "tiktoken",
+    "markdown_it",
+    "pygments.lexers",
+    "tree_sitter_bash",
+    "mcp",
+)
 MOST_ROUNDS = 10
 MOST_TIMES_BARE = 1.5
 

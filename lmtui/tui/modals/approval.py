@@ -14,7 +14,7 @@ from lmtui.core.sessions import Answer
 from lmtui.tui.commands import Command, Scope, bindings, closing, of_scope
 from lmtui.tui.facts import Facts
 from lmtui.tui.lines.diff_view import DiffView
-from lmtui.tui.lines.page_view import PageView, whole_text
+from lmtui.tui.lines.page_view import PageView
 from lmtui.tui.modals import approval_words as words
 from lmtui.tui.modals.batch import Batch
 from lmtui.tui.modals.command_edit import CommandEdit
@@ -33,7 +33,8 @@ class Approval(Consent[Answer | AllAnswered | Left | None]):
     SCOPE: ClassVar[Scope] = Scope.APPROVAL
 
     def __init__(self, request: ApprovalRequested, facts: Facts, *, now: Callable[[], datetime]) -> None:
-        body = DiffView() if request.diff else PageView(lambda width: whole_text(request.text, width))
+        has_difference = words.has_difference(request)
+        body = DiffView() if has_difference else PageView(lambda width: words.body_lines(request, width))
         super().__init__(body, now)
         self.request = request
         self._facts, self._now = facts, now

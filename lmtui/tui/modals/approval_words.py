@@ -8,7 +8,8 @@ from textual.content import Content
 
 from lmtui.core.clean import clean_line
 from lmtui.core.events import ApprovalRequested
-from lmtui.core.permissions import GrantScope
+from lmtui.core.rules import GrantScope
+from lmtui.tui.commands import command, first_key
 from lmtui.tui.facts import Facts
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.patch import MINUS, digits_of, parse_patch, unified_lines
@@ -90,30 +91,46 @@ def explanation(request: ApprovalRequested, facts: Facts) -> list[str]:
     found.append(
         f"It would run in: {sandbox_words(request, facts)}" + (f" · {conditions(request)}" if conditions(request) else "")
     )
-    found.append("y  lets it happen this once. Nothing is kept.")
+    found.append(f"{_key('once')}  lets it happen this once. Nothing is kept.")
     if request.suggested_rule:
-        found.append(f"s  also allows {clean_line(request.suggested_rule)} without asking until this session ends.")
+        found.append(
+            f"{_key('session')}  also allows {clean_line(request.suggested_rule)} without asking until this session ends."
+        )
         offered = " · ".join(dict.fromkeys(clean_line(grant.rule) for grant in grants(request)))
-        found.append(f"a  keeps a rule that you choose next, in this folder or everywhere: {offered}")
+        found.append(f"{_key('always')}  keeps a rule that you choose next, in this folder or everywhere: {offered}")
     if request.tool == SHELL:
-        found.append("e  lets you change the command first. Only what you leave there runs, this once.")
-    found.append("n  refuses; the model is told that you did. f  refuses and tells the model why. l  leaves it waiting.")
+        found.append(f"{_key('edit')}  lets you change the command first. Only what you leave there runs, this once.")
+    found.append(f"{_key('no')}  refuses; the model is told that you did. {_key('because')}  refuses and tells the model why.")
     if request.digest:
         found.append(f"Exactly what is shown is what happens; its SHA-256 is {clean_line(request.digest)}.")
     return found
+
+
+def _key(verb: str) -> str:
+    return first_key(command(f"approve.{verb}"))
+
+
+def has_difference(request: ApprovalRequested) -> bool:
+    """Tell whether there is a change to be shown line by line."""
+    return any(file.hunks for file in parse_patch(request.diff, request.path))
+
+
+def body_lines(request: ApprovalRequested, width: int) -> list[Line]:
+    """Return what would run; a change that cannot be laid out line by line is shown as it is."""
+    return whole_text("\n".join(part for part in (request.text, request.diff) if part), width)
 
 
 def request_lines(request: ApprovalRequested, facts: Facts, width: int) -> list[Line]:
     """Return a whole request as lines: who, what, and under which conditions."""
     head: Line = ((question(request), "warn strong"),)
     found = [head]
-    if request.diff:
+    if has_difference(request):
         files = parse_patch(request.diff, request.path)
         for file in files:
             for hunk in file.hunks:
                 found += unified_lines(hunk, width, digits_of(files))
     else:
-        found += [((" ", ""), (" ", ""), *line) for line in whole_text(request.text, width - 2)]
+        found += [((" ", ""), (" ", ""), *line) for line in body_lines(request, width - 2)]
     small = " · ".join(part for part in (sandbox_words(request, facts), conditions(request)) if part)
     return [*found, *whole_text(small, width, "muted")]
 

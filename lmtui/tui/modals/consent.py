@@ -15,12 +15,13 @@ from textual.widgets import Static
 
 from lmtui.tui.commands import Command
 from lmtui.tui.lines.base import LineView
-from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS
+from lmtui.tui.widgets.bars import HEIGHTS
 from lmtui.tui.widgets.verbs import Verbs, verbs_cells
 
 DEAD_TIME_S = 0.3
 TIGHT_ROWS = 13
 SPARE_ROWS = 2
+MOST_ROUNDS = 6
 
 Result = TypeVar("Result")
 
@@ -47,7 +48,6 @@ class Consent(ModalScreen[Result]):
 
     CSS_PATH = "../dialogs.tcss"
     VERTICAL_BREAKPOINTS = HEIGHTS
-    HORIZONTAL_BREAKPOINTS = WIDTHS
 
     def __init__(self, body: LineView, now: Callable[[], datetime]) -> None:
         super().__init__()
@@ -129,9 +129,10 @@ class Consent(ModalScreen[Result]):
     def _fit(self) -> None:
         """Draw for the width that is now known, then give the body its rows once the rest is laid out."""
         self.draw()
-        self.call_after_refresh(self._measure)
+        self.call_after_refresh(self._measure, MOST_ROUNDS)
 
-    def _measure(self) -> None:
+    def _measure(self, rounds: int) -> None:
+        """Give the body its rows, again until the layout has settled."""
         if not self.body.is_attached:
             return
         box = self._box
@@ -142,9 +143,13 @@ class Consent(ModalScreen[Result]):
         self._more.display = is_long = self.needs_reading() and lines > room
         if is_long:
             room -= 1 + self._more.styles.margin.height
-        self.body.styles.height = max(1, min(room, lines))
+        height = max(1, min(room, lines))
+        if rounds and height != self.body.outer_size.height:
+            self.body.styles.height = height
+            self.call_after_refresh(self._measure, rounds - 1)
+            return
         self._is_fitted = True
-        self.call_after_refresh(self._look)
+        self._look()
 
     def _note_end(self) -> None:
         body = self.body

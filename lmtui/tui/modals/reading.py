@@ -13,7 +13,6 @@ from textual.widgets import Static
 
 from lmtui.tui.commands import Scope, bindings, closing
 from lmtui.tui.lines.page_view import PageView, paragraphs
-from lmtui.tui.widgets.bars import WIDTHS
 from lmtui.tui.widgets.verbs import Verbs
 
 FRAME_ROWS = 8
@@ -23,7 +22,6 @@ class Reading(ModalScreen[None]):
     """Shows paragraphs until it is closed."""
 
     CSS_PATH = "../dialogs.tcss"
-    HORIZONTAL_BREAKPOINTS = WIDTHS
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.READING), *bindings(Scope.APP), *bindings(Scope.MOVING)]
 
     SCOPE: ClassVar[Scope] = Scope.READING

@@ -16,9 +16,9 @@ from textual.widgets.option_list import Option
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
-from lmtui.core.permissions import SOURCES, Rule
+from lmtui.core.rules import SOURCES, Rule
 from lmtui.core.sessions import Session
-from lmtui.tui.commands import Scope, bindings, closing, of_scope
+from lmtui.tui.commands import Scope, bindings, closing, command, first_key, of_scope
 from lmtui.tui.lines.text import fit_middle, pad
 from lmtui.tui.modals.questions import Confirm
 from lmtui.tui.widgets.verbs import Verbs
@@ -29,15 +29,15 @@ GROUPS = {
     "allow": ("ALLOW", "$success", "happens without asking"),
 }
 KEPT = frozenset(SOURCES.values())
-EMPTY = """\
-No rules yet. The mode alone decides what asks (f5).
+EMPTY = f"""\
+No rules yet. The mode alone decides what asks ({first_key(command("mode.choose"))}).
 
 Rules come from three places:
-  an approval:  s grants for this session, a keeps a rule for this folder or everywhere
-  settings:     allow and deny in config.toml
-  start:        --allow "Shell(git status*)"  --deny "Write(secrets/**)"
+  an approval   {first_key(command("approve.session"))} for this session, {first_key(command("approve.always"))} for longer
+  settings      allow and deny in config.toml
+  the start     --allow "Shell(git status*)"  --deny "Write(keys/**)"
 
-Deny comes before ask, ask before allow, and all of them before the mode."""
+Deny comes before ask, ask before allow, all of them before the mode."""
 
 
 class Rules(ModalScreen[None]):

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
-from lmtui.core.events import ROOT, Envelope, MessageAdded
-from lmtui.core.file_events import Rewound
-from lmtui.core.messages import Role
 from lmtui.tui.lines.text import fit
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.session_actions import SessionActions
@@ -21,31 +16,6 @@ if TYPE_CHECKING:
     from lmtui.core.sessions import Changes, Restoration
 
 TURN_CELLS = 56
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A turn that one can go back to."""
-
-    id: str
-    text: str
-    time: datetime
-
-
-def turns_of(history: Sequence[Envelope]) -> list[Turn]:
-    """Return the turns of the conversation as it goes now, oldest first; what was rewound is not among them."""
-    found: list[Turn] = []
-    for envelope in history:
-        match envelope.event:
-            case MessageAdded(role=Role.USER, agent=agent, turn_id=turn_id, text=text) if agent == ROOT and turn_id:
-                if all(turn.id != turn_id for turn in found):
-                    found.append(Turn(turn_id, text, envelope.time))
-            case Rewound(turn_id=turn_id):
-                at = next((at for at, turn in enumerate(found) if turn.id == turn_id), len(found))
-                del found[at:]
-            case _:
-                pass
-    return found
 
 
 class ChangeActions(SessionActions):
@@ -94,7 +64,7 @@ class ChangeActions(SessionActions):
         active, dialogs = self.desk.active, self.desk.dialogs
         assert active is not None
         assert dialogs is not None
-        turns = turns_of(active.session.history())
+        turns = dialogs.turns_of(active.session.history())
         if not turns:
             self.say("nothing was said yet, so there is nothing to go back to")
             return

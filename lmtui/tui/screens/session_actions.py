@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
-from lmtui.core.permissions import Mode
+from lmtui.core.rules import Mode
 from lmtui.tui.desk import Desk
 from lmtui.tui.modals.results import Choice, Picked
 from lmtui.tui.screens.approval_actions import ApprovalActions

@@ -26,6 +26,7 @@ from lmtui.core.events import (
     PlanChanged,
     PrefillProgress,
     RetryScheduled,
+    RuleRevoked,
     SandboxSelected,
     SessionOpened,
     SessionRenamed,
@@ -39,7 +40,7 @@ from lmtui.core.events import (
     TurnStarted,
     UsageUpdated,
 )
-from lmtui.core.file_events import FilesChanged
+from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound
 from lmtui.core.messages import Role, Usage
 from lmtui.core.plan import Plan
 from lmtui.core.workspace import FileChange, FileChangeKind
@@ -100,7 +101,22 @@ STORED = st.one_of(
     st.builds(ApprovalResolved, approval_id=CALLS, outcome=st.sampled_from(Outcome), feedback=TEXT),
     st.just(FilesChanged(call_id="c1", files=("x.py",), changes=(FileChange("x.py", FileChangeKind.MODIFIED, 1, 1, DIFF),))),
     st.builds(Notice, level=st.sampled_from(Level), text=TEXT),
-    st.just(TurnStarted(turn_id="t")),
+    st.builds(TurnStarted, turn_id=st.sampled_from(["t", "u"])),
+    st.builds(Rewound, turn_id=st.sampled_from(["t", "u", "v"])),
+    st.builds(
+        FilesRestored,
+        action=st.sampled_from(["undo", "redo", "restore", "rewind"]),
+        calls=st.lists(CALLS, max_size=2).map(tuple),
+        files=st.lists(TEXT, max_size=2).map(tuple),
+    ),
+    st.builds(RuleRevoked, rule=TEXT),
+    st.builds(
+        CheckpointCreated,
+        call_id=CALLS,
+        checkpoint=st.just("x"),
+        left_out=st.lists(TEXT, max_size=2).map(tuple),
+        left_out_total=st.just(3),
+    ),
     st.just(ModelChanged(model="m", url="u")),
     st.builds(TurnEnded, turn_id=st.just("t"), reason=st.sampled_from(TurnReason), error=TEXT),
 )
@@ -237,11 +253,67 @@ def test_thinking_is_live_then_folded() -> None:
 
 def test_hostile_text_is_named_and_stripped_everywhere() -> None:
     evil = "a\x1b[2J\u202eb\x07"
+    put_back = FilesRestored(action=evil, calls=("z",), files=(evil,))
+    left_out = CheckpointCreated(call_id="z", checkpoint="x", left_out=(evil,), left_out_total=1)
     call = ToolCallStarted(call_id="z", tool=evil, arguments={}, title=evil)
     done = ToolCallFinished(call_id="z", tool=evil, ok=False, result=evil, elapsed_ms=1, summary=evil)
-    lines = drawn([user(evil), answer(evil, thinking=evil), call, done, Notice(level=Level.ERROR, text=evil)], unfold=True)
+    notice = Notice(level=Level.ERROR, text=evil)
+    asked = ApprovalRequested(approval_id="a", call_id="z", tool=evil, text=evil)
+    resolved = ApprovalResolved(approval_id="a", outcome=Outcome.NO, feedback=evil, edited=evil)
+    told = [put_back, left_out, RuleRevoked(rule=evil)]
+    lines = drawn([user(evil), answer(evil, thinking=evil), call, asked, resolved, done, notice, *told], unfold=True)
     assert all(char.isprintable() for line in lines for char in line)
     assert sum("<U+202E>" in line for line in lines) >= 5
+
+
+UNDONE = FilesRestored(action="undo", calls=("c1",), files=("x.py", "y.py"))
+
+
+def test_what_was_undone_is_a_line_and_marks_the_call_until_it_is_done_again() -> None:
+    lines = squeezed(drawn([STARTED, FINISHED, UNDONE]))
+    assert lines[0] == "↶ shell  pytest -q  undone  1.9 s ▸"
+    assert lines[-1] == "· undone: shell pytest -q  (2 files)"
+    again = FilesRestored(action="redo", calls=("c1",), files=("x.py",))
+    lines = squeezed(drawn([STARTED, FINISHED, UNDONE, again]))
+    assert lines[0] == "✓ shell  pytest -q  1.9 s ▸"
+    assert lines[-1] == "· done again: shell pytest -q  (1 file)"
+
+
+def test_a_file_put_back_is_named_and_marks_no_call() -> None:
+    lines = squeezed(drawn([STARTED, FINISHED, FilesRestored(action="restore", calls=("c1",), files=("x.py",))]))
+    assert lines[0].startswith("✓")
+    assert lines[-1] == "· put back: x.py  (1 file)"
+
+
+def test_after_a_rewind_what_was_cut_off_is_dim_and_a_line_says_so() -> None:
+    events = [
+        TurnStarted(turn_id="t1"), user("keep"), TurnEnded(turn_id="t1", reason=TurnReason.DONE),
+        TurnStarted(turn_id="t2"), user("drop"), answer("**gone**"), TurnEnded(turn_id="t2", reason=TurnReason.DONE),
+        Rewound(turn_id="t2"),
+    ]  # fmt: skip
+    document = Document(60)
+    conversation = Conversation(document, zone=UTC)
+    for envelope in envelopes(events):
+        conversation.apply(envelope)
+    roles = {plain(line).split("  ")[0]: {role for _, role in line} for line in document.all_lines()}
+    assert roles["keep"] == {""}
+    assert roles["drop"] == roles["gone"] == {"muted"}
+    assert plain(document.all_lines()[-1 - 1]).startswith("! the conversation goes on from here")
+
+
+def test_files_that_no_checkpoint_holds_are_named_once() -> None:
+    event = CheckpointCreated(call_id="c1", checkpoint="x", left_out=("big.bin", "data/a"), left_out_total=7)
+    assert drawn([event, event]) == ["· undo does not cover: big.bin, data/a and 5 more"]
+
+
+def test_a_revoked_rule_is_a_line() -> None:
+    assert drawn([RuleRevoked(rule="Shell(make*)")]) == ["· rule revoked: Shell(make*)"]
+
+
+def test_a_command_that_ran_in_place_of_another_is_shown_under_it() -> None:
+    asked = ApprovalRequested(approval_id="a", call_id="c1", tool="shell", text="pytest -q")
+    lines = drawn([STARTED, asked, ApprovalResolved(approval_id="a", outcome=Outcome.ONCE, edited="pytest -x"), FINISHED])
+    assert "  run instead, by you: pytest -x" in lines
 
 
 def test_a_long_user_text_is_folded() -> None:

@@ -102,6 +102,23 @@ async def test_the_list_and_the_difference_change_places_by_key() -> None:
         assert driver.app.screen.query_one("#changes-list").has_focus
 
 
+async def test_the_palette_knows_what_can_be_done_here() -> None:
+    async with running() as driver:
+        await at_changes(driver)
+        await driver.press("ctrl+p")
+        await driver.until_screen("Picker")
+        await driver.press(*"by file", "enter")
+        await driver.until(lambda: "by file" in driver.text("#changes-head"))
+
+
+async def test_the_help_begins_with_the_keys_of_this_screen() -> None:
+    async with running() as driver:
+        await at_changes(driver)
+        await driver.press("f1")
+        await driver.until_screen("Help")
+        await driver.until(lambda: "Put the file back" in driver.text())
+
+
 async def test_without_checkpoints_the_changes_are_shown_and_it_is_said_why_nothing_goes_back() -> None:
     async with running(size=SMALL) as driver:
         play_work(driver.host.session)
