@@ -12,6 +12,37 @@ from lmtui.core.permissions import THIS_SESSION, Effect, GrantScope, Rule, parse
 from lmtui.core.sessions import Answer
 
 
+class Question:
+    """An open question; it is resolved once, by whoever is first."""
+
+    def __init__(
+        self,
+        request: ApprovalRequested,
+        resolve: Callable[[ApprovalRequested, Answer, str, int], None],
+        monotonic: Callable[[], float],
+        is_covered: Callable[[], bool],
+    ) -> None:
+        self.request = request
+        self.is_covered = is_covered
+        self._resolve = resolve
+        self._monotonic = monotonic
+        self._asked = monotonic()
+        self._answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+    async def answer(self) -> Answer:
+        """Wait for the answer; cancelled while waiting, it is a no by interrupt."""
+        try:
+            return await asyncio.shield(self._answer)
+        finally:
+            self.give(Answer(Outcome.NO), "interrupt")
+
+    def give(self, answer: Answer, by: str) -> None:
+        """Answer it; ignored where it is answered already."""
+        if not self._answer.done():
+            self._answer.set_result(answer)
+            self._resolve(self.request, answer, by, round((self._monotonic() - self._asked) * 1000))
+
+
 class Approvals:
     """The open questions of one session, and the rules that answers have granted for it.
 
@@ -26,36 +57,34 @@ class Approvals:
         self._emit = emit
         self._monotonic = monotonic
         self._name = name
-        self._is_attended = is_attended
-        self._open: dict[str, asyncio.Future[Answer]] = {}
+        self.is_attended = is_attended
+        self._open: dict[str, Question] = {}
         self._asked = 0
         self.granted: tuple[Rule, ...] = ()
         self.unattended: list[str] = []
 
     async def ask(self, request: ApprovalRequested) -> Answer:
         """Ask, wait and return the answer; cancelled while waiting, the question is resolved as a no by interrupt."""
+        return await self.open(request).answer()
+
+    def open(self, request: ApprovalRequested, is_covered: Callable[[], bool] = lambda: False) -> Question:
+        """Ask now, and return what the answer can be waited for with.
+
+        `is_covered` tells whether a rule that was granted meanwhile answers it: then nobody needs to.
+        """
         self._emit(request)
-        asked = self._monotonic()
-        if not self._is_attended:
+        question = Question(request, self._resolve, self._monotonic, is_covered)
+        if self.is_attended:
+            self._open[request.approval_id] = question
+        else:
             self.unattended.append(request.suggested_rule)
-            answer = Answer(Outcome.NO, "nobody is there to approve it")
-            self._resolve(request, answer, "headless", 0)
-            return answer
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._open[request.approval_id] = future
-        answer, by = Answer(Outcome.NO), "interrupt"
-        try:
-            answer, by = await future, "user"
-        finally:
-            del self._open[request.approval_id]
-            self._resolve(request, answer, by, round((self._monotonic() - asked) * 1000))
-        return answer
+            question.give(Answer(Outcome.NO, "nobody is there to approve it"), "headless")
+        return question
 
     def answer(self, approval_id: str, answer: Answer) -> None:
         """Answer an open question; one that is already resolved is ignored."""
-        future = self._open.get(approval_id)
-        if future is not None and not future.done():
-            future.set_result(answer)
+        if approval_id in self._open:
+            self._open[approval_id].give(answer, "user")
 
     def next_id(self) -> str:
         """Return an id for the next question."""
@@ -80,6 +109,7 @@ class Approvals:
         )
 
     def _resolve(self, request: ApprovalRequested, answer: Answer, by: str, elapsed_ms: int) -> None:
+        self._open.pop(request.approval_id, None)
         is_grant = answer.outcome in (Outcome.SESSION, Outcome.ALWAYS)
         rule = (answer.rule or request.suggested_rule) if is_grant else ""
         scope = {Outcome.SESSION: GrantScope.SESSION, Outcome.ALWAYS: answer.scope}.get(answer.outcome)
@@ -96,3 +126,7 @@ class Approvals:
                 elapsed_ms=elapsed_ms,
             )
         )
+        if is_grant:
+            for question in tuple(self._open.values()):
+                if question.is_covered():
+                    question.give(Answer(Outcome.ONCE), "rule")

@@ -6,14 +6,16 @@ import json
 import logging
 from dataclasses import dataclass, field, replace
 
+from lmtui.core.clean import reveal
 from lmtui.core.errors import SandboxError, ToolError
-from lmtui.core.events import ApprovalRequested, Outcome, PlanChanged, ToolCallFinished, ToolCallStarted, ToolOutputDelta
+from lmtui.core.events import Outcome, PlanChanged, ToolCallFinished, ToolCallStarted, ToolOutputDelta
 from lmtui.core.messages import ToolCall
 from lmtui.core.permissions import Access, Decision, Verdict, decide_all
 from lmtui.core.plan import Plan
 from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import FileChange
+from lmtui.engine.approvals import Question
 from lmtui.engine.desk import Desk
 from lmtui.engine.hosts import CommandGate
 from lmtui.engine.questions import question
@@ -36,25 +38,31 @@ class _Ending:
     elapsed_s: float = -1.0
 
 
-async def run_call(desk: Desk, call: ToolCall, turn_id: str) -> tuple[FileChange, ...]:
-    """Deal with one call and return the files it changed; everything else is in the events it emits."""
-    prepared, problem = _prepare(desk, call)
-    desk.emit(
-        ToolCallStarted(
-            agent=desk.agent,
-            call_id=call.id,
-            tool=prepared.tool if prepared else call.name,
-            arguments=dict(prepared.arguments) if prepared else {"raw": call.arguments[:4000]},
-            title=prepared.title if prepared else "",
-            turn_id=turn_id,
-        )
-    )
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call whose question is open; `problem` says why it could not be asked (the call cannot succeed)."""
+
+    prepared: PreparedCall
+    decision: Decision | None = None
+    context: ToolContext | None = None
+    question: Question | None = None
+    problem: str = ""
+
+
+async def run_call(desk: Desk, call: ToolCall, turn_id: str, asked: Asked | None = None) -> tuple[FileChange, ...]:
+    """Deal with one call and return the files it changed; everything else is in the events it emits.
+
+    `asked` is there where the call has begun and was asked about before its turn came.
+    """
+    prepared, problem = (asked.prepared, asked.problem) if asked else _prepare(desk, call)
+    if asked is None:
+        begin(desk, call, prepared, turn_id)
     ending = _Ending(began=desk.monotonic())
     try:
-        if prepared is None:
-            ending.result = ToolResult(problem, "not understood", ok=False)
+        if prepared is None or problem:
+            ending.result = ToolResult(problem, "failed" if asked else "not understood", ok=False)
         else:
-            await _decide_and_run(desk, call, prepared, ending)
+            await _decide_and_run(desk, call, prepared, ending, asked)
     except (ToolError, SandboxError) as error:
         ending.result = ToolResult(error.full_text(), "failed", ok=False)
     except Exception as error:  # noqa: BLE001  (border: a tool run; the model is told, the log has the trace)
@@ -65,6 +73,27 @@ async def run_call(desk: Desk, call: ToolCall, turn_id: str) -> tuple[FileChange
     return ending.changes
 
 
+def begin(desk: Desk, call: ToolCall, prepared: PreparedCall | None, turn_id: str) -> None:
+    """Say that a call is dealt with."""
+    desk.emit(
+        ToolCallStarted(
+            agent=desk.agent,
+            call_id=call.id,
+            tool=prepared.tool if prepared else call.name,
+            arguments=dict(prepared.arguments) if prepared else {"raw": call.arguments[:4000]},
+            title=prepared.title if prepared else "",
+            turn_id=turn_id,
+        )
+    )
+
+
+def end_unrun(desk: Desk, call: ToolCall, asked: Asked) -> None:
+    """End a call that was asked about and whose turn never came."""
+    if asked.question is not None:
+        asked.question.give(Answer(Outcome.NO), "interrupt")
+    _emit_end(desk, call, asked.prepared, _Ending(began=desk.monotonic()))
+
+
 def _prepare(desk: Desk, call: ToolCall) -> tuple[PreparedCall | None, str]:
     try:
         return desk.toolbox.prepare(call.name, call.arguments), ""
@@ -72,24 +101,24 @@ def _prepare(desk: Desk, call: ToolCall) -> tuple[PreparedCall | None, str]:
         return None, error.full_text()
 
 
-async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, ending: _Ending) -> None:
-    if prepared.access is Access.EXECUTE and not desk.sandbox_name:  # how much is asked depends on what confines commands
-        desk.asks_each_command = (await desk.sandbox.status()).asks_each_command
-    decision = _decide(desk, prepared)
+async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: Asked | None) -> None:
+    if prepared.access is Access.EXECUTE:
+        await learn_sandbox(desk)
+    decision = asked.decision if asked and asked.decision else decide(desk, prepared)
     ending.decision, ending.rule, ending.why = "rule" if decision.rule else "mode", decision.rule, decision.why
     if decision.verdict is Verdict.DENY:
         ending.result = ToolResult(f"Refused: {decision.why}.", "refused", ok=False)
         return
-    context = _context(desk, call)
+    context = asked.context if asked and asked.context else _context(desk, call)
     if decision.verdict is Verdict.ASK:
-        request = await question(desk, call.id, prepared, context, decision)
-        answer = await _ask(desk, request, ending)
+        asked = asked or await ask(desk, call, prepared, context, decision)
+        answer = await _answered(asked, ending)
         if answer is None:
             return
-        if answer.edited and answer.edited != request.text:
+        if answer.edited and answer.edited != reveal(prepared.subjects[0]):
             prepared = _edited(desk, prepared, answer.edited)
             ending.note = f"[the user changed the command to: {answer.edited}]\n"
-        again = _decide(desk, prepared)
+        again = decide(desk, prepared)
         if again.verdict is Verdict.DENY:  # the mode was changed while the question was open
             ending.result = ToolResult(f"Refused: {again.why}.", "refused", ok=False)
             return
@@ -97,7 +126,14 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
     await _run(desk, call, prepared, context, ending)
 
 
-def _decide(desk: Desk, prepared: PreparedCall) -> Decision:
+async def learn_sandbox(desk: Desk) -> None:
+    """Start the sandbox where it is not known yet: how much is asked depends on what confines commands."""
+    if not desk.sandbox_name:
+        desk.asks_each_command = (await desk.sandbox.status()).asks_each_command
+
+
+def decide(desk: Desk, prepared: PreparedCall) -> Decision:
+    """Return what the permission function says of a call now."""
     return decide_all(
         prepared.tool,
         prepared.access,
@@ -106,6 +142,25 @@ def _decide(desk: Desk, prepared: PreparedCall) -> Decision:
         desk.all_rules(),
         asks_each_command=desk.asks_each_command,
     )
+
+
+async def ask(
+    desk: Desk,
+    call: ToolCall,
+    prepared: PreparedCall,
+    context: ToolContext | None = None,
+    decision: Decision | None = None,
+) -> Asked:
+    """Open the question about a call.
+
+    Raises:
+        ToolError: the call cannot succeed, so there is nothing to ask about.
+        SandboxError: the same, from the sandbox.
+    """
+    context, decision = context or _context(desk, call), decision or decide(desk, prepared)
+    request = await question(desk, call.id, prepared, context, decision)
+    opened = desk.approvals.open(request, lambda: decide(desk, prepared).verdict is Verdict.ALLOW)
+    return Asked(prepared, decision, context, opened)
 
 
 def _edited(desk: Desk, prepared: PreparedCall, command: str) -> PreparedCall:
@@ -126,9 +181,10 @@ async def _run(desk: Desk, call: ToolCall, prepared: PreparedCall, context: Tool
         ending.changes = await tell_changes(desk, call.id, before, ending.result)
 
 
-async def _ask(desk: Desk, request: ApprovalRequested, ending: _Ending) -> Answer | None:
-    """Ask the user; on a no, say so in `ending` and return nothing."""
-    answer = await desk.approvals.ask(request)
+async def _answered(asked: Asked, ending: _Ending) -> Answer | None:
+    """Wait for the answer; on a no, say so in `ending` and return nothing."""
+    assert asked.question is not None
+    answer = await asked.question.answer()
     ending.decision = str(answer.outcome)
     if answer.outcome is not Outcome.NO:
         return answer

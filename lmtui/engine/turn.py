@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lmtui.core.errors import ProviderError, SessionFileError
 from lmtui.core.events import MessageAdded, ToolCallFinished, ToolCallStarted, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.messages import Completion, FinishReason, Role, ToolCall, Usage
+from lmtui.engine.ahead import ask_ahead, give_up
 from lmtui.engine.asking import ask_model
 from lmtui.engine.completion import EXIT_CODES, reason_of
 from lmtui.engine.desk import Desk
-from lmtui.engine.tool_runner import run_call
+from lmtui.engine.tool_runner import Asked, run_call
 
 _EMPTY_NUDGE = "Your last answer was empty. Go on with the task, or say that it is done."
 _CUT_CALLS = (
@@ -70,8 +72,7 @@ async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
         completion = await ask_model(desk, turn_id)
         _count(tally, completion, iteration)
         calls = completion.message.tool_calls
-        for position, call in enumerate(calls):
-            await _call(desk, call, position, turn_id, tally)
+        await _run_calls(desk, calls, turn_id, tally)
         is_cut = completion.finish_reason is FinishReason.LENGTH
         cut_answers = cut_answers + 1 if is_cut else 0
         if calls and cut_answers > 1:
@@ -96,12 +97,19 @@ async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
             return
 
 
-async def _call(desk: Desk, call: ToolCall, position: int, turn_id: str, tally: _Tally) -> None:
-    if position >= desk.limits.max_calls_per_message:
+async def _run_calls(desk: Desk, calls: Sequence[ToolCall], turn_id: str, tally: _Tally) -> None:
+    """Run the calls of one message in order; those beyond the number that a message may make are refused."""
+    allowed = calls[: desk.limits.max_calls_per_message]
+    asked: dict[str, Asked] = {}
+    try:
+        await ask_ahead(desk, allowed, turn_id, asked)
+        for call in allowed:
+            for change in await run_call(desk, call, turn_id, asked.pop(call.id, None)):
+                tally.files[change.path] = None
+    finally:
+        give_up(desk, asked, allowed)
+    for call in calls[len(allowed) :]:
         _refuse(desk, call, turn_id)
-        return
-    for change in await run_call(desk, call, turn_id):
-        tally.files[change.path] = None
 
 
 def _refuse(desk: Desk, call: ToolCall, turn_id: str) -> None:
