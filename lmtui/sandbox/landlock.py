@@ -50,7 +50,7 @@ class LandlockBackend:
         self._toolchains = tuple(toolchains)
         self._folders: list[str] = []
         self.isolation = Isolation(
-            files="only the workspace, and the system read-only; modes and times of your other files are not guarded",
+            files=f"only the workspace, and the system read-only; {_about_metadata(workspace)}",
             network="no sockets at all" if network == "none" else "",
             processes=_about_processes(landlock.abi() if sys.platform == "linux" else 0),
             memory="limit per command, watched; no private /tmp, only a temporary folder",
@@ -137,6 +137,12 @@ def _abi() -> int:
     if sys.platform != "linux":
         raise SandboxUnavailable(f"Landlock exists only on Linux, this is {platform.system()}", "Use Docker.")
     return landlock.abi()
+
+
+def _about_metadata(workspace: Path) -> str:
+    if os.geteuid() == 0 and workspace.stat().st_uid == 0:
+        return "as root, no mode, owner or time of any file can be changed"
+    return "modes and times of your other files are not guarded"
 
 
 def _about_processes(abi: int) -> str:

@@ -144,7 +144,7 @@ async def _play_command(case: Case, setting: Stage, sandbox: Sandbox) -> _Played
 
 
 async def _play_tool(case: Case, setting: Stage, sandbox: Sandbox) -> _Played:
-    """Let a scripted model make the call in a real session; whoever is asked says no."""
+    """Let a scripted model make the call in a real session; who is asked says no where the case is about the question."""
     shown = {name: value for name, value in setting.names.items() if name not in ("TOKEN", "CANARY")}
     arguments = {name: _filled(value, shown) for name, value in case.args.items()}
     rules = tuple(parse_rule(f"Shell({rule})", Effect.ALLOW, "user") for rule in case.allow)
@@ -155,13 +155,14 @@ async def _play_tool(case: Case, setting: Stage, sandbox: Sandbox) -> _Played:
         now=Ticking().now, monotonic=time.monotonic,
     )  # fmt: skip
     session = EngineSession(parts)
+    outcome = Outcome.NO if case.is_asked else Outcome.ONCE
     seen: list[Event] = []
 
     def take(envelope: Envelope) -> None:
         seen.append(envelope.event)
         if isinstance(envelope.event, ApprovalRequested):
             identity = envelope.event.approval_id
-            asyncio.get_running_loop().call_soon(lambda: session.answer(identity, Answer(Outcome.NO)))
+            asyncio.get_running_loop().call_soon(lambda: session.answer(identity, Answer(outcome)))
 
     session.subscribe(take)
     began = time.monotonic()
