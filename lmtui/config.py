@@ -72,6 +72,7 @@ class Config:
     timeout_s: float = _setting(0.0, "seconds that a turn may take; 0: no limit", at_least=0)
     mode: str = _setting("normal", "when to ask: manual, normal, auto, or plan (read only)", "PERMISSION_MODE", choices=MODES)
     allow: tuple[str, ...] = _setting((), "permission rules that allow, such as Shell(git status*)")
+    ask: tuple[str, ...] = _setting((), "permission rules that ask, whatever the mode, such as Shell(docker *)")
     deny: tuple[str, ...] = _setting((), "permission rules that forbid, such as Write(secrets/**)")
     sandbox: str = _setting("auto", "where commands run", "LMTUI_SANDBOX", choices=SANDBOXES)
     network: str = _setting(
@@ -103,7 +104,7 @@ class Loaded:
 
 
 SETTINGS = {each.name: each for each in fields(Config)}
-_HARMLESS = frozenset({"theme", "temperature", "seed", "max_tokens", "deny"})
+_HARMLESS = frozenset({"theme", "temperature", "seed", "max_tokens", "deny", "ask"})
 _MODE_RANK = {"plan": 0, "manual": 1, "normal": 2, "auto": 3}
 _STRICTER: Mapping[str, Callable[[Any, Any], bool]] = {
     "mode": lambda new, now: _MODE_RANK[new] < _MODE_RANK[now],

@@ -287,10 +287,11 @@ def _live_state(summary: SessionSummary, session: EngineSession | None) -> str:
 
 def _rules(config: Config, workspace: Path) -> tuple[Rule, ...]:
     allow = (parse_rule(text, Effect.ALLOW, "settings") for text in config.allow)
+    ask = (parse_rule(text, Effect.ASK, "settings") for text in config.ask)
     deny = (parse_rule(text, Effect.DENY, "settings") for text in config.deny)
     granted = (parse_rule(each.text, each.effect, SOURCES[each.scope]) for each in read_rules(workspace))
     tools = ToolRegistry()
-    return tuple(_known(rule, tools) for rule in (*allow, *deny, *granted))
+    return tuple(_known(rule, tools) for rule in (*allow, *ask, *deny, *granted))
 
 
 def _known(rule: Rule, tools: ToolRegistry) -> Rule:

@@ -234,3 +234,9 @@ async def test_the_demo_builds_tests_and_commits_what_it_says(tmp_path: Path, op
     assert log == "Add slugify with tests\n"
     tests = [sys.executable, "-m", "unittest", "discover", "-s", "tests", "-t", "."]
     assert subprocess.run(tests, cwd=folder, capture_output=True, check=False).returncode == 0
+
+
+async def test_ask_rules_of_the_settings_hold_in_every_mode(open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(DONE)).url, mode="auto", ask=("Shell(docker *)",))
+    rules = [(str(rule), rule.effect, rule.source) for rule in (await runtime.new_session()).rules]
+    assert rules == [("Shell(docker *)", "ask", "settings")]
