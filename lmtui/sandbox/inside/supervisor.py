@@ -25,7 +25,7 @@ from .protocol import Message
 
 _MAX_QUEUED_BYTES = 2_097_152
 _SEARCH_S = 20.0
-_QUICK_SURVEY = (2_000, 0.02)  # entries and seconds that the loop may spend itself
+_QUICK_SURVEY = (1_500, 0.01)  # entries and seconds that the loop may spend itself
 _FULL_SURVEY = (400_000, 4.0)
 _MAX_ARGUMENT_BYTES = 131_000
 
@@ -172,22 +172,17 @@ class Supervisor:
         self._jobs.start(identity, lambda: search.grep(self._root, query), _SEARCH_S)
 
     def _checkpoint(self, identity: int, message: Message, _data: bytes) -> None:
+        """Serve the checkpoint store.  What is quick is done in place: no command runs in this lane."""
         if not self._options.store:
             raise Refused("this lane keeps no checkpoints")
         store = checkpoints.Store(self._options.store, self._root, self._options.max_kept_file_mb << 20)
         if message["action"] == "content":
             data = store.content(str(message["tree"]), str(message["path"]))
             self._answer(identity, {"found": data is not None}, data or b"")
+        elif message["action"] == "snapshot" and (state := store.unchanged()) is not None:
+            self._answer(identity, state)
         else:
             self._jobs.start(identity, lambda: restore.run(store, message), checkpoints.LONGEST_S)
-
-    def _survey(self, identity: int, message: Message, _data: bytes) -> None:
-        root, since_ns = self._options.root, int(message["since_ns"])
-        seen = survey.look(root, since_ns, *_QUICK_SURVEY)
-        if not seen["is_cut"]:
-            self._answer(identity, seen)
-        else:
-            self._jobs.start(identity, lambda: survey.look(root, since_ns, *_FULL_SURVEY), _SEARCH_S)
 
     def _show_live(self) -> None:
         for job in self._jobs.live():

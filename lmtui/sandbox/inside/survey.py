@@ -28,6 +28,7 @@ READ_OUTSIDE = frozenset((
     ".nvimrc", ".exrc", ".nvim.lua", ".dir-locals.el", ".gdbinit", ".lldbinit", ".tool-versions", ".mise.toml", "mise.toml",
     ".autoenv", ".autoenv.zsh",
 ))  # fmt: skip
+_VISIBLE = frozenset(name.encode() for name in READ_OUTSIDE if not name.startswith("."))
 _GIT_MARKS = frozenset((b"HEAD", b"objects", b"refs", b"commondir"))
 _GIT_PARTS = (b"config", b"config.worktree", b"commondir", b"hooks", b"info/attributes", b"objects/info/alternates")
 _MAX_FOUND = 2000
@@ -102,7 +103,7 @@ def _folder(walk: _Walk, prefix: bytes) -> None:
             walk.entries_left -= 1
             if entry.name in _GIT_MARKS:
                 marks.add(entry.name)
-            has_git |= _entry(walk, prefix + b"/" + entry.name if prefix else entry.name, entry, inner)
+            has_git |= _entry(walk, prefix, entry, inner)
     is_bare = b"HEAD" in marks and (b"commondir" in marks or {b"objects", b"refs"} <= marks)
     if is_bare and not (has_git and not prefix):
         base = walk.root + b"/" + prefix + b"/"
@@ -113,10 +114,15 @@ def _folder(walk: _Walk, prefix: bytes) -> None:
     walk.folders.extend(inner)
 
 
-def _entry(walk: _Walk, path: bytes, entry: os.DirEntry[bytes], inner: list[bytes]) -> bool:
+def _entry(walk: _Walk, prefix: bytes, entry: os.DirEntry[bytes], inner: list[bytes]) -> bool:
     """Judge an entry by its name; tell whether it is a `.git`."""
-    name = plain_name(os.fsdecode(entry.name))
+    raw = entry.name
     is_folder = entry.is_dir(follow_symlinks=False)
+    if not raw.startswith(b".") and raw.isascii() and raw.lower() not in _VISIBLE:  # nearly all of them
+        if is_folder:
+            inner.append(prefix + b"/" + raw if prefix else raw)
+        return False
+    name, path = plain_name(os.fsdecode(raw)), prefix + b"/" + raw if prefix else raw
     full = walk.root + b"/" + path
     if name == ".git":
         parts = (
