@@ -184,6 +184,14 @@ class Supervisor:
         else:
             self._jobs.start(identity, lambda: restore.run(store, message), checkpoints.LONGEST_S)
 
+    def _survey(self, identity: int, message: Message, _data: bytes) -> None:
+        root, since_ns = self._options.root, int(message["since_ns"])
+        seen = survey.look(root, since_ns, *_QUICK_SURVEY)
+        if not seen["is_cut"]:
+            self._answer(identity, seen)
+        else:
+            self._jobs.start(identity, lambda: survey.look(root, since_ns, *_FULL_SURVEY), _SEARCH_S)
+
     def _show_live(self) -> None:
         for job in self._jobs.live():
             assert job.capture is not None
