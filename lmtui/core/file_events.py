@@ -9,6 +9,11 @@ from lmtui.core.events import Event
 from lmtui.core.workspace import FileChange
 
 
+def step_id(seq: int) -> str:
+    """Return the id of the step that the event with this place in its session tells of."""
+    return f"step_{seq}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesChanged(Event):
     """Files of the workspace changed through a tool call.  `files` are their paths, `changes` says more of each.
@@ -41,7 +46,7 @@ class CheckpointCreated(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesRestored(Event):
-    """The user put files back.  `action` is undo, redo, restore or rewind; `calls` are the tool calls it is about."""
+    """The user put files back.  `action` is undo, redo, restore or rewind; `calls` are the steps it is about (`step_id`)."""
 
     kind: ClassVar[str] = "files_restored"
     action: str

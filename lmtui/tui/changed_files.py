@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lmtui.core.events import Envelope
-from lmtui.core.file_events import FilesChanged, FilesRestored
+from lmtui.core.file_events import FilesChanged, FilesRestored, step_id
 from lmtui.core.workspace import FileChange, FileChangeKind
 
 _OPPOSITE = {
@@ -21,7 +21,7 @@ class ChangedFiles:
     def __init__(self) -> None:
         self.net: dict[str, FileChange] = {}
         self._steps: dict[str, list[tuple[str, FileChange]]] = {}
-        self._undone: dict[str, list[tuple[str, FileChange]]] = {}
+        self._undone: list[tuple[str, FileChange]] = []
         self._seq = 0
 
     def copy(self) -> ChangedFiles:
@@ -29,7 +29,7 @@ class ChangedFiles:
         other = ChangedFiles()
         other.net, other._seq = dict(self.net), self._seq
         other._steps = {path: list(steps) for path, steps in self._steps.items()}
-        other._undone = {call: list(steps) for call, steps in self._undone.items()}
+        other._undone = list(self._undone)
         return other
 
     def apply(self, envelope: Envelope) -> Mapping[str, FileChange]:
@@ -43,15 +43,15 @@ class ChangedFiles:
         match event:
             case FilesChanged():
                 for path, change in changes.items():
-                    self._steps.setdefault(path, []).append((event.call_id, change))
+                    self._steps.setdefault(path, []).append((step_id(envelope.seq), change))
                     self._add(path, change)
                 return changes
             case FilesRestored(action="redo"):
-                self._bring_back(event.calls)
+                self._bring_back(event.calls, changes)
             case FilesRestored(action="restore"):
-                self._put_back(changes)
+                self._put_back(changes, step_id(envelope.seq))
             case FilesRestored():
-                self._take_away(event.calls, changes)
+                self._take_away(event.calls, changes, step_id(envelope.seq))
         for path in changes:
             self.net.pop(path, None)
             for _, change in self._steps.get(path, ()):
@@ -62,20 +62,22 @@ class ChangedFiles:
         before = self.net.get(path)
         self.net[path] = change if before is None else _join(before, change)
 
-    def _take_away(self, calls: tuple[str, ...], changes: Mapping[str, FileChange]) -> None:
-        for path in changes:
+    def _take_away(self, ids: tuple[str, ...], changes: Mapping[str, FileChange], own_id: str) -> None:
+        for path, change in changes.items():
             steps = self._steps.get(path, [])
-            for call, change in steps:
-                if call in calls:
-                    self._undone.setdefault(call, []).append((path, change))
-            self._steps[path] = [step for step in steps if step[0] not in calls]
+            taken = [step for step in steps if step[0] in ids]
+            self._undone += taken
+            self._steps[path] = [step for step in steps if step[0] not in ids]
+            if not taken:
+                self._put_back({path: change}, own_id)
 
-    def _bring_back(self, calls: tuple[str, ...]) -> None:
-        for call in calls:
-            for path, change in self._undone.pop(call, []):
-                self._steps.setdefault(path, []).append((call, change))
+    def _bring_back(self, ids: tuple[str, ...], changes: Mapping[str, FileChange]) -> None:
+        for path in changes:
+            back = [step for step in self._undone if step[0] in ids and step[1].path == path]
+            self._undone = [step for step in self._undone if step not in back]
+            self._steps.setdefault(path, []).extend(back)
 
-    def _put_back(self, changes: Mapping[str, FileChange]) -> None:
+    def _put_back(self, changes: Mapping[str, FileChange], own_id: str) -> None:
         """Drop the latest changes that a restored file exactly undoes; what undoes only a part of them is one more change."""
         for path, change in changes.items():
             steps = self._steps.setdefault(path, [])
@@ -84,7 +86,7 @@ class ChangedFiles:
                     del steps[at:]
                     break
             else:
-                steps.append(("", change))
+                steps.append((own_id, change))
 
 
 def _undoes(change: FileChange, steps: list[FileChange]) -> bool:

@@ -28,9 +28,10 @@ class FakeChanges:
 
     def add(self, call_id: str, tool: str, title: str, *changes: FileChange) -> None:
         turn_id = self.session.turn_id
-        self._steps[call_id] = Step(call_id, turn_id, tool, title, self.session.clock(), changes)
         paths = tuple(change.path for change in changes)
         self.session.emit(file_events.FilesChanged(call_id=call_id, files=paths, changes=changes, before="b", after="a"))
+        step = file_events.step_id(self.session.history()[-1].seq)
+        self._steps[step] = Step(step, turn_id, tool, title, self.session.clock(), changes)
 
     def steps(self) -> Sequence[Step]:
         return tuple(self._steps.values())

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.events import Envelope, Event
-from lmtui.core.file_events import FilesChanged, FilesRestored
+from lmtui.core.file_events import FilesChanged, FilesRestored, step_id
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.changed_files import ChangedFiles
 from tests.tui.fakes import START
@@ -32,30 +32,36 @@ def restored(action: str, *changes: FileChange, calls: tuple[str, ...] = ()) -> 
 
 def test_what_is_undone_is_no_change_any_more_and_what_is_done_again_is() -> None:
     steps = (changed("c1", MODIFIED), changed("c2", ADDED))
-    undone = restored("undo", GONE, calls=("c2",))
+    undone = restored("undo", GONE, calls=("step_2",))
     assert list(after(*steps, undone).net) == ["a.py"]
-    assert after(*steps, undone, restored("redo", ADDED, calls=("c2",))).net == after(*steps).net
+    assert after(*steps, undone, restored("redo", ADDED, calls=("step_2",))).net == after(*steps).net
 
 
 def test_an_undo_of_one_of_two_changes_leaves_the_other() -> None:
-    files = after(changed("c1", MODIFIED), changed("c2", BACK), restored("undo", MODIFIED, calls=("c2",)))
+    files = after(changed("c1", MODIFIED), changed("c2", BACK), restored("undo", MODIFIED, calls=("step_2",)))
     assert (files.net["a.py"].added_lines, files.net["a.py"].removed_lines) == (4, 2)
 
 
 def test_a_rewind_takes_its_calls_back() -> None:
-    files = after(changed("c1", MODIFIED), changed("c2", ADDED), restored("rewind", BACK, GONE, calls=("c1", "c2")))
+    files = after(changed("c1", MODIFIED), changed("c2", ADDED), restored("rewind", BACK, GONE, calls=("step_1", "step_2")))
     assert files.net == {}
 
 
 def test_a_file_put_back_whole_is_unchanged_and_one_put_back_in_part_is_not() -> None:
-    assert after(changed("c1", MODIFIED), restored("restore", BACK, calls=("c1",))).net == {}
+    assert after(changed("c1", MODIFIED), restored("restore", BACK, calls=("step_1",))).net == {}
     part = FileChange("a.py", FileChangeKind.MODIFIED, 1, 2)
-    assert list(after(changed("c1", MODIFIED), restored("restore", part, calls=("c1",))).net) == ["a.py"]
+    assert list(after(changed("c1", MODIFIED), restored("restore", part, calls=("step_1",))).net) == ["a.py"]
 
 
 def test_two_steps_put_back_at_once_are_gone() -> None:
     both = FileChange("a.py", FileChangeKind.MODIFIED, 4, 8)
     assert after(changed("c1", MODIFIED), changed("c2", MODIFIED), restored("restore", both)).net == {}
+
+
+def test_a_restore_that_is_undone_counts_as_what_it_changes() -> None:
+    put_back = restored("restore", BACK, calls=("step_1",))
+    files = after(changed("c1", MODIFIED), put_back, restored("undo", MODIFIED, calls=("step_2",)))
+    assert files.net["a.py"].added_lines == 4
 
 
 def test_an_event_counts_once() -> None:
@@ -73,12 +79,13 @@ def test_a_copy_goes_its_own_way() -> None:
 
 
 CALLS = st.sampled_from(["c1", "c2", "c3"])
+STEPS = st.integers(1, 9).map(step_id)
 CHANGES = st.sampled_from([MODIFIED, BACK, ADDED, GONE])
 EVENTS = st.one_of(
     st.builds(changed, CALLS, CHANGES),
     st.builds(
         lambda action, change, calls: restored(action, change, calls=tuple(calls)),
-        st.sampled_from(["undo", "redo", "restore", "rewind", "else"]), CHANGES, st.lists(CALLS, max_size=2),
+        st.sampled_from(["undo", "redo", "restore", "rewind", "else"]), CHANGES, st.lists(STEPS, max_size=2),
     ),
 )  # fmt: skip
 

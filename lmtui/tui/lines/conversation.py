@@ -32,7 +32,7 @@ from lmtui.core.events import (
     TurnEnded,
     TurnStarted,
 )
-from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound
+from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound, step_id
 from lmtui.core.messages import Role
 from lmtui.tui.lines.blocks import Block, NoticeBlock, SpeakerBlock, UserBlock, ending
 from lmtui.tui.lines.calls import CallBlock
@@ -56,6 +56,7 @@ class Conversation:
         self._stored = 0
         self._needs_name = True
         self._turns: dict[str, int] = {}
+        self._steps: dict[str, str] = {}
         self._left_out: set[str] = set()
         self._model: tuple[str, str] | None = None
         self._live = _Live()
@@ -64,6 +65,8 @@ class Conversation:
         """Take one event; those of other agents, and those that are not shown here, change nothing."""
         event = envelope.event
         if event.agent == self._agent:
+            if isinstance(event, FilesChanged):
+                self._steps[step_id(envelope.seq)] = event.call_id
             if event.durable:
                 self._apply_stored(event, envelope.time.astimezone(self._zone))
             else:
@@ -124,7 +127,8 @@ class Conversation:
             self._store(NoticeBlock(level, text))
 
     def _restore(self, event: FilesRestored) -> str:
-        known = [self._calls[call] for call in event.calls if call in self._calls]
+        calls = dict.fromkeys(self._steps.get(each, "") for each in event.calls)
+        known = [self._calls[call] for call in calls if call in self._calls]
         for index, block in known if event.action != "restore" else ():
             block.undo(is_undone=event.action != "redo")
             self._document.touch(index)

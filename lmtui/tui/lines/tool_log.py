@@ -10,7 +10,7 @@ from textual.message import Message
 
 from lmtui.core.clean import clean_line
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, ToolCallFinished, ToolCallStarted, TurnEnded
-from lmtui.core.file_events import FilesRestored
+from lmtui.core.file_events import FilesChanged, FilesRestored, step_id
 from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.calls import CallState
 from lmtui.tui.lines.row_view import RowView
@@ -63,6 +63,7 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
         self._entries: list[LogEntry] = []
         self._rows: dict[str, int] = {}
         self._open: dict[str, str] = {}
+        self._steps: dict[str, str] = {}
         self._approvals: dict[str, str] = {}
         self._agent_width = 4
 
@@ -81,6 +82,8 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
                 self._set_state(event.call_id, CallState.WAITING)
             case ApprovalResolved():
                 self._set_state(self._approvals.pop(event.approval_id, ""), CallState.RUNNING)
+            case FilesChanged():
+                self._steps[step_id(envelope.seq)] = event.call_id
             case FilesRestored():
                 self._restore(event)
             case TurnEnded():
@@ -132,7 +135,7 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
     def _restore(self, event: FilesRestored) -> None:
         if event.action == "restore":
             return
-        for call_id in event.calls:
+        for call_id in dict.fromkeys(self._steps.get(each, "") for each in event.calls):
             if call_id in self._rows:
                 entry = self._entries[self._rows[call_id]]
                 state = entry.done_state if event.action == "redo" else CallState.UNDONE

@@ -31,6 +31,7 @@ class Approval(Consent[Answer | AllAnswered | Left | None]):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APPROVAL), *bindings(Scope.APP), *bindings(Scope.MOVING)]
 
     SCOPE: ClassVar[Scope] = Scope.APPROVAL
+    GUARDED: ClassVar[tuple[str, ...]] = ("approve.once", "approve.session", "approve.always", "approve.edit")
 
     def __init__(self, request: ApprovalRequested, facts: Facts, *, now: Callable[[], datetime]) -> None:
         has_difference = words.has_difference(request)

@@ -43,7 +43,7 @@ def deed(request: ApprovalRequested) -> str:
     """Return what is asked for in a few words."""
     if request.tool == SHELL:
         return "run a command"
-    return f"change {clean_line(request.path)}" if request.diff and request.path else f"use {clean_line(request.tool)}"
+    return f"change {clean_line(request.path)}" if request.path else f"use {clean_line(request.tool)}"
 
 
 def question(request: ApprovalRequested) -> str:

@@ -26,6 +26,7 @@ class Batch(Consent[AllAnswered | None]):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.BATCH), *bindings(Scope.APP), *bindings(Scope.MOVING)]
 
     SCOPE: ClassVar[Scope] = Scope.BATCH
+    GUARDED: ClassVar[tuple[str, ...]] = ("batch.once",)
 
     def __init__(self, requests: Sequence[ApprovalRequested], facts: Facts, *, now: Callable[[], datetime]) -> None:
         self._requests, self._facts = tuple(requests), facts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -44,10 +44,14 @@ class DeadTime:
 
 
 class Consent(ModalScreen[Result]):
-    """Shows a body of lines between a title and choices.  These count after a moment, and after the body's end was seen."""
+    """Shows a body of lines between a title and choices.
+
+    Those that let something happen (`GUARDED`) count after a moment, and after the body's end was seen.
+    """
 
     CSS_PATH = "../dialogs.tcss"
     VERTICAL_BREAKPOINTS = HEIGHTS
+    GUARDED: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, body: LineView, now: Callable[[], datetime]) -> None:
         super().__init__()
@@ -170,4 +174,4 @@ class Consent(ModalScreen[Result]):
         self._more.update(Content.styled("" if self._has_seen_end else more, "$warning"))
         choices = self.choices()
         is_full = verbs_cells(choices) <= max(10, self.size.width - 6)
-        self._verbs.show(choices, is_live=self.shows_live, keys_only=self.is_tight and not is_full)
+        self._verbs.show(choices, dim=() if self.shows_live else self.GUARDED, keys_only=self.is_tight and not is_full)

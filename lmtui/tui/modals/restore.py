@@ -37,6 +37,7 @@ class RestoreQuestion(Consent[Way | None]):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.RESTORE), *bindings(Scope.APP), *bindings(Scope.MOVING)]
 
     SCOPE: ClassVar[Scope] = Scope.RESTORE
+    GUARDED: ClassVar[tuple[str, ...]] = ("restore.yes", "restore.talk")
 
     def __init__(self, plan: Restoration, what: str, *, now: Callable[[], datetime]) -> None:
         self._diff = DiffView()

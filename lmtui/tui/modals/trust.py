@@ -36,6 +36,7 @@ class TrustQuestion(Consent[bool | None]):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.TRUST), *bindings(Scope.APP), *bindings(Scope.MOVING)]
 
     SCOPE: ClassVar[Scope] = Scope.TRUST
+    GUARDED: ClassVar[tuple[str, ...]] = ("trust.yes",)
 
     def __init__(self, host: SessionHost, *, now: Callable[[], datetime]) -> None:
         self._items = tuple(host.trust.waiting())

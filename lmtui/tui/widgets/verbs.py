@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Unpack
 
 from textual import events
@@ -30,12 +30,14 @@ class Verbs(Widget):
         self._verbs: list[Content] = []
         self._gap = GAP
 
-    def show(self, commands: Sequence[Command], *, is_live: bool = True, keys_only: bool = False) -> None:
-        """Draw these commands; those that do not count yet are dim."""
-        shown = (*commands, is_live, keys_only)
+    def show(self, commands: Sequence[Command], *, dim: Collection[str] = (), keys_only: bool = False) -> None:
+        """Draw these commands; those with an id in `dim`, which do not count yet, are dim."""
+        shown = (*commands, *dim, keys_only)
         if shown != self._shown:
             self._shown, self._gap = shown, " " if keys_only else GAP
-            self._verbs = [_verb(each, is_live=is_live, keys_only=keys_only) for each in commands if each.keys and each.hint]
+            self._verbs = [
+                _verb(each, is_live=each.id not in dim, keys_only=keys_only) for each in commands if each.keys and each.hint
+            ]
             self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:

@@ -40,7 +40,7 @@ from lmtui.core.events import (
     TurnStarted,
     UsageUpdated,
 )
-from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound
+from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound, step_id
 from lmtui.core.messages import Role, Usage
 from lmtui.core.plan import Plan
 from lmtui.core.workspace import FileChange, FileChangeKind
@@ -106,7 +106,7 @@ STORED = st.one_of(
     st.builds(
         FilesRestored,
         action=st.sampled_from(["undo", "redo", "restore", "rewind"]),
-        calls=st.lists(CALLS, max_size=2).map(tuple),
+        calls=st.lists(st.integers(1, 9).map(step_id), max_size=2).map(tuple),
         files=st.lists(TEXT, max_size=2).map(tuple),
     ),
     st.builds(RuleRevoked, rule=TEXT),
@@ -266,21 +266,22 @@ def test_hostile_text_is_named_and_stripped_everywhere() -> None:
     assert sum("<U+202E>" in line for line in lines) >= 5
 
 
-UNDONE = FilesRestored(action="undo", calls=("c1",), files=("x.py", "y.py"))
+TOUCHED = FilesChanged(call_id="c1", files=("x.py",))
+UNDONE = FilesRestored(action="undo", calls=("step_3",), files=("x.py", "y.py"))
 
 
 def test_what_was_undone_is_a_line_and_marks_the_call_until_it_is_done_again() -> None:
-    lines = squeezed(drawn([STARTED, FINISHED, UNDONE]))
+    lines = squeezed(drawn([STARTED, FINISHED, TOUCHED, UNDONE]))
     assert lines[0] == "↶ shell  pytest -q  undone  1.9 s ▸"
     assert lines[-1] == "· undone: shell pytest -q  (2 files)"
-    again = FilesRestored(action="redo", calls=("c1",), files=("x.py",))
-    lines = squeezed(drawn([STARTED, FINISHED, UNDONE, again]))
+    again = FilesRestored(action="redo", calls=("step_3",), files=("x.py",))
+    lines = squeezed(drawn([STARTED, FINISHED, TOUCHED, UNDONE, again]))
     assert lines[0] == "✓ shell  pytest -q  1.9 s ▸"
     assert lines[-1] == "· done again: shell pytest -q  (1 file)"
 
 
 def test_a_file_put_back_is_named_and_marks_no_call() -> None:
-    lines = squeezed(drawn([STARTED, FINISHED, FilesRestored(action="restore", calls=("c1",), files=("x.py",))]))
+    lines = squeezed(drawn([STARTED, FINISHED, TOUCHED, FilesRestored(action="restore", calls=("step_3",), files=("x.py",))]))
     assert lines[0].startswith("✓")
     assert lines[-1] == "· put back: x.py  (1 file)"
 

@@ -53,7 +53,7 @@ async def test_a_file_is_put_back_after_asking() -> None:
         await driver.press("end", "r")
         await agree(driver)
         await driver.until_screen("ChangesScreen")
-        assert changes.restored == [("s1", "parser/lexer.py", None)]
+        assert changes.restored == [(changes.steps()[0].id, "parser/lexer.py", None)]
         assert [plan.action for plan, _ in changes.applied] == ["restore"]
 
 
@@ -62,7 +62,7 @@ async def test_a_hunk_is_put_back_after_asking() -> None:
         changes = await at_changes(driver)
         await driver.press("end", "h")
         await agree(driver)
-        assert changes.restored == [("s1", "parser/lexer.py", 0)]
+        assert changes.restored == [(changes.steps()[0].id, "parser/lexer.py", 0)]
 
 
 async def test_by_file_the_first_step_that_changed_it_is_meant() -> None:
@@ -71,7 +71,7 @@ async def test_by_file_the_first_step_that_changed_it_is_meant() -> None:
         changes.add("s4", "edit", "README.md", FileChange("README.md", FileChangeKind.MODIFIED, 1, 1, ""))
         await driver.press("f", "r")
         await driver.until_screen("RestoreQuestion")
-        assert changes.restored == [("s2", "README.md", None)]
+        assert changes.restored == [(changes.steps()[1].id, "README.md", None)]
 
 
 async def test_a_no_puts_nothing_back() -> None:
