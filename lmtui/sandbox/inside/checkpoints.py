@@ -14,7 +14,7 @@ import stat
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,13 +112,13 @@ class Store:
         self._prepare()
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, wait_s: float = _LOCK_S) -> Iterator[None]:
         """Hold the store: two lmtui on one workspace take turns.
 
         Raises:
-            Refused: another one holds it for too long.
+            Refused: another one holds it for longer than `wait_s`.
         """
-        deadline = time.monotonic() + _LOCK_S
+        deadline = time.monotonic() + wait_s
         with (self.folder / "lmtui.lock").open("w") as file:
             while True:
                 try:
@@ -130,6 +130,14 @@ class Store:
                     time.sleep(0.02)
             (self.folder / "index.lock").unlink(missing_ok=True)  # of a git that was killed: the lock above is ours
             yield
+
+    def unchanged(self) -> Message | None:
+        """Return the last state if nothing differs from it, which needs one look and no more; else None."""
+        with suppress(Refused), self.locked(wait_s=0):
+            tree = self._last_tree()
+            if tree and not self._touched():
+                return {"tree": tree, "left_out": [], "left_out_total": 0}
+        return None
 
     def snapshot(self) -> Message:
         """Keep the state of now and return its tree and what it does not hold.  The caller holds the lock."""
@@ -247,7 +255,7 @@ class Store:
         try:
             done = subprocess.run(
                 [self._git, *arguments], input=data, capture_output=True, env=self._environment, cwd=self.root.path,
-                timeout=_GIT_S, check=False,
+                timeout=_GIT_S, check=False, close_fds=False,  # none is inheritable; it starts quicker so
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
             raise Refused(f"the checkpoint store took more than {_GIT_S:.0f} s") from error
