@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
@@ -44,17 +45,17 @@ class Block:
         """Tell whether there is more to show or to hide."""
         return False
 
+    @abstractmethod
     def estimate(self, width: int) -> int:
         """Return about how many lines the block has, without drawing it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def body(self, width: int) -> list[Line]:
         """Return the block's lines without the blank line before it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def copy_text(self) -> str:
         """Return what is copied from the block."""
-        raise NotImplementedError
 
     def lines(self, width: int) -> list[Line]:
         """Return the block's lines, at least one."""

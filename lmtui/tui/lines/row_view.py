@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Unpack
 
 from textual import events
@@ -18,9 +19,9 @@ class RowView(LineView, can_focus=True, inherit_bindings=False):
         super().__init__(**options)
         self.cursor = 0
 
+    @abstractmethod
     def row_at(self, row: int) -> Line:
         """Return one row, without its cursor."""
-        raise NotImplementedError
 
     def line_at(self, line: int) -> Line:
         """Return one row; the cursor's, while the pane has the focus, on its own ground."""

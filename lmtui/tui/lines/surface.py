@@ -6,6 +6,7 @@ only those that changed, in frames that it asks for itself.  No timer runs while
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from time import thread_time
 from typing import ClassVar, TypedDict, Unpack
 
@@ -81,13 +82,13 @@ class LineSurface(ScrollView, can_focus=True, inherit_bindings=False):
 
     # -- what a subclass gives ------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def line_total(self) -> int:
         """Return how many lines there are."""
-        raise NotImplementedError
 
+    @abstractmethod
     def line_at(self, line: int) -> Line:
         """Return one line, at most as wide as the pane; called only for lines that come into view."""
-        raise NotImplementedError
 
     def width_changed(self) -> None:
         """Take up the new `content_width`."""
