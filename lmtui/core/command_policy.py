@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from lmtui.core import globs
-from lmtui.core.rules import THIS_SESSION, Decision, Effect, Mode, Rule, Verdict
+from lmtui.core.rules import SETTINGS, THIS_SESSION, Decision, Effect, Mode, Rule, Verdict
 from lmtui.core.secrets import could_be_secret
 from lmtui.core.shell.command import ParsedCommand, SimpleCommand
 from lmtui.core.shell.grammar import parse
@@ -27,7 +27,7 @@ def decide_command(tool: str, text: str, mode: Mode, rules: tuple[Rule, ...], *,
         text: the command as it would be given to bash.
         mode: the session's mode.
         rules: all rules in force.
-        asks_each: nothing but an exact rule of this session lets a command run unasked (a reduced sandbox).
+        asks_each: nothing but an exact rule of this session or of the settings lets a command run unasked (a reduced sandbox).
     """
     parsed = parse(text)
     count = len(parsed.commands)
@@ -39,7 +39,7 @@ def decide_command(tool: str, text: str, mode: Mode, rules: tuple[Rule, ...], *,
     exact = next((rule for rule in rules if _is_exact(rule, tool, text)), None)
     if exact is not None and exact.source == THIS_SESSION:
         return Decision(Verdict.ALLOW, f"your rule {exact} allows it", str(exact), commands=count)
-    if asks_each:
+    if asks_each and (exact is None or exact.source != SETTINGS):
         return _ask("this sandbox is reduced: each command is asked about", text, parsed)
     for rule in rules:
         if rule.effect is Effect.ASK and _is_about(rule, tool, text):

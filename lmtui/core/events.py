@@ -95,7 +95,9 @@ class ModeChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSelected(Event):
-    """Which sandbox runs the tools.  `backend` is docker, bubblewrap, process or files (no shell); `text` says it in words.
+    """Which sandbox runs the tools.  `backend` is docker, podman, bubblewrap, landlock, process or files (no shell).
+
+    `network` is none, on, or the proxy's state in words; `text` says all of it in words.
 
     `is_weaker` tells that it is not what was asked for, or isolates less than the best tier; `reason` says why.
     `asks_each_command`: it isolates so little that every command is asked about.

@@ -56,6 +56,7 @@ class Verdict(StrEnum):
 
 
 THIS_SESSION = "this session"
+SETTINGS = "settings"
 SOURCES = {
     GrantScope.SESSION: THIS_SESSION,
     GrantScope.WORKSPACE: "always, this folder",

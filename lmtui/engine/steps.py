@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from lmtui.core.events import Envelope, ToolCallStarted, TurnStarted
-from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound
+from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound, step_id
 from lmtui.core.sessions import Step
 
 
@@ -81,7 +81,7 @@ def read_steps(history: Sequence[Envelope]) -> Ledger:
 
 def _changed(envelope: Envelope, event: FilesChanged, call: ToolCallStarted | None, kept: CheckpointCreated | None) -> Record:
     step = Step(
-        id=f"step_{envelope.seq}",
+        id=step_id(envelope.seq),
         turn_id=call.turn_id if call else "",
         tool=call.tool if call else "",
         title=call.title if call else "",
@@ -101,5 +101,5 @@ def _take_restored(ledger: Ledger, envelope: Envelope, event: FilesRestored) -> 
         turn_id = ledger.turns[-1] if ledger.turns else ""
         title = ", ".join(event.files[:3])
         can_undo = bool(event.before and event.after)
-        step = Step(f"step_{envelope.seq}", turn_id, "restore", title, envelope.time, event.changes, can_undo=can_undo)
+        step = Step(step_id(envelope.seq), turn_id, "restore", title, envelope.time, event.changes, can_undo=can_undo)
         ledger.records.append(Record(step, event.before, event.after))

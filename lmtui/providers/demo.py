@@ -37,6 +37,7 @@ if __name__ == "__main__":
 _OLD = '    return re.sub(r"[^a-z0-9]", "-", text.lower())'
 _NEW = '    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")'
 _RUN = "python3 -m unittest discover -s tests -t . -v"
+DEMO_RULES = (f"Shell({_RUN})",)  # for a sandbox that asks for each command, where nobody is there to be asked
 
 
 def _call(name: str, **arguments: object) -> ScriptedCall:

@@ -30,8 +30,8 @@ class Connection:
         self._choice = ServerChoice(config.url or remembered.url, config.model or remembered.model)
         if self._choice.url:
             base_url(self._choice.url)
-        self._own_key = resolve_key(config.api_key)
-        self._key = self._own_key if self._choice.url else ""
+        self.own_key = resolve_key(config.api_key)
+        self._key = self.own_key if self._choice.url else ""
         self._provider: OpenAICompatible | None = None
         self._retired: list[OpenAICompatible] = []
 
@@ -48,7 +48,7 @@ class Connection:
     @property
     def redactor(self) -> Redactor:
         """Return what takes the keys out of events."""
-        return key_redactor(replace(self._config, api_key=self._own_key))
+        return key_redactor(replace(self._config, api_key=self.own_key))
 
     def provider(self) -> OpenAICompatible:
         """Return the provider for the server in use.
@@ -70,7 +70,7 @@ class Connection:
 
     def remember(self, url: str, model: str) -> None:
         """Use this server from now on and at the next start."""
-        self.use(root_url(url), model, self._own_key)
+        self.use(root_url(url), model, self.own_key)
         write_choice(self._choice)
 
     def use(self, url: str, model: str, key: str = "") -> None:
@@ -82,9 +82,9 @@ class Connection:
 
     def use_config(self, config: Config) -> None:
         """Take other settings; a server that they name is used from now on."""
-        self._config, self._own_key = config, resolve_key(config.api_key)
+        self._config, self.own_key = config, resolve_key(config.api_key)
         if config.url:
-            self.use(config.url, config.model or self._choice.model, self._own_key)
+            self.use(config.url, config.model or self._choice.model, self.own_key)
 
     async def choose(self) -> str:
         """Take the first server found, where none was chosen; return a line that says so, or an empty string.

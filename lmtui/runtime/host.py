@@ -20,14 +20,14 @@ from lmtui.core.sessions import ServerFound, Session, SessionSummary, Trust
 from lmtui.core.workspace import DirEntry
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
-from lmtui.providers.demo import DEMO_MODEL, DEMO_TASK
+from lmtui.providers.demo import DEMO_MODEL, DEMO_RULES, DEMO_TASK
 from lmtui.runtime.connection import Connection
 from lmtui.runtime.demo import Demo, fresh_folder, start_demo, start_repository
 from lmtui.runtime.grants import Grants
 from lmtui.runtime.log_file import write_log_file
 from lmtui.runtime.protection import key_redactor, protect_process
 from lmtui.runtime.sandboxes import open_sandbox
-from lmtui.runtime.trust import FolderTrust, NothingToTrust
+from lmtui.runtime.trust import OWN_SETTINGS, FolderTrust, NothingToTrust, read_own_settings
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.codec import encode
@@ -189,7 +189,7 @@ class Runtime:
             return
         changes = (each.event for each in reversed(load(path).events) if isinstance(each.event, ModelChanged))
         if (last := next(changes, None)) is not None:
-            self._connection.use(last.url, last.model, self._config.api_key)
+            self._connection.use(last.url, last.model, self._connection.own_key)
 
     async def choose_server(self) -> str:
         """Take the first server that is found, where none was chosen; return a line that says so, or an empty string."""
@@ -210,6 +210,8 @@ class Runtime:
         self._connection.use(demo.server.url, DEMO_MODEL)
         sandbox = await self.sandbox()
         status = await sandbox.status()
+        if status.asks_each_command and not self._is_attended:
+            self._config = replace(self._config, allow=(*self._config.allow, *DEMO_RULES))
         lacks = ""
         if not status.has_shell and self._config.sandbox == "auto":
             lacks = f"no sandbox works here ({status.reason}); the demo's own commands run without one"
@@ -224,6 +226,8 @@ class Runtime:
 
     async def read_file(self, path: str) -> bytes:
         """Return the first megabyte of a file of the workspace."""
+        if path == OWN_SETTINGS:  # no tool may read it; who is asked to trust it may
+            return await asyncio.to_thread(read_own_settings, self._workspace)
         return (await (await self.sandbox()).read_file(path)).data
 
     async def close(self) -> None:

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lmtui.config import Config, Loaded
+from lmtui.core.errors import SandboxError
 from lmtui.core.sessions import TrustItem
 from lmtui.store.trust import TrustAnswer, read_trust, trust_file, write_trust
 
-__all__ = ["FolderTrust", "NothingToTrust", "trust_file"]
+__all__ = ["OWN_SETTINGS", "FolderTrust", "NothingToTrust", "read_own_settings", "trust_file"]
+
+
+OWN_SETTINGS = ".lmagent/config.toml"
+_MAX_BYTES = 1_048_576
+
+
+def read_own_settings(workspace: Path) -> bytes:
+    """Return the folder's own settings, to be shown; a link is not followed.  Blocks.
+
+    Raises:
+        SandboxError: they cannot be read.
+    """
+    try:
+        with os.fdopen(os.open(workspace / OWN_SETTINGS, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            return file.read(_MAX_BYTES)
+    except OSError as error:
+        raise SandboxError(f"{OWN_SETTINGS} cannot be read: {error.strerror}") from error
 
 
 class NothingToTrust:

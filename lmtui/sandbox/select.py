@@ -174,7 +174,8 @@ def _status(backend: Backend, refusals: Sequence[SandboxUnavailable], options: O
     is_proxied = options.network == "proxy" and backend.name in _FULL
     network = "no network" if backend.network == "none" else "network on"
     if is_proxied:
-        network = f"proxy: {len(options.hosts)} hosts" if options.hosts else "proxy: asks for each host"
+        count = len(options.hosts)
+        network = f"proxy: {count} host{'s' * (count > 1)}" if count else "proxy: asks for each host"
     text = f"{backend.name}, {network}"
     if not backend.has_shell:
         text = "no shell: file tools only"
@@ -185,7 +186,7 @@ def _status(backend: Backend, refusals: Sequence[SandboxUnavailable], options: O
     reason = "; ".join(refusal.full_text() for refusal in refusals)
     return SandboxStatus(
         backend=backend.name,
-        network="proxy" if is_proxied else backend.network,
+        network=network if is_proxied else backend.network,
         text=text,
         has_shell=backend.has_shell,
         is_weaker=backend.name not in _FULL,

@@ -163,8 +163,11 @@ def test_what_was_granted_to_the_letter_for_this_session_is_not_asked_again() ->
 
 def test_a_reduced_sandbox_asks_about_each_command() -> None:
     for command, mode in (("ls", Mode.NORMAL), ("ls", Mode.AUTO), ("pytest", Mode.AUTO), ("ls", Mode.PLAN)):
-        found = decide("shell", Access.EXECUTE, command, mode, rules("allow *", "allow ls"), asks_each_command=True)
+        found = decide("shell", Access.EXECUTE, command, mode, rules("allow *", "allow ls *"), asks_each_command=True)
         assert found.verdict is ASK
+    kept = exact_rule("shell", "ls", SOURCES[GrantScope.WORKSPACE])
+    assert decide("shell", Access.EXECUTE, "ls", Mode.AUTO, (kept,), asks_each_command=True).verdict is ASK
+    assert decide("shell", Access.EXECUTE, "ls", Mode.AUTO, rules("allow ls"), asks_each_command=True).verdict is ALLOW
     granted = exact_rule("shell", "ls", THIS_SESSION)
     assert decide("shell", Access.EXECUTE, "ls", Mode.NORMAL, (granted,), asks_each_command=True).verdict is ALLOW
     assert decide("read", Access.READ, "a", Mode.NORMAL, (), asks_each_command=True).verdict is ALLOW

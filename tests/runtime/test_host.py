@@ -240,3 +240,15 @@ async def test_ask_rules_of_the_settings_hold_in_every_mode(open_one: Open, serv
     runtime = open_one((await serve(DONE)).url, mode="auto", ask=("Shell(docker *)",))
     rules = [(str(rule), rule.effect, rule.source) for rule in (await runtime.new_session()).rules]
     assert rules == [("Shell(docker *)", "ask", "settings")]
+
+
+async def test_who_is_asked_to_trust_a_folder_can_read_its_settings_and_no_link(workspace: Path, open_one: Open) -> None:
+    folder = workspace / ".lmagent"
+    folder.mkdir(exist_ok=True)
+    (folder / "config.toml").write_text('mode = "auto"\n')
+    runtime = open_one()
+    assert await runtime.read_file(".lmagent/config.toml") == b'mode = "auto"\n'
+    (folder / "config.toml").unlink()
+    (folder / "config.toml").symlink_to("/etc/passwd")
+    with pytest.raises(SandboxError, match="cannot be read"):
+        await runtime.read_file(".lmagent/config.toml")

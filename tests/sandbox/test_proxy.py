@@ -22,12 +22,15 @@ PUBLIC = "93.184.216.34"
 class Gate:
     """Allows what it is told to, and writes down what it is asked and told."""
 
-    def __init__(self, *allowed: str) -> None:
+    def __init__(self, *allowed: str, forbidden: str = "") -> None:
         self.allowed = allowed
+        self.forbidden = forbidden
         self.asked: list[str] = []
         self.told: list[tuple[str, int, int, str]] = []
 
-    async def may_reach(self, host: str) -> bool:
+    async def may_reach(self, host: str, *, is_listed: bool = False) -> bool:
+        if is_listed:
+            return host != self.forbidden
         self.asked.append(host)
         return host in self.allowed
 
@@ -162,11 +165,38 @@ async def test_nothing_else_gets_through(head: bytes, proxy: tuple[Proxy, Gate],
     assert internet.reached == []
 
 
-async def test_without_a_running_command_nobody_is_asked(internet: Internet) -> None:
-    proxy = Proxy([], lambda: None, internet.resolve, internet.connect)
-    answer = await request(proxy, connect("asked.example.com"))
+@pytest.mark.parametrize("host", ["asked.example.com", "allowed.example.com"])
+async def test_without_a_running_command_nothing_gets_through(host: str, internet: Internet) -> None:
+    proxy = Proxy(["allowed.example.com"], lambda: None, internet.resolve, internet.connect)
+    answer = await request(proxy, connect(host))
     await proxy.close()
     assert answer.startswith(b"HTTP/1.1 403")
+    assert internet.reached == []
+
+
+async def test_a_host_of_the_settings_is_refused_where_a_rule_forbids_it(internet: Internet) -> None:
+    gate = Gate(forbidden="files.hosted.example.com")
+    proxy = Proxy([".hosted.example.com"], lambda: gate, internet.resolve, internet.connect)
+    answer = await request(proxy, connect("files.hosted.example.com"))
+    await proxy.close()
+    assert answer.startswith(b"HTTP/1.1 403")
+    assert internet.reached == []
+
+
+async def test_a_connection_is_told_to_the_command_that_began_it(internet: Internet) -> None:
+    first, second = Gate(), Gate()
+    gates = [first]
+    proxy = Proxy(["allowed.example.com"], lambda: gates[-1], internet.resolve, internet.connect)
+    reader, writer = await asyncio.open_unix_connection(await proxy.start(Path.cwd().stat()) / SOCKET_NAME)
+    writer.write(connect("allowed.example.com"))
+    await reader.readuntil(b"\r\n\r\n")
+    gates.append(second)
+    writer.write_eof()
+    await reader.read()
+    writer.close()
+    await proxy.close()
+    assert first.told == [("allowed.example.com", 0, 0, "")]
+    assert second.told == []
 
 
 _CLIENT = """
@@ -218,7 +248,7 @@ async def test_commands_reach_allowed_hosts_and_nothing_else(backend: str, works
         return
     finally:
         await sandbox.close()
-    assert (status.network, status.text) == ("proxy", f"{backend}, proxy: 1 hosts")
+    assert (status.network, status.text) == ("proxy: 1 host", f"{backend}, proxy: 1 host")
     assert result.output.splitlines() == [
         "500000 HELLO", "1 X", "HTTP/1.1 403 Forbidden", "unreachable", "unreachable", "no names",
     ]  # fmt: skip
