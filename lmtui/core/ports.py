@@ -97,8 +97,8 @@ class Checkpoints(Protocol):
 class HostGate(Protocol):
     """Who is asked when a command wants to reach a host of the internet, and told of every one."""
 
-    async def may_reach(self, host: str) -> bool:
-        """Return whether a host that no setting allows may be reached; may ask the user."""
+    async def may_reach(self, host: str, *, is_listed: bool = False) -> bool:
+        """Return whether a host may be reached; may ask the user, unless `is_listed`: a setting allows it, a rule may not."""
 
     def reached(self, host: str, sent_bytes: int, received_bytes: int, why_not: str) -> None:
         """Take note that a connection ended, or with `why_not` that it was refused."""

@@ -2,36 +2,60 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from lmtui.core.events import ApprovalRequested, HostReached, Outcome
 from lmtui.core.hosts import NETWORK_TOOL, is_covered, wider_patterns
-from lmtui.core.permissions import Effect, Rule
+from lmtui.core.permissions import THIS_SESSION, Effect, Rule
+from lmtui.core.sessions import Answer
+from lmtui.engine.approvals import Question
 from lmtui.engine.desk import Desk
 
 _WHY = "no setting and no rule allows this host"
+_MAX_TOLD = 200
+_MAX_QUESTIONS = 20
 
 
 class CommandGate:
-    """The gate of one command; implements `core.ports.HostGate`.  What was answered holds for the whole command."""
+    """The gate of one command; implements `core.ports.HostGate`.  What was answered holds for the whole command.
+
+    A command cannot bury the user in questions, nor the log in lines: there is one question at a time, and of both a most.
+    """
 
     def __init__(self, desk: Desk, call_id: str) -> None:
         self._desk = desk
         self._call_id = call_id
         self._answered: dict[str, bool] = {}
+        self._asking = asyncio.Lock()
+        self._question: Question | None = None
+        self._told: set[tuple[str, str]] = set()
+        self._told_total = 0
+        self._is_closed = False
 
-    async def may_reach(self, host: str) -> bool:
-        """Return what rules say of a host, else what the user says."""
-        rules = [rule for rule in self._desk.all_rules() if rule.tool in (NETWORK_TOOL, "*") and _is_about(rule, host)]
-        if any(rule.effect is Effect.DENY for rule in rules):
-            return False
-        if any(rule.effect is Effect.ALLOW and rule.tool == NETWORK_TOOL for rule in rules):
-            return True
-        if host not in self._answered:
-            answer = await self._desk.approvals.ask(self._question(host))
-            self._answered[host] = answer.outcome is not Outcome.NO
-        return self._answered[host]
+    async def may_reach(self, host: str, *, is_listed: bool = False) -> bool:
+        """Return what rules and settings say of a host, else what the user says."""
+        async with self._asking:
+            decided = self._by_rules(host, is_listed=is_listed)
+            if decided is not None:
+                return decided
+            if host not in self._answered:
+                self._answered[host] = await self._ask(host)
+            return self._answered[host]
+
+    def close(self) -> None:
+        """End the command's say: what it still asks is answered with no, and nothing more is written down."""
+        self._is_closed = True
+        if self._question is not None:
+            self._question.give(Answer(Outcome.NO), "interrupt")
 
     def reached(self, host: str, sent_bytes: int, received_bytes: int, why_not: str) -> None:
-        """Write down that a host was reached, or was not."""
+        """Write down that a host was reached, or was not: each refusal once, and of all a most."""
+        if self._is_closed or (why_not and (host, why_not) in self._told) or self._told_total > _MAX_TOLD:
+            return
+        self._told.add((host, why_not))
+        self._told_total += 1
+        if self._told_total > _MAX_TOLD:
+            host, sent_bytes, received_bytes, why_not = "…", 0, 0, "further connections of this command are not listed"
         self._desk.emit(
             HostReached(
                 agent=self._desk.agent,
@@ -43,7 +67,24 @@ class CommandGate:
             )
         )
 
-    def _question(self, host: str) -> ApprovalRequested:
+    def _by_rules(self, host: str, *, is_listed: bool) -> bool | None:
+        """Return what is decided without asking: deny before ask, ask before what a rule or a setting allows."""
+        rules = [rule for rule in self._desk.all_rules() if rule.tool in (NETWORK_TOOL, "*") and _is_about(rule, host)]
+        if self._is_closed or any(rule.effect is Effect.DENY for rule in rules):
+            return False
+        allowing = [rule for rule in rules if rule.effect is Effect.ALLOW and rule.tool == NETWORK_TOOL]
+        if any(rule.effect is Effect.ASK for rule in rules):
+            return True if any(rule.source == THIS_SESSION and rule.is_exactly(host) for rule in allowing) else None
+        return True if allowing or is_listed else None
+
+    async def _ask(self, host: str) -> bool:
+        if len(self._answered) >= _MAX_QUESTIONS:
+            return False
+        self._question = self._desk.approvals.open(self._request(host))
+        answer = await self._question.answer()
+        return answer.outcome is not Outcome.NO
+
+    def _request(self, host: str) -> ApprovalRequested:
         offers = [str(Rule(Effect.ALLOW, NETWORK_TOOL, pattern)) for pattern in (host, *wider_patterns(host))]
         return ApprovalRequested(
             agent=self._desk.agent,

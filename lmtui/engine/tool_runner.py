@@ -178,6 +178,8 @@ async def _run(desk: Desk, call: ToolCall, prepared: PreparedCall, context: Tool
         ending.result = replace(result, text=ending.note + result.text) if ending.note else result
     finally:
         ending.elapsed_s = desk.monotonic() - ending.began
+        if isinstance(context.gate, CommandGate):
+            context.gate.close()
         ending.changes = await tell_changes(desk, call.id, before, ending.result)
 
 

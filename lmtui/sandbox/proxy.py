@@ -26,6 +26,7 @@ _HEAD_S = 10.0
 _LOOKUP_S = 10.0
 _CONNECT_S = 15.0
 _IDLE_S = 300.0
+_ENDED_IDLE_S = 10.0
 _CHUNK_BYTES = 65_536
 _MAX_CONNECTIONS = 64
 _FORBIDDEN = "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
@@ -44,8 +45,8 @@ class Proxy:
     """Serves one sandbox.
 
     Args:
-        hosts: patterns that are allowed without asking.
-        gate: returns who is asked about other hosts and told of all, None where no command runs.
+        hosts: patterns that are allowed without asking, unless a rule says otherwise.
+        gate: returns who decides about hosts and is told of all, None where no command runs: then nothing gets through.
         resolve: returns the addresses of a host name.
         connect: opens a connection to an address, port 443.
     """
@@ -103,31 +104,23 @@ class Proxy:
             writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        gate = self._gate()  # of the command that runs now; another may when the connection ends
         host = ""
         try:
             if len(self._connections) > _MAX_CONNECTIONS:
                 raise _Refused("too many connections at once")
             host = await _requested(reader)
-            await self._check(host)
+            if gate is None or not await gate.may_reach(host, is_listed=is_covered(host, self._hosts)):
+                raise _Refused(f"{host} is not allowed")
             outside = await self._reach(host)
         except _Refused as refusal:
-            self._tell(host, 0, 0, why=str(refusal))
-            writer.write(
-                f"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nlmtui: {refusal}\n".encode()
-            )
+            _tell(gate, host, why=str(refusal))
+            writer.write(f"{_FORBIDDEN}lmtui: {refusal}\n".encode())
             await writer.drain()
             return
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         sent, received = await _join((reader, writer), outside)
-        self._tell(host, sent, received)
-
-    async def _check(self, host: str) -> None:
-        """Let an allowed host pass, and ask about another."""
-        if is_covered(host, self._hosts):
-            return
-        gate = self._gate()
-        if gate is None or not await gate.may_reach(host):
-            raise _Refused(f"{host} is not allowed")
+        _tell(gate, host, sent, received)
 
     async def _reach(self, host: str) -> Streams:
         try:
@@ -143,10 +136,10 @@ class Proxy:
                     return await self._connect(address)
         raise _Refused(f"{host} does not answer")
 
-    def _tell(self, host: str, sent: int, received: int, why: str = "") -> None:
-        gate = self._gate()
-        if gate is not None and host:
-            gate.reached(host, sent, received, why)
+
+def _tell(gate: HostGate | None, host: str, sent: int = 0, received: int = 0, why: str = "") -> None:
+    if gate is not None and host:
+        gate.reached(host, sent, received, why)
 
 
 async def _requested(reader: asyncio.StreamReader) -> str:
@@ -169,22 +162,48 @@ async def _requested(reader: asyncio.StreamReader) -> str:
         raise _Refused(str(error)) from error
 
 
+class _Patience:
+    """How long a direction may stand still, in seconds; it can be made shorter while it is waited."""
+
+    def __init__(self) -> None:
+        self._idle_s = _IDLE_S
+        self._limit: asyncio.Timeout | None = None
+
+    def limit(self) -> asyncio.Timeout:
+        """Return the limit for the next wait."""
+        self._limit = asyncio.timeout(self._idle_s)
+        return self._limit
+
+    def shorten(self) -> None:
+        """Wait no longer than for an end that may be gone."""
+        self._idle_s = _ENDED_IDLE_S
+        if self._limit is not None and not self._limit.expired():
+            with contextlib.suppress(RuntimeError):  # nothing is being waited for just now
+                self._limit.reschedule(asyncio.get_running_loop().time() + _ENDED_IDLE_S)
+
+
 async def _join(inside: Streams, outside: Streams) -> tuple[int, int]:
-    """Carry bytes both ways until both ends are done or nothing moves any more; return how many went out and came in."""
+    """Carry bytes both ways until both ends are done or nothing moves any more; return how many went out and came in.
+
+    Once the inside has ended (its command may be gone) the outside is not waited for long.
+    """
+    patience = _Patience()
     try:
         async with asyncio.TaskGroup() as group:
-            sent = group.create_task(_carry(inside[0], outside[1]))
-            received = group.create_task(_carry(outside[0], inside[1]))
+            sent = group.create_task(_carry(inside[0], outside[1], _Patience()))
+            received = group.create_task(_carry(outside[0], inside[1], patience))
+            await sent
+            patience.shorten()
     finally:
         outside[1].close()
     return sent.result(), received.result()
 
 
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: _Patience) -> int:
     total = 0
     with contextlib.suppress(OSError, TimeoutError):
         while True:
-            async with asyncio.timeout(_IDLE_S):
+            async with patience.limit():
                 piece = await reader.read(_CHUNK_BYTES)
             if not piece:
                 break

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 import json
 
 from lmtui.core.events import ApprovalRequested, HostReached, Outcome, ToolCallFinished
 from lmtui.core.permissions import Effect, Mode, Rule, parse_rule
 from lmtui.core.sessions import Answer
-from tests.fakes import FakeProvider, Rig, answer
+from lmtui.engine.hosts import CommandGate
+from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 FETCH = ("shell", json.dumps({"command": "fetch https://pypi.org"}))
 
@@ -59,3 +61,77 @@ async def test_where_nobody_is_there_the_answer_is_no() -> None:
     rig = rig_with(is_attended=False)
     await rig.run()
     assert not ok(rig)
+
+
+async def gate_of(*rules: Rule) -> tuple[Rig, CommandGate]:
+    """Return a session in which a command runs, and the command's gate."""
+    sandbox = FakeSandbox(commands={"wait": 60.0})
+    wait = ("shell", json.dumps({"command": "wait"}))
+    rig = Rig(FakeProvider(answer("", wait), answer("done")), sandbox, rules=rules)
+    rig.session.submit("go")
+    while not sandbox.ran:
+        await asyncio.sleep(0)
+    assert isinstance(sandbox.gate, CommandGate)
+    return rig, sandbox.gate
+
+
+async def test_a_rule_that_forbids_a_host_comes_before_a_setting_that_lists_it() -> None:
+    rig, gate = await gate_of(parse_rule("Network(.org)", Effect.DENY, "settings"))
+    assert not await gate.may_reach("pypi.org", is_listed=True)
+    assert await gate.may_reach("example.com", is_listed=True)
+    await rig.session.close()
+
+
+async def test_a_rule_that_asks_about_a_host_comes_before_rules_and_settings_that_allow_it() -> None:
+    rules = [parse_rule("Network(pypi.org)", effect, "settings") for effect in (Effect.ASK, Effect.ALLOW)]
+    rig, gate = await gate_of(*rules)
+    waiting = asyncio.create_task(gate.may_reach("pypi.org", is_listed=True))
+    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
+    assert isinstance(request, ApprovalRequested)
+    rig.session.answer(request.approval_id, Answer(Outcome.SESSION))
+    assert await waiting
+    assert await gate.may_reach("pypi.org")  # granted in this session, to the letter
+    assert len(rig.of("approval_requested")) == 1
+    await rig.session.close()
+
+
+async def test_one_host_is_asked_about_once_however_many_connections_want_it() -> None:
+    rig, gate = await gate_of()
+    waiting = [asyncio.create_task(gate.may_reach("pypi.org")) for _ in range(5)]
+    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
+    assert isinstance(request, ApprovalRequested)
+    rig.session.answer(request.approval_id, Answer(Outcome.ONCE))
+    assert await asyncio.gather(*waiting) == [True] * 5
+    assert len(rig.of("approval_requested")) == 1
+    await rig.session.close()
+
+
+async def test_a_command_cannot_bury_the_user_in_questions_nor_the_log_in_lines() -> None:
+    rig, gate = await gate_of()
+    waiting = [asyncio.create_task(gate.may_reach(f"host{number}.org")) for number in range(100)]
+    while not all(each.done() for each in waiting):
+        await asyncio.sleep(0)
+        for event in rig.events:
+            if isinstance(event, ApprovalRequested):
+                rig.session.answer(event.approval_id, Answer(Outcome.NO))
+    assert len(rig.of("approval_requested")) == 20
+    for _ in range(1000):
+        gate.reached("host1.org", 0, 0, "host1.org is not allowed")
+    assert len(rig.of("host_reached")) == 1
+    for number in range(1000):
+        gate.reached(f"host{number}.org", 1, 1, "")
+    assert len(rig.of("host_reached")) == 201
+    await rig.session.close()
+
+
+async def test_what_a_command_still_asks_when_it_ends_is_answered_with_no() -> None:
+    rig, gate = await gate_of()
+    waiting = asyncio.create_task(gate.may_reach("pypi.org"))
+    await rig.until(lambda event: isinstance(event, ApprovalRequested))
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    assert not await waiting
+    kinds = [event.kind for event in rig.events]
+    assert kinds.index("approval_resolved") < kinds.index("tool_call_finished")
+    gate.reached("pypi.org", 0, 0, "late")
+    assert kinds[-1] == rig.events[-1].kind == "turn_ended"
