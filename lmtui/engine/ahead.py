@@ -24,7 +24,10 @@ async def ask_ahead(desk: Desk, calls: Sequence[ToolCall], turn_id: str, asked: 
         return
     candidates = [(call, prepared) for call, prepared in _independent(desk, calls) if prepared.access is not Access.NONE]
     if any(prepared.access is Access.EXECUTE for _, prepared in candidates):
-        await learn_sandbox(desk)
+        try:
+            await learn_sandbox(desk)
+        except SandboxError:
+            return  # each call says so when its turn comes
     asking = [(call, each) for call, each in candidates if decide(desk, each).verdict is Verdict.ASK]
     if len(asking) < _FEWEST:
         return

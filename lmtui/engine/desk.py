@@ -20,7 +20,8 @@ class Desk:
     """One agent at work.
 
     `emit` writes an event to the log and publishes it; `now` is UTC, `monotonic` seconds on a clock that only goes forward;
-    `rules` are those from flags and settings, the ones granted in the session are in `approvals`.
+    `rules` are those from flags and settings, the ones granted in the session are in `approvals`; `checkpoint_problem` is why
+    the last state could not be kept, as the user was told.
     """
 
     provider: Provider
@@ -44,6 +45,7 @@ class Desk:
     sandbox_text: str = ""
     asks_each_command: bool = False
     checkpoints: Checkpoints | None = None
+    checkpoint_problem: str = ""
 
     def all_rules(self) -> tuple[Rule, ...]:
         """Return every rule in force."""

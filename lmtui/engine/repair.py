@@ -16,6 +16,7 @@ from lmtui.core.events import (
     TurnReason,
     TurnStarted,
 )
+from lmtui.core.hosts import NETWORK_TOOL
 from lmtui.engine.completion import EXIT_CODES
 
 _NOT_RUN = "Not run: lmtui stopped before it was approved."
@@ -43,7 +44,7 @@ def ends_for_open_work(past: Sequence[Envelope]) -> list[Event]:
                 asks.pop(event.approval_id, None)
             case _:
                 pass
-    waiting = {ask.call_id for ask in asks.values()}
+    waiting = {ask.call_id for ask in asks.values() if ask.tool != NETWORK_TOOL}  # who asks about a host runs already
     return [
         *(
             ApprovalResolved(agent=ask.agent, approval_id=ask.approval_id, outcome=Outcome.NO, by="interrupt")

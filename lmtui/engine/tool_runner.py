@@ -14,12 +14,11 @@ from lmtui.core.permissions import Access, Decision, Verdict, decide_all
 from lmtui.core.plan import Plan
 from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
 from lmtui.core.sessions import Answer
-from lmtui.core.workspace import FileChange
 from lmtui.engine.approvals import Question
 from lmtui.engine.desk import Desk
 from lmtui.engine.hosts import CommandGate
 from lmtui.engine.questions import question
-from lmtui.engine.watching import keep_state, tell_changes
+from lmtui.engine.watching import keep_state, tell_changes, to_the_end
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +28,7 @@ class _Ending:
     """How the call will be said to have ended; it tells of an interrupt until the call itself says more."""
 
     result: ToolResult = field(default_factory=lambda: ToolResult("Not run: stopped before it began.", "not run", ok=False))
-    changes: tuple[FileChange, ...] = ()
+    files: dict[str, None] = field(default_factory=dict)
     decision: str = ""
     rule: str = ""
     why: str = ""
@@ -49,15 +48,15 @@ class Asked:
     problem: str = ""
 
 
-async def run_call(desk: Desk, call: ToolCall, turn_id: str, asked: Asked | None = None) -> tuple[FileChange, ...]:
-    """Deal with one call and return the files it changed; everything else is in the events it emits.
+async def run_call(desk: Desk, call: ToolCall, turn_id: str, files: dict[str, None], asked: Asked | None = None) -> None:
+    """Deal with one call; `files` takes the files that it changed, everything else is in the events it emits.
 
     `asked` is there where the call has begun and was asked about before its turn came.
     """
     prepared, problem = (asked.prepared, asked.problem) if asked else _prepare(desk, call)
     if asked is None:
         begin(desk, call, prepared, turn_id)
-    ending = _Ending(began=desk.monotonic())
+    ending = _Ending(files=files, began=desk.monotonic())
     try:
         if prepared is None or problem:
             ending.result = ToolResult(problem, "failed" if asked else "not understood", ok=False)
@@ -70,7 +69,6 @@ async def run_call(desk: Desk, call: ToolCall, turn_id: str, asked: Asked | None
         ending.result = ToolResult(f"{call.name} failed inside lmtui: {error}", "failed inside", ok=False)
     finally:
         _emit_end(desk, call, prepared, ending)
-    return ending.changes
 
 
 def begin(desk: Desk, call: ToolCall, prepared: PreparedCall | None, turn_id: str) -> None:
@@ -122,7 +120,6 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
         if again.verdict is Verdict.DENY:  # the mode was changed while the question was open
             ending.result = ToolResult(f"Refused: {again.why}.", "refused", ok=False)
             return
-    ending.result = ToolResult("Stopped by the user; its effect may be partial.", "stopped", ok=False)
     await _run(desk, call, prepared, context, ending)
 
 
@@ -172,6 +169,7 @@ def _edited(desk: Desk, prepared: PreparedCall, command: str) -> PreparedCall:
 async def _run(desk: Desk, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending) -> None:
     """Run an allowed call between two looks at the workspace, so that what it changed is known, also where it was stopped."""
     before = await keep_state(desk, call.id, prepared.access)
+    ending.result = ToolResult("Stopped by the user; its effect may be partial.", "stopped", ok=False)
     ending.began = desk.monotonic()  # the time is the tool's own, not what the user took to answer
     try:
         result = await prepared.run(context)
@@ -180,7 +178,7 @@ async def _run(desk: Desk, call: ToolCall, prepared: PreparedCall, context: Tool
         ending.elapsed_s = desk.monotonic() - ending.began
         if isinstance(context.gate, CommandGate):
             context.gate.close()
-        ending.changes = await tell_changes(desk, call.id, before, ending.result)
+        await to_the_end(tell_changes(desk, call.id, before, ending.result, ending.files))
 
 
 async def _answered(asked: Asked, ending: _Ending) -> Answer | None:

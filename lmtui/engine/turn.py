@@ -104,8 +104,7 @@ async def _run_calls(desk: Desk, calls: Sequence[ToolCall], turn_id: str, tally:
     try:
         await ask_ahead(desk, allowed, turn_id, asked)
         for call in allowed:
-            for change in await run_call(desk, call, turn_id, asked.pop(call.id, None)):
-                tally.files[change.path] = None
+            await run_call(desk, call, turn_id, tally.files, asked.pop(call.id, None))
     finally:
         give_up(desk, asked, allowed)
     for call in calls[len(allowed) :]:

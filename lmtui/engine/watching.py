@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
+
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import Level, Notice
 from lmtui.core.file_events import CheckpointCreated, FilesChanged
 from lmtui.core.permissions import Access
 from lmtui.core.ports import Snapshot, ToolResult
-from lmtui.core.workspace import FileChange
 from lmtui.engine.desk import Desk
 
 _CHANGERS = (Access.WRITE, Access.EXECUTE)
+_PATIENCE_S = 15.0
 
 
 async def keep_state(desk: Desk, call_id: str, access: Access) -> Snapshot | None:
@@ -20,10 +23,9 @@ async def keep_state(desk: Desk, call_id: str, access: Access) -> Snapshot | Non
     try:
         before = await desk.checkpoints.snapshot()
     except SandboxError as error:
-        desk.checkpoints = None
-        text = f"From here on nothing can be undone: {error.full_text()}"
-        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=text))
+        _tell_once(desk, f"What changes now cannot be undone: {error.full_text()}")
         return None
+    desk.checkpoint_problem = ""
     desk.emit(
         CheckpointCreated(
             agent=desk.agent,
@@ -39,8 +41,15 @@ async def keep_state(desk: Desk, call_id: str, access: Access) -> Snapshot | Non
     return before
 
 
-async def tell_changes(desk: Desk, call_id: str, before: Snapshot | None, result: ToolResult) -> tuple[FileChange, ...]:
-    """Say what a call changed and return it: by comparing states, else what the tool itself knows."""
+def _tell_once(desk: Desk, problem: str) -> None:
+    """Say why no state can be kept; the next call tries again, and only what is new is said."""
+    if problem != desk.checkpoint_problem:
+        desk.checkpoint_problem = problem
+        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=problem))
+
+
+async def tell_changes(desk: Desk, call_id: str, before: Snapshot | None, result: ToolResult, files: dict[str, None]) -> None:
+    """Say what a call changed, and put it into `files`: by comparing states, else what the tool itself knows."""
     changes, after_id = result.changes, ""
     if before is not None and desk.checkpoints is not None:
         try:
@@ -54,5 +63,27 @@ async def tell_changes(desk: Desk, call_id: str, before: Snapshot | None, result
     if changes:
         paths = tuple(change.path for change in changes)
         ids = (before.id, after_id) if before is not None and after_id else ("", "")
+        files.update(dict.fromkeys(paths))
         desk.emit(FilesChanged(agent=desk.agent, call_id=call_id, files=paths, changes=changes, before=ids[0], after=ids[1]))
-    return changes
+
+
+async def to_the_end(work: Coroutine[object, object, None]) -> None:
+    """Do the work though its caller is cancelled meanwhile, once or more: the cancel passes on after it.
+
+    What takes more than 15 s after a cancel is given up.
+    """
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            if cancelled is None:
+                loop.call_later(_PATIENCE_S, task.cancel)
+            cancelled = error
+    if cancelled is not None:
+        if not task.cancelled():
+            task.exception()  # seen; the cancel is what the caller waits for
+        raise cancelled
+    task.result()

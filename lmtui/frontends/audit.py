@@ -11,12 +11,15 @@ from lmtui.core.events import (
     ApprovalRequested,
     ApprovalResolved,
     Envelope,
+    HostReached,
     ModeChanged,
+    Outcome,
     RuleRevoked,
     ToolCallFinished,
     ToolCallStarted,
 )
 from lmtui.core.file_events import FilesChanged, FilesRestored
+from lmtui.core.hosts import NETWORK_TOOL
 
 
 @dataclass(slots=True)
@@ -54,6 +57,11 @@ def audit_rows(events: Sequence[Envelope]) -> Iterator[AuditRow]:
                 row = AuditRow(envelope.time, event.agent, event.tool, event.title)
                 calls[event.call_id] = row
                 rows.append(row)
+            case ApprovalRequested(tool=tool) as event if tool == NETWORK_TOOL:
+                asked[event.approval_id] = row = AuditRow(envelope.time, event.agent, tool, event.text)
+                rows.append(row)
+            case HostReached() as event:
+                rows.append(_reached(envelope.time, event))
             case ApprovalRequested() as event if event.call_id in calls:
                 asked[event.approval_id] = calls[event.call_id]
                 calls[event.call_id].what = event.text
@@ -61,6 +69,7 @@ def audit_rows(events: Sequence[Envelope]) -> Iterator[AuditRow]:
                 row = asked[event.approval_id]
                 row.by, row.scope, row.edited, row.asked_ms = event.by, event.scope, event.edited, event.elapsed_ms
                 row.decision, row.rule = str(event.outcome), event.rule
+                row.ok = event.outcome is not Outcome.NO if row.tool == NETWORK_TOOL else row.ok
             case FilesChanged() as event if event.call_id in calls:
                 calls[event.call_id].files = event.files
             case ToolCallFinished() as event if event.call_id in calls:
@@ -92,6 +101,11 @@ def _finish(row: AuditRow, event: ToolCallFinished) -> None:
     row.why = event.why
     if not row.by:
         row.decision, row.rule = event.decision, event.rule
+
+
+def _reached(time: datetime, event: HostReached) -> AuditRow:
+    moved = f"sent {event.sent_bytes} bytes, received {event.received_bytes}"
+    return AuditRow(time, event.agent, "connection", event.host, ok=not event.why_not, outcome=event.why_not or moved)
 
 
 def _by_the_user(time: datetime, event: object) -> list[AuditRow]:

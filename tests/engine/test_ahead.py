@@ -2,9 +2,20 @@ from __future__ import annotations
 
 import json
 
-from lmtui.core.events import ApprovalRequested, ApprovalResolved, Event, Outcome, ToolCallFinished, ToolCallStarted
+from lmtui.core.errors import SandboxError
+from lmtui.core.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Event,
+    Outcome,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    TurnReason,
+)
 from lmtui.core.permissions import Mode
 from lmtui.core.sessions import Answer
+from lmtui.core.workspace import SandboxStatus
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 
@@ -84,3 +95,18 @@ async def test_one_no_leaves_the_others_to_be_answered() -> None:
     rig.session.answer(second.approval_id, Answer(Outcome.ONCE))
     await rig.session.wait_idle()
     assert rig.sandbox.ran == ["make b"]
+
+
+class DeadSandbox(FakeSandbox):
+    """A sandbox that does not start."""
+
+    async def status(self) -> SandboxStatus:
+        raise SandboxError("the image is missing", "Build it.")
+
+
+async def test_a_sandbox_that_does_not_start_is_told_with_each_call_and_ends_no_turn() -> None:
+    rig = Rig(FakeProvider(answer("", shell("make a"), shell("make b")), answer("done")), DeadSandbox(), mode=Mode.NORMAL)
+    await rig.run()
+    finished = [event for event in rig.events if isinstance(event, ToolCallFinished)]
+    assert [(event.ok, event.result) for event in finished] == [(False, "the image is missing  Build it.")] * 2
+    assert [event.reason for event in rig.events if isinstance(event, TurnEnded)] == [TurnReason.DONE]

@@ -61,3 +61,20 @@ async def test_what_the_user_did_between_is_in_it() -> None:
 
 def test_an_empty_session_says_that_nothing_ran() -> None:
     assert as_audit_text([]) == "nothing was run in this session"
+
+
+async def test_a_host_that_a_command_asks_for_has_a_row_of_its_own() -> None:
+    fetch = ("shell", json.dumps({"command": "fetch https://pypi.org"}))
+    rig = Rig(FakeProvider(answer("", fetch), answer("done")), FakeSandbox(), mode=Mode.AUTO)
+    rig.session.submit("go")
+    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
+    assert isinstance(request, ApprovalRequested)
+    rig.session.answer(request.approval_id, Answer(Outcome.NO))
+    await rig.session.wait_idle()
+    rows = list(audit_rows(rig.session.history()))
+    assert [(row.tool, row.what, row.decision, row.by, row.ok) for row in rows] == [
+        ("shell", "fetch https://pypi.org", "mode", "", False),
+        ("network", "pypi.org:443", "no", "user", False),
+        ("connection", "pypi.org", "", "", False),
+    ]
+    assert "pypi.org  –  refused" in as_audit_text(rig.session.history())
