@@ -111,7 +111,8 @@ class Approvals:
     def _resolve(self, request: ApprovalRequested, answer: Answer, by: str, elapsed_ms: int) -> None:
         self._open.pop(request.approval_id, None)
         is_grant = answer.outcome in (Outcome.SESSION, Outcome.ALWAYS)
-        rule = (answer.rule or request.suggested_rule) if is_grant else ""
+        suggested = "" if answer.edited else request.suggested_rule  # it is about the command that was not wanted
+        rule = (answer.rule or suggested) if is_grant else ""
         scope = {Outcome.SESSION: GrantScope.SESSION, Outcome.ALWAYS: answer.scope}.get(answer.outcome)
         self._emit(
             ApprovalResolved(

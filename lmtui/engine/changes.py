@@ -25,6 +25,7 @@ class SessionChanges:
         history: returns the session's events.
         emit: takes what was done.
         is_running: tells whether a turn is under way; nothing is put back then.
+        foreign: how many of the events were in a log that is not ours; nothing that they tell of is put back.
     """
 
     def __init__(
@@ -34,12 +35,14 @@ class SessionChanges:
         history: Callable[[], Sequence[Envelope]],
         emit: Callable[[Event], None],
         is_running: Callable[[], bool],
+        foreign: int = 0,
     ) -> None:
         self._checkpoints = checkpoints
         self._sandbox = sandbox
         self._history = history
         self._emit = emit
         self._is_running = is_running
+        self._foreign = foreign
 
     def steps(self) -> Sequence[Step]:
         """Return every step that changed files, oldest first."""
@@ -92,7 +95,10 @@ class SessionChanges:
         if turn_id not in ledger.turns:
             raise SandboxError("that turn is not part of the conversation any more")
         records = ledger.of_turn_on(turn_id)
-        plan = await self._back("rewind", records) if records else Restoration("rewind", (), ())
+        if all(record.step.can_undo for record in records):
+            plan = await self._back("rewind", records) if records else Restoration("rewind", (), ())
+        else:  # the conversation can go back all the same
+            plan = Restoration("rewind", (), (), left_out=tuple(sorted({path for each in records for path in each.paths})))
         return replace(plan, turn_id=turn_id)
 
     async def apply(self, plan: Restoration, *, with_files: bool = True) -> None:
@@ -163,4 +169,4 @@ class SessionChanges:
         )
 
     def _ledger(self) -> Ledger:
-        return read_steps(self._history())
+        return read_steps(self._history(), self._foreign)

@@ -57,7 +57,8 @@ class EngineSession:
     Args:
         parts: what it works with.
         past: the events of the log it continues, empty for a fresh one; what a crash left open is ended.
-        is_ours: this user's lmtui wrote the log; else what it grants (mode, approvals) does not hold.
+        is_ours: this user's lmtui wrote the log; else what it grants (mode, approvals) does not hold, what it left in the
+            inbox is nobody's task, and nothing that it tells of can be undone.
     """
 
     def __init__(self, parts: SessionParts, past: Sequence[Envelope] = (), *, is_ours: bool = True) -> None:
@@ -66,15 +67,16 @@ class EngineSession:
         self._background = Background(lambda: self._desk, self._journal.emit_from_outside)
         self._worker = Worker(lambda: self._desk, self._journal.emit_from_outside, self._journal.sync, parts.id)
         self._title = ""
+        self._foreign = 0 if is_ours else len(past)
         self.is_closed = False
         self._desk = self._make_desk()
         self._journal.replay(past)
-        for text in _left_in_inbox(past):
+        for text in _left_in_inbox(past) if is_ours else ():
             self._desk.inbox.put(text)
         self._desk.approvals.keep_only(parts.policy.rules if is_ours else None)
         if not is_ours:
             self._desk.mode = parts.policy.mode
-        self._desk.sandbox_name = ""  # it is not running yet, and may be another one this time
+        self._desk.sandbox_name = self._desk.sandbox_text = ""  # it is not running yet, and may be another one this time
         for event in ends_for_open_work(past):
             self.emit(event)
 
@@ -154,7 +156,12 @@ class EngineSession:
         if self._parts.checkpoints is None:
             return None
         return SessionChanges(
-            self._parts.checkpoints, self._parts.sandbox, self.history, self._journal.emit, lambda: self.is_running
+            self._parts.checkpoints,
+            self._parts.sandbox,
+            self.history,
+            self._journal.emit,
+            lambda: self.is_running,
+            self._foreign,
         )
 
     @property

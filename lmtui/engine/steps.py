@@ -55,12 +55,18 @@ class Ledger:
         return [record for record in self.standing() if record.step.turn_id in later]
 
 
-def read_steps(history: Sequence[Envelope]) -> Ledger:
-    """Return the ledger of a session's events."""
+def read_steps(history: Sequence[Envelope], foreign: int = 0) -> Ledger:
+    """Return the ledger of a session's events.
+
+    The first `foreign` of them came from a log that is not ours: they tell what was changed, but name no checkpoints, which
+    are this user's and may hold anything.
+    """
     ledger = Ledger()
     calls: dict[str, ToolCallStarted] = {}
     kept: dict[str, CheckpointCreated] = {}
-    for envelope in history:
+    for number, envelope in enumerate(history):
+        if number < foreign:
+            envelope = _without_checkpoints(envelope)
         match envelope.event:
             case TurnStarted(turn_id=turn_id):
                 ledger.turns.append(turn_id)
@@ -79,6 +85,12 @@ def read_steps(history: Sequence[Envelope]) -> Ledger:
     return ledger
 
 
+def _without_checkpoints(envelope: Envelope) -> Envelope:
+    event = envelope.event
+    is_about_files = isinstance(event, FilesChanged | FilesRestored)
+    return replace(envelope, event=replace(event, before="", after="")) if is_about_files else envelope
+
+
 def _changed(envelope: Envelope, event: FilesChanged, call: ToolCallStarted | None, kept: CheckpointCreated | None) -> Record:
     step = Step(
         id=step_id(envelope.seq),
@@ -94,9 +106,10 @@ def _changed(envelope: Envelope, event: FilesChanged, call: ToolCallStarted | No
 
 def _take_restored(ledger: Ledger, envelope: Envelope, event: FilesRestored) -> None:
     if event.action in ("undo", "rewind"):
-        ledger.undone += [step_id for step_id in event.calls if step_id not in ledger.undone]
+        known = {record.step.id for record in ledger.records}
+        ledger.undone += [each for each in event.calls if each in known and each not in ledger.undone]
     elif event.action == "redo":
-        ledger.undone = [step_id for step_id in ledger.undone if step_id not in event.calls]
+        ledger.undone = [each for each in ledger.undone if each not in event.calls]
     else:
         turn_id = ledger.turns[-1] if ledger.turns else ""
         title = ", ".join(event.files[:3])

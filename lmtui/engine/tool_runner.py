@@ -126,7 +126,8 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
 async def learn_sandbox(desk: Desk) -> None:
     """Start the sandbox where it is not known yet: how much is asked depends on what confines commands."""
     if not desk.sandbox_name:
-        desk.asks_each_command = (await desk.sandbox.status()).asks_each_command
+        status = await desk.sandbox.status()
+        desk.sandbox_text, desk.asks_each_command = status.text, status.asks_each_command
 
 
 def decide(desk: Desk, prepared: PreparedCall) -> Decision:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import secrets
@@ -117,15 +118,19 @@ class SessionStore:
         with contextlib.suppress(OSError):
             _known().parent.mkdir(parents=True, exist_ok=True)
             with _known().open("a", encoding="utf-8") as known:
-                known.write(f"{session_id}\n")
+                known.write(f"{self._mark(session_id)}\n")
         return file
 
     def is_ours(self, session_id: str) -> bool:
-        """Tell whether this user's lmtui made a session: a log that came with a cloned folder grants nothing."""
+        """Tell whether this user's lmtui made a session, in this folder: a log that came with one grants nothing."""
         try:
-            return session_id in _known().read_text(encoding="utf-8").split()
-        except OSError:
+            return self._mark(session_id) in _known().read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
             return False
+
+    def _mark(self, session_id: str) -> str:
+        """Return the line that says that a session was made here; the folder is in JSON's form, which has no line breaks."""
+        return f"{session_id} {json.dumps(str(self._workspace.resolve()))}"
 
     def open(self, session_id: str) -> SessionFile:
         """Open an existing log for appending.
@@ -234,7 +239,7 @@ def load(path: Path) -> LoadedLog:
 
 
 def _known() -> Path:
-    """Return the file that lists the sessions made by this user, outside every workspace."""
+    """Return the file that lists the sessions made by this user and where, outside every workspace."""
     return state_dir() / "sessions.txt"
 
 

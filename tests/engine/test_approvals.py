@@ -57,6 +57,16 @@ async def test_the_command_that_the_user_typed_runs_and_the_model_is_told() -> N
     assert resolved.elapsed_ms >= 0
 
 
+async def test_a_changed_command_grants_no_rule_for_the_one_that_was_not_wanted() -> None:
+    rig = Rig(FakeProvider(answer("", SHELL), answer("done")), mode=Mode.NORMAL)
+    rig.session.submit("go")
+    request = await asked(rig)
+    rig.session.answer(request.approval_id, Answer(Outcome.SESSION, edited="make test"))
+    await rig.session.wait_idle()
+    assert rig.sandbox.ran == ["make test"]
+    assert rig.session.rules == ()
+
+
 async def test_an_edited_command_that_a_rule_forbids_does_not_run() -> None:
     deny = parse_rule("Shell(rm *)", Effect.DENY, "settings")
     rig = Rig(FakeProvider(answer("", SHELL), answer("done")), mode=Mode.NORMAL, rules=(deny,))

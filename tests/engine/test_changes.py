@@ -248,3 +248,43 @@ async def test_what_was_put_back_is_an_event() -> None:
     await changes.apply(await changes.plan_undo())
     event = next(event for event in scene.rig.events if isinstance(event, FilesRestored))
     assert (event.action, event.files, event.calls) == ("undo", ("a.txt",), (changes.steps()[0].id,))
+
+
+async def test_what_a_foreign_log_tells_of_is_shown_and_cannot_be_undone() -> None:
+    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
+    await scene.play(1)
+    ours = Rig(FakeProvider(), scene.sandbox, past=scene.log.events, checkpoints=scene.checkpoints).session.changes
+    assert ours is not None
+    assert (await ours.plan_undo()).changes
+    again = FakeProvider(answer("", write("b.txt", "two\n")), answer("done"))
+    rig = Rig(again, scene.sandbox, past=scene.log.events, checkpoints=scene.checkpoints, is_ours=False)
+    foreign = rig.session.changes
+    assert foreign is not None
+    assert [(step.changes[0].path, step.can_undo) for step in foreign.steps()] == [("a.txt", False)]
+    with pytest.raises(SandboxError, match="no checkpoint"):
+        await foreign.plan_undo()
+    with pytest.raises(SandboxError, match="no checkpoint"):
+        await foreign.plan_restore(foreign.steps()[0].id, "a.txt")
+    await rig.run()
+    await foreign.apply(await foreign.plan_undo())
+    assert scene.sandbox.files == {"a.txt": b"one\n"}
+
+
+async def test_a_log_cannot_call_steps_undone_before_they_are_made() -> None:
+    scene = Scene(("a.txt", "one\n"))
+    scene.rig.session.emit(FilesRestored(action="undo", calls=tuple(f"step_{n}" for n in range(50)), files=("x",)))
+    changes = await scene.play(1)
+    assert [step.is_undone for step in changes.steps()] == [False]
+
+
+async def test_a_conversation_can_be_rewound_past_a_step_without_a_checkpoint() -> None:
+    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
+    scene.checkpoints.problem = SandboxError("the store is busy")
+    await scene.play(1)
+    scene.checkpoints.problem = None
+    changes = await scene.play(1)
+    plan = await changes.plan_rewind("turn_1")
+    assert (plan.changes, plan.left_out, plan.turn_id) == ((), ("a.txt", "b.txt"), "turn_1")
+    await changes.apply(plan, with_files=False)
+    assert scene.sandbox.files == {"a.txt": b"one\n", "b.txt": b"two\n"}
+    assert scene.rig.of("rewound")

@@ -150,6 +150,10 @@ def test_a_session_that_came_with_the_folder_is_not_ours(tmp_path: Path) -> None
     assert store.is_ours(ID)
     (path.parent / "20260103_030405_123def.jsonl").write_bytes(path.read_bytes())
     assert not store.is_ours("20260103_030405_123def")
+    elsewhere = tmp_path / "a clone"
+    (elsewhere / ".lmagent" / "sessions").mkdir(parents=True)
+    (elsewhere / ".lmagent" / "sessions" / path.name).write_bytes(path.read_bytes())
+    assert not SessionStore(elsewhere).is_ours(ID)
 
 
 def test_lists_are_newest_first_and_searchable(tmp_path: Path) -> None:
