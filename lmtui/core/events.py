@@ -291,10 +291,11 @@ class ApprovalResolved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRevoked(Event):
-    """A rule that was granted in the session does not hold any more."""
+    """A rule does not hold any more; `effect` is what it said (allow, ask or deny)."""
 
     kind: ClassVar[str] = "rule_revoked"
     rule: str
+    effect: str = "allow"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

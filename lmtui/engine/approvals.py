@@ -94,7 +94,7 @@ class Approvals:
         """Take up a question or an answer, live or replayed: a grant holds, an id is not used again."""
         if isinstance(event, ApprovalRequested):
             self._asked += 1
-        if isinstance(event, RuleRevoked):
+        if isinstance(event, RuleRevoked) and event.effect == Effect.ALLOW:
             self.granted = tuple(rule for rule in self.granted if str(rule) != event.rule)
         if isinstance(event, ApprovalResolved) and event.outcome in (Outcome.SESSION, Outcome.ALWAYS) and event.rule:
             source = THIS_SESSION if event.outcome is Outcome.SESSION else source_of(event.scope)
@@ -103,7 +103,7 @@ class Approvals:
 
     def keep_only(self, kept: Sequence[Rule] | None) -> None:
         """After a replay: drop what was granted for always and is not in `kept` any more; with None drop every grant."""
-        texts = {str(rule) for rule in kept or ()}
+        texts = {str(rule) for rule in kept or () if rule.effect is Effect.ALLOW}
         self.granted = tuple(
             rule for rule in self.granted if kept is not None and (rule.source == THIS_SESSION or str(rule) in texts)
         )

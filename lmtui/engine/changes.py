@@ -35,6 +35,7 @@ class SessionChanges:
         history: Callable[[], Sequence[Envelope]],
         emit: Callable[[Event], None],
         is_running: Callable[[], bool],
+        *,
         foreign: int = 0,
     ) -> None:
         self._checkpoints = checkpoints

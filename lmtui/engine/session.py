@@ -18,7 +18,7 @@ from lmtui.core.events import (
     SessionRenamed,
     TurnStarted,
 )
-from lmtui.core.permissions import Mode, Rule
+from lmtui.core.permissions import Effect, Mode, Rule
 from lmtui.core.ports import Checkpoints, Limits, Policy, Provider, Sandbox, SessionLog, Toolbox
 from lmtui.core.redaction import Redactor
 from lmtui.core.sessions import Answer, Changes, Subscriber
@@ -161,7 +161,7 @@ class EngineSession:
             self.history,
             self._journal.emit,
             lambda: self.is_running,
-            self._foreign,
+            foreign=self._foreign,
         )
 
     @property
@@ -172,7 +172,7 @@ class EngineSession:
     def revoke(self, rule: Rule) -> None:
         """Take a rule out of this session."""
         self._desk.rules = tuple(each for each in self._desk.rules if each != rule)
-        self.emit(RuleRevoked(rule=str(rule)))
+        self.emit(RuleRevoked(rule=str(rule), effect=str(rule.effect)))
 
     def rename(self, title: str) -> None:
         """Give the session a title."""
@@ -238,6 +238,8 @@ class EngineSession:
             case ModelChanged(model=model, window_tokens=window_tokens):
                 desk.settings = replace(desk.settings, model=model)
                 desk.window_tokens = window_tokens
+            case RuleRevoked(rule=rule, effect=Effect.ALLOW):  # of a log only what makes it stricter holds again
+                desk.rules = tuple(each for each in desk.rules if str(each) != rule or each.effect is not Effect.ALLOW)
             case SandboxSelected():
                 desk.sandbox_name, desk.sandbox_text = event.backend, event.text
                 desk.asks_each_command = event.asks_each_command

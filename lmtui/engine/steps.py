@@ -64,9 +64,7 @@ def read_steps(history: Sequence[Envelope], foreign: int = 0) -> Ledger:
     ledger = Ledger()
     calls: dict[str, ToolCallStarted] = {}
     kept: dict[str, CheckpointCreated] = {}
-    for number, envelope in enumerate(history):
-        if number < foreign:
-            envelope = _without_checkpoints(envelope)
+    for envelope in (*map(_without_checkpoints, history[:foreign]), *history[foreign:]):
         match envelope.event:
             case TurnStarted(turn_id=turn_id):
                 ledger.turns.append(turn_id)
@@ -87,8 +85,9 @@ def read_steps(history: Sequence[Envelope], foreign: int = 0) -> Ledger:
 
 def _without_checkpoints(envelope: Envelope) -> Envelope:
     event = envelope.event
-    is_about_files = isinstance(event, FilesChanged | FilesRestored)
-    return replace(envelope, event=replace(event, before="", after="")) if is_about_files else envelope
+    if isinstance(event, FilesChanged | FilesRestored):
+        return replace(envelope, event=replace(event, before="", after=""))
+    return envelope
 
 
 def _changed(envelope: Envelope, event: FilesChanged, call: ToolCallStarted | None, kept: CheckpointCreated | None) -> Record:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lmtui.core.errors import ConfigError
 from lmtui.core.events import ApprovalResolved, Envelope, Level, Notice, Outcome, RuleRevoked
-from lmtui.core.permissions import GrantScope
+from lmtui.core.permissions import Effect, GrantScope
 from lmtui.engine.session import EngineSession
 from lmtui.store.rules import add_rule, remove_rule
 
@@ -35,19 +35,22 @@ class Grants:
                     scope = GrantScope(event.scope) if event.scope in tuple(GrantScope) else GrantScope.WORKSPACE
                     add_rule(self._workspace, event.rule, scope)
                 case RuleRevoked() as event:
-                    self._revoke(session, event.rule)
+                    self._revoke(session, event)
                 case _:
                     pass
         except ConfigError as error:
             notice = Notice(level=Level.WARNING, text=error.full_text())
             asyncio.get_running_loop().call_soon(session.emit, notice)
 
-    def _revoke(self, session: EngineSession, text: str) -> None:
+    def _revoke(self, session: EngineSession, event: RuleRevoked) -> None:
         """Take a rule out of the file, and out of the other sessions where it was in the file."""
-        removed = [remove_rule(self._workspace, text, scope) for scope in (GrantScope.WORKSPACE, GrantScope.USER)]
+        effect = Effect(event.effect)
+        scopes = (GrantScope.WORKSPACE, GrantScope.USER)
+        removed = [remove_rule(self._workspace, event.rule, scope, effect) for scope in scopes]
         if not any(removed):
             return
         for other in self._sessions():
             for rule in other.rules:
-                if other is not session and str(rule) == text and rule.source.startswith("always"):
+                is_same = str(rule) == event.rule and rule.effect is effect and rule.source.startswith("always")
+                if other is not session and is_same:
                     asyncio.get_running_loop().call_soon(other.revoke, rule)

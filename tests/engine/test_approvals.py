@@ -110,3 +110,20 @@ async def test_what_was_granted_for_always_and_revoked_since_elsewhere_is_gone_o
     kept = parse_rule("Shell(make all)", Effect.ALLOW, "always, everywhere")
     assert Rig(FakeProvider(), log=MemoryLog(), past=log.events).session.rules == ()
     assert kept in Rig(FakeProvider(), log=MemoryLog(), past=log.events, rules=(kept,)).session.rules
+
+
+async def test_a_rule_of_the_settings_that_was_taken_back_stays_back_after_a_resume() -> None:
+    log = MemoryLog()
+    rule = parse_rule("Shell(make all)", Effect.ALLOW, "settings")
+    rig = Rig(FakeProvider(), mode=Mode.NORMAL, rules=(rule,), log=log)
+    rig.session.revoke(rule)
+    assert Rig(FakeProvider(), log=MemoryLog(), past=log.events, rules=(rule,)).session.rules == ()
+
+
+async def test_taking_back_what_forbids_leaves_what_allows_and_no_log_takes_back_what_forbids() -> None:
+    log = MemoryLog()
+    allow, deny = (parse_rule("Shell(make all)", effect, "settings") for effect in (Effect.ALLOW, Effect.DENY))
+    rig = Rig(FakeProvider(), mode=Mode.NORMAL, rules=(allow, deny), log=log)
+    rig.session.revoke(deny)
+    assert rig.session.rules == (allow,)
+    assert Rig(FakeProvider(), log=MemoryLog(), past=log.events, rules=(allow, deny)).session.rules == (allow, deny)
