@@ -15,9 +15,10 @@ from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.patch import MINUS, digits_of, parse_patch, unified_lines
 from lmtui.tui.lines.text import Line
 from lmtui.tui.summary import sandbox_style, sandbox_text
-from lmtui.tui.wording import count_text
+from lmtui.tui.wording import count_text, shorten_middle
 
 NETWORK, SHELL = "network", "shell"
+MOST_PARTS, PART_CELLS = 4, 72
 SCOPE_WORDS = {GrantScope.WORKSPACE: "in this folder", GrantScope.USER: "everywhere"}
 SCOPE_MEANINGS = {
     GrantScope.WORKSPACE: "in this folder, in this session and in all later ones",
@@ -76,11 +77,16 @@ def notes(request: ApprovalRequested) -> Content:
     if conditions(request):
         lines.append(Content.styled(conditions(request), "$text-muted"))
     if request.uncovered:
-        parts = " · ".join(clean_line(part) for part in request.uncovered)
-        lines.append(Content.assemble(("not covered by your rules: ", "$text-muted"), (parts, "$warning")))
+        lines.append(Content.assemble(("not covered by your rules: ", "$text-muted"), (_in_short(request.uncovered), "$warning")))
     elif request.why:
         lines.append(Content.styled(clean_line(request.why), "$text-muted"))
     return Content("\n").join(lines)
+
+
+def _in_short(parts: tuple[str, ...]) -> str:
+    """Return the first parts, each cut in its middle: all of them stand in the text above and in the explanation."""
+    found = [shorten_middle(clean_line(part), PART_CELLS) for part in parts[:MOST_PARTS]]
+    return " · ".join([*found, f"{len(parts) - MOST_PARTS} more"] if len(parts) > MOST_PARTS else found)
 
 
 def explanation(request: ApprovalRequested, facts: Facts) -> list[str]:

@@ -20,6 +20,8 @@ from lmtui.tui.widgets.verbs import Verbs, verbs_cells
 
 DEAD_TIME_S = 0.3
 TIGHT_ROWS = 13
+SNUG_ROWS = 20
+MORE = "there is more below: scroll to its end before you allow it"
 SPARE_ROWS = 2
 MOST_ROUNDS = 6
 
@@ -50,7 +52,7 @@ class Consent(ModalScreen[Result]):
     """
 
     CSS_PATH = "../dialogs.tcss"
-    VERTICAL_BREAKPOINTS = HEIGHTS
+    VERTICAL_BREAKPOINTS = [*HEIGHTS[:-1], (SNUG_ROWS, "-high")]
     GUARDED: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, body: LineView, now: Callable[[], datetime]) -> None:
@@ -170,7 +172,7 @@ class Consent(ModalScreen[Result]):
 
     def _look(self) -> None:
         self.shows_live = self.is_live
-        more = "more below: scroll" if self.is_tight else "there is more below: scroll to its end before you allow it"
+        more = "more below: scroll" if self.is_tight or self.size.width < len(MORE) + 10 else MORE
         self._more.update(Content.styled("" if self._has_seen_end else more, "$warning"))
         choices = self.choices()
         is_full = verbs_cells(choices) <= max(10, self.size.width - 6)

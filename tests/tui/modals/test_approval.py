@@ -43,6 +43,19 @@ async def test_an_approval_says_what_where_and_what_no_rule_covers() -> None:
         assert "not covered by your rules: rm -rf" in shown
 
 
+@pytest.mark.parametrize("size", [WIDE, SMALL, (50, 16)])
+@pytest.mark.parametrize("uncovered", [("x" * 6000,), tuple(f"make target-{number}" for number in range(500))])
+async def test_uncovered_parts_of_any_length_leave_room_for_the_command_and_the_choices(
+    size: tuple[int, int], uncovered: tuple[str, ...]
+) -> None:
+    async with running(size=size) as driver:
+        await ask(driver, LONG, uncovered=uncovered)
+        shown = driver.text()
+        assert "y once" in shown
+        assert "more below" in shown
+        assert shown.count("echo ") >= 2
+
+
 async def test_always_asks_for_the_rule_and_the_scope_with_the_narrowest_marked() -> None:
     async with running() as driver:
         await ask(driver)
