@@ -77,7 +77,8 @@ def notes(request: ApprovalRequested) -> Content:
     if conditions(request):
         lines.append(Content.styled(conditions(request), "$text-muted"))
     if request.uncovered:
-        lines.append(Content.assemble(("not covered by your rules: ", "$text-muted"), (_in_short(request.uncovered), "$warning")))
+        parts = _in_short(request.uncovered)
+        lines.append(Content.assemble(("not covered by your rules: ", "$text-muted"), (parts, "$warning")))
     elif request.why:
         lines.append(Content.styled(clean_line(request.why), "$text-muted"))
     return Content("\n").join(lines)

@@ -52,7 +52,7 @@ class Consent(ModalScreen[Result]):
     """
 
     CSS_PATH = "../dialogs.tcss"
-    VERTICAL_BREAKPOINTS = [*HEIGHTS[:-1], (SNUG_ROWS, "-high")]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [*HEIGHTS[:-1], (SNUG_ROWS, "-high")]
     GUARDED: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, body: LineView, now: Callable[[], datetime]) -> None:
