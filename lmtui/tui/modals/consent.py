@@ -20,7 +20,7 @@ from lmtui.tui.widgets.verbs import Verbs, verbs_cells
 
 DEAD_TIME_S = 0.3
 TIGHT_ROWS = 13
-SNUG_ROWS = 20
+ROWS = [*HEIGHTS[:-1], (20, "-high")]
 MORE = "there is more below: scroll to its end before you allow it"
 SPARE_ROWS = 2
 MOST_ROUNDS = 6
@@ -52,7 +52,7 @@ class Consent(ModalScreen[Result]):
     """
 
     CSS_PATH = "../dialogs.tcss"
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [*HEIGHTS[:-1], (SNUG_ROWS, "-high")]
+    VERTICAL_BREAKPOINTS = ROWS
     GUARDED: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, body: LineView, now: Callable[[], datetime]) -> None:
