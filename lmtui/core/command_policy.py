@@ -11,11 +11,13 @@ from lmtui.core.secrets import could_be_secret
 from lmtui.core.shell.command import ParsedCommand, SimpleCommand
 from lmtui.core.shell.grammar import parse
 from lmtui.core.shell.matching import covers
-from lmtui.core.shell.mentions import fits, is_unclear, paths_mentioned
+from lmtui.core.shell.mentions import fits, is_unclear, paths_mentioned, straight
 from lmtui.core.shell.review import layers, review
 
 _FILE_READERS = frozenset({"read", "grep"})
 _FILE_CHANGERS = frozenset({"write", "edit", "mkdir"})
+_SEARCHERS = frozenset({"rg", "ag", "ack"})
+_SWEEPERS = _SEARCHERS | {"tar", "zip", "cpio", "rsync", "cp", "7z"}
 _PIECES = re.compile(r"[\s;|&<>()`'\"={},:@]+")
 
 
@@ -135,11 +137,32 @@ def _doubt(tool: str, text: str, parsed: ParsedCommand, rules: tuple[Rule, ...])
     patterns = tuple(rule.pattern for rule in denying if rule.tool == tool)
     if patterns and is_unclear(text, patterns):
         return "it may run what one of your rules forbids"
+    for rule in denying:
+        if rule.tool in (*_FILE_READERS, "*") and rule.pattern != "*" and any(_sweeps(each, rule) for each in parsed.commands):
+            return f"it may show what your rule {rule} forbids"
     if not _only_reads(parsed):
         for rule in denying:
             if rule.tool in _FILE_CHANGERS and rule.pattern != "*" and _names_path(rule.pattern, text):
                 return f"it names what your rule {rule} keeps from being changed"
     return ""
+
+
+def _sweeps(command: SimpleCommand, rule: Rule) -> bool:
+    """Tell whether a command shows what is in whole folders, one of which may hold what a path rule is about."""
+    inner = layers(command)[-1]
+    name, rest = inner.program.rpartition("/")[2], inner.words[1:]
+    operands = [word for word in rest if not word.startswith("-")]
+    if name == "git":
+        is_sweep = bool({"grep", "diff", "show", "log", "stash", "blame", "archive", "format-patch"} & set(operands[:2]))
+        operands = list(rest[rest.index("--") + 1 :]) if "--" in rest else []
+    elif name in ("grep", "egrep", "fgrep", "zgrep"):
+        is_sweep = any(re.match(r"-[A-Za-z]*[rRd]|--(?:recur|deref|direc)", word) for word in rest)
+        operands = operands[1:]
+    else:
+        is_sweep = name in _SWEEPERS or (name == "diff" and any(re.match(r"-[A-Za-z]*r|--recur", word) for word in rest))
+        operands = operands[1:] if name in _SEARCHERS else operands
+    places = [word for word in operands if not word.startswith("/") or word.startswith("/workspace")]
+    return is_sweep and any(globs.can_be_below(rule.pattern, straight(place)) for place in places or ["."])
 
 
 def _named_secret(text: str, parsed: ParsedCommand) -> str:

@@ -43,6 +43,19 @@ def literal(pattern: str) -> str | None:
     return re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
 
 
+def can_be_below(pattern: str, folder: str) -> bool:
+    """Tell whether a path that a pattern matches can lie in a folder; `.` and an empty folder are the workspace itself."""
+    wanted = pattern.split("/")
+    for i, part in enumerate(each for each in folder.split("/") if each not in ("", ".")):
+        if i >= len(wanted) - 1:
+            return "**" in wanted[-1] or pattern == "*"
+        if "**" in wanted[i]:
+            return True
+        if not can_meet(wanted[i], escape(part)):
+            return False
+    return True
+
+
 def can_meet(one: str, other: str) -> bool:
     """Tell whether some text (without a `/`) matches both globs."""
     left, right = tokens(one, is_path=False), tokens(other, is_path=False)

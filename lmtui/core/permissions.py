@@ -42,7 +42,8 @@ __all__ = [
 ]
 
 # A rule that forbids one tool of a family forbids the others: what must not be read must not be searched either.
-_FAMILIES = (frozenset({"write", "edit", "mkdir"}), frozenset({"read", "grep"}))
+_FAMILIES = (frozenset({"write", "edit", "mkdir"}), frozenset({"read", "grep", "git_diff"}))
+_SEARCHERS = frozenset({"grep", "git_diff"})
 _TELL_NAMES_ONLY = frozenset({"ls", "glob", "git_status", "git_branch"})
 
 
@@ -72,6 +73,9 @@ def decide(
         for rule in rules:
             if rule.effect is Effect.ASK and _is_about(rule, tool, subject):
                 return Decision(Verdict.ASK, f"your rule {rule} asks", str(rule))
+        doubt = next((rule for rule in rules if rule.effect is Effect.DENY and _is_within(rule, tool, subject)), None)
+        if doubt is not None:
+            return Decision(Verdict.ASK, f"it may show what your rule {doubt} forbids", str(doubt))
     if exact is None and _shows_secret(tool, access, subject) and not (mode is Mode.AUTO and allowing):
         return Decision(Verdict.ASK, f"{subject} may hold secrets")
     if allowing:
@@ -108,8 +112,14 @@ def _by_mode(access: Access, mode: Mode) -> Decision:
 def _is_about(rule: Rule, tool: str, subject: str) -> bool:
     """Tell whether a rule that forbids or asks is about a call; one for any tool of a family holds for all of it."""
     is_named = rule.names(tool) or any({rule.tool, tool} <= family for family in _FAMILIES)
-    inside = f"{subject}/\0" if tool == "grep" else subject  # a search of a folder reads what is in it
+    inside = f"{subject}/\0" if tool in _SEARCHERS else subject  # a search of a folder reads what is in it
     return is_named and any(globs.matches(rule.pattern, each, is_path=True) for each in (subject, inside))
+
+
+def _is_within(rule: Rule, tool: str, subject: str) -> bool:
+    """Tell whether a difference of a whole folder may show what a rule forbids (a search leaves such files out)."""
+    is_read = rule.tool in ("*", "read", "grep", "git_diff") and rule.pattern != "*"
+    return tool == "git_diff" and is_read and globs.can_be_below(rule.pattern, subject)
 
 
 def _allows(rule: Rule, tool: str, subject: str) -> bool:

@@ -175,6 +175,8 @@ class ToolContext:
     """What a tool may touch while it runs.
 
     `seen` holds the content hash of each file as an approval showed it ("" where there was none): a tool replaces just that.
+    `is_hidden` tells whether a rule forbids to read a path: a tool that meets files beside those it was asked for leaves such
+    ones out.
     """
 
     sandbox: Sandbox
@@ -184,6 +186,7 @@ class ToolContext:
     now: Callable[[], datetime]
     gate: HostGate | None = None
     seen: dict[str, str] = field(default_factory=dict)
+    is_hidden: Callable[[str], bool] = lambda _: False
 
 
 @dataclass(frozen=True, slots=True)

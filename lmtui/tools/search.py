@@ -9,6 +9,7 @@ from enum import StrEnum
 from lmtui.core.clean import clean_line
 from lmtui.core.permissions import Access
 from lmtui.core.ports import ToolContext, ToolResult
+from lmtui.core.secrets import is_secret_path
 from lmtui.core.workspace import GrepMatch
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
 
@@ -59,13 +60,26 @@ async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
         context_lines=arguments.context if arguments.mode is GrepMode.CONTENT else 0,
         max_matches=_MAX_MATCHES,
     )
+    left_out = {match.path for match in matches if _is_kept_back(match.path, arguments.path, context)}
+    matches = [match for match in matches if match.path not in left_out]
     hits = [match for match in matches if not match.is_context]
+    kept_back = f"\n({_count(len(left_out))} with matches left out: secrets, or forbidden; read asks)" if left_out else ""
     if not hits:
-        return ToolResult("no matches", "none")
-    more = f"\n(the first {_MAX_MATCHES})" if len(hits) >= _MAX_MATCHES else ""
+        return ToolResult(f"no matches{kept_back}", "none")
+    more = f"\n(the first {_MAX_MATCHES}){kept_back}" if len(hits) >= _MAX_MATCHES else kept_back
     files = Counter(match.path for match in hits)
     text = _shown(arguments.mode, matches, files)
     return ToolResult(text + more, f"{len(hits)} in {len(files)} files")
+
+
+def _is_kept_back(found: str, asked_for: str, context: ToolContext) -> bool:
+    """Tell whether matches in a file are not shown: it may hold secrets and was not named, or a rule forbids to read it."""
+    is_named = is_secret_path(asked_for)
+    return (is_secret_path(found) and not is_named) or context.is_hidden(found)
+
+
+def _count(files: int) -> str:
+    return "1 file" if files == 1 else f"{files} files"
 
 
 def _shown(mode: GrepMode, matches: Sequence[GrepMatch], files: Counter[str]) -> str:

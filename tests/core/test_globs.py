@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from itertools import product
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.globs import can_meet, escape, literal, matches
+from lmtui.core.globs import can_be_below, can_meet, escape, literal, matches
 
 SHORT = ["".join(chars) for length in range(5) for chars in product("ab", repeat=length)]
 
@@ -30,3 +31,24 @@ def test_an_escaped_text_matches_itself_alone(text: str) -> None:
 
 def test_a_glob_has_no_literal_text() -> None:
     assert [literal(pattern) for pattern in ("a*", "a?", "[a]", r"\*", r"\\*", "a")] == [None, None, None, "*", None, "a"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "folder", "expected"),
+    [
+        ("secrets/**", ".", True),
+        ("secrets/**", "", True),
+        ("secrets/**", "secrets", True),
+        ("secrets/**", "secrets/deep/er", True),
+        ("secrets/**", "src", False),
+        ("a/b/*.key", "a", True),
+        ("a/b/*.key", "a/c", False),
+        ("a/b/*.key", "a/b/c", False),
+        ("**/*.key", "src/deep", True),
+        ("*.key", "src", False),
+        ("s*/x", "src", True),
+        ("*", "src", True),
+    ],
+)
+def test_a_pattern_that_can_match_below_a_folder_is_known(pattern: str, folder: str, expected: bool) -> None:
+    assert can_be_below(pattern, folder) is expected

@@ -305,3 +305,45 @@ assert decide("shell", Access.EXECUTE, "make", Mode.PLAN, ()).verdict is Verdict
 def test_any_text_is_decided_and_never_denied_without_a_rule(text: str) -> None:
     assert verdict(text, Mode.NORMAL, "allow a *") in (ALLOW, ASK)
     assert verdict(text, Mode.AUTO, "deny rm *", "ask b *") in (ALLOW, ASK, DENY)
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("cat src/../secrets/key", DENY),
+        ("cat /workspace/secrets/key", DENY),
+        ("cat ./src/.././secrets/key", DENY),
+        ("cd src; cat ../secrets/key", DENY),
+        ("cd src/../secrets && cat key", DENY),
+        ("grep -r x .", ASK),
+        ("grep -rn x", ASK),
+        ("grep -x --recursive y src .", ASK),
+        ("rg x", ASK),
+        ("git diff", ASK),
+        ("git show HEAD", ASK),
+        ("git grep x", ASK),
+        ("diff -r . /tmp", ASK),
+        ("grep -rn x src", ALLOW),
+        ("rg x src tests", ALLOW),
+        ("git diff -- src", ALLOW),
+        ("git status", ALLOW),
+        ("grep x README.md", ALLOW),
+    ],
+)
+def test_no_way_round_leads_to_what_must_not_be_read(command: str, expected: Verdict) -> None:
+    found = decide("shell", Access.EXECUTE, command, Mode.NORMAL, rules("deny Read(secrets/**)"))
+    assert found.verdict is expected, found.why
+
+
+@pytest.mark.parametrize("command", ["cd config && cat secrets/key", "cd config; cd secrets; cat key", "git -C config grep x"])
+def test_a_folder_that_a_command_goes_into_is_part_of_its_paths(command: str) -> None:
+    found = decide("shell", Access.EXECUTE, command, Mode.NORMAL, rules("deny Read(config/secrets/**)"))
+    assert found.verdict is not ALLOW
+    assert decide("shell", Access.EXECUTE, command, Mode.NORMAL, rules("deny Read(other/**)")).verdict is not DENY
+
+
+def test_a_difference_is_a_way_to_read() -> None:
+    deny = rules("deny Read(secrets/**)")
+    assert decide("git_diff", Access.READ, "secrets/key", Mode.NORMAL, deny).verdict is DENY
+    assert decide("git_diff", Access.READ, ".", Mode.NORMAL, deny).verdict is ASK
+    assert decide("git_diff", Access.READ, "src", Mode.NORMAL, deny).verdict is ALLOW

@@ -24,7 +24,7 @@ from lmtui.core.events import (
     TurnReason,
 )
 from lmtui.core.messages import FinishReason, RetryPiece, Role, TextPiece
-from lmtui.core.permissions import Mode
+from lmtui.core.permissions import Effect, Mode, parse_rule
 from lmtui.core.ports import Limits
 from lmtui.core.redaction import Redactor
 from lmtui.core.sessions import Answer
@@ -542,3 +542,13 @@ async def test_a_key_that_a_tool_prints_is_in_no_log_and_not_sent_to_the_model()
     assert key not in repr(rig.published)
     assert key not in repr(provider.requests)
     assert "[key redacted]" in repr(provider.requests[-1])
+
+
+async def test_a_search_of_the_whole_folder_shows_nothing_that_a_rule_forbids_to_read() -> None:
+    sandbox = FakeSandbox(files={"src/a": b"key here\n", "private/b": b"key there\n"})
+    deny = parse_rule("Read(private/**)", Effect.DENY, "settings")
+    rig = Rig(FakeProvider(answer("", ("grep", call(pattern="key"))), answer("ok")), sandbox, rules=(deny,))
+    await rig.run()
+    result = next(event for event in rig.events if isinstance(event, ToolCallFinished)).result
+    assert "src/a" in result
+    assert "there" not in result

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -173,3 +174,19 @@ async def test_todos_are_added_completed_and_listed() -> None:
         await bench.call("todo_complete", id=1)
     with pytest.raises(ToolError, match=r"no todo 9 \(there are: 1, 2\)"):
         await bench.call("todo_complete", id=9)
+
+
+async def test_grep_leaves_out_files_with_secrets_that_were_not_named_and_says_so() -> None:
+    bench = Bench(a=b"key one\n", __env=b"key two\n", id_rsa=b"key three\n")
+    shown = (await bench.call("grep", pattern="key")).text
+    assert shown == "a\n    1: key one\n(2 files with matches left out: secrets, or forbidden; read asks)"
+    assert (await bench.call("grep", pattern="two", glob=".env")).text.startswith("no matches\n(1 file with matches")
+    assert "key two" in (await bench.call("grep", pattern="two", path=".env")).text
+
+
+async def test_grep_leaves_out_what_a_rule_forbids_to_read() -> None:
+    bench = Bench(a=b"one\n", hidden=b"one\n")
+    context = replace(bench.context(), is_hidden=lambda path: path == "hidden")
+    found = await REGISTRY.prepare("grep", '{"pattern": "one"}').run(context)
+    assert "hidden" not in found.text
+    assert "1 file with matches left out" in found.text

@@ -6,9 +6,11 @@ may use this.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 
 from lmtui.core import globs
 from lmtui.core.shell.grammar import commands_anywhere, parse
@@ -20,6 +22,8 @@ from lmtui.core.shell.tools import NEVER_BROAD
 _MAX_DEPTH = 4
 _MAX_CHARS = 16 * 1024
 _MAX_WORDS = 48
+_MAX_MOVES = 3
+_MOVERS = frozenset({"cd", "pushd", "-C", "--chdir"})
 _SEGMENT_BREAK = re.compile(r"[;&|\n\r(){}`<>]+|\$\(")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
 _KEYWORDS = word_set("then else elif do if while until time ! { ( coproc function")
@@ -78,11 +82,30 @@ def _holds(text: str, names: tuple[str, ...]) -> bool:
     return all(re.search(rf"(?<![A-Za-z0-9_-]){re.escape(name)}(?![A-Za-z0-9_-])", text) for name in names)
 
 
+@lru_cache(maxsize=256)
 def paths_mentioned(text: str) -> frozenset[str]:
-    """Return every word of a text that could be a path, also values behind `=`."""
+    """Return every word of a text that could be a path, also values behind `=`, as seen from the workspace.
+
+    Ways round are made straight: `a/../b` and `/workspace/b` are `b`, and behind `cd a` a word `b` is `a/b` too.
+    """
     words = {word for command in mentioned(text) for word in command[1:]}
     words |= {piece for word in (*words, _without_quotes(text)) for piece in _PIECES.split(word)}
-    return frozenset(word.removeprefix("./") for word in words if word)
+    plain = {straight(word) for word in words if word}
+    found = {*plain, *(word.removeprefix("./") for word in words if word)}
+    folders = {straight(after) for command in mentioned(text) for word, after in pairwise(command) if word in _MOVERS}
+    for _ in range(min(len(folders), _MAX_MOVES)):
+        found |= {straight(f"{folder}/{word}") for folder in folders for word in (*plain, *folders)}
+        folders |= {straight(f"{one}/{other}") for one in folders for other in folders if len(folders) < _MAX_WORDS}
+    return frozenset(found - {""})
+
+
+def straight(path: str) -> str:
+    """Return a path without detours, relative to the workspace; what leads out of a folder is taken to lead into it."""
+    normal = posixpath.normpath(path)
+    while normal.startswith("../"):
+        normal = normal[3:]
+    normal = normal.removeprefix("//").removeprefix("/") if normal.startswith("/") else normal
+    return normal.removeprefix("workspace/") if path.startswith("/") else normal
 
 
 def _mentioned(text: str, depth: int) -> Iterator[tuple[str, ...]]:
