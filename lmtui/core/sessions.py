@@ -207,6 +207,9 @@ class Trust(Protocol):
     def waiting(self) -> Sequence[TrustItem]:
         """Return what waits; empty where there is nothing to ask (nothing there, or answered and unchanged since)."""
 
+    def refused(self) -> Sequence[TrustItem]:
+        """Return what was answered with no and is unchanged since: it can be answered again."""
+
     def answer(self, *, is_trusted: bool) -> None:
         """Keep the answer for what waits now; what is trusted holds for sessions opened from now on.
 

@@ -38,6 +38,10 @@ class NothingToTrust:
         """Return nothing."""
         return ()
 
+    def refused(self) -> Sequence[TrustItem]:
+        """Return nothing."""
+        return ()
+
     def answer(self, *, is_trusted: bool) -> None:
         """Do nothing."""
 
@@ -67,6 +71,11 @@ class FolderTrust:
         if not self._loaded.waiting or read_trust(self._workspace).digest == self._loaded.digest:
             return ()
         return self._loaded.waiting
+
+    def refused(self) -> Sequence[TrustItem]:
+        """Return what was answered with no and is the same since."""
+        is_refused = read_trust(self._workspace) == TrustAnswer(self._loaded.digest, is_trusted=False)
+        return self._loaded.waiting if is_refused else ()
 
     def answer(self, *, is_trusted: bool) -> None:
         """Keep the answer; what is trusted holds for sessions opened from now on."""

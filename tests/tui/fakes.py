@@ -232,14 +232,18 @@ class FakeTrust:
 
     def __init__(self) -> None:
         self.items: list[TrustItem] = []
+        self.refused_items: list[TrustItem] = []
         self.is_trusted: bool | None = None
 
     def waiting(self) -> Sequence[TrustItem]:
         return tuple(self.items)
 
+    def refused(self) -> Sequence[TrustItem]:
+        return tuple(self.refused_items)
+
     def answer(self, *, is_trusted: bool) -> None:
         self.is_trusted = is_trusted
-        self.items = []
+        self.items, self.refused_items = [], [] if is_trusted else self.items or self.refused_items
 
 
 class FakeHost:

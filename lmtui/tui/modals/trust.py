@@ -39,7 +39,7 @@ class TrustQuestion(Consent[bool | None]):
     GUARDED: ClassVar[tuple[str, ...]] = ("trust.yes",)
 
     def __init__(self, host: SessionHost, *, now: Callable[[], datetime]) -> None:
-        self._items = tuple(host.trust.waiting())
+        self._items = _open_items(host)
         super().__init__(PageView(lambda width: item_lines(self._items, width)), now)
         self._host = host
         self._error = ""
@@ -67,7 +67,7 @@ class TrustQuestion(Consent[bool | None]):
         self._answer(is_trusted=False)
 
     def _answer(self, *, is_trusted: bool) -> None:
-        if tuple(self._host.trust.waiting()) != self._items:
+        if _open_items(self._host) != self._items:
             self._error = "What the folder brings changed meanwhile: close this and look again (/trust)."
             self.draw()
             return
@@ -95,6 +95,11 @@ class TrustQuestion(Consent[bool | None]):
     def action_close_or_stop(self) -> None:
         """Leave it open: the question comes again."""
         _ = self.dismiss(None)
+
+
+def _open_items(host: SessionHost) -> tuple[TrustItem, ...]:
+    """Return what can be answered: what waits, or else what was refused."""
+    return tuple(host.trust.waiting() or host.trust.refused())
 
 
 def item_lines(items: Sequence[TrustItem], width: int) -> list[Line]:

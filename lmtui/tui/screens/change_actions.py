@@ -133,11 +133,11 @@ class ChangeActions(SessionActions):
             _ = self.app.push_screen(dialogs.rules(active.session))
 
     def action_trust_show(self) -> None:
-        """Show what the folder brings that waits for trust."""
+        """Show what the folder brings that waits for trust, or that was refused it."""
         host, dialogs = self.desk.host, self.desk.dialogs
         if host is None or dialogs is None:
             return
-        if host.trust.waiting():
+        if host.trust.waiting() or host.trust.refused():
             _ = self.app.push_screen(dialogs.trust(host, now=self.now), self._trusted)
         else:
             self.say("nothing in this folder waits for your trust")

@@ -111,6 +111,18 @@ async def test_trust_is_asked_for_by_slash_and_says_where_there_is_nothing() -> 
         await driver.until_screen("TrustQuestion")
 
 
+async def test_a_no_can_be_taken_back_by_slash() -> None:
+    async with running(bringing(*TRUST_ITEMS), is_ready=False) as driver:
+        await at_question(driver)
+        await driver.press("n")
+        await driver.until_screen("Workbench")
+        await driver.type("/trust")
+        await at_question(driver)
+        await driver.press("t")
+        await driver.until_screen("Workbench")
+        assert driver.host.trust.is_trusted is True
+
+
 async def test_hostile_items_are_named() -> None:
     host = bringing(TrustItem("[red]hook", "a\x1b[2J.toml", "one\ntwo \u202egpj [bold]"))
     async with running(host, is_ready=False) as driver:
