@@ -9,11 +9,13 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Snapshot
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.sandbox import replies
+from lmtui.sandbox.inside.protocol import ProtocolError
 from lmtui.sandbox.lanes import Lanes
 from lmtui.sandbox.link import Lane
 
 _CALL_S = 190.0
 _MAX_DIFF_CHARS = 65_536
+_MAX_CHANGES = 20_000
 _MAX_STORE_BYTES = 2 << 30
 _MAX_AGE_S = 30 * 86_400.0
 _KINDS = {"A": FileChangeKind.ADDED, "D": FileChangeKind.DELETED}
@@ -46,7 +48,14 @@ class SandboxCheckpoints:
         """Return the difference between two states, as far as asked for."""
         if before == after:
             return ()
-        reply, _ = await self._call("changes", replies.ChangesReply, before=before, after=after, paths=list(paths))
+        fields = {"before": before, "after": after, "paths": list(paths)}
+        reply, _ = await self._call("changes", replies.ChangesReply, **fields, skip=0)
+        files = list(reply.files)
+        while reply.files and len(files) < reply.total:
+            if len(files) >= _MAX_CHANGES:
+                raise SandboxError(f"{reply.total:,} files changed: more than {_MAX_CHANGES:,} are not followed")
+            reply, _ = await self._call("changes", replies.ChangesReply, **fields, skip=len(files))
+            files += reply.files
         return tuple(
             FileChange(
                 path=path,
@@ -55,7 +64,7 @@ class SandboxCheckpoints:
                 removed_lines=max(0, removed),
                 diff=clean(patch)[:_MAX_DIFF_CHARS] if patch else "",
             )
-            for path, status, added, removed, patch in reply.files
+            for path, status, added, removed, patch in files
         )
 
     async def read(self, snapshot: str, path: str) -> bytes | None:
@@ -77,5 +86,8 @@ class SandboxCheckpoints:
 
     async def _call(self, action: str, shape: type[replies.R], **fields: object) -> tuple[replies.R, bytes]:
         client = await self._lanes.client(Lane.CHECKPOINT)
-        facts, data = await client.call("checkpoint", {"action": action, **fields}, limit_s=_CALL_S)
+        try:
+            facts, data = await client.call("checkpoint", {"action": action, **fields}, limit_s=_CALL_S)
+        except ProtocolError as error:  # the names of the files do not fit into one request
+            raise SandboxError("these are too many files at once", "Take back fewer steps, or single files.") from error
         return replies.parse(facts, shape), data

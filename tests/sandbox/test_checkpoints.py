@@ -300,3 +300,53 @@ async def test_dropping_frees_the_disk_and_keeps_what_is_kept(workspace: Path, o
 
 def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in (folder / "objects").rglob("*") if path.is_file())
+
+
+async def test_a_folder_that_became_a_link_is_put_back(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    (workspace / "pkg" / "deep").mkdir(parents=True)
+    (workspace / "pkg" / "a.txt").write_text("a\n")
+    (workspace / "pkg" / "deep" / "b.txt").write_text("b\n")
+    sandbox = await opened(open_sandbox, "files")
+    before = await sandbox.checkpoints.snapshot()
+    was = tree_of(workspace)
+    (workspace / "pkg").rename(workspace / "lib")
+    (workspace / "pkg").symlink_to("lib")
+    linked = tree_of(workspace)
+    after = await sandbox.checkpoints.snapshot()
+    paths = [change.path for change in await sandbox.checkpoints.changes(before.id, after.id)]
+    await sandbox.checkpoints.restore(before.id, paths, expected=after.id)
+    assert tree_of(workspace) == was
+    await sandbox.checkpoints.restore(after.id, paths, expected=before.id)
+    assert tree_of(workspace) == linked
+
+
+async def test_nothing_is_put_back_through_a_link_that_came_since(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    (workspace / "pkg").mkdir()
+    (workspace / "pkg" / "a.txt").write_text("old\n")
+    sandbox = await opened(open_sandbox, "files")
+    before = await sandbox.checkpoints.snapshot()
+    (workspace / "pkg" / "a.txt").write_text("new\n")
+    after = await sandbox.checkpoints.snapshot()
+    (workspace / "pkg").rename(workspace / "mine")
+    (workspace / "pkg").symlink_to("mine")
+    with pytest.raises(SandboxError, match=r"another hand: pkg/a\.txt"):
+        await sandbox.checkpoints.restore(before.id, ["pkg/a.txt"], expected=after.id)
+    assert (workspace / "mine" / "a.txt").read_text() == "new\n"
+
+
+async def test_every_file_of_a_large_change_is_known_and_taken_back(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await opened(open_sandbox, "files")
+    was = tree_of(workspace)
+    before = await sandbox.checkpoints.snapshot()
+    (workspace / "made").mkdir()
+    for number in range(4500):
+        (workspace / "made" / f"file_{number}.txt").write_text(f"{number}\n")
+    after = await sandbox.checkpoints.snapshot()
+    changes = await sandbox.checkpoints.changes(before.id, after.id)
+    assert len({change.path for change in changes}) == 4500
+    paths = [change.path for change in changes]
+    assert len(await sandbox.checkpoints.changes(before.id, after.id, paths)) == 4500
+    with pytest.raises(SandboxError, match="too many files"):
+        await sandbox.checkpoints.restore(before.id, paths * 20, expected=after.id)
+    await sandbox.checkpoints.restore(before.id, paths, expected=after.id)
+    assert tree_of(workspace) == was

@@ -24,6 +24,7 @@ from .protocol import Message
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 MAX_NAMED = 50
 _MAX_CHANGES = 2000
+_MAX_LIMITS = 1000  # paths that go onto a command line
 _MAX_PATCH_BYTES = 524_288
 LONGEST_S = 180.0
 _LOCK_S = 20.0
@@ -183,9 +184,13 @@ class Store:
                 found[path] = (Entry(old_mode, old), Entry(new_mode, new))
         return found
 
-    def changes(self, before: str, after: str, paths: list[str]) -> Message:
-        """Return the difference of two states: [path, status, added lines or -1, removed lines, patch] for each file."""
-        limits = ["--", *paths] if paths else []
+    def changes(self, before: str, after: str, paths: list[str], skip: int) -> Message:
+        """Return the difference of two states: [path, status, added lines or -1, removed lines, patch] for each file.
+
+        There are at most 2,000 at once, from `skip` on; `total` counts them all.  Only the first have patches.
+        """
+        is_long = len(paths) > _MAX_LIMITS
+        limits = ["--", *paths] if paths and not is_long else []
         shared = ("diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
         fields = self.git(*shared, "-z", "--raw", "--numstat", before, after, *limits).decode("utf-8", "replace").split("\0")
         statuses: list[tuple[str, str]] = []
@@ -199,10 +204,13 @@ class Store:
                 added, removed, path = fields[position].split("\t", 2)
                 counts[path] = (-1, -1) if added == "-" else (int(added), int(removed))
                 position += 1
-        patches = self._patches(shared, before, after, limits)
+        patches = iter(()) if skip or is_long else self._patches(shared, before, after, limits)
+        if is_long:
+            wanted = set(paths)
+            statuses = [each for each in statuses if each[0] in wanted]
         files: list[list[object]] = []
         room = _MAX_PATCH_BYTES
-        for path, status in statuses[:_MAX_CHANGES]:
+        for path, status in statuses[skip : skip + _MAX_CHANGES]:
             patch = "".join(next(patches, "") for _ in range(2 if status == "T" else 1))
             room -= len(json.dumps(patch))  # as it travels
             files.append([path, status, *counts.get(path, (0, 0)), patch if room > 0 else ""])

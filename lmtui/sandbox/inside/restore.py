@@ -56,6 +56,8 @@ def restore(store: Store, source: str, expected: str, paths: list[str]) -> Messa
 
 def _is_as_expected(store: Store, path: str, now: Entry, going: set[str]) -> bool:
     """Tell whether what is at a path can be what is expected there: a file, or nothing (a folder whose files all go, too)."""
+    if (link := _link_above(store, path)) is not None:
+        return now.mode == _ABSENT and link in going  # behind a link there is nothing of ours
     try:
         info = os.stat(path, dir_fd=store.root.fd, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
@@ -73,6 +75,20 @@ def _is_as_expected(store: Store, path: str, now: Entry, going: set[str]) -> boo
             for name in files
         ]
     return going.issuperset(inside)
+
+
+def _link_above(store: Store, path: str) -> str | None:
+    """Return the first link among the folders above a path."""
+    parts = path.split("/")
+    for end in range(1, len(parts)):
+        above = "/".join(parts[:end])
+        try:
+            mode = os.stat(above, dir_fd=store.root.fd, follow_symlinks=False).st_mode
+        except OSError:
+            return None
+        if stat.S_ISLNK(mode):
+            return above
+    return None
 
 
 def _is_content(store: Store, path: str, info: os.stat_result, now: Entry) -> bool:
@@ -136,9 +152,10 @@ def _write_drafts(
 
 
 def _make_way(store: Store, parent: str) -> None:
-    """Make the folders above a file.  A file that stands where a folder has to be is one of those that go."""
-    with suppress(Refused), store.root.opened(parent, _FOLDER):
-        return
+    """Make the folders above a file.  A file or a link that stands where a folder has to be is one of those that go."""
+    with suppress(Refused), store.root.opened(parent, _FOLDER) as (_, real):
+        if real == parent:
+            return
     made = ""
     for part in [part for part in parent.split("/") if part]:
         with store.root.opened(made, _FOLDER) as (folder, _):
@@ -195,8 +212,14 @@ def _put_all(store: Store, drafts: list[_Draft]) -> list[str]:
         folders.setdefault(draft.parent, []).append(draft)
     failed: list[str] = []
     for parent, inside in folders.items():
-        with suppress(beneath.Missing), store.root.opened(parent, _FOLDER) as (folder, _):
-            failed += [f"{parent}/{draft.name}".lstrip("/") for draft in inside if not _put(folder, draft)]
+        names = [f"{parent}/{draft.name}".lstrip("/") for draft in inside]
+        try:
+            with store.root.opened(parent, _FOLDER) as (folder, real):
+                is_there = real == parent
+                done = [_put(folder, draft) if is_there else not draft.temporary for draft in inside]
+        except beneath.Missing:
+            done = [not draft.temporary for draft in inside]
+        failed += [name for name, is_done in zip(names, done, strict=True) if not is_done]
     return failed
 
 
@@ -254,7 +277,7 @@ def run(store: Store, message: Message) -> Message:
             case "prune":
                 return store.prune(int(message["max_bytes"]), float(message["max_age_s"]))
             case "changes":
-                return store.changes(_tree(message["before"]), _tree(message["after"]), paths)
+                return store.changes(_tree(message["before"]), _tree(message["after"]), paths, int(message["skip"]))
             case "restore":
                 return restore(store, _tree(message["source"]), _tree(message["expected"]), paths)
     raise Refused("the checkpoint store cannot do that")
