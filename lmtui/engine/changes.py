@@ -87,7 +87,8 @@ class SessionChanges:
                 raise SandboxError(f"{path} is as it was before that step")
             return Restoration("restore", (step_id,), changes, source=record.before, expected=now.id)
         text = await self._text(path)
-        back = take_back(change.diff, hunk, text)
+        before = await self._checkpoints.read(record.before, path)
+        back = take_back(change.diff, hunk, text, (before or b"").decode("utf-8", "surrogateescape"))
         return Restoration("restore", (step_id,), (change,), expected=now.id, path=path, before=text, text=back)
 
     async def plan_rewind(self, turn_id: str) -> Restoration:
