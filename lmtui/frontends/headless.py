@@ -25,6 +25,7 @@ from lmtui.core.events import (
     TurnEnded,
     TurnStarted,
 )
+from lmtui.core.rules import Mode
 from lmtui.core.sessions import Session
 from lmtui.runtime.host import Runtime, encode_event
 
@@ -48,6 +49,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
             runtime.take_server_of(task.session_id)
         if note := await runtime.choose_server():
             print(note, file=err)
+        await runtime.require_sandbox()
         session = await (runtime.open_session(task.session_id) if task.session_id else runtime.new_session())
         reporter = Reporter(task.output, out, err)
         with _stopping(session):
@@ -60,10 +62,14 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
             print(json.dumps(_failure(session, error, task.output)), file=out)
         return 1
     for rule in runtime.unattended():
-        told = clean_line(rule)
-        print(f"refused: {told}; nobody was there to approve it.", end="  ", file=err)
-        print(f"Allow it with --allow {shlex.quote(told)} or --mode auto", file=err)
+        print(_refusal(clean_line(rule), session.mode), file=err)
     return reporter.finish(session)
+
+
+def _refusal(rule: str, mode: Mode) -> str:
+    """Return what was refused and what would allow it; the mode alone opens no host, and what asks in `auto` asks again."""
+    other = "" if mode is Mode.AUTO or rule.startswith("Network(") else " or --mode auto"
+    return f"refused: {rule}; nobody was there to approve it.  Allow it with --allow {shlex.quote(rule)}{other}"
 
 
 async def _turn(session: Session, task: HeadlessTask, reporter: Reporter) -> None:

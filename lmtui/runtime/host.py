@@ -124,6 +124,15 @@ class Runtime:
                 self._sandbox = await open_sandbox(self._workspace, self._config)
             return self._sandbox
 
+    async def require_sandbox(self) -> None:
+        """Start the sandbox that the settings name, so that nothing begins without it; `auto` waits for the first use.
+
+        Raises:
+            SandboxError: it does not work here.
+        """
+        if self._config.sandbox != "auto":
+            _ = await (await self.sandbox()).status()
+
     def sessions(self, search: str = "", limit: int = 50) -> Sequence[SessionSummary]:
         """Return the workspace's sessions, newest first; blocks on the disk."""
         return [

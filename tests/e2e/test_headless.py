@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from lmtui.core.permissions import exact_rule
 from lmtui.providers.scenario import FaultKind, ScriptedCall, ScriptedFault, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
 
@@ -67,6 +68,29 @@ async def test_nobody_there_is_exit_3_with_the_flag_that_would_allow_it(program:
     again = await program.run("run", "--url", server.url, *FILES_ONLY, "--allow", "write(a.txt)", "go")
     assert again.code == 0
     assert (program.workspace / "a.txt").exists()
+
+
+async def test_a_refusal_tells_only_what_would_help(program: Program, serve: Serve) -> None:
+    server = await serve(WRITE, DONE, WRITE, DONE)
+    flags = ("--url", server.url, *FILES_ONLY)
+    asked = await program.run("run", *flags, "go")
+    assert "--allow 'Write(a.txt)' or --mode auto" in asked.err
+    (program.workspace / ".lmagent").mkdir(exist_ok=True)
+    (program.workspace / ".lmagent" / "config.toml").write_text('ask = ["Write(*)"]\n')
+    still_asked = await program.run("run", *flags, "--mode", "auto", "go")
+    assert "--allow 'Write(a.txt)'" in still_asked.err
+    assert "--mode auto" not in still_asked.err
+
+
+async def test_a_sandbox_that_was_named_and_does_not_work_is_an_error_before_anything_begins(
+    program: Program, serve: Serve
+) -> None:
+    server = await serve(WRITE, DONE)
+    program.environ["DOCKER_HOST"] = "tcp://127.0.0.1:1"
+    result = await program.run("run", "--url", server.url, "--mode", "auto", "--sandbox", "docker", "go")
+    assert result.code == 1
+    assert "no sandbox works here: DOCKER_HOST" in result.err
+    assert not server.requests
 
 
 async def test_a_deny_rule_holds_in_every_mode(program: Program, serve: Serve) -> None:
@@ -189,10 +213,12 @@ async def test_unknown_model_wrong_key_and_a_web_page_are_told(program: Program,
 
 
 async def test_a_key_is_in_no_output_no_log_and_no_tool(program: Program, serve: Serve) -> None:
-    shell = ScriptedTurn("", calls=(ScriptedCall("shell", {"command": "env; cat /proc/$PPID/environ | tr '\\0' '\\n'"}),))
+    command = "env; cat /proc/$PPID/environ | tr '\\0' '\\n'"
+    shell = ScriptedTurn("", calls=(ScriptedCall("shell", {"command": command}),))
     server = await serve(shell, DONE, key="sk-canary-123")
     program.environ["OPENAI_API_KEY"] = "sk-canary-123"
-    result = await program.run("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "--output", "stream-json", "hi")
+    flags = ("--mode", "auto", "--allow", str(exact_rule("shell", command, "flag")), *FILES_ONLY)
+    result = await program.run("run", "--url", server.url, *flags, "--output", "stream-json", "hi")
     assert result.code == 0
     assert server.requests[0].authorization == "Bearer sk-canary-123"
     written = b"".join(path.read_bytes() for path in program.workspace.rglob("*") if path.is_file())
