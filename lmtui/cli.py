@@ -221,7 +221,7 @@ _SETTING_FLAGS = (
 def _reader(arguments: argparse.Namespace) -> tuple[Path, Callable[[], Loaded]]:
     """Return the workspace, and what reads the settings in force (again, once more of the workspace is trusted)."""
     given = getattr(arguments, "dir", None) or arguments.workspace or os.environ.get("WORKSPACE", "").strip()
-    workspace = Path(given or ".").expanduser().absolute()
+    workspace = Path(os.path.realpath(Path(given or ".").expanduser()))  # one name for one folder: rules are kept by it
     flags = {name: getattr(arguments, name, None) for name in _SETTING_FLAGS}
     rules = {name: tuple(found) for name in ("allow", "deny") if (found := getattr(arguments, name, None))}
 

@@ -25,6 +25,8 @@ from lmtui.paths import config_dir, workspace_dir
 MODES = tuple(str(mode) for mode in Mode)
 SANDBOXES = ("auto", "docker", "podman", "bubblewrap", "landlock", "process")
 NETWORKS = ("off", "proxy", "on")
+_MAX_TOML_BYTES = 1_048_576
+_REFERENCES = ("file:", "keyring:")  # where a key is, not the key itself
 
 
 def _setting(
@@ -207,6 +209,8 @@ def _tightens(name: str, value: Any, values: Mapping[str, Any]) -> bool:
 
 def _from_toml(path: Path) -> dict[str, Any]:
     try:
+        if path.exists() and (not path.is_file() or path.stat().st_size > _MAX_TOML_BYTES):
+            raise ConfigError(f"{path} cannot be read: it is no ordinary file, or too large", "Mend or remove it.")
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
@@ -309,8 +313,8 @@ def _dotenv(path: Path) -> dict[str, str]:
 
 
 def shown(name: str, value: Any) -> str:
-    """Return a value for a person: secrets as dots, nothing as a dash."""
-    if SETTINGS[name].metadata["is_secret"] and value:
+    """Return a value for a person: secrets as dots (not where they are kept), nothing as a dash."""
+    if SETTINGS[name].metadata["is_secret"] and value and not str(value).startswith(_REFERENCES):
         return "•" * 8
     if value in ("", ()):
         return "–"

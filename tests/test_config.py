@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -321,3 +322,23 @@ def test_a_key_that_waits_is_not_shown_and_yet_counts(tmp_path: Path) -> None:
     assert "one-key" not in one.waiting[0].text
     (tmp_path / ".env").write_text("LLM_API_KEY=two-key\n")
     assert load_config(tmp_path, {}, {}).digest != one.digest
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "/dev/stdin", "large", "pipe"])
+def test_a_folder_cannot_make_lmtui_read_without_end(workspace: Path, target: str) -> None:
+    path = workspace / ".lmagent" / "config.toml"
+    path.parent.mkdir(exist_ok=True)
+    if target == "pipe":
+        os.mkfifo(path)
+    elif target == "large":
+        path.write_text("# \n" * 500_000)
+    else:
+        path.symlink_to(target)
+    with pytest.raises(ConfigError, match="no ordinary file, or too large"):
+        load_config(workspace, {}, {})
+
+
+def test_where_a_key_is_kept_is_shown_so_that_nobody_trusts_it_unseen() -> None:
+    assert shown("api_key", "file:~/.ssh/id_rsa") == "file:~/.ssh/id_rsa"
+    assert shown("api_key", "keyring:work") == "keyring:work"
+    assert shown("api_key", "sk-123") == "••••••••"

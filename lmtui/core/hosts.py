@@ -14,8 +14,9 @@ NETWORK_TOOL = "network"  # the name that rules about hosts have: Network(pypi.o
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _HOST = re.compile(rf"(?=.{{1,253}}\Z)(?:{_LABEL}\.)+(?=[a-z0-9-]*[a-z]){_LABEL}\Z", re.ASCII)
 _REGISTRY_LABELS = frozenset({"gouv", "asso", "info", "govt", "github", "gitlab", "herokuapp", "appspot", "cloudfront"})
-# Networks that are global by their number and yet lead to others: NAT64, 6to4, Teredo.
-_DETOURS = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")))
+_IPV6_UNICAST = ipaddress.ip_network("2000::/3")  # RFC 4291 §2.4: all that is assigned for global use so far
+# Networks that are global by their number and yet lead to others: 6to4, Teredo.
+_DETOURS = tuple(map(ipaddress.ip_network, ("2002::/16", "2001::/32")))
 
 
 def parse_host(text: str) -> str:
@@ -61,6 +62,6 @@ def is_public(address: str) -> bool:
     if isinstance(found, ipaddress.IPv6Address):
         if found.ipv4_mapped is not None:
             return is_public(str(found.ipv4_mapped))
-        if any(found in detour for detour in _DETOURS):
+        if found not in _IPV6_UNICAST or any(found in detour for detour in _DETOURS):
             return False
     return found.is_global and not found.is_multicast and not found.is_reserved and not found.is_unspecified

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 
-from lmtui.core.errors import UsageError
+from lmtui.core.errors import SessionFileError, UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Event, Outcome, RuleRevoked
 from lmtui.core.permissions import THIS_SESSION, Effect, GrantScope, Rule, parse_rule, source_of
 from lmtui.core.sessions import Answer
@@ -27,6 +27,7 @@ class Question:
         self._resolve = resolve
         self._monotonic = monotonic
         self._asked = monotonic()
+        self._is_given = False
         self._answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
     async def answer(self) -> Answer:
@@ -37,10 +38,21 @@ class Question:
             self.give(Answer(Outcome.NO), "interrupt")
 
     def give(self, answer: Answer, by: str) -> None:
-        """Answer it; ignored where it is answered already."""
-        if not self._answer.done():
-            self._answer.set_result(answer)
+        """Answer it; ignored where it is answered already.  What cannot be written down is a no.
+
+        Raises:
+            SessionFileError: the answer could not be written down.
+        """
+        if self._is_given:
+            return
+        self._is_given = True
+        try:
             self._resolve(self.request, answer, by, round((self._monotonic() - self._asked) * 1000))
+        except SessionFileError:
+            answer = Answer(Outcome.NO, "the answer could not be written to the session's log")
+            raise
+        finally:
+            self._answer.set_result(answer)
 
 
 class Approvals:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from lmtui.core.errors import SessionFileError
 from lmtui.core.events import (
     Envelope,
     Event,
@@ -137,8 +138,11 @@ class EngineSession:
         self._worker.interrupt()
 
     def answer(self, approval_id: str, answer: Answer) -> None:
-        """Answer an open approval."""
-        self._desk.approvals.answer(approval_id, answer)
+        """Answer an open approval; an answer that cannot be written down is a no."""
+        try:
+            self._desk.approvals.answer(approval_id, answer)
+        except SessionFileError as error:
+            self._journal.show_problem(error)
 
     def set_mode(self, mode: Mode) -> None:
         """Change the permission mode from the next call on."""

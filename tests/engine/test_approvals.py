@@ -3,7 +3,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from lmtui.core.events import ApprovalRequested, ApprovalResolved, Outcome, ToolCallFinished
+from lmtui.core.events import ApprovalRequested, ApprovalResolved, Notice, Outcome, ToolCallFinished
 from lmtui.core.permissions import Effect, GrantScope, Mode, parse_rule
 from lmtui.core.sessions import Answer
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
@@ -127,3 +127,15 @@ async def test_taking_back_what_forbids_leaves_what_allows_and_no_log_takes_back
     rig.session.revoke(deny)
     assert rig.session.rules == (allow,)
     assert Rig(FakeProvider(), log=MemoryLog(), past=log.events, rules=(allow, deny)).session.rules == (allow, deny)
+
+
+async def test_a_yes_that_cannot_be_written_down_is_a_no_and_is_told() -> None:
+    log = MemoryLog()
+    rig = Rig(FakeProvider(answer("", SHELL), answer("done")), mode=Mode.NORMAL, log=log)
+    rig.session.submit("go")
+    request = await asked(rig)
+    log.room = len(log.events)
+    rig.session.answer(request.approval_id, Answer(Outcome.ONCE))
+    await rig.session.wait_idle()
+    assert rig.sandbox.ran == []
+    assert any(isinstance(event, Notice) and "No space left" in event.text for event in rig.events)

@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lmtui.cli import run
+
+
+@pytest.mark.parametrize("way", ["project", "other/../project", "link"])
+def test_a_folder_has_one_name_however_it_is_reached(way: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "link").symlink_to("project")
+    assert run(["config", "path", "--workspace", f"{tmp_path}/{way}"]) == 0
+    assert str(tmp_path.resolve() / "project" / ".lmagent" / "config.toml") in capsys.readouterr().out
