@@ -14,6 +14,7 @@ from lmtui.core.sessions import Restoration, Step
 from lmtui.core.workspace import FileChange
 from lmtui.engine.hunks import take_back
 from lmtui.engine.steps import Ledger, Record, read_steps
+from lmtui.engine.watching import to_the_end
 
 _NO_CHECKPOINT = "no checkpoint was made for it"
 
@@ -110,7 +111,7 @@ class SessionChanges:
         if with_files and plan.conflicts:
             raise SandboxError(f"changed since by another hand: {', '.join(plan.conflicts)}; nothing was put back")
         if with_files and plan.changes:
-            await self._put_back(plan)
+            await to_the_end(self._put_back(plan))
         if plan.turn_id:
             self._emit(Rewound(turn_id=plan.turn_id))
 
@@ -121,13 +122,17 @@ class SessionChanges:
             await self._write(plan)
         else:
             await self._checkpoints.restore(plan.source, paths, expected=plan.expected)
-        after = (await self._checkpoints.snapshot()).id if is_step else ""
-        changes = await self._checkpoints.changes(plan.expected, after, paths) if is_step else plan.changes
-        self._emit(
-            FilesRestored(
-                action=plan.action, calls=plan.calls, files=tuple(paths), changes=changes, before=plan.expected, after=after
+        after, changes = "", plan.changes
+        try:
+            if is_step:
+                after = (await self._checkpoints.snapshot()).id
+                changes = await self._checkpoints.changes(plan.expected, after, paths)
+        finally:  # it was done, whatever comes now
+            before = plan.expected if after or not is_step else ""
+            event = FilesRestored(
+                action=plan.action, calls=plan.calls, files=tuple(paths), changes=changes, before=before, after=after
             )
-        )
+            self._emit(event)
 
     async def _write(self, plan: Restoration) -> None:
         if await self._text(plan.path) != plan.before:

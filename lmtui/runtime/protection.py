@@ -8,7 +8,9 @@ import sys
 from collections.abc import Mapping
 
 from lmtui.config import SETTINGS, Config
+from lmtui.core.errors import ConfigError
 from lmtui.core.redaction import Redactor
+from lmtui.providers.keys import resolve_key
 
 _PR_SET_DUMPABLE = 4
 
@@ -21,6 +23,13 @@ def protect_process() -> bool:
 
 
 def key_redactor(config: Config, environ: Mapping[str, str] = os.environ) -> Redactor:
-    """Return what takes the model server's keys out of logs, sessions and requests."""
+    """Return what takes the model server's keys out of logs, sessions and requests, wherever they are kept."""
     names = SETTINGS["api_key"].metadata["env"]
-    return Redactor([config.api_key, *(environ.get(name, "").strip() for name in names)])
+    return Redactor([_key(config.api_key), *(_key(environ.get(name, "").strip()) for name in names)])
+
+
+def _key(value: str) -> str:
+    try:
+        return resolve_key(value)
+    except ConfigError:
+        return ""  # it is told where the key is needed

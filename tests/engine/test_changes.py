@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Sequence
 
 import pytest
 
@@ -288,3 +290,41 @@ async def test_a_conversation_can_be_rewound_past_a_step_without_a_checkpoint() 
     await changes.apply(plan, with_files=False)
     assert scene.sandbox.files == {"a.txt": b"one\n", "b.txt": b"two\n"}
     assert scene.rig.of("rewound")
+
+
+async def test_what_was_put_back_is_told_though_the_caller_goes_away_meanwhile() -> None:
+    scene = Scene(("a.txt", "one\n"))
+    changes = await scene.play(1)
+    plan = await changes.plan_undo()
+    put_back = scene.checkpoints.restore
+    begun = asyncio.Event()
+
+    class Slow(FakeCheckpoints):
+        async def restore(self, source: str, paths: Sequence[str], *, expected: str) -> None:
+            await put_back(source, paths, expected=expected)
+            begun.set()
+            await asyncio.sleep(0.01)
+
+    slow = Slow(scene.sandbox)
+    slow.states = scene.checkpoints.states
+    rig = Rig(FakeProvider(), scene.sandbox, past=scene.log.events, checkpoints=slow)
+    assert rig.session.changes is not None
+    applying = asyncio.create_task(rig.session.changes.apply(plan))
+    await begun.wait()
+    applying.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await applying
+    assert scene.sandbox.files == {}
+    assert [step.is_undone for step in rig.session.changes.steps()] == [True]
+
+
+async def test_a_restored_file_is_told_though_no_state_can_be_kept_after_it() -> None:
+    scene = Scene(("a.txt", "one\n"), files={"a.txt": b"zero\n"})
+    changes = await scene.play(1)
+    plan = await changes.plan_restore(changes.steps()[0].id, "a.txt")
+    scene.checkpoints.problem = SandboxError("the disk is full")
+    with pytest.raises(SandboxError, match="disk is full"):
+        await changes.apply(plan)
+    assert scene.sandbox.files == {"a.txt": b"zero\n"}
+    restored = next(event for event in scene.rig.events if isinstance(event, FilesRestored))
+    assert (restored.files, restored.before, restored.after) == (("a.txt",), "", "")

@@ -269,6 +269,8 @@ async def test_a_checkpoint_is_named_by_a_hash_only(workspace: Path, open_sandbo
     state = await sandbox.checkpoints.snapshot()
     with pytest.raises(SandboxError, match="no checkpoint"):
         await sandbox.checkpoints.restore("--output=/tmp/x", ["README.md"], expected=state.id)
+    with pytest.raises(SandboxError, match="no checkpoint"):
+        await sandbox.checkpoints.read("HEAD", "README.md")
     content = await sandbox.checkpoints.read(state.id, "README.md")
     assert content == b"hello\n"
     assert await sandbox.checkpoints.read(state.id, "nothing") is None

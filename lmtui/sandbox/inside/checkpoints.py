@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -238,7 +239,13 @@ class Store:
         return {"dropped": dropped, "size": self._size_bytes()}
 
     def content(self, tree: str, path: str) -> bytes | None:
-        """Return a file as a state has it, None where it has none."""
+        """Return a file as a state has it, None where it has none.
+
+        Raises:
+            Refused: the tree is not the name of one.
+        """
+        if not re.fullmatch(r"[0-9a-f]{40}", tree):
+            raise Refused("that is no checkpoint")
         listed = self.git("ls-tree", "-z", tree, "--", path).decode("utf-8", "replace")
         for line in listed.split("\0"):
             facts, _, name = line.partition("\t")
