@@ -12,7 +12,7 @@ from typing import Protocol
 
 from lmtui.core.events import Envelope
 from lmtui.core.messages import ModelPiece, ModelRequest, ToolSpec
-from lmtui.core.permissions import Access, Mode, Rule
+from lmtui.core.permissions import Access, Mode, Rule, Verdict
 from lmtui.core.plan import Plan
 from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileContent, GrepMatch, SandboxStatus
 
@@ -175,8 +175,8 @@ class ToolContext:
     """What a tool may touch while it runs.
 
     `seen` holds the content hash of each file as an approval showed it ("" where there was none): a tool replaces just that.
-    `is_hidden` tells whether a rule forbids to read a path: a tool that meets files beside those it was asked for leaves such
-    ones out.
+    `on_reading` tells whether a path might be read: what must not be is left out by a tool that meets it, and what would ask
+    is not told by a tool that was not asked to read it.
     """
 
     sandbox: Sandbox
@@ -186,7 +186,7 @@ class ToolContext:
     now: Callable[[], datetime]
     gate: HostGate | None = None
     seen: dict[str, str] = field(default_factory=dict)
-    is_hidden: Callable[[str], bool] = lambda _: False
+    on_reading: Callable[[str], Verdict] = lambda _: Verdict.ALLOW
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,11 +201,11 @@ def _context(desk: Desk, call: ToolCall) -> ToolContext:
     def on_output(text: str) -> None:
         desk.emit(ToolOutputDelta(agent=desk.agent, call_id=call.id, text=text))
 
-    def is_hidden(path: str) -> bool:
-        return decide_all("read", Access.READ, (path,), desk.mode, desk.all_rules()).verdict is Verdict.DENY
+    def on_reading(path: str) -> Verdict:
+        return decide_all("read", Access.READ, (path,), desk.mode, desk.all_rules()).verdict
 
     gate = CommandGate(desk, call.id)
-    return ToolContext(desk.sandbox, desk.plan, set_plan, on_output, desk.now, gate, is_hidden=is_hidden)
+    return ToolContext(desk.sandbox, desk.plan, set_plan, on_output, desk.now, gate, on_reading=on_reading)
 
 
 def _emit_end(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:

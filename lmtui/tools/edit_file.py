@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions import Access
+from lmtui.core.permissions import Access, Verdict
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.workspace import FileContent
 from lmtui.tools.edit import Edited, apply_edit
@@ -27,9 +27,15 @@ class EditArguments(Arguments):
 
 async def _edited(arguments: EditArguments, context: ToolContext) -> tuple[FileContent, TextFile, Edited]:
     content, file = await read_text(context, arguments.path)
-    edited = await asyncio.to_thread(
-        apply_edit, file.text, arguments.search, arguments.replace, is_all=arguments.all, newline=file.newline
-    )
+    try:
+        edited = await asyncio.to_thread(
+            apply_edit, file.text, arguments.search, arguments.replace, is_all=arguments.all, newline=file.newline
+        )
+    except ToolError as error:
+        if context.on_reading(arguments.path) is Verdict.ALLOW:
+            raise
+        text = "the text is not there just once; nothing was changed"  # more would be a way to read the file
+        raise ToolError(text, "Read the file first.") from error
     return content, file, edited
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from lmtui.core.clean import clean_line
-from lmtui.core.permissions import Access
+from lmtui.core.permissions import Access, Verdict
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.secrets import is_secret_path
 from lmtui.core.workspace import GrepMatch
@@ -75,7 +75,7 @@ async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
 def _is_kept_back(found: str, asked_for: str, context: ToolContext) -> bool:
     """Tell whether matches in a file are not shown: it may hold secrets and was not named, or a rule forbids to read it."""
     is_named = is_secret_path(asked_for)
-    return (is_secret_path(found) and not is_named) or context.is_hidden(found)
+    return (is_secret_path(found) and not is_named) or context.on_reading(found) is Verdict.DENY
 
 
 def _count(files: int) -> str:

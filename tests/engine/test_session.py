@@ -552,3 +552,33 @@ async def test_a_search_of_the_whole_folder_shows_nothing_that_a_rule_forbids_to
     result = next(event for event in rig.events if isinstance(event, ToolCallFinished)).result
     assert "src/a" in result
     assert "there" not in result
+
+
+@pytest.mark.parametrize(
+    ("path", "mode", "texts"),
+    [
+        (".env", Mode.NORMAL, ()),
+        (".env", Mode.AUTO, ()),
+        ("private/b", Mode.AUTO, ("Read(private/**)",)),
+        ("a", Mode.MANUAL, ()),
+    ],
+)
+async def test_an_edit_that_fails_tells_nothing_of_a_file_that_may_not_be_read(
+    path: str, mode: Mode, texts: tuple[str, ...]
+) -> None:
+    sandbox = FakeSandbox(files={path: b"API_KEY = hunter2\nother = 1\n"})
+    edit = ("edit", call(path=path, search="API_KEY = x", replace="y"))
+    rules = tuple(parse_rule(text, Effect.DENY, "settings") for text in texts)
+    rig = Rig(FakeProvider(answer("", edit), answer("ok")), sandbox, mode=mode, rules=rules)
+    await rig.run()
+    result = next(event for event in rig.events if isinstance(event, ToolCallFinished)).result
+    assert "nothing was changed" in result
+    assert "hunter2" not in result
+
+
+async def test_an_edit_that_fails_shows_what_is_nearest_in_a_file_that_may_be_read() -> None:
+    sandbox = FakeSandbox(files={"a": b"API_KEY = hunter2\nother = 1\n"})
+    edit = ("edit", call(path="a", search="API_KEY = x", replace="y"))
+    rig = Rig(FakeProvider(answer("", edit), answer("ok")), sandbox, mode=Mode.NORMAL)
+    await rig.run()
+    assert "hunter2" in next(event for event in rig.events if isinstance(event, ToolCallFinished)).result

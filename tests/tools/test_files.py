@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lmtui.core.errors import LmtuiError, ToolError
+from lmtui.core.permissions import Verdict
 from lmtui.core.plan import Plan
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.workspace import ExecResult
@@ -186,7 +187,7 @@ async def test_grep_leaves_out_files_with_secrets_that_were_not_named_and_says_s
 
 async def test_grep_leaves_out_what_a_rule_forbids_to_read() -> None:
     bench = Bench(a=b"one\n", hidden=b"one\n")
-    context = replace(bench.context(), is_hidden=lambda path: path == "hidden")
+    context = replace(bench.context(), on_reading=lambda path: Verdict.DENY if path == "hidden" else Verdict.ALLOW)
     found = await REGISTRY.prepare("grep", '{"pattern": "one"}').run(context)
     assert "hidden" not in found.text
     assert "1 file with matches left out" in found.text
