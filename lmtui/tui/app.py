@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import App
+from textual.driver import Driver
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
@@ -74,6 +75,15 @@ class LmtuiApp(App[int]):
         if self.no_color:
             self._filters = filters_without_color(self._filters, self.available_themes[self.theme])
         self.set_keymap(rebindable(dict(self.options.keys)))
+
+    def get_driver_class(self) -> type[Driver]:
+        """Return what draws: where it is Textual's usual driver, the one that outlives its terminal."""
+        usual = super().get_driver_class()
+        if usual.__name__ != "LinuxDriver":
+            return usual
+        from lmtui.tui.terminal import TerminalDriver  # noqa: PLC0415  (no such module as termios on every system)
+
+        return TerminalDriver
 
     def get_default_screen(self) -> Screen[None]:
         """Make the main screen."""

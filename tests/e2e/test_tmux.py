@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
+import psutil
 import pytest
 
 from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
@@ -170,3 +171,16 @@ async def test_a_tiny_terminal_and_a_dead_server_do_no_harm(program: Program, te
     terminal.keys("C-q")
     screen = await terminal.until("ended with code 0")
     assert "Traceback" not in screen
+
+
+async def test_a_window_that_is_closed_ends_the_program_and_frees_its_session(program: Program, terminal: Terminal) -> None:
+    async with ScriptedServer(*SCENARIOS) as server:
+        terminal.open("--url", server.url, "--sandbox", "process")
+        await terminal.until("process")
+        pid = int(terminal.tmux("list-panes", "-F", "#{pane_pid}"))
+        started = psutil.Process(pid).children(recursive=True)
+        terminal.close()
+        _, alive = await asyncio.to_thread(psutil.wait_procs, started, 20)
+        assert not alive
+        again = await program.run("resume", "--url", server.url, "--sandbox", "process", "something else")
+        assert again.out == "This is another conversation.\n"

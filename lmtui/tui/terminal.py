@@ -1,0 +1,46 @@
+"""The terminal that may go away: what is written to a window that was closed is dropped, so that leaving never waits for it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import TextIO, cast
+
+from textual.app import App
+from textual.drivers.linux_driver import LinuxDriver
+
+
+class LastingOutput(io.TextIOBase):
+    """Writes to a terminal for as long as it is there.
+
+    Textual writes in a thread that ends at the first error; its queue then fills up, and who writes waits for ever.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str, /) -> int:
+        """Write, or drop the text where the terminal is gone."""
+        with contextlib.suppress(OSError):
+            _ = self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Send what was written, if the terminal is there."""
+        with contextlib.suppress(OSError):
+            self._file.flush()
+
+    def fileno(self) -> int:
+        """Return the terminal's file descriptor."""
+        return self._file.fileno()
+
+
+class TerminalDriver(LinuxDriver):
+    """Textual's own driver with an output that outlives the terminal."""
+
+    def __init__(
+        self, app: App[object], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        if self._file is not None:
+            self._file = cast("io.TextIOWrapper", LastingOutput(self._file))
