@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -11,13 +12,14 @@ from lmtui.core.secrets import could_be_secret
 from lmtui.core.shell.command import ParsedCommand, SimpleCommand
 from lmtui.core.shell.grammar import parse
 from lmtui.core.shell.matching import covers
-from lmtui.core.shell.mentions import fits, is_unclear, paths_mentioned, straight
+from lmtui.core.shell.mentions import fits, is_unclear, mentioned, paths_mentioned, straight
 from lmtui.core.shell.review import layers, review
 
 _FILE_READERS = frozenset({"read", "grep"})
 _FILE_CHANGERS = frozenset({"write", "edit", "mkdir"})
 _SEARCHERS = frozenset({"rg", "ag", "ack"})
-_SWEEPERS = _SEARCHERS | {"tar", "zip", "cpio", "rsync", "cp", "7z"}
+_SWEEPERS = _SEARCHERS | {"tar", "zip", "cpio", "rsync", "cp", "7z", "xargs"}
+_FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _PIECES = re.compile(r"[\s;|&<>()`'\"={},:@]+")
 
 
@@ -138,7 +140,7 @@ def _doubt(tool: str, text: str, parsed: ParsedCommand, rules: tuple[Rule, ...])
     if patterns and is_unclear(text, patterns):
         return "it may run what one of your rules forbids"
     for rule in denying:
-        if rule.tool in (*_FILE_READERS, "*") and rule.pattern != "*" and any(_sweeps(each, rule) for each in parsed.commands):
+        if rule.tool in (*_FILE_READERS, "*") and rule.pattern != "*" and _may_show(text, parsed, rule.pattern):
             return f"it may show what your rule {rule} forbids"
     if not _only_reads(parsed):
         for rule in denying:
@@ -147,10 +149,19 @@ def _doubt(tool: str, text: str, parsed: ParsedCommand, rules: tuple[Rule, ...])
     return ""
 
 
-def _sweeps(command: SimpleCommand, rule: Rule) -> bool:
+def _may_show(text: str, parsed: ParsedCommand, pattern: str) -> bool:
+    """Tell whether a command line may show what a path rule is about without naming it."""
+    if not parsed.problem:
+        return any(_sweeps(layers(each)[-1].words, pattern) for each in parsed.commands)
+    words = (word.removeprefix("./") for word in paths_mentioned(text) if re.search(r"[*?\[]", word))
+    if any(globs.can_meet(word, pattern) for word in words):
+        return True
+    return any(_sweeps((*each, *_FIND_RUNS) if each[0] == "find" else each, pattern) for each in mentioned(text))
+
+
+def _sweeps(words: tuple[str, ...], pattern: str) -> bool:
     """Tell whether a command shows what is in whole folders, one of which may hold what a path rule is about."""
-    inner = layers(command)[-1]
-    name, rest = inner.program.rpartition("/")[2], inner.words[1:]
+    name, rest = words[0].rpartition("/")[2], words[1:]
     operands = [word for word in rest if not word.startswith("-")]
     if name == "git":
         is_sweep = bool({"grep", "diff", "show", "log", "stash", "blame", "archive", "format-patch"} & set(operands[:2]))
@@ -160,9 +171,12 @@ def _sweeps(command: SimpleCommand, rule: Rule) -> bool:
         operands = operands[1:]
     else:
         is_sweep = name in _SWEEPERS or (name == "diff" and any(re.match(r"-[A-Za-z]*r|--recur", word) for word in rest))
+        is_sweep = is_sweep or (name == "find" and any(word in _FIND_RUNS for word in rest))
+        if name in ("find", "xargs"):  # folders stand before the options; of xargs the words come from elsewhere
+            operands = list(itertools.takewhile(lambda word: not word.startswith("-"), rest)) if name == "find" else []
         operands = operands[1:] if name in _SEARCHERS else operands
     places = [word for word in operands if not word.startswith("/") or word.startswith("/workspace")]
-    return is_sweep and any(globs.can_be_below(rule.pattern, straight(place)) for place in places or ["."])
+    return is_sweep and any(globs.can_be_below(pattern, straight(place)) for place in places or ["."])
 
 
 def _named_secret(text: str, parsed: ParsedCommand) -> str:

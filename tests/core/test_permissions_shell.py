@@ -335,6 +335,26 @@ def test_no_way_round_leads_to_what_must_not_be_read(command: str, expected: Ver
     assert found.verdict is expected, found.why
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("find . -type f -exec cat {} +", ASK),
+        ("find . -type f | xargs cat", ASK),
+        ("find -name key -exec cat {} +", ASK),
+        ("for f in */*; do cat $f; done", ASK),
+        ("cat $(find . -name key)", ASK),
+        ("tar cf - . | wc -c", ASK),
+        ("cp -r . /tmp/x", ASK),
+        ("find src -type f -exec cat {} +", ALLOW),
+        ("echo x > out.txt", ALLOW),
+        ("X=1 make", ALLOW),
+    ],
+)
+def test_auto_mode_asks_where_a_sweep_may_show_what_must_not_be_read(command: str, expected: Verdict) -> None:
+    found = decide("shell", Access.EXECUTE, command, Mode.AUTO, rules("deny Read(secrets/**)"))
+    assert found.verdict is expected, found.why
+
+
 @pytest.mark.parametrize("command", ["cd config && cat secrets/key", "cd config; cd secrets; cat key", "git -C config grep x"])
 def test_a_folder_that_a_command_goes_into_is_part_of_its_paths(command: str) -> None:
     found = decide("shell", Access.EXECUTE, command, Mode.NORMAL, rules("deny Read(config/secrets/**)"))
