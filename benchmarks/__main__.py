@@ -6,22 +6,30 @@ import argparse
 import asyncio
 import sys
 
-from benchmarks import engine, fullscreen, sandbox, screen
+from benchmarks import checkpoints, engine, fullscreen, sandbox, screen
 from benchmarks.report import Figure, table
+
+_MEASURED = {
+    "engine": engine.figures,
+    "fullscreen": fullscreen.figures,
+    "sandbox": sandbox.figures,
+    "checkpoints": checkpoints.figures,
+}
+_PARTS = (*_MEASURED, "screen")
 
 
 def main() -> int:
     """Measure the parts that are named (default: all) and print a table for each; 1 where a goal is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help="engine, fullscreen, sandbox, screen")
-    parts = parser.parse_args().parts or ["engine", "fullscreen", "sandbox", "screen"]
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(_PARTS))
+    parts = parser.parse_args().parts or list(_PARTS)
     missed: list[Figure] = []
     for name in parts:
         print(f"\n## {name}\n")
         if name == "screen":
             asyncio.run(screen.measure())
             continue
-        figures = {"engine": engine.figures, "fullscreen": fullscreen.figures, "sandbox": sandbox.figures}[name]()
+        figures = _MEASURED[name]()
         print(table(figures))
         missed += [figure for figure in figures if not figure.is_reached]
     return 1 if missed else 0
