@@ -224,7 +224,12 @@ class Store:
         return {"left_out": names[:MAX_NAMED], "left_out_total": len(names)}
 
     def prune(self, max_bytes: int, max_age_s: float) -> Message:
-        """Drop states that are too old, then the oldest while the store is too large; the caller holds the lock."""
+        """Drop states that are too old, then the oldest while the store is too large; the caller holds the lock.
+
+        What the index knows of files is renewed too: another kind of sandbox may show them as another user's.
+        """
+        with suppress(Refused):  # it fails where files changed, which is no failure
+            self.git("update-index", "-q", "--refresh")
         path = self.folder / "lmtui.snapshots"
         lines = path.read_text(encoding="ascii").splitlines() if path.exists() else []
         oldest = time.time() - max_age_s
