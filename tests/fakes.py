@@ -80,6 +80,7 @@ class FakeSandbox:
     stopped: list[str] = field(default_factory=list)
     touched: list[str] = field(default_factory=list)
     asks_each_command: bool = False
+    links: dict[str, str] = field(default_factory=dict)
     gate: HostGate | None = None
 
     async def status(self) -> SandboxStatus:
@@ -117,6 +118,9 @@ class FakeSandbox:
         result = self.commands.get("git " + arguments[0], ExecResult(0, "", 0, 1))
         assert isinstance(result, ExecResult)
         return result
+
+    async def real_paths(self, paths: Sequence[str]) -> Sequence[str]:
+        return [self.links.get(path, path) for path in paths]
 
     async def read_file(self, path: str, max_bytes: int = 1_048_576) -> FileContent:
         await asyncio.sleep(0)

@@ -132,6 +132,9 @@ class Sandbox(Protocol):
     async def run_git(self, arguments: Sequence[str], *, writes: bool = False, timeout_s: int = 30) -> ExecResult:
         """Run git with hooks, external programs and prompts off; `writes` uses the lane that may change `.git`."""
 
+    async def real_paths(self, paths: Sequence[str]) -> Sequence[str]:
+        """Return where paths lead once symbolic links are followed; what is not there is placed in its real folder."""
+
     async def read_file(self, path: str, max_bytes: int = 1_048_576) -> FileContent:
         """Return a file's bytes from the start."""
 

@@ -13,7 +13,7 @@ from lmtui.core.messages import ToolCall
 from lmtui.core.permissions import Access, Verdict
 from lmtui.core.ports import PreparedCall
 from lmtui.engine.desk import Desk
-from lmtui.engine.tool_runner import Asked, ask, begin, decide, end_unrun, learn_sandbox
+from lmtui.engine.tool_runner import Asked, ask, begin, behind_links, decide, end_unrun, learn_sandbox
 
 _FEWEST = 2
 
@@ -28,14 +28,18 @@ async def ask_ahead(desk: Desk, calls: Sequence[ToolCall], turn_id: str, asked: 
             await learn_sandbox(desk)
         except SandboxError:
             return  # each call says so when its turn comes
-    asking = [(call, each) for call, each in candidates if decide(desk, each).verdict is Verdict.ASK]
+    try:
+        placed = [(call, each, await behind_links(desk, each)) for call, each in candidates]
+    except SandboxError:
+        return
+    asking = [(call, each, behind) for call, each, behind in placed if decide(desk, each, behind).verdict is Verdict.ASK]
     if len(asking) < _FEWEST:
         return
-    for call, prepared in asking:
+    for call, prepared, behind in asking:
         begin(desk, call, prepared, turn_id)
         asked[call.id] = Asked(prepared, problem="stopped before it was asked about")
         try:
-            asked[call.id] = await ask(desk, call, prepared)
+            asked[call.id] = await ask(desk, call, prepared, behind=behind)
         except (ToolError, SandboxError) as error:
             asked[call.id] = Asked(prepared, problem=error.full_text())
 

@@ -21,6 +21,7 @@ from lmtui.engine.questions import question
 from lmtui.engine.watching import keep_state, tell_changes, to_the_end
 
 _log = logging.getLogger(__name__)
+_MAX_PATHS = 100
 
 
 @dataclass(slots=True)
@@ -46,6 +47,7 @@ class Asked:
     context: ToolContext | None = None
     question: Question | None = None
     problem: str = ""
+    behind: tuple[str, ...] = ()
 
 
 async def run_call(desk: Desk, call: ToolCall, turn_id: str, files: dict[str, None], asked: Asked | None = None) -> None:
@@ -102,21 +104,22 @@ def _prepare(desk: Desk, call: ToolCall) -> tuple[PreparedCall | None, str]:
 async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: Asked | None) -> None:
     if prepared.access is Access.EXECUTE:
         await learn_sandbox(desk)
-    decision = asked.decision if asked and asked.decision else decide(desk, prepared)
+    behind = asked.behind if asked else await behind_links(desk, prepared)
+    decision = asked.decision if asked and asked.decision else decide(desk, prepared, behind)
     ending.decision, ending.rule, ending.why = "rule" if decision.rule else "mode", decision.rule, decision.why
     if decision.verdict is Verdict.DENY:
         ending.result = ToolResult(f"Refused: {decision.why}.", "refused", ok=False)
         return
     context = asked.context if asked and asked.context else _context(desk, call)
     if decision.verdict is Verdict.ASK:
-        asked = asked or await ask(desk, call, prepared, context, decision)
-        answer = await _answered(asked, ending)
+        asked = asked or await ask(desk, call, prepared, context=context, decision=decision, behind=behind)
+        answer = await _answered(asked, ending, is_attended=desk.approvals.is_attended)
         if answer is None:
             return
         if answer.edited and answer.edited != reveal(prepared.subjects[0]):
             prepared = _edited(desk, prepared, answer.edited)
             ending.note = f"[the user changed the command to: {answer.edited}]\n"
-        again = decide(desk, prepared)
+        again = decide(desk, prepared, behind)
         if again.verdict is Verdict.DENY:  # the mode was changed while the question was open
             ending.result = ToolResult(f"Refused: {again.why}.", "refused", ok=False)
             return
@@ -130,12 +133,20 @@ async def learn_sandbox(desk: Desk) -> None:
         desk.sandbox_text, desk.asks_each_command = status.text, status.asks_each_command
 
 
-def decide(desk: Desk, prepared: PreparedCall) -> Decision:
-    """Return what the permission function says of a call now."""
+async def behind_links(desk: Desk, prepared: PreparedCall) -> tuple[str, ...]:
+    """Return the real paths of a call about files where they are others than its own: rules hold for both."""
+    if prepared.access not in (Access.READ, Access.WRITE) or not 0 < len(prepared.subjects) <= _MAX_PATHS:
+        return ()
+    real = await desk.sandbox.real_paths(prepared.subjects)
+    return tuple(path for path in real if path not in prepared.subjects)
+
+
+def decide(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
+    """Return what the permission function says of a call now; `behind` are the real paths behind links."""
     return decide_all(
         prepared.tool,
         prepared.access,
-        prepared.subjects,
+        (*prepared.subjects, *behind),
         desk.mode,
         desk.all_rules(),
         asks_each_command=desk.asks_each_command,
@@ -146,8 +157,10 @@ async def ask(
     desk: Desk,
     call: ToolCall,
     prepared: PreparedCall,
+    *,
     context: ToolContext | None = None,
     decision: Decision | None = None,
+    behind: tuple[str, ...] = (),
 ) -> Asked:
     """Open the question about a call.
 
@@ -155,10 +168,10 @@ async def ask(
         ToolError: the call cannot succeed, so there is nothing to ask about.
         SandboxError: the same, from the sandbox.
     """
-    context, decision = context or _context(desk, call), decision or decide(desk, prepared)
+    context, decision = context or _context(desk, call), decision or decide(desk, prepared, behind)
     request = await question(desk, call.id, prepared, context, decision)
-    opened = desk.approvals.open(request, lambda: decide(desk, prepared).verdict is Verdict.ALLOW)
-    return Asked(prepared, decision, context, opened)
+    opened = desk.approvals.open(request, lambda: decide(desk, prepared, behind).verdict is Verdict.ALLOW)
+    return Asked(prepared, decision, context, opened, behind=behind)
 
 
 def _edited(desk: Desk, prepared: PreparedCall, command: str) -> PreparedCall:
@@ -182,7 +195,7 @@ async def _run(desk: Desk, call: ToolCall, prepared: PreparedCall, context: Tool
         await to_the_end(tell_changes(desk, call.id, before, ending.result, ending.files))
 
 
-async def _answered(asked: Asked, ending: _Ending) -> Answer | None:
+async def _answered(asked: Asked, ending: _Ending, *, is_attended: bool) -> Answer | None:
     """Wait for the answer; on a no, say so in `ending` and return nothing."""
     assert asked.question is not None
     answer = await asked.question.answer()
@@ -190,7 +203,8 @@ async def _answered(asked: Asked, ending: _Ending) -> Answer | None:
     if answer.outcome is not Outcome.NO:
         return answer
     words = f' They say: "{answer.feedback}"' if answer.feedback else ""
-    ending.result = ToolResult(f"Not run: the user refused it.{words}", "refused", ok=False)
+    text = f"Not run: the user refused it.{words}" if is_attended else f"Not run: {answer.feedback}."
+    ending.result = ToolResult(text, "refused", ok=False)
     return None
 
 

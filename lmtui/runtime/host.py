@@ -75,7 +75,7 @@ class Runtime:
 
     def __init__(self, workspace: Path, config: Config, *, is_attended: bool, is_mode_forced: bool = False) -> None:
         self._workspace = workspace
-        self._config = config
+        self.config = config
         self._is_attended = is_attended
         self._is_mode_forced = is_mode_forced
         _rules(config, workspace)  # a rule that cannot be read is told at once
@@ -96,7 +96,7 @@ class Runtime:
     def _use_config(self, config: Config) -> None:
         """Take other settings; they hold for sessions opened from now on."""
         _rules(config, self._workspace)
-        self._config = config
+        self.config = config
         self._connection.use_config(config)
         if self._sandbox is not None:
             self._retired.append(self._sandbox)
@@ -108,11 +108,6 @@ class Runtime:
         return self._workspace
 
     @property
-    def config(self) -> Config:
-        """Return the settings in force."""
-        return self._config
-
-    @property
     def setup_note(self) -> str:
         """Return why no session can be opened yet, else an empty string."""
         return "" if self._connection.is_chosen else "No model server is chosen yet."
@@ -121,7 +116,7 @@ class Runtime:
         """Return the workspace's sandbox; it starts when it is first used."""
         async with self._selecting:
             if self._sandbox is None:
-                self._sandbox = await open_sandbox(self._workspace, self._config)
+                self._sandbox = await open_sandbox(self._workspace, self.config)
             return self._sandbox
 
     async def require_sandbox(self) -> None:
@@ -130,7 +125,7 @@ class Runtime:
         Raises:
             SandboxError: it does not work here.
         """
-        if self._config.sandbox != "auto":
+        if self.config.sandbox != "auto":
             _ = await (await self.sandbox()).status()
 
     def sessions(self, search: str = "", limit: int = 50) -> Sequence[SessionSummary]:
@@ -146,7 +141,7 @@ class Runtime:
         session = EngineSession(self._parts(session_id, await self.sandbox(), self._store.create))
         session.emit(SessionOpened(workspace=str(self._workspace), version=__version__))
         session.emit(ModelChanged(model=self._connection.model, url=self._connection.provider().url))
-        session.emit(ModeChanged(mode=self._config.mode))
+        session.emit(ModeChanged(mode=self.config.mode))
         return self._keep(session)
 
     async def open_session(self, session_id: str) -> Session:
@@ -167,7 +162,7 @@ class Runtime:
             text = "This session was not made by your lmtui: its mode and its approvals do not hold."
             session.emit(Notice(level=Level.WARNING, text=text))
         if self._is_mode_forced or not is_ours:
-            session.emit(ModeChanged(mode=self._config.mode))
+            session.emit(ModeChanged(mode=self.config.mode))
         session.emit(ModelChanged(model=self._connection.model, url=self._connection.provider().url))
         return self._keep(session)
 
@@ -220,11 +215,11 @@ class Runtime:
         sandbox = await self.sandbox()
         status = await sandbox.status()
         if status.asks_each_command and not self._is_attended:
-            self._config = replace(self._config, allow=(*self._config.allow, *DEMO_RULES))
+            self.config = replace(self.config, allow=(*self.config.allow, *DEMO_RULES))
         lacks = ""
-        if not status.has_shell and self._config.sandbox == "auto":
+        if not status.has_shell and self.config.sandbox == "auto":
             lacks = f"no sandbox works here ({status.reason}); the demo's own commands run without one"
-            self._config = replace(self._config, sandbox="process")
+            self.config = replace(self.config, sandbox="process")
             await self._use_workspace(demo.folder)
             sandbox = await self.sandbox()
         return "; ".join(part for part in (lacks, await start_repository(sandbox)) if part)
@@ -252,7 +247,7 @@ class Runtime:
             self._demo = None
 
     def _parts(self, session_id: str, sandbox: WorkspaceSandbox, open_log: Callable[[str], SessionLog]) -> SessionParts:
-        config = self._config
+        config = self.config
         return SessionParts(
             id=session_id,
             provider=self._connection.provider(),

@@ -76,6 +76,12 @@ class ListReply(Reply):
     entries: Annotated[list[_Entry], Field(max_length=100_000)]
 
 
+class PathsReply(Reply):
+    """Where paths lead."""
+
+    paths: Annotated[list[_Path], Field(max_length=100)]
+
+
 class GlobReply(Reply):
     """The files found, and how many there are in all."""
 

@@ -87,6 +87,8 @@ async def select_sandbox(
         raise UsageError(f"there is no sandbox called {backend}", f"Choose one of {', '.join(BACKENDS)}.")
     if network not in NETWORKS:
         raise UsageError(f"the sandbox's network cannot be {network}", "It is none, proxy or on.")
+    if network == "proxy" and backend not in ("auto", *_FULL):
+        raise UsageError(f"{backend} has no proxy", "The proxy needs docker, podman or bubblewrap; or take --network off.")
     if runtime and backend not in ("auto", *_ENGINES):
         raise UsageError(f"{backend} has no runtime {runtime}", "Only docker and podman have runtimes.")
     shown = await asyncio.to_thread(check_toolchains, toolchains, folder)
@@ -184,6 +186,8 @@ def _status(backend: Backend, refusals: Sequence[SandboxUnavailable], options: O
     elif backend.is_reduced:
         text = f"{backend.name} (reduced): no private /tmp, other processes visible, .git put back afterwards; {network}"
     reason = "; ".join(refusal.full_text() for refusal in refusals)
+    if options.network == "proxy" and not is_proxied:
+        reason = f"{reason}; the proxy needs docker, podman or bubblewrap, so there is no network".lstrip("; ")
     return SandboxStatus(
         backend=backend.name,
         network=network if is_proxied else backend.network,

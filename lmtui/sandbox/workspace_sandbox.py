@@ -81,6 +81,13 @@ class WorkspaceSandbox:
             result = await self._run(client, "git", timeout_s, None, **fields)
         return _with_findings(result, findings)
 
+    async def real_paths(self, paths: Sequence[str]) -> Sequence[str]:
+        """Return where paths lead once symbolic links are followed."""
+        reply, _ = await self._call("real", replies.PathsReply, paths=[self._path(path) for path in paths])
+        if len(reply.paths) != len(paths):
+            raise SandboxError("the sandbox sent an answer that cannot be: a path is missing")
+        return reply.paths
+
     async def read_file(self, path: str, max_bytes: int = 1_048_576) -> FileContent:
         """Return a file's bytes from the start."""
         reply, data = await self._call("read", replies.ReadReply, path=self._path(path), max_bytes=max_bytes)

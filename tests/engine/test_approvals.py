@@ -139,3 +139,21 @@ async def test_a_yes_that_cannot_be_written_down_is_a_no_and_is_told() -> None:
     await rig.session.wait_idle()
     assert rig.sandbox.ran == []
     assert any(isinstance(event, Notice) and "No space left" in event.text for event in rig.events)
+
+
+async def test_a_link_leads_past_no_rule() -> None:
+    deny = parse_rule("Read(secrets/**)", Effect.DENY, "settings")
+    sandbox = FakeSandbox(files={"notes.md": b"x"}, links={"notes.md": "secrets/key"})
+    rig = Rig(FakeProvider(answer("", ("read", '{"path": "notes.md"}'))), sandbox, rules=(deny,))
+    await rig.run()
+    result = next(event for event in rig.events if isinstance(event, ToolCallFinished))
+    assert not result.ok
+    assert "forbids" in result.result
+
+
+async def test_a_link_to_a_file_that_may_hold_secrets_asks() -> None:
+    sandbox = FakeSandbox(files={"notes.md": b"x"}, links={"notes.md": ".env"})
+    rig = Rig(FakeProvider(answer("", ("read", '{"path": "notes.md"}'))), sandbox, mode=Mode.NORMAL)
+    rig.session.submit("go")
+    assert ".env" in (await asked(rig)).why
+    await rig.session.close()

@@ -242,3 +242,17 @@ async def test_a_workspace_that_is_renamed_meanwhile_stays_the_same_one(sandbox:
     workspace.rename(workspace.with_name("moved"))
     assert (await sandbox.read_file("README.md")).data == b"hello\n"
     workspace.with_name("moved").rename(workspace)
+
+
+async def test_where_links_lead_is_told_within_the_workspace_only(sandbox: Sandbox, workspace: Path) -> None:
+    (workspace / "link").symlink_to("src/main.py")
+    (workspace / "folder").symlink_to("src")
+    (workspace / "out").symlink_to("/etc/passwd")
+    (workspace / "chain").symlink_to("folder/main.py")
+    paths = ["link", "folder/main.py", "folder/new/file", "chain", "src/../README.md", "nothing", ""]
+    assert await sandbox.real_paths(paths) == [
+        "src/main.py", "src/main.py", "src/new/file", "src/main.py", "README.md", "nothing", "",
+    ]  # fmt: skip
+    for path in ("out", "/etc/passwd", "../x", ".lmagent/config.toml"):
+        with pytest.raises(SandboxError):
+            await sandbox.real_paths([path])

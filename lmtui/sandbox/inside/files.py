@@ -34,6 +34,27 @@ def read(root: Root, path: str, max_bytes: int) -> tuple[Message, bytes]:
     return {"size": size, "mode": stat.S_IMODE(info.st_mode), "sha256": digest}, data
 
 
+def real_paths(root: Root, paths: list[str]) -> Message:
+    """Return the real path of each; what is not there is placed in its real folder."""
+    return {"paths": [_real(root, path) for path in paths]}
+
+
+def _real(root: Root, path: str) -> str:
+    left: list[str] = []
+    here = path
+    while True:
+        try:
+            fd, real = root.open(here, getattr(os, "O_PATH", os.O_RDONLY))
+        except Missing:
+            here, _, name = here.rstrip("/").rpartition("/")
+            left.insert(0, name)
+            if not name:
+                return path
+        else:
+            os.close(fd)
+            return _text("/".join([part for part in (real if real != "." else "", *left) if part]))
+
+
 def write(root: Root, path: str, data: bytes, expect_sha256: str | None) -> Message:
     """Replace or create a file in one step; the temporary file stands in the same folder."""
     if len(data) > MAX_UPLOAD_BYTES:

@@ -62,6 +62,7 @@ class Supervisor:
             "kill": lambda _identity, message, _data: self._jobs.stop(int(message["target"])),
             "read": self._read,
             "write": self._write,
+            "real": lambda identity, m, _data: self._answer(identity, files.real_paths(self._root, list(m["paths"]))),
             "mkdir": lambda identity, m, _data: self._answer(identity, files.make_directory(self._root, m["path"])),
             "list": self._list,
             "glob": self._glob,
@@ -201,7 +202,8 @@ class Supervisor:
 
     def _finish(self, job: Job, result: Message) -> None:
         if job.capture is None:
-            self._answer(job.id, result if "reason" not in result else {"error": "the search took too long or was stopped"})
+            stopped = {"error": f"it took too long or was stopped ({result.get('reason')})"}
+            self._answer(job.id, stopped if "reason" in result else result)
             return
         capture = job.capture
         head = bytes(capture.head)
