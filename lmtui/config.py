@@ -86,7 +86,7 @@ class Config:
     sandbox_runtime: str = _setting("", "the container engine's runtime, such as runsc; empty: its own")
     toolchains: tuple[str, ...] = _setting((), "folders of tools (pyenv, cargo, nvm) that commands may read")
     pass_env: tuple[str, ...] = _setting((), "environment variables that commands get")
-    image: str = _setting("lmtui-sandbox:1", "Docker image of the sandbox", "LMTUI_IMAGE")
+    image: str = _setting("lmtui-sandbox:2", "Docker image of the sandbox", "LMTUI_IMAGE")
     theme: str = _setting("", "colours of the screen; empty: the default theme", "LMTUI_THEME")
 
 

@@ -29,7 +29,7 @@ from lmtui.sandbox.toolchains import programs
 if TYPE_CHECKING:
     from docker import DockerClient
 
-DEFAULT_IMAGE = "lmtui-sandbox:1"
+DEFAULT_IMAGE = "lmtui-sandbox:2"
 
 _PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MEMORY_MB = 512

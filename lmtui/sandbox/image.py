@@ -28,7 +28,7 @@ Say = Callable[[str], None]
 _SUITE = "bookworm"
 _PACKAGES = (
     "python3", "git", "bash", "coreutils", "ripgrep", "ca-certificates", "less", "patch", "diffutils", "findutils", "grep",
-    "sed", "procps", "file", "make",
+    "sed", "procps", "file", "make", "python3-venv", "python3-pip",
 )  # fmt: skip
 _DROPPED = ("var/lib/apt/lists", "var/cache/apt", "usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/locale",
             "usr/share/lintian", "var/log/apt", "debootstrap")  # fmt: skip
