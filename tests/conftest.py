@@ -1,4 +1,7 @@
-"""What the whole suite shares: tests that need git are skipped where it is not installed, and fail where CI says it must be."""
+"""What the whole suite shares: tests that need git are skipped where it is not installed, and fail where CI says it must be.
+
+Property tests have no deadline: how long an example takes on a busy machine says nothing of the code.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,10 @@ import os
 import shutil
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("lmtui", deadline=None)
+settings.load_profile("lmtui")
 
 
 @pytest.fixture(autouse=True)
