@@ -23,6 +23,7 @@ from lmtui.tui.desk import Desk
 from lmtui.tui.options import StartOptions
 from lmtui.tui.screens.approval_actions import Tone
 from lmtui.tui.screens.pane_actions import PaneActions
+from lmtui.tui.stage import Handler
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Spinner
 from lmtui.tui.widgets.fit import Part
 from lmtui.tui.widgets.prompt import Completions, Prompt
@@ -75,6 +76,7 @@ class Workbench(PaneActions):
         self._spinner = Spinner("", id="spinner", markup=False)
         self._completions = Completions("", id="completions", markup=False)
         self._body = Horizontal(id="body")
+        self.handlers: dict[str, Handler] = {}
 
     def compose(self) -> ComposeResult:
         """Lay out the panes; their number does not depend on what they show."""
@@ -263,8 +265,20 @@ class Workbench(PaneActions):
                 self.desk.active.session.set_model(model)
             case "app.theme", str(theme) if theme:
                 self.app.post_message(ThemeWanted(theme))
+            case _ if call.command.id in self.handlers:
+                await self.call(call.command.id, call.argument)
             case _:
                 await self.run_action(call.command.action)
+
+    async def call(self, command_id: str, argument: str = "") -> None:
+        """Run a command that one of the parts in `handlers` answers; `argument` is what followed a slash command."""
+        found = self.handlers[command_id](argument)
+        if found is not None:
+            await found
+
+    async def action_call(self, command_id: str) -> None:
+        """Run such a command at its key."""
+        await self.call(command_id)
 
     def action_close_or_stop(self) -> None:
         """Close the completions, a side pane or a line of words; else interrupt; else come back to the prompt."""

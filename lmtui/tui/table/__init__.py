@@ -1,0 +1,1 @@
+"""The one table of commands, in parts by where they apply."""

@@ -1,0 +1,91 @@
+"""What a command is: its id, where it applies, its keys and its words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Scope(StrEnum):
+    """Where a command applies."""
+
+    APP = "everywhere"
+    WORKBENCH = "workbench"
+    PROMPT = "prompt"
+    MOVING = "moving in a pane"
+    LINES = "in a pane"
+    FILES = "files"
+    APPROVAL = "approval"
+    GRANT = "what always means"
+    EDIT = "changing a command"
+    BATCH = "several approvals"
+    RULES = "rules"
+    CHANGES = "changes"
+    RESTORE = "undo, redo, rewind"
+    TRUST = "trust"
+    READING = "explanations"
+    PICKER = "lists"
+    CONFIRM = "questions"
+    SWITCHER = "sessions"
+    FIRST_RUN = "first run"
+    HELP = "help"
+    VIEWER = "file and difference"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing that can be done.
+
+    `id` is what a keymap rebinds.  The action method is `action_` and the id with its dot as `_`; commands of the app itself
+    (`app.leave`) are found there from every screen.  `keys` are Textual key names.
+    `hint` is the word beside the key in a footer; `slash` the names after `/`; `argument` what may follow them.  `runs` names
+    an action of the widget in focus.  A command that `is_fixed` keeps its keys whatever a keymap says; one that `is_first` wins
+    over the widget that has the focus.
+    """
+
+    id: str
+    scope: Scope
+    title: str
+    help: str
+    keys: tuple[str, ...] = ()
+    hint: str = ""
+    slash: tuple[str, ...] = ()
+    argument: str = ""
+    is_fixed: bool = False
+    is_first: bool = False
+    runs: str = ""
+
+    @property
+    def action(self) -> str:
+        """Return Textual's name of the action."""
+        if self.runs:
+            return self.runs
+        return self.id if self.id.startswith("app.") else self.id.replace(".", "_")
+
+    @property
+    def key_text(self) -> str:
+        """Return the keys as a person reads them."""
+        return " ".join(KEY_NAMES.get(key, key) for key in self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCall:
+    """A slash command as typed: `command` is None where there is no such command."""
+
+    name: str
+    argument: str
+    command: Command | None
+
+
+KEY_NAMES = {
+    "question_mark": "?",
+    "slash": "/",
+    "right_square_bracket": "]",
+    "left_square_bracket": "[",
+    "right_curly_bracket": "}",
+    "left_curly_bracket": "{",
+    "escape": "esc",
+    "shift+tab": "shift-tab",
+    "pageup": "page up",
+    "pagedown": "page down",
+}

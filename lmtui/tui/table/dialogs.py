@@ -1,0 +1,51 @@
+"""Commands of questions, lists and other dialogs."""
+
+from __future__ import annotations
+
+from lmtui.tui.table.command import Command, Scope
+
+DIALOGS: tuple[Command, ...] = (
+    Command("approve.once", Scope.APPROVAL, "Once", "Let it run this once.", ("y",), "once"),
+    Command(
+        "approve.session", Scope.APPROVAL, "This session", "Let it run now and whenever this session asks the same.",
+        ("s",), "this session",
+    ),
+    Command(
+        "approve.always", Scope.APPROVAL, "Always", "Let it run and keep a rule; asks which one and how far it reaches.",
+        ("a",), "always…",
+    ),
+    Command("approve.no", Scope.APPROVAL, "No", "Refuse it.", ("n",), "no"),
+    Command("approve.because", Scope.APPROVAL, "No, because", "Refuse it and tell the model why.", ("f",), "no, because…"),
+    Command("approve.edit", Scope.APPROVAL, "Edit", "Change the command; only what you leave there runs.", ("e",), "edit"),
+    Command(
+        "approve.why", Scope.APPROVAL, "Why", "Say why it asks and what each answer would grant.",
+        ("question_mark",), "why",
+    ),
+    Command(
+        "approve.all", Scope.APPROVAL, "All of them", "Read everything that waits in this session and answer it at once.",
+        ("Y",), "all that wait…",
+    ),
+    Command("approve.later", Scope.APPROVAL, "Later", "Leave it waiting and look at something else.", ("l",), "later"),
+    Command("grant.choose", Scope.GRANT, "Grant", "Let it run and keep the marked rule.", ("enter",), "grant", is_first=True),
+    Command("edit.send", Scope.EDIT, "Run", "Run what stands there, this once.", ("enter",), "run this once", is_first=True),
+    Command("edit.newline", Scope.EDIT, "New line", "Begin another line.", ("ctrl+j",), "line", is_first=True),
+    Command("batch.once", Scope.BATCH, "All once", "Let all that is listed run this once.", ("y",), "yes to all, once"),
+    Command("batch.no", Scope.BATCH, "None", "Refuse all that is listed.", ("n",), "no to all"),
+    Command("rules.revoke", Scope.RULES, "Revoke", "Take the marked rule back, after asking.", ("d",), "revoke"),
+    Command("trust.yes", Scope.TRUST, "Trust", "Let these hold for sessions opened from now on.", ("t",), "trust these"),
+    Command("trust.no", Scope.TRUST, "Not now", "Go on without them.", ("n",), "not now"),
+    Command("trust.look", Scope.TRUST, "Look", "Show a file that they come from.", ("v",), "look at the file"),
+    Command("picker.open", Scope.PICKER, "Choose", "Choose the marked line.", ("enter",), "choose", is_first=True),
+    Command("picker.up", Scope.PICKER, "Line before", "Mark the line before.", ("up",), is_first=True),
+    Command("picker.down", Scope.PICKER, "Next line", "Mark the next line.", ("down",), is_first=True),
+    Command("confirm.yes", Scope.CONFIRM, "Yes", "Do it.", ("y",), "yes"),
+    Command("confirm.no", Scope.CONFIRM, "No", "Leave everything as it is.", ("n",), "no"),
+    Command("sessions.open", Scope.SWITCHER, "Open", "Open the marked session.", ("enter",), "open"),
+    Command("sessions.new", Scope.SWITCHER, "New", "Start a new session.", ("n",), "new"),
+    Command("sessions.rename", Scope.SWITCHER, "Rename", "Give the marked session a title.", ("r",), "rename"),
+    Command("sessions.delete", Scope.SWITCHER, "Delete", "Delete the marked session, after asking.", ("d",), "delete"),
+    Command("sessions.search", Scope.SWITCHER, "Search", "Search in everything that was said.", ("slash",), "search"),
+    Command("first.start", Scope.FIRST_RUN, "Start", "Use the marked line.", ("enter",), "start"),
+    Command("first.trust", Scope.FIRST_RUN, "Look", "See what the folder brings that waits for your word.", ("t",), "look"),
+    Command("first.again", Scope.FIRST_RUN, "Look again", "Look for servers again.", ("r",), "look again"),
+)  # fmt: skip

@@ -1,0 +1,43 @@
+"""Commands inside the panes of the main screen."""
+
+from __future__ import annotations
+
+from lmtui.tui.table.command import Command, Scope
+
+PANES: tuple[Command, ...] = (
+    Command("lines.up", Scope.MOVING, "Up", "Move up.", ("up", "k"), runs="focused.cursor_up"),
+    Command("lines.down", Scope.MOVING, "Down", "Move down.", ("down", "j"), runs="focused.cursor_down"),
+    Command(
+        "lines.page_up", Scope.MOVING, "Page up", "Move a page up (in the prompt too).",
+        ("pageup", "b"), runs="focused.page_up",
+    ),
+    Command("lines.page_down", Scope.MOVING, "Page down", "Move a page down.", ("pagedown", "space"), runs="focused.page_down"),
+    Command("lines.home", Scope.MOVING, "Beginning", "Go to the beginning.", ("home", "g"), runs="focused.home"),
+    Command("lines.end", Scope.MOVING, "End", "Go to the end and follow it.", ("end", "G"), runs="focused.end"),
+    Command(
+        "lines.select", Scope.LINES, "Open", "Fold or unfold, open a folder, show a file or a call.",
+        ("enter",), "open", runs="focused.select",
+    ),
+    Command("lines.copy", Scope.LINES, "Copy", "Copy what the cursor is on.", ("y",), "copy"),
+    Command(
+        "chat.next_turn", Scope.LINES, "Next turn", "Go to what you said next.",
+        ("right_curly_bracket",), runs="focused.next_turn",
+    ),
+    Command(
+        "chat.previous_turn", Scope.LINES, "Turn before", "Go to what you said before.",
+        ("left_curly_bracket",), runs="focused.previous_turn",
+    ),
+    Command("chat.next_call", Scope.LINES, "Next call", "Go to the next tool call.", ("c",), runs="focused.next_call"),
+    Command(
+        "chat.previous_call", Scope.LINES, "Call before", "Go to the tool call before.",
+        ("C",), runs="focused.previous_call",
+    ),
+    Command("chat.next_error", Scope.LINES, "Next failure", "Go to the next failure.", ("e",), runs="focused.next_error"),
+    Command(
+        "chat.previous_error", Scope.LINES, "Failure before", "Go to the failure before.",
+        ("E",), runs="focused.previous_error",
+    ),
+    Command("files.open", Scope.FILES, "Open folder", "Open the folder.", ("right", "l"), runs="focused.expand"),
+    Command("files.close", Scope.FILES, "Close folder", "Close the folder.", ("left", "h"), runs="focused.collapse"),
+    Command("files.diff", Scope.FILES, "Difference", "Show how the session changed this file.", ("d",), "diff"),
+)  # fmt: skip

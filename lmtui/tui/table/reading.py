@@ -1,0 +1,49 @@
+"""Commands of the screens that files and differences are read on."""
+
+from __future__ import annotations
+
+from lmtui.tui.table.command import Command, Scope
+
+READING: tuple[Command, ...] = (
+    Command("reading.close", Scope.READING, "Back", "Go back to the question.", ("question_mark", "enter"), "back"),
+    Command("changes.open", Scope.CHANGES, "Read", "Go from the list to the difference.", ("enter",), "read"),
+    Command("changes.next", Scope.CHANGES, "Next", "Go to the next line of the list.", ("n",), "next"),
+    Command("changes.previous", Scope.CHANGES, "Before", "Go to the line before.", ("p",), "before"),
+    Command(
+        "changes.next_hunk", Scope.CHANGES, "Next hunk", "Go to the next change.",
+        ("right_square_bracket",), "next hunk",
+    ),
+    Command("changes.previous_hunk", Scope.CHANGES, "Hunk before", "Go to the change before.", ("left_square_bracket",)),
+    Command("changes.split", Scope.CHANGES, "Side by side", "Side by side, or one column.", ("u",), "side by side"),
+    Command("changes.by_file", Scope.CHANGES, "By file", "List by file or by step.", ("f",), "by file / step"),
+    Command(
+        "changes.restore", Scope.CHANGES, "Put file back", "Put the file back to what it was before the step; asks first.",
+        ("r",), "put file back",
+    ),
+    Command(
+        "changes.restore_hunk", Scope.CHANGES, "Put hunk back", "Take only the change in view back; asks first.",
+        ("h",), "put hunk back",
+    ),
+    Command("restore.yes", Scope.RESTORE, "Yes", "Do what is shown.", ("y",), "yes, do this"),
+    Command(
+        "restore.talk", Scope.RESTORE, "Conversation only", "Rewind the conversation and leave the files as they are.",
+        ("c",), "conversation only",
+    ),
+    Command("restore.no", Scope.RESTORE, "No", "Leave everything as it is.", ("n",), "no"),
+    Command(
+        "viewer.next_hunk", Scope.VIEWER, "Next hunk", "Go to the next change.",
+        ("right_square_bracket",), "next change", runs="focused.next_hunk",
+    ),
+    Command(
+        "viewer.previous_hunk", Scope.VIEWER, "Hunk before", "Go to the change before.",
+        ("left_square_bracket",), runs="focused.previous_hunk",
+    ),
+    Command(
+        "viewer.split", Scope.VIEWER, "Side by side", "Side by side, or one column.",
+        ("u",), "side by side", runs="focused.toggle_split",
+    ),
+    Command("viewer.next", Scope.VIEWER, "Next file", "Show the next changed file.", ("n",), "next file"),
+    Command("viewer.previous", Scope.VIEWER, "File before", "Show the changed file before.", ("p",), "file before"),
+    Command("viewer.left", Scope.VIEWER, "Left", "Scroll long lines.", ("left",), runs="focused.scroll_aside_left"),
+    Command("viewer.right", Scope.VIEWER, "Right", "Scroll long lines.", ("right",), runs="focused.scroll_aside_right"),
+)  # fmt: skip
