@@ -27,6 +27,7 @@ from lmtui.tui.lines.file_view import FileView
 from lmtui.tui.lines.surface import LineSurface
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
+from lmtui.tui.themes import default_variables
 
 SIZE = (200, 50)
 RATE_TOKENS_PER_S = 200
@@ -56,6 +57,10 @@ class Bench(App[None]):
     def __init__(self, view: LineSurface | None = None) -> None:
         super().__init__()
         self.view = view
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Give our panes their colours under Textual's own theme."""
+        return default_variables()
 
     def compose(self) -> ComposeResult:
         """Put the pane, if there is one, above the input."""

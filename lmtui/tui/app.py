@@ -263,7 +263,7 @@ class LmtuiApp(App[int]):
 
     def _use_first_theme(self) -> None:
         try:
-            theme = themes.find_theme(self.options.theme or themes.DEFAULT)
+            theme = themes.find_theme(self.options.theme or themes.first_theme(os.environ))
         except themes.ThemeError as error:
             theme = themes.built_in_theme()
             self.call_after_refresh(lambda text=str(error): self.workbench.say(text, "error"))

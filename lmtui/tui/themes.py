@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from textual.theme import Theme
 from lmtui import paths
 
 DEFAULT = "dusk"
+FEW_COLORS = "sixteen"
 ROLES = (
     "text",
     "muted",
@@ -27,6 +29,14 @@ ROLES = (
     "success",
     "code",
 )
+BLENDS = {
+    "added": ("success", 0.12),
+    "removed": ("danger", 0.12),
+    "added_word": ("success", 0.3),
+    "removed_word": ("danger", 0.3),
+    "match": ("warning", 0.3),
+    "cursor": ("text", 0.07),
+}
 _BUILT_IN = {
     "text": "#d6dae0",
     "muted": "#959eab",
@@ -41,6 +51,9 @@ _BUILT_IN = {
     "success": "#86c98f",
     "code": "#b4a7e5",
 }
+
+
+_TERMS_OF_FEW_COLORS = frozenset({"linux", "xterm", "vt100", "vt220", "ansi", "screen", "rxvt", "cygwin", "putty"})
 
 
 class ThemeError(Exception):
@@ -89,8 +102,15 @@ def built_in_theme() -> Theme:
     return make_theme(Palette(DEFAULT, is_dark=True, colors=_BUILT_IN))
 
 
+def first_theme(environ: Mapping[str, str]) -> str:
+    """Return the theme to begin with where none is chosen: one for 16 colours on a terminal that has no more."""
+    term = environ.get("TERM", "")
+    has_more = "256" in term or "direct" in term or environ.get("COLORTERM", "") in ("truecolor", "24bit")
+    return DEFAULT if has_more or term not in _TERMS_OF_FEW_COLORS else FEW_COLORS
+
+
 def read_palette(file: Path) -> Palette:
-    """Read a theme file: `dark` (a boolean) and a `[colors]` table with every role.
+    """Read a theme file: `dark` (a boolean) and a `[colors]` table with every role; the grounds of `BLENDS` may be in it too.
 
     Raises:
         ThemeError: the file cannot be read or a role is missing, unknown or not a colour.
@@ -107,14 +127,14 @@ def read_palette(file: Path) -> Palette:
         raise ThemeError(f"{file}: line 1: there is no [colors] table")
     for role, value in colors.items():
         where = f"{file}: line {_line_of(text, role)}"
-        if role not in ROLES:
-            raise ThemeError(f"{where}: no role {role!r}; the roles are {', '.join(ROLES)}")
+        if role not in ROLES and role not in BLENDS:
+            raise ThemeError(f"{where}: no role {role!r}; the roles are {', '.join((*ROLES, *BLENDS))}")
         if not isinstance(value, str) or not _is_color(value):
             raise ThemeError(f"{where}: {role} is not a colour: {value!r}")
     missing = [role for role in ROLES if role not in colors]
     if missing:
         raise ThemeError(f"{file}: line {_line_of(text, '[colors]')}: no colour for {', '.join(missing)}")
-    return Palette(file.stem, bool(data.get("dark", True)), {role: str(colors[role]) for role in ROLES})
+    return Palette(file.stem, bool(data.get("dark", True)), {role: str(value) for role, value in colors.items()})
 
 
 def make_theme(palette: Palette) -> Theme:
@@ -137,14 +157,30 @@ def make_theme(palette: Palette) -> Theme:
     )
 
 
+def ground(colors: Mapping[str, str], role: str) -> str:
+    """Return the colour of a ground as hexadecimal: the theme's own, else a little of another role on the background."""
+    if role in colors:
+        return colors[role]
+    source, part = BLENDS[role]
+    return Color.parse(colors["background"]).blend(Color.parse(colors[source]), part).hex6
+
+
+def default_variables() -> dict[str, str]:
+    """Return the variables of the default theme; an app that shows our widgets under another theme falls back to them."""
+    return _variables(_BUILT_IN)
+
+
 def _variables(color: dict[str, str]) -> dict[str, str]:
     text, muted, faint, selection = color["text"], color["muted"], color["faint"], color["selection"]
+    grounds = {f"{role.replace('_', '-')}-ground": ground(color, role) for role in BLENDS}
     return {
+        **grounds,
         "text": text,
         "text-muted": muted,
         "text-disabled": muted,
         "text-accent": color["accent"],
         "text-primary": color["accent"],
+        "text-secondary": color["code"],
         "text-warning": color["warning"],
         "text-error": color["danger"],
         "text-success": color["success"],

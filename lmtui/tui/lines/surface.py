@@ -58,13 +58,13 @@ class LineSurface(ScrollView, can_focus=True, inherit_bindings=False):
     LineSurface > .lines--number { color: $text-warning; }
     LineSurface > .lines--function { color: $text-accent; }
     LineSurface > .lines--type { color: $text-secondary; }
-    LineSurface > .lines--added { background: $success 15%; }
-    LineSurface > .lines--removed { background: $error 15%; }
-    LineSurface > .lines--added-word { background: $success 35%; }
-    LineSurface > .lines--removed-word { background: $error 35%; }
-    LineSurface > .lines--match { background: $warning 40%; }
-    LineSurface > .lines--cursor { background: $foreground 8%; }
-    LineSurface > .lines--selected { background: $accent 20%; }
+    LineSurface > .lines--added { background: $added-ground; }
+    LineSurface > .lines--removed { background: $removed-ground; }
+    LineSurface > .lines--added-word { background: $added-word-ground; color: $text; }
+    LineSurface > .lines--removed-word { background: $removed-word-ground; color: $text; }
+    LineSurface > .lines--match { background: $match-ground; color: $text; }
+    LineSurface > .lines--cursor { background: $cursor-ground; }
+    LineSurface > .lines--selected { background: $selection; }
     """
 
     empty_text: str = "nothing here yet"

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 
 from lmtui.core.events import Envelope, Event
 from lmtui.tui.lines.base import LineView
+from lmtui.tui.themes import default_variables
 
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 
@@ -35,6 +36,9 @@ class Stage(App[None]):
         super().__init__()
         self.view = view
         self.frames = 0
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return default_variables()
 
     def compose(self) -> ComposeResult:
         yield self.view
