@@ -44,3 +44,8 @@ class TerminalDriver(LinuxDriver):
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         if self._file is not None:
             self._file = cast("io.TextIOWrapper", LastingOutput(self._file))
+
+    def write(self, data: str) -> None:
+        """Write to the terminal, or drop what comes while it is given away (an editor is open)."""
+        if self._writer_thread is not None and self._writer_thread.is_alive():
+            super().write(data)

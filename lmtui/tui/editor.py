@@ -1,0 +1,80 @@
+"""The user's own editor, over the screen: the app gives the terminal away and takes it back.  Sessions go on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from textual.app import App, SuspendNotSupported
+
+_USUAL = ("editor", "nano", "vim", "vi")
+_PLACE_AFTER_COLON = frozenset({"hx", "helix", "subl", "zed"})
+_WITH_GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
+
+
+def editor_command(path: Path, line: int, environment: Mapping[str, str]) -> list[str]:
+    """Return the command that opens a file at a line (from 1, 0 for none); empty where there is no editor.
+
+    `VISUAL` comes before `EDITOR`, both may hold options; without them the usual editors are looked for.
+    """
+    text = environment.get("VISUAL", "").strip() or environment.get("EDITOR", "").strip()
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = [text]
+    if not words:
+        found = next((name for name in _USUAL if shutil.which(name)), "")
+        words = [found] if found else []
+    if not words or line <= 0:
+        return [*words, str(path)] if words else []
+    name = Path(words[0]).name
+    if name in _WITH_GOTO:
+        return [*words, "-g", f"{path}:{line}"]
+    return [*words, f"{path}:{line}"] if name in _PLACE_AFTER_COLON else [*words, f"+{line}", str(path)]
+
+
+async def open_editor(app: App[Any], path: Path, line: int = 0, *, say: Callable[[str], None]) -> bool:
+    """Open a file in the user's editor and wait for its end; True if it ended well, else `say` is told why.
+
+    Nothing is drawn meanwhile, but everything goes on: the event loop is not blocked.
+    """
+    command = editor_command(path, line, os.environ)
+    if not command:
+        say("there is no editor: set VISUAL or EDITOR to one")
+        return False
+    try:
+        with app.suspend(), app.batch_update(), _interrupts_are_the_editors():
+            process = await asyncio.create_subprocess_exec(*command)
+            code = await process.wait()
+    except SuspendNotSupported:
+        say("an editor cannot be opened here: the terminal cannot be given away")
+        return False
+    except OSError as error:
+        say(f"{command[0]} could not be started: {error.strerror}; VISUAL or EDITOR name another")
+        return False
+    finally:
+        app.refresh(layout=True)
+    if code:
+        say(f"{command[0]} ended with {code}; what it did not save is lost, the text here stays")
+    return code == 0
+
+
+@contextlib.contextmanager
+def _interrupts_are_the_editors() -> Iterator[None]:
+    """Keep Ctrl+C in the editor from ending the app, which is in the same process group."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
