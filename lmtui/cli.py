@@ -18,6 +18,7 @@ from lmtui import __version__
 from lmtui.config import MODES, NETWORKS, SANDBOXES, Loaded, load_config
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.sessions import SessionHost
+from lmtui.paths import config_dir
 from lmtui.store.trust import read_trust
 
 EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 64, 130
@@ -243,8 +244,9 @@ def _settings(arguments: argparse.Namespace) -> tuple[Path, Loaded]:
 
 def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *, is_demo: bool = False) -> int:
     gc.disable()  # a tenth of the start-up; the app turns it on again when its first frame stands
-    from lmtui.tui.app import LmtuiApp  # noqa: PLC0415  (start-up: no other command needs the screen)
-    from lmtui.tui.options import StartOptions  # noqa: PLC0415
+    from lmtui.tui.app import LmtuiApp
+    from lmtui.tui.keymap import KEYS_FILE, read_keymap
+    from lmtui.tui.options import StartOptions
 
     workspace, read = _reader(arguments)
     loaded = read()
@@ -253,7 +255,7 @@ def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *,
     opened: list[SessionHost] = []
 
     def open_host() -> SessionHost:
-        from lmtui.runtime.host import open_runtime  # noqa: PLC0415  (start-up: runs after the first frame)
+        from lmtui.runtime.host import open_runtime
 
         runtime = open_runtime(workspace, config, writes_log=True, is_mode_forced=loaded.sources["mode"] == "flag")
         runtime.ask_trust(loaded, read)
@@ -266,7 +268,10 @@ def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *,
         raise UsageError("the full-screen app needs a terminal", 'Use `lmtui run "TASK"` without one.')
     if os.environ.get("TERM") == "dumb":
         raise UsageError("the full-screen app cannot draw on TERM=dumb", 'Set TERM, or use `lmtui run "TASK"`.')
+    keymap = read_keymap(config_dir() / KEYS_FILE)
     options = StartOptions(
+        keys=keymap.keys,
+        problems=keymap.problems,
         session_id=session_id,
         task=task,
         theme=config.theme,
@@ -289,7 +294,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _headless(arguments: argparse.Namespace, text: str, session_id: str = "") -> int:
-    from lmtui.frontends import commands  # noqa: PLC0415  (start-up)
+    from lmtui.frontends import commands
 
     workspace, loaded = _settings(arguments)
     if arguments.output != "text" and isinstance(sys.stdout, io.TextIOWrapper):
@@ -298,7 +303,7 @@ def _headless(arguments: argparse.Namespace, text: str, session_id: str = "") ->
 
 
 def _resume(arguments: argparse.Namespace) -> int:
-    from lmtui.frontends import commands  # noqa: PLC0415  (start-up)
+    from lmtui.frontends import commands
 
     workspace, _ = _settings(arguments)
     session_id, text = commands.which_session(workspace, arguments.id or "", arguments.text or "")
@@ -312,10 +317,10 @@ def _demo(arguments: argparse.Namespace) -> int:
     if not arguments.headless and sys.stdin.isatty() and sys.stdout.isatty():
         if keep is not None:
             raise UsageError("--keep goes with --headless", "On a terminal the demo makes a folder and names it at its end.")
-        from lmtui.providers.demo import DEMO_TASK  # noqa: PLC0415  (start-up)
+        from lmtui.providers.demo import DEMO_TASK
 
         return _app(arguments, task=DEMO_TASK, is_demo=True)
-    from lmtui.frontends import commands  # noqa: PLC0415  (start-up)
+    from lmtui.frontends import commands
 
     _, loaded = _settings(arguments)
     return asyncio.run(commands.demo(loaded.config, keep, arguments.output))
@@ -326,7 +331,7 @@ def _report(name: str) -> Callable[[argparse.Namespace], int]:
 
 
 def _print_report(name: str, arguments: argparse.Namespace) -> int:
-    from lmtui.frontends import commands  # noqa: PLC0415  (start-up)
+    from lmtui.frontends import commands
 
     workspace, loaded = _settings(arguments)
     return asyncio.run(commands.REPORTS[name](workspace, loaded, arguments))

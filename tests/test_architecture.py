@@ -89,7 +89,7 @@ def test_every_module_says_what_it_is_for() -> None:
         assert ast.get_docstring(ast.parse(path.read_text())), path
 
 
-SILENCED = 70
+SILENCED = 61
 
 
 def test_silenced_checks_carry_a_code_and_a_reason_and_only_fall() -> None:

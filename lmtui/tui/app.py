@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual import on, work
 from textual.app import App
@@ -21,13 +21,14 @@ from lmtui import paths
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.tui import themes
-from lmtui.tui.commands import Scope, bindings, command, of_scope, rebindable
+from lmtui.tui.commands import Scope, bindings, command, of_scope
 from lmtui.tui.desk import Desk
 from lmtui.tui.modals.results import Choice, Chosen
 from lmtui.tui.no_color import filters_without_color
 from lmtui.tui.options import StartOptions
 from lmtui.tui.prompt_store import PromptStore
 from lmtui.tui.screens.workbench import HistoryGrew, ThemeWanted, Workbench
+from lmtui.tui.table.command import use_keys
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import SessionHost
@@ -74,7 +75,7 @@ class LmtuiApp(App[int]):
         self._use_first_theme()
         if self.no_color:
             self._filters = filters_without_color(self._filters, self.available_themes[self.theme])
-        self.set_keymap(rebindable(dict(self.options.keys)))
+        use_keys(self.options.keys)
 
     def get_driver_class(self) -> type[Driver]:
         """Return what draws: where it is Textual's usual driver, the one that outlives its terminal."""
@@ -94,6 +95,8 @@ class LmtuiApp(App[int]):
 
     def on_mount(self) -> None:
         """Open the host once the first frame stands."""
+        if self.options.keys:
+            self._rebind()
         self.call_after_refresh(self._start)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -102,12 +105,30 @@ class LmtuiApp(App[int]):
             except (NotImplementedError, RuntimeError, ValueError):
                 return
 
+    def _rebind(self) -> None:
+        """Put the user's own keys in force here, and on every screen when it opens."""
+        from lmtui.tui.keymap import rebind  # noqa: PLC0415  (start-up: few have keys of their own)
+
+        keys = self.options.keys
+        for node in (self, self.workbench, self.workbench.prompt):
+            rebind(node._bindings, keys)
+        seen: set[Screen[Any]] = {self.workbench}
+
+        def opened(screen: Screen[Any]) -> None:
+            if screen not in seen:
+                seen.add(screen)
+                rebind(screen._bindings, keys)
+
+        self.screen_change_signal.subscribe(self, opened, immediate=True)
+
     @work(group="start")
     async def _start(self) -> None:
         self.desk.dialogs = await asyncio.to_thread(_load_dialogs)
         frame_s = SSH_FRAME_S if "SSH_CONNECTION" in os.environ else FRAME_S
         self.desk.router = self.desk.dialogs.router(self._schedule, self._show_session, self._facts_changed, frame_s)
         await self.workbench.furnish()
+        if self.options.problems:
+            self.workbench.say("\n".join(self.options.problems), "error")
         gc.collect()
         gc.freeze()
         gc.enable()

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from textual.binding import Binding, BindingType
 
+from lmtui.tui.table.chat import CHAT
 from lmtui.tui.table.command import KEY_NAMES, Command, Scope, SlashCall
 from lmtui.tui.table.dialogs import DIALOGS
 from lmtui.tui.table.everywhere import EVERYWHERE
@@ -16,7 +17,7 @@ from lmtui.tui.table.reading import READING
 
 __all__ = ["COMMANDS", "Command", "Scope", "SlashCall"]
 
-COMMANDS: tuple[Command, ...] = EVERYWHERE + PROMPT + PANES + READING + DIALOGS
+COMMANDS: tuple[Command, ...] = EVERYWHERE + PROMPT + PANES + CHAT + READING + DIALOGS
 
 
 _BY_ID = {command.id: command for command in COMMANDS}
@@ -47,11 +48,6 @@ def bindings(scope: Scope) -> list[BindingType]:
     ]
 
 
-def rebindable(keymap: dict[str, str]) -> dict[str, str]:
-    """Return the part of a keymap (id to keys) that may be applied: known commands whose keys are not fixed."""
-    return {name: keys for name, keys in keymap.items() if name in _BY_ID and not _BY_ID[name].is_fixed}
-
-
 def parse_slash(text: str) -> SlashCall | None:
     """Read a slash command; None for what goes to the model: other text, and absolute paths such as `/usr/bin`."""
     stripped = text.strip()
@@ -76,9 +72,10 @@ def complete_slash(text: str) -> list[tuple[str, Command]]:
 
 def hint_text(commands: Iterable[Command]) -> str:
     """Return a footer's words, such as `enter send · ctrl+j line`."""
-    return " · ".join(f"{first_key(each)} {each.hint}" for each in commands if each.hint and each.keys)
+    return " · ".join(f"{first_key(each)} {each.hint}" for each in commands if each.hint and each.bound_keys)
 
 
 def first_key(each: Command) -> str:
     """Return the first key of a command as a person reads it."""
-    return KEY_NAMES.get(each.keys[0], each.keys[0]) if each.keys else ""
+    keys = each.bound_keys
+    return KEY_NAMES.get(keys[0], keys[0]) if keys else ""

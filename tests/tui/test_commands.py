@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from textual.binding import Binding
 
-from lmtui.tui.commands import COMMANDS, Scope, bindings, complete_slash, hint_text, of_scope, parse_slash, rebindable
+from lmtui.tui.commands import COMMANDS, Scope, bindings, complete_slash, hint_text, of_scope, parse_slash
 
 SLASH_NAMES = (
     "help",
@@ -92,10 +92,6 @@ def test_completion_finds_what_begins_so_and_ends_with_an_argument() -> None:
 def test_a_command_with_two_names_is_offered_once() -> None:
     found = complete_slash("/")
     assert len(found) == len({each.id for _, each in found})
-
-
-def test_fixed_keys_cannot_be_rebound() -> None:
-    assert rebindable({"app.leave": "x", "session.new": "ctrl+n", "no.such": "y"}) == {"session.new": "ctrl+n"}
 
 
 def test_a_hint_names_key_and_verb() -> None:

@@ -70,7 +70,7 @@ def _line(each: Command, width: int) -> Content:
     slash = " ".join(f"/{name}" for name in each.slash)
     lead_cells = KEY_CELLS + SLASH_CELLS
     if width < BESIDE_CELLS:
-        lead = Content.assemble((each.key_text, "$accent"), ("  " if each.keys and slash else "", ""), (slash, "$text"))
+        lead = Content.assemble((each.key_text, "$accent"), ("  " if each.bound_keys and slash else "", ""), (slash, "$text"))
         help_lines = textwrap.wrap(each.help, max(20, width - 4))
         return Content("\n    ").join([lead, *map(Content, help_lines)])
     help_lines = textwrap.wrap(each.help, max(20, width - lead_cells))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -15,6 +16,9 @@ class Scope(StrEnum):
     MOVING = "moving in a pane"
     LINES = "in a pane"
     FILES = "files"
+    CHAT = "conversation"
+    FINDING = "search in the conversation"
+    COPYING = "copy mode"
     APPROVAL = "approval"
     GRANT = "what always means"
     EDIT = "changing a command"
@@ -65,7 +69,12 @@ class Command:
     @property
     def key_text(self) -> str:
         """Return the keys as a person reads them."""
-        return " ".join(KEY_NAMES.get(key, key) for key in self.keys)
+        return " ".join(KEY_NAMES.get(key, key) for key in self.bound_keys)
+
+    @property
+    def bound_keys(self) -> tuple[str, ...]:
+        """Return the keys in force: the user's own, else those of the table."""
+        return _OWN_KEYS.get(self.id, self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +95,14 @@ KEY_NAMES = {
     "left_curly_bracket": "{",
     "escape": "esc",
     "shift+tab": "shift-tab",
+    "dollar_sign": "$",
     "pageup": "page up",
     "pagedown": "page down",
 }
+_OWN_KEYS: dict[str, tuple[str, ...]] = {}
+
+
+def use_keys(keys: Mapping[str, tuple[str, ...]]) -> None:
+    """Show the user's own keys from now on, everywhere where keys are named."""
+    _OWN_KEYS.clear()
+    _OWN_KEYS.update(keys)

@@ -36,7 +36,9 @@ class Verbs(Widget):
         if shown != self._shown:
             self._shown, self._gap = shown, " " if keys_only else GAP
             self._verbs = [
-                _verb(each, is_live=each.id not in dim, keys_only=keys_only) for each in commands if each.keys and each.hint
+                _verb(each, is_live=each.id not in dim, keys_only=keys_only)
+                for each in commands
+                if each.bound_keys and each.hint
             ]
             self.refresh(layout=True)
 
@@ -67,7 +69,7 @@ class Verbs(Widget):
 
 def verbs_cells(commands: Sequence[Command]) -> int:
     """Return how wide all verbs are on one line."""
-    return Content(GAP).join([_verb(each) for each in commands if each.keys and each.hint]).cell_length
+    return Content(GAP).join([_verb(each) for each in commands if each.bound_keys and each.hint]).cell_length
 
 
 def _verb(each: Command, *, is_live: bool = True, keys_only: bool = False) -> Content:

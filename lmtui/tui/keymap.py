@@ -1,0 +1,153 @@
+"""The user's own keys: `keys.toml` in the folder of the settings, read leniently, and put in place of the table's keys.
+
+    [session]
+    new = "ctrl+n"            # the id of a command, cut at its dot, and its key
+    list = ["f2", "alt+l"]    # or several; an empty list takes the keys away
+
+What cannot be is named with its line and left out; the rest holds.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from textual.binding import Binding, BindingsMap
+from textual.keys import Keys, key_to_character
+
+from lmtui.tui.commands import COMMANDS, Command, Scope, command
+
+KEYS_FILE = "keys.toml"
+MAX_BYTES = 65_536
+_MODIFIERS = ("ctrl", "alt", "shift", "super")
+_NAMES = {str(each.value) for each in Keys} | {f"f{number}" for number in range(1, 25)}
+_SAME_AS = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+h": "backspace", "ctrl+[": "escape"}
+_CHARACTERS = {",": "comma", "?": "question_mark", "/": "slash", ".": "full_stop", "+": "plus", "-": "minus", " ": "space"}
+_WORKBENCH = frozenset({Scope.APP, Scope.WORKBENCH, Scope.PROMPT, Scope.MOVING, Scope.LINES, Scope.FILES})
+
+
+@dataclass(frozen=True, slots=True)
+class Keymap:
+    """Keys by command id, in Textual's names, and what was wrong with the file, a line each."""
+
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+
+def read_keymap(file: Path) -> Keymap:
+    """Read a keymap; a file that is not there is an empty one."""
+    try:
+        if not file.exists():
+            return Keymap()
+        if not file.is_file() or file.stat().st_size > MAX_BYTES:
+            return Keymap(problems=(f"{file}: no ordinary file, or too large; the usual keys hold",))
+        text = file.read_text("utf-8")
+        data = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        return Keymap(problems=(f"{file}: {error}; the usual keys hold",))
+    problems: list[str] = []
+    keys: dict[str, tuple[str, ...]] = {}
+    for command_id, value in _flat(data):
+        where = f"{file}: line {_line_of(text, command_id)}"
+        try:
+            keys[command_id] = _read(command_id, value)
+        except ValueError as error:
+            problems.append(f"{where}: {error}")
+    for command_id, problem in _collisions(keys):
+        del keys[command_id]
+        problems.append(f"{file}: line {_line_of(text, command_id)}: {problem}")
+    return Keymap(keys, tuple(problems))
+
+
+def rebind(bindings: BindingsMap, keys: Mapping[str, tuple[str, ...]]) -> None:
+    """Put a keymap in force on one widget's, screen's or app's own bindings; what it does not name stays as it is."""
+    found = bindings.key_to_bindings
+    own = [each for each in COMMANDS if each.id in keys and _belongs(each, found.values())]
+    for key in list(found):
+        found[key] = [binding for binding in found[key] if binding.id not in keys]
+        if not found[key]:
+            del found[key]
+    for each in own:
+        for key in keys[each.id]:
+            binding = Binding(key, each.action, each.title, show=False, priority=each.is_first, id=each.id)
+            found.setdefault(key, []).append(binding)
+
+
+def _belongs(each: Command, found: Iterable[list[Binding]]) -> bool:
+    """Tell whether the commands of this one's scope are bound here (it may have had no key itself)."""
+    ids = {binding.id for bindings in found for binding in bindings if binding.id}
+    return any(other.id in ids for other in COMMANDS if other.scope is each.scope)
+
+
+def _flat(data: Mapping[str, object], prefix: str = "") -> Iterable[tuple[str, object]]:
+    for name, value in data.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _read(command_id: str, value: object) -> tuple[str, ...]:
+    known = {each.id: each for each in COMMANDS}
+    if command_id not in known:
+        close = difflib.get_close_matches(command_id, known, n=1)
+        raise ValueError(f"no command {command_id!r}" + (f"; did you mean {close[0]}?" if close else ""))
+    if known[command_id].is_fixed:
+        raise ValueError(f"{command_id} keeps its keys ({', '.join(known[command_id].keys)})")
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+        raise ValueError(f'{command_id} is a key such as "ctrl+n", or a list of them')
+    return tuple(_key(each) for each in texts if each)
+
+
+def _key(text: str) -> str:
+    lowered = text.lower() if len(text) > 1 else text
+    *modifiers, name = lowered.removesuffix("++").split("+") if lowered != "+" else ["+"]
+    if lowered.endswith("++"):
+        modifiers, name = [*modifiers, name], "+"
+    if any(each not in _MODIFIERS for each in modifiers):
+        raise ValueError(f"{text!r} is not a key; they are written like f4, ctrl+n, alt+x, shift+f4")
+    name = _CHARACTERS.get(name, name)
+    key = "+".join((*modifiers, name))
+    if key in _SAME_AS:
+        raise ValueError(f"terminals send {_SAME_AS[key]} for {text}; choose another key")
+    if {"ctrl", "shift"} <= set(modifiers) and len(name) == 1:
+        raise ValueError(f"most terminals cannot tell {text} from ctrl+{name}; choose another key")
+    if len(name) != 1 and name not in _NAMES and key_to_character(name) is None:
+        raise ValueError(f"{text!r} is not a key; they are written like f4, ctrl+n, alt+x, shift+f4")
+    return key
+
+
+def _collisions(keys: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str]]:
+    """Return the commands of a keymap whose keys another command of the same place has, and which it is."""
+    found: list[tuple[str, str]] = []
+    refused: set[str] = set()
+    for command_id, own in keys.items():
+        one = command(command_id)
+        for each in COMMANDS:
+            if each.id == command_id or each.id in refused or not _meet(one.scope, each.scope):
+                continue
+            clash = next((key for key in own if key in keys.get(each.id, each.keys)), "")
+            if clash:
+                found.append((command_id, f"{clash} is already the key of {each.id} ({each.title})"))
+                refused.add(command_id)
+                break
+    return found
+
+
+def _meet(one: Scope, other: Scope) -> bool:
+    return one is other or {one, other} <= _WORKBENCH or Scope.APP in (one, other)
+
+
+def _line_of(text: str, command_id: str) -> int:
+    head, _, tail = command_id.rpartition(".")
+    pattern = rf"^\s*(?:\"?{re.escape(command_id)}\"?|{re.escape(head)}\s*\.\s*{re.escape(tail)})\s*="
+    whole = re.search(pattern, text, re.MULTILINE)
+    section = re.search(rf"^\s*\[\s*{re.escape(head)}\s*\]", text, re.MULTILINE) if head else None
+    inner = re.compile(rf"^\s*\"?{re.escape(tail)}\"?\s*=", re.MULTILINE).search(text, section.end()) if section else None
+    found = whole or inner
+    return text.count("\n", 0, found.end()) + 1 if found else 1

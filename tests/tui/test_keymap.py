@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.widgets import OptionList
+
+from lmtui.tui.keymap import Keymap, read_keymap
+from lmtui.tui.options import StartOptions
+from tests.tui.driving import running
+
+
+def read(folder: Path, text: str) -> Keymap:
+    file = folder / "keys.toml"
+    file.write_text(text)
+    return read_keymap(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ('[session]\nnew = "ctrl+n"', {"session.new": ("ctrl+n",)}),
+        ('"session.new" = "ctrl+n"', {"session.new": ("ctrl+n",)}),
+        ('session.new = ["ctrl+n", "alt+n"]', {"session.new": ("ctrl+n", "alt+n")}),
+        ("session.new = []", {"session.new": ()}),
+        ('session.new = "Shift+F4"', {"session.new": ("shift+f4",)}),
+        ('viewer.next = ">"', {"viewer.next": (">",)}),
+        ('session.new = "alt+,"', {"session.new": ("alt+comma",)}),
+        ("", {}),
+    ],
+)
+def test_a_keymap_is_read(tmp_path: Path, text: str, keys: dict[str, tuple[str, ...]]) -> None:
+    assert read(tmp_path, text) == Keymap(keys)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('session.nwe = "ctrl+n"', "no command 'session.nwe'; did you mean session.new?"),
+        ('app.leave = "ctrl+n"', "app.leave keeps its keys"),
+        ("session.new = 3", "session.new is a key such as"),
+        ('session.new = "ctrl+nothing"', "is not a key"),
+        ('session.new = "hyper+n"', "is not a key"),
+        ('session.new = "ctrl+i"', "terminals send tab"),
+        ('session.new = "ctrl+shift+n"', "most terminals cannot tell"),
+        ('session.new = "f2"', "f2 is already the key of session.list"),
+        ('session.new = "ctrl+q"', "ctrl+q is already the key of app.leave"),
+    ],
+)
+def test_what_cannot_be_is_named_with_its_line_and_the_rest_holds(tmp_path: Path, line: str, words: str) -> None:
+    found = read(tmp_path, f'# mine\nmode.choose = "alt+x"\n{line}\n')
+    assert dict(found.keys) == {"mode.choose": ("alt+x",)}
+    (problem,) = found.problems
+    assert "line 3" in problem
+    assert words in problem
+
+
+def test_two_commands_may_change_places(tmp_path: Path) -> None:
+    found = read(tmp_path, 'session.new = "f2"\nsession.list = "f4"\n')
+    assert found == Keymap({"session.new": ("f2",), "session.list": ("f4",)})
+
+
+@pytest.mark.parametrize("text", ["session.new = ", "\0", "[" * 5000])
+def test_a_broken_file_leaves_the_usual_keys(tmp_path: Path, text: str) -> None:
+    found = read(tmp_path, text)
+    assert not found.keys
+    assert "the usual keys hold" in found.problems[0]
+
+
+def test_no_file_is_an_empty_keymap(tmp_path: Path) -> None:
+    assert read_keymap(tmp_path / "keys.toml") == Keymap()
+
+
+async def test_own_keys_work_and_are_shown_and_the_old_ones_do_not() -> None:
+    keys = {"session.list": ("alt+s",), "prompt.send": ("alt+enter",), "app.theme": ("alt+c",)}
+    async with running(options=StartOptions(workspace="/w", keys=keys)) as driver:
+        assert "alt+s sessions" in driver.text("#hints")
+        await driver.press("f2")
+        assert type(driver.app.screen).__name__ == "Workbench"
+        await driver.press("alt+s")
+        await driver.until_screen("Switcher")
+        await driver.press("escape", "alt+c")
+        await driver.until_screen("Picker")
+        await driver.press("escape")
+        driver.app.workbench.prompt.replace_text("do it")
+        await driver.press("alt+enter")
+        assert driver.host.session.submitted == ["do it"]
+
+
+async def test_own_keys_hold_on_screens_that_open_later() -> None:
+    async with running(options=StartOptions(workspace="/w", keys={"picker.down": ("ctrl+n",)})) as driver:
+        await driver.press("f5")
+        await driver.until_screen("Picker")
+        options = driver.app.screen.query_one(OptionList)
+        first = options.highlighted
+        assert first is not None
+        await driver.press("down")
+        assert options.highlighted == first
+        await driver.press("ctrl+n")
+        assert options.highlighted == first + 1
+
+
+async def test_what_is_wrong_with_the_file_is_said() -> None:
+    async with running(options=StartOptions(workspace="/w", problems=("keys.toml: line 3: no command 'x'",))) as driver:
+        assert "keys.toml: line 3" in driver.text("#say")
