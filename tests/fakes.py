@@ -23,7 +23,7 @@ from lmtui.core.messages import (
     Usage,
 )
 from lmtui.core.permissions import Mode, Rule
-from lmtui.core.ports import Checkpoints, HostGate, Limits, OutputSink, Policy, Snapshot
+from lmtui.core.ports import Checkpoints, HostGate, Images, Limits, OutputSink, Policy, Snapshot
 from lmtui.core.redaction import Redactor
 from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileChangeKind, FileContent, GrepMatch, SandboxStatus
 from lmtui.engine.context import ModelSettings
@@ -269,6 +269,7 @@ class Rig:
         is_ours: bool = True,
         checkpoints: Checkpoints | None = None,
         redactor: Redactor | None = None,
+        images: Images | None = None,
     ) -> None:
         clock = Ticking()
         self.provider = provider
@@ -288,6 +289,7 @@ class Rig:
             now=clock.now,
             monotonic=clock.monotonic,
             checkpoints=checkpoints,
+            images=images,
             redactor=redactor or Redactor(()),
         )
         self.session = EngineSession(parts, past, is_ours=is_ours)

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
-from lmtui.core.messages import Role, ToolCall, Usage
+from lmtui.core.messages import ImageRef, Role, ToolCall, Usage
 from lmtui.core.plan import Plan
 
 ROOT = "root"
@@ -140,7 +140,10 @@ class TurnEnded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageAdded(Event):
-    """A user or assistant message joined the conversation (tool results join with `ToolCallFinished`)."""
+    """A user or assistant message joined the conversation (tool results join with `ToolCallFinished`).
+
+    `attached` is what the model gets behind the text and the user does not read again: the files that it mentions.
+    """
 
     kind: ClassVar[str] = "message_added"
     role: Role
@@ -149,6 +152,8 @@ class MessageAdded(Event):
     tool_calls: tuple[ToolCall, ...] = ()
     turn_id: str = ""
     thinking_s: float = 0.0
+    attached: str = ""
+    images: tuple[ImageRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +207,11 @@ class RetryScheduled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallStarted(Event):
-    """A tool call is dealt with: checked, asked about, run.  `title` is its arguments in a few words (a path, a command)."""
+    """A tool call is dealt with: checked, asked about, run.  `title` is its arguments in a few words (a path, a command).
+
+    `by` is empty for the model's calls, `user` for a command of the user's own, `user_alone` for one that the model is not
+    told of.
+    """
 
     kind: ClassVar[str] = "tool_call_started"
     call_id: str
@@ -210,6 +219,7 @@ class ToolCallStarted(Event):
     arguments: dict[str, object]
     title: str = ""
     turn_id: str = ""
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,10 +330,14 @@ class PlanChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxChanged(Event):
-    """What the user typed while the agent worked and that has not been taken up yet."""
+    """What the user typed while the agent worked and that has not been taken up yet; commands begin with `!`.
+
+    `is_paused`: the user stopped the agent, and what waits goes on only at their word.
+    """
 
     kind: ClassVar[str] = "inbox_changed"
     queued: tuple[str, ...] = ()
+    is_paused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

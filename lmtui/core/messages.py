@@ -34,11 +34,30 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A picture that the user sends: `media_type` as `core.pictures.sniff` names it, `data` the file's bytes."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRef:
+    """A picture of a message by what it is: the SHA-256 (hex) of its bytes, which are kept beside the log."""
+
+    sha256: str
+    media_type: str
+    name: str = ""
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message of the conversation.
 
     `thinking` is shown and stored but never sent back.  `tool_calls` belongs to assistant messages,
-    `call_id` (which call this answers) to tool messages.
+    `call_id` (which call this answers) to tool messages, `images` to user messages.
     """
 
     role: Role
@@ -46,6 +65,7 @@ class Message:
     thinking: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Protocol
 
 from lmtui.core.events import Envelope
-from lmtui.core.messages import ModelPiece, ModelRequest, ToolSpec
+from lmtui.core.messages import Image, ImageRef, ModelPiece, ModelRequest, ToolSpec
 from lmtui.core.permissions import Access, Mode, Rule, Verdict
 from lmtui.core.plan import Plan
 from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileContent, GrepMatch, SandboxStatus
@@ -53,6 +53,20 @@ class SessionLog(Protocol):
 
     def close(self) -> None:
         """Let go of the file."""
+
+
+class Images(Protocol):
+    """Where the pictures of a session's messages are kept, by content."""
+
+    def put(self, image: Image) -> ImageRef:
+        """Keep a picture; blocks (disk).
+
+        Raises:
+            SessionFileError: it cannot be kept.
+        """
+
+    def get(self, ref: ImageRef) -> Image | None:
+        """Return a picture, None where it is gone; blocks (disk) where this process has not kept it itself."""
 
 
 OutputSink = Callable[[str], None]

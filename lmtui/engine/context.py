@@ -5,14 +5,17 @@ It only grows.  The request of step N+1 is the request of step N and what was ad
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
 from lmtui.core.file_events import FilesRestored, Rewound
-from lmtui.core.messages import Message, ModelRequest, Role, ToolSpec
+from lmtui.core.messages import Image, ImageRef, Message, ModelRequest, Role, ToolSpec
 
 _NOT_RUN = "Not run: the turn was stopped before this call."
+_IMAGE_TOKENS = 1000
+_MAX_COMMAND_CHARS = 8000
 _UNKNOWN = "The turn was stopped while this ran: its effect is unknown."
 
 
@@ -32,10 +35,12 @@ def system_prompt() -> str:
 
 
 class Conversation:
-    """The messages of one agent."""
+    """The messages of one agent; `picture` returns one that a message names, None where it is gone."""
 
-    def __init__(self, agent: str, prompt: str) -> None:
+    def __init__(self, agent: str, prompt: str, picture: Callable[[ImageRef], Image | None] = lambda _: None) -> None:
         self._agent = agent
+        self._picture = picture
+        self._commands: dict[str, str] = {}
         self._messages: list[Message] = [Message(Role.SYSTEM, prompt)]
         self._unanswered: dict[str, None] = {}
         self._call_ids: set[str] = set()
@@ -58,11 +63,16 @@ class Conversation:
         match event:
             case MessageAdded():
                 self._settle()
-                self._messages.append(Message(event.role, event.text, event.thinking, event.tool_calls))
+                self._messages.append(self._message(event))
                 self._unanswered = {call.id: None for call in event.tool_calls}
                 self._call_ids.update(self._unanswered)
+            case ToolCallStarted(by="user"):
+                self._commands[event.call_id] = event.title
             case ToolCallStarted():
                 self._started.add(event.call_id)
+            case ToolCallFinished() if event.call_id in self._commands:
+                self._settle()
+                self._messages.append(Message(Role.USER, _ran(self._commands.pop(event.call_id), event.result)))
             case TurnStarted():
                 self._settle()
                 self._turns[event.turn_id] = len(self._messages)
@@ -84,7 +94,16 @@ class Conversation:
     def size_tokens(self) -> int:
         """Return a rough size (characters by four), for when the server does not count."""
         calls = (call.arguments for message in self._messages for call in message.tool_calls)
-        return (sum(len(message.text) for message in self._messages) + sum(map(len, calls))) // 4
+        pictures = sum(len(message.images) for message in self._messages) * _IMAGE_TOKENS
+        return (sum(len(message.text) for message in self._messages) + sum(map(len, calls))) // 4 + pictures
+
+    def _message(self, event: MessageAdded) -> Message:
+        """Return a message as the model gets it: with what it mentions, and a word in place of each picture that is gone."""
+        found = [(ref, self._picture(ref)) for ref in event.images]
+        gone = (f"[the picture {ref.name} is gone]" for ref, image in found if image is None)
+        text = "\n\n".join((event.text, *([event.attached] if event.attached else []), *gone))
+        images = tuple(image for _, image in found if image is not None)
+        return Message(event.role, text, event.thinking, event.tool_calls, images=images)
 
     def _rewind(self, turn_id: str) -> None:
         """Forget a turn and what came after it; call ids stay used."""
@@ -100,6 +119,14 @@ class Conversation:
     def _answer(self, call_id: str, text: str) -> None:
         del self._unanswered[call_id]
         self._messages.append(Message(Role.TOOL, text, call_id=call_id))
+
+
+def _ran(command: str, result: str) -> str:
+    """Return what the model is told of a command of the user's own."""
+    half = _MAX_COMMAND_CHARS // 2
+    if len(result) > _MAX_COMMAND_CHARS:
+        result = f"{result[:half]}\n[… {len(result) - 2 * half} characters left out …]\n{result[-half:]}"
+    return f"[The user ran a command: {command}]\n{result}"
 
 
 def _restored(event: FilesRestored) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime
 from lmtui.core.events import ROOT, Event
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.plan import Plan
-from lmtui.core.ports import Checkpoints, Limits, Provider, Sandbox, Toolbox
+from lmtui.core.ports import Checkpoints, Images, Limits, Provider, Sandbox, Toolbox
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.inbox import Inbox
@@ -46,6 +46,7 @@ class Desk:
     asks_each_command: bool = False
     checkpoints: Checkpoints | None = None
     checkpoint_problem: str = ""
+    images: Images | None = None
 
     def all_rules(self) -> tuple[Rule, ...]:
         """Return every rule in force."""

@@ -4,43 +4,82 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lmtui.core.messages import Image
+
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class Said:
+    """Something the user said.
+
+    `typed` is the text as it stood in the prompt, where that differs; `is_command` a shell command of the user's own, which
+    the model hears of with `is_told`.
+    """
+
     text: str
-    is_steering: bool
+    typed: str = ""
+    images: tuple[Image, ...] = ()
+    is_steering: bool = False
+    is_command: bool = False
+    is_told: bool = True
+
+    @property
+    def shown(self) -> str:
+        """Return it as a list shows it and a log keeps it: commands begin with `!`."""
+        return ("!" if self.is_told else "!!") + self.text if self.is_command else self.text
+
+
+def read_said(shown: str) -> Said:
+    """Return what `Said.shown` gave."""
+    is_command = shown.startswith("!")
+    return Said(shown.lstrip("!") if is_command else shown, is_command=is_command, is_told=not shown.startswith("!!"))
 
 
 class Inbox:
-    """A queue of the user's words, oldest first."""
+    """A queue of the user's words, oldest first; after an interrupt what was in it is held back until the user says so."""
 
     def __init__(self) -> None:
-        self._entries: list[_Entry] = []
+        self._entries: list[Said] = []
+        self._held: list[Said] = []
 
     def __bool__(self) -> bool:
         return bool(self._entries)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Return what waits."""
-        return tuple(entry.text for entry in self._entries)
+        """Return what waits, held back or not."""
+        return tuple(entry.shown for entry in self._held + self._entries)
 
-    def put(self, text: str, *, is_steering: bool = False) -> None:
+    @property
+    def is_paused(self) -> bool:
+        """Tell whether something is held back."""
+        return bool(self._held)
+
+    def put(self, said: Said) -> None:
         """Add to the end."""
-        self._entries.append(_Entry(text, is_steering))
+        self._entries.append(said)
 
-    def take(self) -> str:
-        """Take the oldest."""
-        return self._entries.pop(0).text
+    def take(self) -> Said:
+        """Take the oldest that is not held back."""
+        return self._entries.pop(0)
 
-    def take_steering(self) -> tuple[str, ...]:
+    def take_steering(self) -> tuple[Said, ...]:
         """Take all that goes into the running turn."""
-        taken = tuple(entry.text for entry in self._entries if entry.is_steering)
+        taken = tuple(entry for entry in self._entries if entry.is_steering)
         self._entries = [entry for entry in self._entries if not entry.is_steering]
         return taken
 
     def drop(self, index: int) -> str:
-        """Take one back; an index that is gone gives an empty text."""
-        if not 0 <= index < len(self._entries):
+        """Take one back as it was typed; an index that is gone gives an empty text."""
+        if not 0 <= index < len(self._held) + len(self._entries):
             return ""
-        return self._entries.pop(index).text
+        is_held = index < len(self._held)
+        said = self._held.pop(index) if is_held else self._entries.pop(index - len(self._held))
+        return said.typed or said.shown
+
+    def pause(self) -> None:
+        """Hold back what waits now."""
+        self._held, self._entries = self._held + self._entries, []
+
+    def go_on(self) -> None:
+        """Hold nothing back any more."""
+        self._held, self._entries = [], self._held + self._entries

@@ -19,18 +19,20 @@ from lmtui.core.events import (
     SessionRenamed,
     TurnStarted,
 )
+from lmtui.core.messages import Image
 from lmtui.core.permissions import Effect, Mode, Rule
-from lmtui.core.ports import Checkpoints, Limits, Policy, Provider, Sandbox, SessionLog, Toolbox
+from lmtui.core.ports import Checkpoints, Images, Limits, Policy, Provider, Sandbox, SessionLog, Toolbox
 from lmtui.core.redaction import Redactor
-from lmtui.core.sessions import Answer, Changes, Subscriber
+from lmtui.core.sessions import Answer, Changes, Subscriber, Waiting
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.background import Background
 from lmtui.engine.changes import SessionChanges
 from lmtui.engine.context import Conversation, ModelSettings, system_prompt
 from lmtui.engine.desk import Desk
-from lmtui.engine.inbox import Inbox
+from lmtui.engine.inbox import Inbox, Said, read_said
 from lmtui.engine.journal import Journal
 from lmtui.engine.repair import ends_for_open_work
+from lmtui.engine.waiting import WaitingWords
 from lmtui.engine.worker import Worker
 
 
@@ -49,6 +51,7 @@ class SessionParts:
     now: Callable[[], datetime]
     monotonic: Callable[[], float]
     checkpoints: Checkpoints | None = None
+    images: Images | None = None
     redactor: Redactor = field(default_factory=lambda: Redactor(()))
 
 
@@ -68,12 +71,13 @@ class EngineSession:
         self._background = Background(lambda: self._desk, self._journal.emit_from_outside)
         self._worker = Worker(lambda: self._desk, self._journal.emit_from_outside, self._journal.sync, parts.id)
         self._title = ""
+        self._words = WaitingWords(lambda: self._desk.inbox, self._worker, lambda: self.is_closed, self._name_after)
         self._foreign = 0 if is_ours else len(past)
         self.is_closed = False
         self._desk = self._make_desk()
         self._journal.replay(past)
         for text in _left_in_inbox(past) if is_ours else ():
-            self._desk.inbox.put(text)
+            self._desk.inbox.put(read_said(text))
         self._desk.approvals.keep_only(parts.policy.rules if is_ours else None)
         if not is_ours:
             self._desk.mode = parts.policy.mode
@@ -119,22 +123,21 @@ class EngineSession:
         if is_eager:
             self._background.start_sandbox(self._parts.sandbox, self._parts.checkpoints)
 
-    def submit(self, text: str) -> None:
+    def submit(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
         """Take up a task: start a turn, or queue it behind the one that runs."""
-        self._put(text, is_steering=False)
+        self._words.put(Said(text, typed, tuple(images)))
 
-    def steer(self, text: str) -> None:
+    def steer(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
         """Say something that goes in before the next step of the running turn (or starts one)."""
-        self._put(text, is_steering=self.is_running)
+        self._words.put(Said(text, typed, tuple(images), is_steering=self.is_running))
 
-    def drop_queued(self, index: int) -> str:
-        """Take a queued text back and return it."""
-        text = self._desk.inbox.drop(index)
-        self._worker.show_inbox()
-        return text
+    @property
+    def waiting(self) -> Waiting:
+        """Return what waits to be taken up."""
+        return self._words
 
     def interrupt(self) -> None:
-        """Stop the running turn; the session goes on."""
+        """Stop the running turn; the session goes on, what is queued waits."""
         self._worker.interrupt()
 
     def answer(self, approval_id: str, answer: Answer) -> None:
@@ -203,7 +206,7 @@ class EngineSession:
             provider=parts.provider,
             toolbox=parts.toolbox,
             sandbox=parts.sandbox,
-            conversation=Conversation("root", system_prompt()),
+            conversation=Conversation("root", system_prompt(), parts.images.get if parts.images else lambda _: None),
             approvals=Approvals(self._journal.emit, parts.id[-6:], parts.monotonic, is_attended=parts.policy.is_attended),
             inbox=Inbox(),
             settings=parts.settings,
@@ -214,16 +217,13 @@ class EngineSession:
             now=parts.now,
             monotonic=parts.monotonic,
             checkpoints=parts.checkpoints,
+            images=parts.images,
             warm_up=lambda: self._background.start_sandbox(parts.sandbox, parts.checkpoints),
         )
 
-    def _put(self, text: str, *, is_steering: bool) -> None:
-        if not text.strip() or self.is_closed:
-            return
-        self._desk.inbox.put(text, is_steering=is_steering)
+    def _name_after(self, words: str) -> None:
         if not self._title:
-            self.rename(text.strip().splitlines()[0])
-        self._worker.wake()
+            self.rename(words)
 
     def _take_up(self, event: Event) -> None:
         """Let a durable event change the session's state; live and on replay alike."""

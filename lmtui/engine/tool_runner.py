@@ -10,7 +10,7 @@ from lmtui.core.clean import reveal
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.events import Outcome, PlanChanged, ToolCallFinished, ToolCallStarted, ToolOutputDelta
 from lmtui.core.messages import ToolCall
-from lmtui.core.permissions import Access, Decision, Verdict, decide_all
+from lmtui.core.permissions import Access, Decision, Mode, Verdict, decide_all
 from lmtui.core.plan import Plan
 from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
 from lmtui.core.sessions import Answer
@@ -36,6 +36,7 @@ class _Ending:
     note: str = ""
     began: float = 0.0
     elapsed_s: float = -1.0
+    is_users: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +51,18 @@ class Asked:
     behind: tuple[str, ...] = ()
 
 
-async def run_call(desk: Desk, call: ToolCall, turn_id: str, files: dict[str, None], asked: Asked | None = None) -> None:
+async def run_call(
+    desk: Desk, call: ToolCall, turn_id: str, files: dict[str, None], asked: Asked | None = None, *, by: str = ""
+) -> None:
     """Deal with one call; `files` takes the files that it changed, everything else is in the events it emits.
 
-    `asked` is there where the call has begun and was asked about before its turn came.
+    `asked` is there where the call has begun and was asked about before its turn came.  `by` says whose it is, where it is
+    not the model's (see `ToolCallStarted`): what the mode would only ask about is answered by its being typed.
     """
     prepared, problem = (asked.prepared, asked.problem) if asked else _prepare(desk, call)
     if asked is None:
-        begin(desk, call, prepared, turn_id)
-    ending = _Ending(files=files, began=desk.monotonic())
+        begin(desk, call, prepared, turn_id, by)
+    ending = _Ending(files=files, began=desk.monotonic(), is_users=bool(by))
     try:
         if prepared is None or problem:
             ending.result = ToolResult(problem, "failed" if asked else "not understood", ok=False)
@@ -73,7 +77,7 @@ async def run_call(desk: Desk, call: ToolCall, turn_id: str, files: dict[str, No
         _emit_end(desk, call, prepared, ending)
 
 
-def begin(desk: Desk, call: ToolCall, prepared: PreparedCall | None, turn_id: str) -> None:
+def begin(desk: Desk, call: ToolCall, prepared: PreparedCall | None, turn_id: str, by: str = "") -> None:
     """Say that a call is dealt with."""
     desk.emit(
         ToolCallStarted(
@@ -83,6 +87,7 @@ def begin(desk: Desk, call: ToolCall, prepared: PreparedCall | None, turn_id: st
             arguments=dict(prepared.arguments) if prepared else {"raw": call.arguments[:4000]},
             title=prepared.title if prepared else "",
             turn_id=turn_id,
+            by=by,
         )
     )
 
@@ -111,7 +116,9 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
         ending.result = ToolResult(f"Refused: {decision.why}.", "refused", ok=False)
         return
     context = asked.context if asked and asked.context else _context(desk, call)
-    if decision.verdict is Verdict.ASK:
+    if decision.verdict is Verdict.ASK and ending.is_users and _is_answered_by_typing(desk, prepared):
+        ending.decision, ending.rule, ending.why = str(Outcome.ONCE), "", "you typed it"
+    elif decision.verdict is Verdict.ASK:
         asked = asked or await ask(desk, call, prepared, context=context, decision=decision, behind=behind)
         answer = await _answered(asked, ending, is_attended=desk.approvals.is_attended)
         if answer is None:
@@ -151,6 +158,12 @@ def decide(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> 
         desk.all_rules(),
         asks_each_command=desk.asks_each_command,
     )
+
+
+def _is_answered_by_typing(desk: Desk, prepared: PreparedCall) -> bool:
+    """Tell whether only the mode or a reduced sandbox asks: a rule that asks, doubt and secrets ask the user too."""
+    mode = desk.mode if desk.mode is Mode.PLAN else Mode.AUTO
+    return decide_all(prepared.tool, prepared.access, prepared.subjects, mode, desk.all_rules()).verdict is Verdict.ALLOW
 
 
 async def ask(

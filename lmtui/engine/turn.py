@@ -15,6 +15,8 @@ from lmtui.engine.ahead import ask_ahead, give_up
 from lmtui.engine.asking import ask_model
 from lmtui.engine.completion import EXIT_CODES, reason_of
 from lmtui.engine.desk import Desk
+from lmtui.engine.inbox import Said
+from lmtui.engine.mentions import add_message
 from lmtui.engine.tool_runner import Asked, run_call
 
 _EMPTY_NUDGE = "Your last answer was empty. Go on with the task, or say that it is done."
@@ -40,13 +42,13 @@ class _Tally:
         self.reason, self.error = reason, error
 
 
-async def run_turn(desk: Desk, text: str, turn_id: str) -> None:
+async def run_turn(desk: Desk, said: Said, turn_id: str) -> None:
     """Run one turn to its end.  However it ends, `TurnEnded` is the last event of it; a cancel passes on."""
     started = desk.monotonic()
     tally = _Tally()
     try:
         desk.emit(TurnStarted(agent=desk.agent, turn_id=turn_id))
-        desk.emit(MessageAdded(agent=desk.agent, role=Role.USER, text=text, turn_id=turn_id))
+        await add_message(desk, said, turn_id)
         async with asyncio.timeout(desk.limits.timeout_s or None):
             await _steps(desk, turn_id, tally)
     except asyncio.CancelledError:
@@ -68,7 +70,7 @@ async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
         if 0 < desk.limits.max_iterations < iteration:
             tally.end(TurnReason.LIMIT, f"the limit of {desk.limits.max_iterations} steps was reached")
             return
-        _take_steering(desk, turn_id)
+        await _take_steering(desk, turn_id)
         completion = await ask_model(desk, turn_id)
         _count(tally, completion, iteration)
         calls = completion.message.tool_calls
@@ -92,7 +94,7 @@ async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
                 tally.end(TurnReason.ERROR, "the model answered with nothing, twice; try again or another model")
                 return
             desk.emit(MessageAdded(agent=desk.agent, role=Role.USER, text=_EMPTY_NUDGE, turn_id=turn_id))
-        elif not _take_steering(desk, turn_id):
+        elif not await _take_steering(desk, turn_id):
             tally.end(_reason(desk, tally))
             return
 
@@ -122,12 +124,12 @@ def _refuse(desk: Desk, call: ToolCall, turn_id: str) -> None:
     )
 
 
-def _take_steering(desk: Desk, turn_id: str) -> bool:
+async def _take_steering(desk: Desk, turn_id: str) -> bool:
     """Put what the user said meanwhile into the conversation; True where there was something."""
-    texts = desk.inbox.take_steering()
-    for text in texts:
-        desk.emit(MessageAdded(agent=desk.agent, role=Role.USER, text=text, turn_id=turn_id))
-    return bool(texts)
+    taken = desk.inbox.take_steering()
+    for said in taken:
+        await add_message(desk, said, turn_id)
+    return bool(taken)
 
 
 def _count(tally: _Tally, completion: Completion, iteration: int) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from lmtui.core.events import InboxChanged
 from lmtui.engine.desk import Desk
 from lmtui.engine.turn import run_turn
+from lmtui.engine.user_command import run_user_command
 
 _log = logging.getLogger(__name__)
 
@@ -48,14 +49,19 @@ class Worker:
 
     def show_inbox(self) -> None:
         """Say what waits."""
-        self._emit(InboxChanged(queued=self._desk().inbox.texts))
+        inbox = self._desk().inbox
+        self._emit(InboxChanged(queued=inbox.texts, is_paused=inbox.is_paused))
 
     def interrupt(self) -> None:
-        """Stop the running turn.
+        """Stop the running turn; what waits is held back.
 
         The cancel comes one step later, so that a turn that has only just been made has begun and ends as interrupted.
         """
         loop = asyncio.get_running_loop()
+        inbox = self._desk().inbox
+        if self._turn is not None and inbox:
+            inbox.pause()
+            self.show_inbox()
         if self._turn is not None:
             loop.call_soon(self._turn.cancel)
         elif self._task is not None:
@@ -71,11 +77,12 @@ class Worker:
         try:
             while self._desk().inbox:
                 is_queued = len(self._desk().inbox.texts) > 1 or self._turn is not None
-                text = self._desk().inbox.take()
+                said = self._desk().inbox.take()
                 if is_queued:
                     self.show_inbox()
                 turn_id = f"turn_{self.turns + 1}"
-                self._turn = asyncio.get_running_loop().create_task(run_turn(self._desk(), text, turn_id), name=turn_id)
+                run = run_user_command if said.is_command else run_turn
+                self._turn = asyncio.get_running_loop().create_task(run(self._desk(), said, turn_id), name=turn_id)
                 await asyncio.wait({self._turn})
                 self._sync()
                 if not self._turn.cancelled() and (error := self._turn.exception()) is not None:

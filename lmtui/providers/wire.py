@@ -5,6 +5,7 @@ Format: the chat-completions request of the OpenAI API, as local servers take it
 
 from __future__ import annotations
 
+import base64
 import json
 
 from lmtui.core.messages import Message, ModelRequest, Role, ToolSpec
@@ -38,13 +39,24 @@ def wire_message(message: Message) -> dict[str, object]:
     """Return one message as servers take it; thinking is never sent back, `content` is never null (templates fail on it)."""
     if message.role is Role.TOOL:
         return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
-    out: dict[str, object] = {"role": str(message.role), "content": message.text}
+    out: dict[str, object] = {"role": str(message.role), "content": _content(message)}
     if message.tool_calls:
         out["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _arguments(call.arguments)}}
             for call in message.tool_calls
         ]
     return out
+
+
+def _content(message: Message) -> str | list[dict[str, object]]:
+    """Return the text, or with pictures the parts of the vision form: text first, then each picture as a data URL."""
+    if not message.images:
+        return message.text
+    parts: list[dict[str, object]] = [{"type": "text", "text": message.text}]
+    for image in message.images:
+        data = base64.b64encode(image.data).decode("ascii")
+        parts.append({"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{data}"}})
+    return parts
 
 
 def wire_tool(spec: ToolSpec) -> dict[str, object]:

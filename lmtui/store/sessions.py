@@ -20,6 +20,7 @@ from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Envelope, SessionOpened
 from lmtui.paths import sessions_dir, state_dir, workspace_dir
 from lmtui.store.codec import UnknownKind, decode, encode
+from lmtui.store.images import ImageFolder
 
 SESSION_ID = re.compile(r"\d{8}_\d{6}_[0-9a-f]{6}\Z")
 
@@ -154,6 +155,10 @@ class SessionStore:
         what = "several sessions end" if matches else "no session is called or ends"
         raise SessionFileError(f"{what} with {wanted!r} in {self._workspace}", "`lmtui sessions` lists them.")
 
+    def images(self, session_id: str) -> ImageFolder:
+        """Return where the pictures of a session are kept."""
+        return ImageFolder(self._folder / f"{session_id}.images")
+
     def paths(self) -> list[Path]:
         """Return all logs, newest first."""
         try:
@@ -171,6 +176,7 @@ class SessionStore:
         """
         path = self.path(session_id)
         self.open(path.stem).close()
+        self.images(path.stem).delete()
         try:
             path.unlink()
         except OSError as error:

@@ -290,7 +290,7 @@ async def test_queued_tasks_run_one_after_the_other() -> None:
     await asyncio.sleep(0.005)
     rig.session.submit("second")
     rig.session.submit("third")
-    assert rig.session.drop_queued(1) == "third"
+    assert rig.session.waiting.drop(1) == "third"
     await rig.session.wait_idle()
     assert [event.text for event in rig.events if isinstance(event, TurnEnded)] == ["one", "two"]
     assert_paired(rig.events)

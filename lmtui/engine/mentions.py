@@ -1,0 +1,159 @@
+"""The files that the user mentions, read for the model: through the sandbox, as far as permissions go, and bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lmtui.core.clean import clean, clean_line
+from lmtui.core.errors import SandboxError, SessionFileError
+from lmtui.core.events import Level, MessageAdded, Notice
+from lmtui.core.mentions import Mention, find_mentions
+from lmtui.core.messages import Image, ImageRef, Role
+from lmtui.core.permissions import Access, Mode, Verdict, decide_all
+from lmtui.core.pictures import MAX_IMAGE_BYTES, MAX_IMAGES, sniff
+from lmtui.engine.desk import Desk
+from lmtui.engine.inbox import Said
+
+MAX_LINES = 200
+MAX_FILE_CHARS = 16_384
+MAX_ALL_CHARS = 65_536
+MAX_MENTIONS = 20
+_MAX_ENTRIES = 200
+
+
+@dataclass(slots=True)
+class _Attached:
+    """What goes with a message: parts of text for the model, pictures, and what the user is told of them."""
+
+    parts: list[str] = field(default_factory=list)
+    images: list[Image] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def size_chars(self) -> int:
+        """Return how much text there is."""
+        return sum(map(len, self.parts))
+
+
+async def add_message(desk: Desk, said: Said, turn_id: str) -> None:
+    """Put the user's words into the conversation with the files they mention; the words join it whatever happens."""
+    attached = _Attached(images=list(said.images))
+    refs: tuple[ImageRef, ...] = ()
+    try:
+        for mention in find_mentions(said.typed or said.text)[:MAX_MENTIONS]:
+            await _attach(desk, mention, attached)
+        refs = await _keep(desk, attached)
+    finally:
+        text = "\n\n".join(attached.parts)
+        desk.emit(MessageAdded(agent=desk.agent, role=Role.USER, text=said.text, turn_id=turn_id, attached=text, images=refs))
+    for note in attached.notes:
+        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=note))
+
+
+async def _attach(desk: Desk, mention: Mention, attached: _Attached) -> None:
+    path = mention.path.removeprefix("./").rstrip("/") or "."
+    name = clean_line(mention.path)
+    try:
+        refusal = await _refusal(desk, path)
+        if refusal:
+            attached.notes.append(f"@{name} was not sent: {refusal}")
+            return
+        if mention.path.endswith("/") or path == ".":
+            attached.parts.append(await _listing(desk, path))
+        else:
+            await _attach_file(desk, path, mention, attached)
+    except SandboxError as error:
+        if mention.looks_meant:
+            attached.notes.append(f"@{name} was not sent: {error}")
+
+
+async def _refusal(desk: Desk, path: str) -> str:
+    """Return why a path may not be read unasked, else an empty string.
+
+    The user named it, so what manual mode would ask about is answered; what a rule asks or may hold secrets is not, as the
+    text may come from elsewhere.
+    """
+    paths = tuple(dict.fromkeys((path, *await desk.sandbox.real_paths([path]))))
+    mode = Mode.NORMAL if desk.mode is Mode.MANUAL else desk.mode
+    decision = decide_all("read", Access.READ, paths, mode, desk.all_rules())
+    if decision.verdict is Verdict.ALLOW:
+        return ""
+    return decision.why if decision.verdict is Verdict.DENY else f"{decision.why}; the agent can ask to read it"
+
+
+async def _attach_file(desk: Desk, path: str, mention: Mention, attached: _Attached) -> None:
+    try:
+        found = await desk.sandbox.read_file(path, MAX_IMAGE_BYTES + 1)
+    except SandboxError as error:
+        try:
+            attached.parts.append(await _listing(desk, path))
+        except SandboxError:
+            raise error from None
+        return
+    media_type = sniff(found.data)
+    if media_type and found.size_bytes <= MAX_IMAGE_BYTES:
+        attached.images.append(Image(path.rpartition("/")[2], media_type, found.data))
+        return
+    if b"\0" in found.data[:8192]:
+        attached.notes.append(f"@{clean_line(path)} was not sent: it is not text")
+        return
+    lines = clean(found.data.decode("utf-8", "replace")).splitlines()
+    room = min(_file_limit(desk), _all_limit(desk) - attached.size_chars)
+    attached.parts.append(_file_part(path, lines, mention, room, attached.notes))
+
+
+def _file_part(path: str, lines: Sequence[str], mention: Mention, room: int, notes: list[str]) -> str:
+    """Return a file for the model, cut to what there is room for; what is left out is said to the model and in `notes`."""
+    total = len(lines)
+    first = min(mention.first or 1, max(total, 1))
+    wanted = min(mention.last or total, total)
+    taken: list[str] = []
+    for line in lines[first - 1 : min(wanted, first - 1 + MAX_LINES)]:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        taken.append(line)
+    last = first - 1 + len(taken)
+    is_cut = last < wanted
+    where = f"lines {first}-{last} of {total}" if taken else f"none of its {total} lines"
+    if is_cut:
+        notes.append(f"@{clean_line(path)} was cut: {where} were sent; @{clean_line(path)}:{last + 1}-{wanted} sends the rest")
+    attribute = f' lines="{first}-{last} of {total}"' if is_cut or mention.first else ""
+    rest = "\n[cut here; read the file for the rest]" if is_cut else ""
+    return f'<file path="{clean_line(path)}"{attribute}>\n' + "\n".join(taken) + f"{rest}\n</file>"
+
+
+async def _listing(desk: Desk, path: str) -> str:
+    entries = await desk.sandbox.list_directory("" if path == "." else path, 1, _MAX_ENTRIES)
+    names = (clean_line(entry.path) + ("/" if entry.kind == "dir" else "") for entry in entries)
+    more = f"\n[the first {_MAX_ENTRIES}]" if len(entries) >= _MAX_ENTRIES else ""
+    return f'<folder path="{clean_line(path)}">\n' + "\n".join(names) + f"{more}\n</folder>"
+
+
+async def _keep(desk: Desk, attached: _Attached) -> tuple[ImageRef, ...]:
+    """Keep the pictures beside the log and return what to write down of them."""
+    images, beyond = attached.images[:MAX_IMAGES], attached.images[MAX_IMAGES:]
+    if beyond:
+        attached.notes.append(f"only {MAX_IMAGES} pictures go with one message; the others were not sent")
+    if not images:
+        return ()
+    if desk.images is None:
+        attached.notes.append("pictures cannot be kept here and were not sent")
+        return ()
+    refs: list[ImageRef] = []
+    for image in images:
+        try:
+            refs.append(await asyncio.to_thread(desk.images.put, image))
+        except SessionFileError as error:
+            attached.notes.append(error.full_text())
+    return tuple(refs)
+
+
+def _file_limit(desk: Desk) -> int:
+    return min(MAX_FILE_CHARS, desk.result_limit_chars())
+
+
+def _all_limit(desk: Desk) -> int:
+    return min(MAX_ALL_CHARS, 4 * desk.result_limit_chars())

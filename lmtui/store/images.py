@@ -1,0 +1,63 @@
+"""The pictures of a session's messages: files named by the hash of their content, in a folder beside its log."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+
+from lmtui.core.errors import SessionFileError
+from lmtui.core.messages import Image, ImageRef
+from lmtui.core.pictures import MAX_IMAGE_BYTES, sniff
+
+
+class ImageFolder:
+    """Keeps pictures as `<folder>/<sha256>`; implements `core.ports.Images`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._kept: dict[str, Image] = {}
+
+    def put(self, image: Image) -> ImageRef:
+        """Keep a picture, written whole or not at all; one that is there is not written again."""
+        name = hashlib.sha256(image.data).hexdigest()
+        ref = ImageRef(name, image.media_type, image.name, len(image.data))
+        path = self._folder / name
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            if not path.is_file():
+                new = self._folder / f".{name}.{os.getpid()}"
+                new.write_bytes(image.data)
+                new.replace(path)
+        except OSError as error:
+            raise SessionFileError(
+                f"cannot keep the picture {image.name}: {error.strerror}", "Free some space on the disk, then go on."
+            ) from error
+        self._kept[name] = image
+        return ref
+
+    def get(self, ref: ImageRef) -> Image | None:
+        """Return a picture; None where its file is gone, is not what the log says, or is no picture."""
+        if ref.sha256 in self._kept:
+            return self._kept[ref.sha256]
+        if len(ref.sha256) != 64 or not ref.sha256.isalnum():
+            return None
+        try:
+            fd = os.open(self._folder / ref.sha256, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with os.fdopen(fd, "rb") as file:
+                data = file.read(MAX_IMAGE_BYTES + 1)
+        except OSError:
+            return None
+        media_type = sniff(data)
+        if not media_type or hashlib.sha256(data).hexdigest() != ref.sha256:
+            return None
+        image = self._kept[ref.sha256] = Image(ref.name, media_type, data)
+        return image
+
+    def delete(self) -> None:
+        """Delete the folder and what is in it, as far as that can be done."""
+        with contextlib.suppress(OSError):
+            for path in self._folder.iterdir():
+                path.unlink()
+            self._folder.rmdir()

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.events import MessageAdded, Notice
+from lmtui.core.messages import Image, Message, Role
+from lmtui.core.permissions import Effect, Mode, parse_rule
+from lmtui.engine.mentions import MAX_ALL_CHARS, MAX_FILE_CHARS, MAX_LINES
+from lmtui.providers.wire import wire_message
+from lmtui.store.images import ImageFolder
+from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
+
+PNG = b"\x89PNG\r\n\x1a\nrest"
+LINES = b"".join(b"line %d\n" % number for number in range(1, 1001))
+
+
+def rig_with(files: dict[str, bytes], **options: object) -> Rig:
+    return Rig(FakeProvider(answer("ok")), FakeSandbox(dict(files)), **options)  # type: ignore[arg-type]  # the rig's own options
+
+
+def said(rig: Rig) -> MessageAdded:
+    return next(event for event in rig.events if isinstance(event, MessageAdded) and event.role is Role.USER)
+
+
+def sent(rig: Rig) -> Message:
+    return next(message for message in rig.provider.requests[0].messages if message.role is Role.USER)
+
+
+def notices(rig: Rig) -> str:
+    return "\n".join(event.text for event in rig.events if isinstance(event, Notice))
+
+
+async def test_the_model_gets_the_file_and_the_transcript_the_short_text() -> None:
+    rig = rig_with({"a.py": b"x = 1\n"})
+    await rig.run("explain @a.py please")
+    assert said(rig).text == "explain @a.py please"
+    assert sent(rig).text == 'explain @a.py please\n\n<file path="a.py">\nx = 1\n</file>'
+    assert notices(rig) == ""
+
+
+async def test_a_resumed_session_sends_what_was_attached_then() -> None:
+    rig = rig_with({"a.py": b"old\n"})
+    await rig.run("@a.py")
+    again = Rig(FakeProvider(answer("ok")), FakeSandbox({"a.py": b"new\n"}), past=rig.log.events)
+    await again.run("go on")
+    assert "old" in sent(again).text
+
+
+async def test_a_range_is_honoured_and_said() -> None:
+    rig = rig_with({"a.py": LINES})
+    await rig.run("@a.py:10-12")
+    assert '<file path="a.py" lines="10-12 of 1000">\nline 10\nline 11\nline 12\n</file>' in sent(rig).text
+
+
+async def test_a_long_file_is_cut_and_the_rest_can_be_named() -> None:
+    rig = rig_with({"a.py": LINES})
+    await rig.run("@a.py")
+    assert f"line {MAX_LINES}\n[cut here" in sent(rig).text
+    assert f"@a.py:{MAX_LINES + 1}-1000 sends the rest" in notices(rig)
+
+
+async def test_long_lines_and_many_files_are_bounded() -> None:
+    rig = rig_with({f"f{number}": b"y" * 15_000 for number in range(8)} | {"long": b"z" * 40_000})
+    await rig.run(" ".join([*(f"@f{number}" for number in range(8)), "@long"]))
+    assert len(said(rig).attached) < MAX_ALL_CHARS + 2_000
+    assert "z" * (MAX_FILE_CHARS + 1) not in said(rig).attached
+    assert "none of its 1 lines" in notices(rig)
+
+
+async def test_what_must_not_be_read_is_not_attached_and_that_is_said() -> None:
+    rules = (parse_rule("Read(secret/**)", Effect.DENY, "settings"),)
+    rig = rig_with({"secret/a": b"password"}, rules=rules)
+    await rig.run("@secret/a")
+    assert "password" not in sent(rig).text
+    assert "@secret/a was not sent: your rule" in notices(rig)
+
+
+async def test_a_link_to_what_must_not_be_read_is_not_attached() -> None:
+    rules = (parse_rule("Read(secret/**)", Effect.DENY, "settings"),)
+    rig = rig_with({"innocent": b"password"}, rules=rules)
+    rig.sandbox.links["innocent"] = "secret/a"
+    await rig.run("@innocent")
+    assert "password" not in sent(rig).text
+
+
+@pytest.mark.parametrize("mode", [Mode.NORMAL, Mode.AUTO, Mode.MANUAL])
+async def test_what_may_hold_secrets_is_not_attached_unasked(mode: Mode) -> None:
+    rig = rig_with({".env": b"KEY=1"}, mode=mode)
+    await rig.run("@.env")
+    assert "KEY=1" not in sent(rig).text
+    assert "may hold secrets; the agent can ask to read it" in notices(rig)
+
+
+async def test_manual_mode_reads_what_the_user_names() -> None:
+    rig = rig_with({"a.py": b"x = 1"}, mode=Mode.MANUAL)
+    await rig.run("@a.py")
+    assert "x = 1" in sent(rig).text
+
+
+async def test_a_folder_attaches_its_listing() -> None:
+    rig = rig_with({"a.py": b"x", "b.py": b"y"})
+    await rig.run("what is in @src/ ?")
+    assert '<folder path="src">\na.py\nb.py\n</folder>' in sent(rig).text
+
+
+async def test_names_and_decorators_are_no_paths_and_nothing_is_said() -> None:
+    class NoFolders(FakeSandbox):
+        async def list_directory(self, path: str = "", depth: int = 1, max_entries: int = 1000) -> list[object]:  # type: ignore[override]  # always fails
+            from lmtui.core.errors import SandboxError
+
+            raise SandboxError(f"{path}: no such folder")
+
+    rig = Rig(FakeProvider(answer("ok")), NoFolders())
+    await rig.run("ask @ada about @property and @missing/file.py")
+    assert said(rig).attached == ""
+    assert notices(rig) == "@missing/file.py was not sent: missing/file.py: no such file"
+
+
+async def test_only_what_was_typed_is_looked_at_not_what_was_pasted() -> None:
+    rig = rig_with({"a.py": b"inside a", "b.py": b"inside b"})
+    rig.session.submit("see @a.py and\n@b.py", typed="see @a.py and\n[pasted 30 lines #1]")
+    await rig.session.wait_idle()
+    assert "inside a" in sent(rig).text
+    assert "inside b" not in sent(rig).text
+
+
+async def test_a_binary_file_is_not_attached() -> None:
+    rig = rig_with({"a.bin": b"\0\1\2"})
+    await rig.run("@a.bin")
+    assert "it is not text" in notices(rig)
+
+
+async def test_pictures_reach_the_server_as_data_urls_and_survive_a_resume(tmp_path: Path) -> None:
+    images = ImageFolder(tmp_path / "s.images")
+    rig = rig_with({"shot.png": PNG}, images=images)
+    rig.session.submit("compare with @shot.png", images=[Image("b.gif", "image/gif", b"GIF89a!")])
+    await rig.session.wait_idle()
+    assert [each.name for each in said(rig).images] == ["b.gif", "shot.png"]
+    assert b"PNG" not in repr(rig.log.events).encode()
+    parts = wire_message(sent(rig))["content"]
+    assert isinstance(parts, list)
+    assert parts[0] == {"type": "text", "text": "compare with @shot.png"}
+    assert parts[1]["image_url"]["url"] == "data:image/gif;base64,R0lGODlhIQ=="
+    (tmp_path / "s.images" / said(rig).images[0].sha256).unlink()
+    again = rig_with({}, images=ImageFolder(tmp_path / "s.images"), past=rig.log.events)
+    await again.run("go on")
+    assert [image.data for image in sent(again).images] == [PNG]
+    assert "[the picture b.gif is gone]" in sent(again).text
+
+
+async def test_a_message_of_pictures_alone_is_sent(tmp_path: Path) -> None:
+    rig = rig_with({}, images=ImageFolder(tmp_path / "s.images"))
+    rig.session.submit("", images=[Image("a.png", "image/png", PNG)])
+    await rig.session.wait_idle()
+    assert len(sent(rig).images) == 1
+
+
+async def test_the_words_join_the_conversation_though_reading_is_interrupted() -> None:
+    import asyncio
+
+    class Slow(FakeSandbox):
+        async def read_file(self, path: str, max_bytes: int = 0) -> object:  # type: ignore[override]  # never returns
+            await asyncio.sleep(60)
+            raise AssertionError
+
+    rig = Rig(FakeProvider(), Slow())
+    rig.session.submit("read @a.py")
+    await asyncio.sleep(0.02)
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    assert said(rig).text == "read @a.py"
+    assert rig.events[-1].kind == "turn_ended"

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import SessionFileError
+from lmtui.core.messages import Image
+from lmtui.store.images import ImageFolder
+
+PNG = Image("a.png", "image/png", b"\x89PNG\r\n\x1a\nrest")
+
+
+def test_a_picture_comes_back_by_its_content_also_after_a_restart(tmp_path: Path) -> None:
+    ref = ImageFolder(tmp_path / "s.images").put(PNG)
+    assert ref.size_bytes == len(PNG.data)
+    assert ImageFolder(tmp_path / "s.images").get(ref) == PNG
+    assert [path.name for path in (tmp_path / "s.images").iterdir()] == [ref.sha256]
+
+
+def test_what_is_not_what_the_log_says_is_gone(tmp_path: Path) -> None:
+    folder = tmp_path / "s.images"
+    ref = ImageFolder(folder).put(PNG)
+    (folder / ref.sha256).write_bytes(b"\x89PNG\r\n\x1a\nother")
+    assert ImageFolder(folder).get(ref) is None
+    assert ImageFolder(folder).get(replace(ref, sha256="../../etc/passwd")) is None
+
+
+def test_a_link_in_place_of_a_picture_is_not_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "s.images"
+    ref = ImageFolder(folder).put(PNG)
+    (tmp_path / "elsewhere").write_bytes(PNG.data)
+    (folder / ref.sha256).unlink()
+    (folder / ref.sha256).symlink_to(tmp_path / "elsewhere")
+    assert ImageFolder(folder).get(ref) is None
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SessionFileError, match=r"cannot keep the picture a\.png"):
+        ImageFolder(tmp_path / "missing" / "s.images").put(PNG)
+
+
+def test_deleting_leaves_nothing(tmp_path: Path) -> None:
+    folder = ImageFolder(tmp_path / "s.images")
+    folder.put(PNG)
+    folder.delete()
+    assert list(tmp_path.iterdir()) == []
