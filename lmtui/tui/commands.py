@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from textual.binding import Binding, BindingType
 
+from lmtui.tui.table.around import AROUND
 from lmtui.tui.table.chat import CHAT
 from lmtui.tui.table.command import KEY_NAMES, Command, Scope, SlashCall
 from lmtui.tui.table.dialogs import DIALOGS
@@ -17,7 +18,7 @@ from lmtui.tui.table.reading import READING
 
 __all__ = ["COMMANDS", "Command", "Scope", "SlashCall"]
 
-COMMANDS: tuple[Command, ...] = EVERYWHERE + PROMPT + PANES + CHAT + READING + DIALOGS
+COMMANDS: tuple[Command, ...] = EVERYWHERE + AROUND + PROMPT + PANES + CHAT + READING + DIALOGS
 
 
 _BY_ID = {command.id: command for command in COMMANDS}

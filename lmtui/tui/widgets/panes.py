@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
 from lmtui.tui.lines.file_tree import FileTree
@@ -13,6 +12,7 @@ from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
 from lmtui.tui.router import Feed
 from lmtui.tui.widgets.bars import Bar
+from lmtui.tui.widgets.columns import Columns
 from lmtui.tui.widgets.fit import Part
 from lmtui.tui.widgets.plan_panel import PlanPanel
 
@@ -25,7 +25,7 @@ class SessionPanes:
     log: ToolLog
 
 
-class Panes(Horizontal):
+class Panes(Columns):
     """All panes; their number depends on the open sessions and on nothing in them."""
 
     DEFAULT_CSS = """
@@ -34,11 +34,6 @@ class Panes(Horizontal):
     Panes .pane Bar { padding: 0; }
     Panes .pane LineSurface, Panes .pane PlanPanel { scrollbar-background: $surface; scrollbar-background-hover: $surface; }
     Panes LineSurface { background: transparent; }
-    Panes #files-pane { width: 18%; min-width: 24; max-width: 40; }
-    Panes #side-pane { width: 28%; min-width: 36; max-width: 56; }
-    Panes #chat-pane { width: 1fr; padding: 0 1; }
-    Panes #plan-pane { height: 2fr; }
-    Panes #log-pane { height: 3fr; }
     """
 
     def __init__(self) -> None:
@@ -47,19 +42,16 @@ class Panes(Horizontal):
         self.current: SessionPanes | None = None
         self.files, self.plan = FileTree(id="files"), PlanPanel(id="plan")
         self._files_title, self._log_title = Bar(id="files-title"), Bar(id="log-title")
-        self._chat_pane = Vertical(id="chat-pane")
-        self._log_pane = Vertical(self._log_title, id="log-pane", classes="pane")
 
     def compose(self) -> ComposeResult:
         """Lay out the panes."""
-        with Vertical(id="files-pane", classes="pane"):
-            yield self._files_title
-            yield self.files
-        yield self._chat_pane
-        with Vertical(id="side-pane"):
-            with Vertical(id="plan-pane", classes="pane"):
-                yield self.plan
-            yield self._log_pane
+        yield from (self.files_pane, self.chat_pane, self.side_pane)
+
+    async def on_mount(self) -> None:
+        """Fill the panes that every session shares."""
+        await self.files_pane.mount(self._files_title, self.files)
+        await self.plan_pane.mount(self.plan)
+        await self.log_pane.mount(self._log_title)
 
     def show_session(self, feed: Feed) -> None:
         """Bring a session's own panes to the front, made if they are not there, and the shared ones in line with it."""
@@ -68,8 +60,8 @@ class Panes(Horizontal):
             panes = SessionPanes(Transcript(classes="transcript"), ToolLog(classes="log"))
             self._by_session[session_id] = panes
             feed.panels = (panes.transcript, panes.log)
-            _ = self._chat_pane.mount(panes.transcript)
-            _ = self._log_pane.mount(panes.log)
+            _ = self.chat_pane.mount(panes.transcript)
+            _ = self.log_pane.mount(panes.log)
         self.current = self._by_session[session_id]
         for each, shown in self._by_session.items():
             shown.transcript.display = shown.log.display = each == session_id

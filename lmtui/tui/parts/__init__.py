@@ -1,0 +1,1 @@
+"""Parts of the workbench, each answering some of its commands."""

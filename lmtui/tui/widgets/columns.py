@@ -1,0 +1,149 @@
+"""The columns of the main screen: how wide each is, which are hidden, which one fills all, and dragging their edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual import events
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.widget import Widget
+
+from lmtui.tui.layout import Layout
+from lmtui.tui.widgets.bars import WIDE_CELLS
+
+
+class Columns(Horizontal):
+    """Files, conversation, and plan above log.  A layout holds where the screen is wide; else one pane shows at a time."""
+
+    DEFAULT_CSS = """
+    Columns #files-pane { width: 18%; min-width: 24; max-width: 40; }
+    Columns #side-pane { width: 28%; min-width: 36; max-width: 56; }
+    Columns #chat-pane { width: 1fr; padding: 0 1; }
+    Columns #plan-pane { height: 2fr; }
+    Columns #log-pane { height: 3fr; }
+    Columns.-wide .-hidden { display: none !important; }
+    Columns.-zoom .-aside { display: none !important; }
+    Columns.-zoom .-zoomed {
+        display: block !important; width: 1fr !important; max-width: 100% !important; height: 1fr !important;
+    }
+    """
+
+    @dataclass
+    class Dragged(Message):
+        """An edge was dragged to where the user wants it."""
+
+        layout: Layout
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id)
+        self.layout_of_user = Layout()
+        self.files_pane, self.chat_pane = Vertical(id="files-pane", classes="pane"), Vertical(id="chat-pane")
+        self.plan_pane, self.log_pane = Vertical(id="plan-pane", classes="pane"), Vertical(id="log-pane", classes="pane")
+        self.side_pane = Vertical(self.plan_pane, self.log_pane, id="side-pane")
+        self._zoomed = ""
+        self._dragged = ""
+
+    @property
+    def containers(self) -> dict[str, Widget]:
+        """Return the panes by name."""
+        return {"files": self.files_pane, "chat": self.chat_pane, "plan": self.plan_pane, "log": self.log_pane}
+
+    def use_layout(self, layout: Layout) -> None:
+        """Hide and size the panes."""
+        self.layout_of_user = layout
+        is_wide = self.app.size.width >= WIDE_CELLS
+        self.set_class(is_wide, "-wide")
+        for name, pane in self.containers.items():
+            pane.set_class(name in layout.hidden, "-hidden")
+        self.side_pane.set_class({"plan", "log"} <= set(layout.hidden), "-hidden")
+        for pane, cells in ((self.files_pane, layout.files_cells), (self.side_pane, layout.side_cells)):
+            _set_width(pane, min(cells, self.app.size.width // 2) if is_wide else 0)
+        is_shared = layout.plan_percent != Layout().plan_percent
+        self.plan_pane.styles.height = f"{layout.plan_percent}fr" if is_shared else None
+        self.log_pane.styles.height = f"{100 - layout.plan_percent}fr" if is_shared else None
+
+    def zoom(self, pane: str) -> None:
+        """Let one pane fill all, or end that; an empty name ends it."""
+        self._zoomed = "" if self._zoomed else pane
+        containers = self.containers
+        wanted = {containers[self._zoomed]} if self._zoomed else set()
+        if self._zoomed in ("plan", "log"):
+            wanted.add(self.side_pane)
+        for each in (*containers.values(), self.side_pane):
+            each.set_class(each in wanted, "-zoomed")
+            each.set_class(bool(wanted) and each not in wanted, "-aside")
+        self.set_class(bool(self._zoomed), "-zoom")
+
+    @property
+    def zoomed(self) -> str:
+        """Return the pane that fills all, empty for none."""
+        return self._zoomed
+
+    def focused_pane(self) -> str:
+        """Return the pane that has the focus; the conversation where none has."""
+        return next((name for name in self.containers if self.has_focus_in(name)), "chat")
+
+    def has_focus_in(self, pane: str) -> bool:
+        """Tell whether the focus is in a pane."""
+        focused = self.screen.focused
+        return focused is not None and self.containers[pane] in focused.ancestors_with_self
+
+    def width_of(self, column: str) -> int:
+        """Return how wide a column is, in cells."""
+        return (self.files_pane if column == "files" else self.side_pane).outer_size.width
+
+    def on_resize(self) -> None:
+        """Keep the columns within the screen."""
+        self.use_layout(self.layout_of_user)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Take hold of an edge."""
+        edge = self._edge_at(event.screen_x, event.screen_y)
+        if edge and not self._zoomed:
+            self._dragged = edge
+            self.capture_mouse()
+            event.stop()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Move the edge along."""
+        if self._dragged:
+            event.stop()
+            self.use_layout(self._dragged_layout(event.screen_x, event.screen_y))
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """Leave the edge where it is."""
+        if self._dragged:
+            event.stop()
+            self._dragged = ""
+            self.release_mouse()
+            self.post_message(self.Dragged(self.layout_of_user))
+
+    def _edge_at(self, x: int, y: int) -> str:
+        if "-wide" not in self.classes:
+            return ""
+        files, side, log = self.files_pane.region, self.side_pane.region, self.log_pane.region
+        if files.width and x in (files.right - 1, files.right):
+            return "files"
+        if side.width and x in (side.x - 1, side.x):
+            return "side"
+        is_between = self.plan_pane.region.height and log.height and log.x <= x < log.right
+        return "plan" if is_between and y == log.y else ""
+
+    def _dragged_layout(self, x: int, y: int) -> Layout:
+        layout = self.layout_of_user
+        match self._dragged:
+            case "files":
+                return layout.with_width("files", x - self.region.x + 1)
+            case "side":
+                return layout.with_width("side", self.region.right - x)
+            case _:
+                side = self.side_pane.region
+                return layout.with_plan(round(100 * (y - side.y) / max(1, side.height)))
+
+
+def _set_width(pane: Widget, cells: int) -> None:
+    styles = pane.styles
+    styles.width = cells or None
+    styles.min_width = cells or None
+    styles.max_width = cells or None

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lmtui import paths
+from lmtui.tui.layout import Layout, LayoutError, read_layout, save_layout
+from tests.tui.driving import SMALL, Driver, running
+
+
+def width(driver: Driver, pane: str) -> int:
+    panes = driver.app.workbench.panes
+    assert panes is not None
+    return panes.containers[pane].outer_size.width if panes.containers[pane].display else 0
+
+
+def kept() -> Layout:
+    return read_layout(paths.state_dir())
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [Layout(), Layout(("files",), 30, 50, 70), Layout(("plan", "log"), plan_percent=10), Layout(side_cells=16)],
+)
+def test_a_layout_comes_back_as_it_was(tmp_path: Path, layout: Layout) -> None:
+    save_layout(tmp_path / "new", layout)
+    assert read_layout(tmp_path / "new") == layout
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ('{\n  "hidden": [\n}', 3, "Expecting value"),
+        ('{\n  "hiden": []\n}', 2, "there is no 'hiden'"),
+        ('{\n  "files_cells": 20,\n  "hidden": ["chat"]\n}', 3, "hidden cannot be"),
+        ('{\n  "files_cells": true\n}', 2, "files_cells cannot be"),
+        ('{"plan_percent": "x"}', 1, "plan_percent cannot be"),
+        ("[]", 1, "no layout"),
+    ],
+)
+def test_an_error_in_the_file_names_the_line(tmp_path: Path, text: str, line: int, words: str) -> None:
+    (tmp_path / "layout.json").write_text(text)
+    with pytest.raises(LayoutError) as caught:
+        read_layout(tmp_path)
+    assert f"line {line}" in str(caught.value)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(("cells", "found"), [(1, 16), (9999, 120), (40, 40)])
+def test_sizes_are_kept_within_bounds(tmp_path: Path, cells: int, found: int) -> None:
+    (tmp_path / "layout.json").write_text(json.dumps({"files_cells": cells, "side_cells": cells}))
+    assert read_layout(tmp_path) == Layout(files_cells=found, side_cells=found)
+
+
+@pytest.mark.parametrize(("key", "pane"), [("alt+1", "files"), ("alt+2", "plan"), ("alt+3", "log")])
+async def test_a_pane_is_hidden_and_shown_again_and_that_is_kept(key: str, pane: str) -> None:
+    async with running() as driver:
+        await driver.press(key)
+        assert width(driver, pane) == 0
+        assert kept().hidden == (pane,)
+    async with running() as driver:
+        assert width(driver, pane) == 0
+        await driver.press(key)
+        assert width(driver, pane) > 0
+        assert kept() == Layout()
+
+
+async def test_going_to_a_hidden_pane_shows_it() -> None:
+    async with running() as driver:
+        await driver.press("alt+1", "f6")
+        assert width(driver, "files") > 0
+
+
+async def test_the_column_goes_when_both_its_panes_are_hidden() -> None:
+    async with running() as driver:
+        before = width(driver, "chat")
+        await driver.press("alt+2", "alt+3")
+        assert width(driver, "chat") > before + 30
+
+
+@pytest.mark.parametrize(
+    ("focus", "column", "key", "change"),
+    [
+        ("f6", "files", "alt+full_stop", 4),
+        ("f6", "files", "alt+comma", -4),
+        ("f8", "log", "alt+full_stop", 4),
+        ("f7", "plan", "alt+comma", -4),
+        ("f9", "files", "alt+full_stop", 4),
+    ],
+)
+async def test_a_column_is_resized(focus: str, column: str, key: str, change: int) -> None:
+    async with running() as driver:
+        await driver.press(focus)
+        before = width(driver, column)
+        await driver.press(key)
+        assert width(driver, column) == before + change
+
+
+@pytest.mark.parametrize(
+    ("focus", "key", "sign"), [("f7", "alt+equals_sign", 1), ("f7", "alt+minus", -1), ("f8", "alt+equals_sign", -1)]
+)
+async def test_the_plan_gets_more_or_less_of_its_column(focus: str, key: str, sign: int) -> None:
+    async with running() as driver:
+        panes = driver.app.workbench.panes
+        assert panes is not None
+        before = panes.plan_pane.outer_size.height
+        await driver.press(focus, key)
+        assert (panes.plan_pane.outer_size.height - before) * sign > 0
+
+
+@pytest.mark.parametrize(("focus", "pane"), [("f6", "files"), ("f7", "plan"), ("f8", "log"), ("f9", "chat")])
+async def test_a_zoomed_pane_fills_the_screen_and_goes_back(focus: str, pane: str) -> None:
+    async with running() as driver:
+        await driver.press(focus)
+        before = width(driver, pane)
+        await driver.press("alt+z")
+        assert width(driver, pane) == 160
+        await driver.press("alt+z")
+        assert width(driver, pane) == before
+
+
+async def test_a_small_screen_shows_a_pane_that_is_hidden_on_a_wide_one() -> None:
+    save_layout(paths.state_dir(), Layout(("files",), files_cells=100))
+    async with running(size=SMALL) as driver:
+        await driver.press("f6")
+        assert 0 < width(driver, "files") <= 80
+
+
+async def test_an_edge_is_dragged_by_the_mouse_and_kept() -> None:
+    async with running() as driver:
+        panes = driver.app.workbench.panes
+        assert panes is not None
+        edge = panes.files_pane.region.right
+        await driver.pilot.mouse_down(offset=(edge, 10))
+        await driver.pilot.hover(offset=(edge + 9, 10))
+        await driver.pilot.mouse_up(offset=(edge + 9, 10))
+        await driver.settle()
+        assert width(driver, "files") == edge + 10
+        assert kept().files_cells == edge + 10
+
+
+async def test_a_broken_file_is_said_and_the_usual_layout_used() -> None:
+    paths.state_dir().mkdir(parents=True)
+    (paths.state_dir() / "layout.json").write_text("{")
+    async with running() as driver:
+        assert "layout.json: line 1" in driver.text("#say").replace("\n", "")
+        assert width(driver, "files") > 0
+
+
+async def test_the_usual_layout_comes_back() -> None:
+    save_layout(paths.state_dir(), Layout(("files", "log"), 60, 60, 80))
+    async with running() as driver:
+        assert width(driver, "files") == 0
+        await driver.app.workbench.call("layout.reset")
+        await driver.settle()
+        assert width(driver, "files") == 28
+        assert kept() == Layout()
