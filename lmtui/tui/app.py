@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual import on, work
-from textual.app import App
-from textual.driver import Driver
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
@@ -29,6 +27,7 @@ from lmtui.tui.options import StartOptions
 from lmtui.tui.prompt_store import PromptStore
 from lmtui.tui.screens.workbench import HistoryGrew, ThemeWanted, Workbench
 from lmtui.tui.table.command import use_keys
+from lmtui.tui.terminal_app import TerminalApp
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import SessionHost
@@ -49,7 +48,7 @@ def now_utc() -> datetime:
     return datetime.now(UTC)
 
 
-class LmtuiApp(App[int]):
+class LmtuiApp(TerminalApp):
     """The app.  `open_host` is slow and runs in a thread after the first frame; what is typed until then is kept and sent."""
 
     BINDINGS = bindings(Scope.APP)
@@ -76,15 +75,6 @@ class LmtuiApp(App[int]):
         if self.no_color:
             self._filters = filters_without_color(self._filters, self.available_themes[self.theme])
         use_keys(self.options.keys)
-
-    def get_driver_class(self) -> type[Driver]:
-        """Return what draws: where it is Textual's usual driver, the one that outlives its terminal."""
-        usual = super().get_driver_class()
-        if usual.__name__ != "LinuxDriver":
-            return usual
-        from lmtui.tui.terminal import TerminalDriver  # noqa: PLC0415  (no such module as termios on every system)
-
-        return TerminalDriver
 
     def get_default_screen(self) -> Screen[None]:
         """Make the main screen."""

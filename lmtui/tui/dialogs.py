@@ -13,6 +13,8 @@ from lmtui.tui.modals.restore import RestoreQuestion
 from lmtui.tui.modals.rules import Rules
 from lmtui.tui.modals.switcher import Switcher
 from lmtui.tui.modals.trust import TrustQuestion
+from lmtui.tui.parts.chat import ChatPart
+from lmtui.tui.parts.layout import LayoutPart
 from lmtui.tui.router import Router
 from lmtui.tui.screens.changes import NO_CHANGES, ChangesScreen
 from lmtui.tui.screens.first_run import FirstRun
@@ -28,6 +30,8 @@ class Dialogs:
 
     router = Router
     panes = Panes
+    chat_part = ChatPart
+    layout_part = LayoutPart
     approval = Approval
     beside_approval = (AskText, Batch, CommandEdit, GrantChoice, Reading)
     picker = Picker

@@ -49,3 +49,10 @@ class TerminalDriver(LinuxDriver):
         """Write to the terminal, or drop what comes while it is given away (an editor is open)."""
         if self._writer_thread is not None and self._writer_thread.is_alive():
             super().write(data)
+
+    def use_mouse(self, *, is_on: bool) -> None:
+        """Take the mouse, or leave it to the terminal."""
+        if is_on:
+            self._enable_mouse_support()
+        else:
+            self._disable_mouse_support()

@@ -1,4 +1,4 @@
-"""The base of the line panes: scrolling, following, keys and selection over `surface`.
+"""The base of the line panes: scrolling, following, keys and the wheel over `surface` and `copying`.
 
 A pane follows its end while the reader is there and never moves a reader who is not.  Keys come from the app's table:
 the actions here are what they call.
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from textual import events
 from textual.message import Message
-from textual.selection import Selection
 
-from lmtui.tui.lines.surface import LineSurface
+from lmtui.tui.lines.copying import CopyingSurface
 
 _WHEEL_LINES = 3
 
 
-class LineView(LineSurface, can_focus=True, inherit_bindings=False):
+class LineView(CopyingSurface, can_focus=True, inherit_bindings=False):
     """A pane of lines that can be scrolled, followed and read out."""
 
     class FollowChanged(Message):
@@ -45,6 +44,10 @@ class LineView(LineSurface, can_focus=True, inherit_bindings=False):
         if is_following != self.is_following:
             self.is_following = is_following
             self.post_message(self.FollowChanged(self, is_following=is_following))
+
+    def hold_still(self) -> None:
+        """Follow the end no more."""
+        self.set_following(False)
 
     def move_cursor(self, rows: int) -> None:
         """Move the cursor by rows (scroll, where there is none)."""
@@ -110,23 +113,3 @@ class LineView(LineSurface, can_focus=True, inherit_bindings=False):
         super().watch_scroll_y(old_value, new_value)
         if self.is_vertical_scrollbar_grabbed:
             self.scrolled_by_bar()
-
-    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the text that the mouse selected."""
-        total = self.line_total()
-        if not total:
-            return None
-        first = selection.start.y if selection.start is not None else 0
-        last = min(total - 1, selection.end.y) if selection.end is not None else total - 1
-        parts: list[str] = []
-        for line in range(first, last + 1):
-            text = self.copied_line(line)
-            start = selection.start.x if selection.start is not None and line == first else 0
-            end = selection.end.x if selection.end is not None and line == selection.end.y else len(text)
-            parts.append(text[start:end].rstrip())
-        return "\n".join(parts), "\n"
-
-    def selection_updated(self, selection: Selection | None) -> None:
-        """Draw the selection."""
-        super().selection_updated(selection)
-        self.redraw()

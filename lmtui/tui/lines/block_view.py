@@ -1,4 +1,4 @@
-"""A pane over a document of blocks: keeps the reader's place by block, not by line, so that nothing jumps."""
+"""A pane over a document of blocks with a cursor on one of them: moves it, jumps with it, folds."""
 
 from __future__ import annotations
 
@@ -6,31 +6,21 @@ from typing import Unpack
 
 from textual import events
 
-from lmtui.tui.lines.base import LineView
+from lmtui.tui.lines.anchored import AnchoredView
 from lmtui.tui.lines.blocks import Block, Mark
-from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.surface import WidgetOptions
 from lmtui.tui.lines.text import Line
 
-_WIDEST = 100
-_GUTTER = 1
 _CURSOR: Line = (("▎", "accent"),)
 _NO_CURSOR: Line = ((" ", ""),)
 
 
-class BlockView(LineView, can_focus=True, inherit_bindings=False):
+class BlockView(AnchoredView, can_focus=True, inherit_bindings=False):
     """Shows a `Document`; the cursor stands on a block."""
 
     def __init__(self, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(**options)
-        self.document = Document()
         self.cursor = -1
-        self.is_following = True
-        self._anchor = (0, 0)
-
-    def line_total(self) -> int:
-        """Return the height of the document."""
-        return self.document.total
 
     def line_at(self, line: int) -> Line:
         """Return a line of the block that is there, behind the cursor's mark."""
@@ -45,42 +35,6 @@ class BlockView(LineView, can_focus=True, inherit_bindings=False):
             return ()
         return (*lead, *lines[at]) if lines[at] or lead is _CURSOR else ()
 
-    def width_changed(self) -> None:
-        """Draw the document at the new width; the block at the top of the pane stays there."""
-        self.document.set_width(min(_WIDEST, max(8, self.content_width - 2 * _GUTTER)))
-        self._anchor = (self._anchor[0], 0)
-
-    def settle(self) -> None:
-        """Make the heights of what is about to be seen exact, from the reader's anchor or up from the end."""
-        if self.is_following:
-            self._settle_end()
-        else:
-            self._settle_from_anchor()
-        changed = self.document.take_changed()
-        if changed is not None:
-            self.mark_stale(self.document.top(min(changed, len(self.document))))
-
-    def sync(self) -> None:
-        """Bring the scroll range in line and put the anchor block back in its place."""
-        super().sync()
-        if not self.is_following and len(self.document):
-            index, offset = self._anchor
-            self.jump(self.document.top(index) + offset)
-
-    def scroll_lines(self, lines: int) -> None:
-        """Scroll by exactly so many lines, however wrong the guessed heights on the way were."""
-        if not len(self.document):
-            return
-        index, offset = self._at_top()
-        offset += lines
-        while offset < 0 and index > 0:
-            index -= 1
-            offset += self.document.height(index)
-        while index < len(self.document) - 1 and offset >= self.document.height(index):
-            offset -= self.document.height(index)
-            index += 1
-        self._go(index, max(0, offset))
-
     def move_to_edge(self, is_end: bool) -> None:
         """Go to the beginning, or to the end and follow it."""
         if is_end:
@@ -91,15 +45,7 @@ class BlockView(LineView, can_focus=True, inherit_bindings=False):
             self.sync()
         else:
             self.cursor = min(0, len(self.document) - 1)
-            self._go(0, 0)
-
-    def scrolled_by_bar(self) -> None:
-        """Take the place that the scroll bar was moved to."""
-        self.note_place()
-        self._anchor = self._at_top()
-        self.touch()
-
-    # -- the cursor -----------------------------------------------------------------------------------------------------
+            self.go(0, 0)
 
     def move_cursor(self, rows: int) -> None:
         """Move the cursor by blocks, or scroll within one that is taller than the pane."""
@@ -147,8 +93,8 @@ class BlockView(LineView, can_focus=True, inherit_bindings=False):
         block = self.document.blocks[index]
         if block.can_fold:
             if self.is_following:
-                self._anchor = self._at_top()
-            block.is_folded = not block.is_folded
+                self._anchor = self.at_top()
+            block.turn_over()
             self.document.touch(index)
             self.touch(self.document.top(index))
 
@@ -174,7 +120,7 @@ class BlockView(LineView, can_focus=True, inherit_bindings=False):
         height = self.size.height
         view_top = self.scroll_offset.y
         if top < view_top or bottom - top >= height:
-            self._go(self.cursor, 0)
+            self.go(self.cursor, 0)
         elif bottom > view_top + height:
             self.scroll_lines(bottom - view_top - height)
 
@@ -182,42 +128,3 @@ class BlockView(LineView, can_focus=True, inherit_bindings=False):
         height = self.document.height(index)
         top = self.document.top(index)
         return top, top + height
-
-    # -- the place ------------------------------------------------------------------------------------------------------
-
-    def _at_top(self) -> tuple[int, int]:
-        line = min(self.scroll_offset.y, self.document.total - 1)
-        if line < 0:
-            return 0, 0
-        index, top = self.document.locate(line)
-        return index, line - top
-
-    def _last_seen(self) -> int:
-        line = min(self.scroll_offset.y + self.size.height, self.document.total) - 1
-        return self.document.locate(line)[0]
-
-    def _go(self, index: int, offset: int) -> None:
-        self._anchor = (index, offset)
-        self._settle_from_anchor()
-        size = self.size.height
-        top = self.document.top(self._anchor[0]) + self._anchor[1]
-        self.set_following(top + size >= self.document.total)
-        self.settle()
-        self.sync()
-
-    def _settle_from_anchor(self) -> None:
-        index, offset = self._anchor
-        if index >= len(self.document):
-            index, offset = max(0, len(self.document) - 1), 0
-        self._anchor = (index, offset)
-        room = self.size.height + offset
-        while room > 0 and index < len(self.document):
-            room -= self.document.height(index)
-            index += 1
-
-    def _settle_end(self) -> None:
-        room = self.size.height
-        index = len(self.document) - 1
-        while room > 0 and index >= 0:
-            room -= self.document.height(index)
-            index -= 1

@@ -22,6 +22,7 @@ class Mark(StrEnum):
 
     TURN = "turn"
     CALL = "call"
+    CHANGE = "change"
     ERROR = "error"
 
 
@@ -56,6 +57,18 @@ class Block:
     @abstractmethod
     def copy_text(self) -> str:
         """Return what is copied from the block."""
+
+    def search_text(self) -> str:
+        """Return all that can be found in the block, folded or not."""
+        return self.copy_text()
+
+    def turn_over(self) -> None:
+        """Fold or unfold."""
+        self.is_folded = not self.is_folded
+
+    def unfold_all(self) -> None:
+        """Show everything there is."""
+        self.is_folded = False
 
     def lines(self, width: int) -> list[Line]:
         """Return the block's lines, at least one."""

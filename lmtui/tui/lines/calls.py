@@ -68,8 +68,13 @@ class CallBlock(Block):
 
     @property
     def marks(self) -> frozenset[Mark]:
-        """Return that a call is here, and an error if it failed."""
-        return frozenset({Mark.CALL, Mark.ERROR}) if self.state is CallState.FAILED else frozenset({Mark.CALL})
+        """Return that a call is here, an error if it failed, and a change if it changed files."""
+        found = {Mark.CALL}
+        if self.state is CallState.FAILED:
+            found.add(Mark.ERROR)
+        if self.changes:
+            found.add(Mark.CHANGE)
+        return frozenset(found)
 
     @property
     def can_fold(self) -> bool:

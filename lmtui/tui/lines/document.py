@@ -20,6 +20,7 @@ class Document:
         self._heights = HeightIndex()
         self._drawn: OrderedDict[Block, list[Line]] = OrderedDict()
         self._changed_from: int | None = None
+        self._rewritten_from: int | None = None
 
     def __len__(self) -> int:
         return len(self.blocks)
@@ -32,6 +33,7 @@ class Document:
     def append(self, block: Block) -> None:
         """Add a block at the end."""
         self._note(len(self.blocks))
+        self._note_rewritten(len(self.blocks))
         self.blocks.append(block)
         self._heights.append(block.estimate(self.width) + block.has_gap)
 
@@ -41,11 +43,13 @@ class Document:
             self._drawn.pop(self.blocks.pop(), None)
             self._heights.pop()
             self._note(len(self.blocks))
+            self._note_rewritten(len(self.blocks))
 
     def touch(self, index: int) -> None:
         """Note that a block is not what it was."""
         self._drawn.pop(self.blocks[index], None)
         self._note(index)
+        self._note_rewritten(index)
 
     def set_width(self, width: int) -> None:
         """Draw everything anew at another width."""
@@ -57,6 +61,11 @@ class Document:
     def take_changed(self) -> int | None:
         """Return the first block that changed since this was last asked, None for nothing."""
         changed, self._changed_from = self._changed_from, None
+        return changed
+
+    def take_rewritten(self) -> int | None:
+        """Return the first block whose text may differ since this was last asked, None for none."""
+        changed, self._rewritten_from = self._rewritten_from, None
         return changed
 
     def lines(self, index: int) -> list[Line]:
@@ -77,6 +86,10 @@ class Document:
         """Return the exact height of a block."""
         return len(self.lines(index))
 
+    def guessed_height(self, index: int) -> int:
+        """Return the height of a block as far as it is known; 0 for one that is not there."""
+        return self._heights[index] if index < len(self.blocks) else 0
+
     def top(self, index: int) -> int:
         """Return the first line of a block."""
         return self._heights.top(index)
@@ -96,3 +109,7 @@ class Document:
     def _note(self, index: int) -> None:
         if self._changed_from is None or index < self._changed_from:
             self._changed_from = index
+
+    def _note_rewritten(self, index: int) -> None:
+        if self._rewritten_from is None or index < self._rewritten_from:
+            self._rewritten_from = index

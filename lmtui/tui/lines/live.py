@@ -21,9 +21,10 @@ class AnswerBlock(Block):
 
     kind: ClassVar[str] = "answer"
 
-    def __init__(self, stream: AnswerStream) -> None:
+    def __init__(self, stream: AnswerStream, first_char: int = 0) -> None:
         super().__init__()
         self._stream = stream
+        self.first_char = first_char
         self._pieces: list[Piece] = []
         self._drawn: list[Line] = []
         self._drawn_pieces = 0
@@ -60,6 +61,10 @@ class AnswerBlock(Block):
     def copy_text(self) -> str:
         """Return the whole answer that the block belongs to."""
         return self._stream.text
+
+    def search_text(self) -> str:
+        """Return the text of this part alone."""
+        return "\n".join(line for piece in (*self._pieces, *self._stream.open_pieces(self)) for line in piece.lines)
 
 
 class AnswerStream:
@@ -123,7 +128,8 @@ class AnswerStream:
             if self._splitter.ends_before(line):
                 self._take()
                 if self.blocks[-1].size_chars >= BLOCK_CHARS:
-                    self.blocks.append(AnswerBlock(self))
+                    last = self.blocks[-1]
+                    self.blocks.append(AnswerBlock(self, last.first_char + last.size_chars))
             self._splitter.add(line)
         self.blocks[-1].size_chars += len(raw) + 1
         self.blocks[-1].newlines += 1

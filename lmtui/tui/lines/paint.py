@@ -12,7 +12,7 @@ from lmtui.tui.lines.text import Line
 ROLES = (
     "muted", "accent", "good", "bad", "warn", "strong", "em", "strike", "code", "link", "heading", "block",
     "keyword", "string", "comment", "number", "function", "type", "added", "removed", "added-word", "removed-word",
-    "match", "cursor", "selected",
+    "match", "cursor", "selected", "caret",
 )  # fmt: skip
 PREFIX = "lines--"
 

@@ -17,6 +17,7 @@ from textual.strip import Strip
 from lmtui.tui.lines.frames import FrameGate
 from lmtui.tui.lines.paint import PREFIX, ROLES, Palette
 from lmtui.tui.lines.text import Line, plain, restyle, wrap
+from lmtui.tui.lines.text import crop as crop_line
 
 _KEPT_STRIPS = 1500
 
@@ -65,6 +66,7 @@ class LineSurface(ScrollView, can_focus=True, inherit_bindings=False):
     LineSurface > .lines--match { background: $match-ground; color: $text; }
     LineSurface > .lines--cursor { background: $cursor-ground; }
     LineSurface > .lines--selected { background: $selection; }
+    LineSurface > .lines--caret { text-style: reverse; }
     """
 
     empty_text: str = "nothing here yet"
@@ -79,6 +81,7 @@ class LineSurface(ScrollView, can_focus=True, inherit_bindings=False):
         self._gate = FrameGate()
         self._is_armed = False
         self._stale_from: int | None = None
+        self._corner_note: Line = ()
 
     # -- what a subclass gives ------------------------------------------------------------------------------------------
 
@@ -97,8 +100,20 @@ class LineSurface(ScrollView, can_focus=True, inherit_bindings=False):
         """Make exact what is about to be seen; called before a frame."""
 
     def copied_line(self, line: int) -> str:
-        """Return the text that a mouse selection takes from a line."""
+        """Return the text that a selection takes from a line, with its gutter."""
         return plain(self.line_at(line))
+
+    def dressed(self, line: int, content: Line) -> Line:
+        """Return a line with the marks that are drawn over it for the moment (what is selected, what was found)."""
+        del line
+        return content
+
+    def show_note(self, note: Line) -> None:
+        """Show a few words at the end of the last row, over whatever stands there; nothing puts them away."""
+        if note != self._corner_note:
+            self._corner_note = note
+            if self.size:
+                self.refresh(Region(0, self.size.height - 1, self.size.width, 1))
 
     # -- frames ---------------------------------------------------------------------------------------------------------
 
@@ -165,7 +180,11 @@ class LineSurface(ScrollView, can_focus=True, inherit_bindings=False):
             self.refresh(Region(0, missing[0] - top, self.size.width, missing[-1] - missing[0] + 1))
 
     def render_line(self, y: int) -> Strip:
-        """Draw one row of the screen."""
+        """Draw one row of the screen, the note over the end of the last one."""
+        strip = self._strip_of(y)
+        return self._with_note(strip) if self._corner_note and y == self.size.height - 1 else strip
+
+    def _strip_of(self, y: int) -> Strip:
         palette = self.palette
         width = self.size.width
         line = y + self.scroll_offset.y
@@ -182,13 +201,17 @@ class LineSurface(ScrollView, can_focus=True, inherit_bindings=False):
             self._painted[line] = kept
         return kept[1]
 
+    def _with_note(self, under: Strip) -> Strip:
+        note = self.palette.strip(crop_line((("  ", ""), *self._corner_note, (" ", "")), self.content_width), 0)
+        return Strip.join([under.crop(0, self.content_width - note.cell_length), note, under.crop(self.content_width)])
+
     def _paint(self, line: int, width: int) -> tuple[Line, Strip]:
         content = self.line_at(line)
-        shown = content
+        shown = self.dressed(line, content)
         selection = self.text_selection
         span = selection.get_span(line) if selection is not None else None
         if span is not None:
-            shown = restyle(content, span[0], len(plain(content)) if span[1] < 0 else span[1], "selected")
+            shown = restyle(shown, span[0], len(plain(content)) if span[1] < 0 else span[1], "selected")
         strip = self.palette.strip(shown, width)
         return content, strip.crop(0, width).apply_offsets(0, line)
 

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from datetime import tzinfo
-from typing import Unpack
+from typing import ClassVar, Unpack
+
+from textual.binding import BindingType
 
 from lmtui.core.events import ROOT, Envelope, TurnEnded, TurnStarted
-from lmtui.tui.lines.block_view import BlockView
+from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import Mark
 from lmtui.tui.lines.conversation import Conversation
+from lmtui.tui.lines.fences import Fence, fences_of, nearest
+from lmtui.tui.lines.find_view import FindView
+from lmtui.tui.lines.live import AnswerBlock, StoredAnswer
 from lmtui.tui.lines.surface import WidgetOptions
 
 _HOP = 8
+_FENCE_BLOCKS = 400
 
 
-class Transcript(BlockView, can_focus=True, inherit_bindings=False):
+class Transcript(FindView, can_focus=True, inherit_bindings=False):
     """Shows one agent's conversation.  Give it every event of the session, live or from the log."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.CHAT)
 
     empty_text = "The conversation will stand here. Type a task below and press enter."
 
@@ -23,6 +31,7 @@ class Transcript(BlockView, can_focus=True, inherit_bindings=False):
         super().__init__(**options)
         self._agent = agent
         self._conversation = Conversation(self.document, agent, zone)
+        self._copied_fence: tuple[str, int] = ("", -1)
 
     def apply(self, envelope: Envelope) -> None:
         """Take one event."""
@@ -43,6 +52,22 @@ class Transcript(BlockView, can_focus=True, inherit_bindings=False):
         """Return what copying the block under the cursor gives (the whole message for a part of an answer)."""
         block = self.current
         return block.copy_text() if block is not None else ""
+
+    def next_fence(self) -> tuple[Fence | None, int, int]:
+        """Return the code fence nearest the cursor, asked again the next one, with its number and how many there are."""
+        blocks = self.document.blocks
+        index = self.cursor if 0 <= self.cursor < len(blocks) else self._last_seen()
+        for at in range(min(index, len(blocks) - 1), max(-1, index - _FENCE_BLOCKS), -1):
+            block = blocks[at]
+            text = block.copy_text() if isinstance(block, AnswerBlock | StoredAnswer) else ""
+            fences = fences_of(text) if "```" in text or "~~~" in text else []
+            if fences:
+                again = self._copied_fence[0] == text
+                start = block.first_char if isinstance(block, AnswerBlock) and at == index else len(text) * (at != index)
+                number = (self._copied_fence[1] + 1) % len(fences) if again else nearest(fences, start)
+                self._copied_fence = (text, number)
+                return fences[number], number + 1, len(fences)
+        return None, 0, 0
 
     def action_toggle_fold(self) -> None:
         """Fold or unfold what the cursor is on."""
@@ -72,6 +97,14 @@ class Transcript(BlockView, can_focus=True, inherit_bindings=False):
     def action_previous_error(self) -> None:
         """Go to the previous failure."""
         self.jump_to(Mark.ERROR, -1)
+
+    def action_next_change(self) -> None:
+        """Go to the next call that changed files."""
+        self.jump_to(Mark.CHANGE, 1)
+
+    def action_previous_change(self) -> None:
+        """Go to the call before that changed files."""
+        self.jump_to(Mark.CHANGE, -1)
 
     def show_call(self, call_id: str) -> bool:
         """Put the cursor on a tool call; False if it is not in this conversation."""

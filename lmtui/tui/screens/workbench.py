@@ -18,6 +18,7 @@ from textual.timer import Timer
 from textual.widgets import Static
 
 from lmtui.core.clean import clean, clean_line
+from lmtui.paths import state_dir
 from lmtui.tui.commands import Scope, SlashCall, bindings, command, first_key, hint_text, parse_slash
 from lmtui.tui.desk import Desk
 from lmtui.tui.options import StartOptions
@@ -30,7 +31,9 @@ from lmtui.tui.widgets.prompt import Completions, Prompt
 from lmtui.tui.wording import folder_text
 
 if TYPE_CHECKING:
+    from lmtui.tui.parts.layout import LayoutPart
     from lmtui.tui.router import Feed
+    from lmtui.tui.widgets.columns import Columns
 
 TICK_S = 0.25
 SAY_S = 8.0
@@ -77,6 +80,7 @@ class Workbench(PaneActions):
         self._completions = Completions("", id="completions", markup=False)
         self._body = Horizontal(id="body")
         self.handlers: dict[str, Handler] = {}
+        self._layout_part: LayoutPart | None = None
 
     def compose(self) -> ComposeResult:
         """Lay out the panes; their number does not depend on what they show."""
@@ -106,6 +110,10 @@ class Workbench(PaneActions):
         await self._body.mount(panes)
         await self.mount(self._completions, before="#prompt-row")
         self.panes = panes
+        layout = self._layout_part = dialogs.layout_part(self, state_dir())
+        self.handlers |= layout.handlers()
+        await layout.restore()
+        self.handlers |= dialogs.chat_part(self).handlers()
         assert self.desk.router is not None
         self.desk.router.shared = (panes.plan, panes.files)
         self.draw()
@@ -117,6 +125,11 @@ class Workbench(PaneActions):
     def on_screen_resume(self, _: events.ScreenResume) -> None:
         """Ask what became open while another screen was up."""
         self.call_after_refresh(self.sync_approval)
+
+    async def on_columns_dragged(self, event: Columns.Dragged) -> None:
+        """Keep the layout that the mouse made."""
+        if self._layout_part is not None:
+            await self._layout_part.keep(event.layout)
 
     def _use_size_classes(self) -> None:
         """Set before the first layout what the breakpoints would set after it, so that nothing is styled twice."""
@@ -162,7 +175,8 @@ class Workbench(PaneActions):
 
     def _hint_parts(self) -> tuple[list[Part], list[Part]]:
         left = [Part(hint_text([command(each)]), "$text-muted", rank) for rank, each in enumerate(HINTS)]
-        return left, []
+        mouse = "" if getattr(self.app, "has_mouse", True) else f"mouse off  {first_key(command('app.mouse'))} on"
+        return left, [Part(mouse, "$warning", 1)] if mouse else []
 
     def _draw_queue(self, active: Feed | None) -> None:
         queued = active.facts.queued if active else tuple(text for text, _ in self._unsent)

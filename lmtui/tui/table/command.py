@@ -18,6 +18,7 @@ class Scope(StrEnum):
     FILES = "files"
     CHAT = "conversation"
     FINDING = "search in the conversation"
+    SEARCHING = "search line"
     COPYING = "copy mode"
     APPROVAL = "approval"
     GRANT = "what always means"
@@ -98,6 +99,10 @@ KEY_NAMES = {
     "dollar_sign": "$",
     "pageup": "page up",
     "pagedown": "page down",
+    "alt+full_stop": "alt+.",
+    "alt+comma": "alt+,",
+    "alt+equals_sign": "alt+=",
+    "alt+minus": "alt+-",
 }
 _OWN_KEYS: dict[str, tuple[str, ...]] = {}
 

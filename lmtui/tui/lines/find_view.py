@@ -1,0 +1,167 @@
+"""Searching a pane of blocks: matches marked and counted, gone to one by one, unfolded while one is there."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from textual.binding import BindingsMap
+
+from lmtui.core.clean import clean_line
+from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
+from lmtui.tui.lines.block_view import BlockView
+from lmtui.tui.lines.blocks import Block
+from lmtui.tui.lines.finder import Finder
+from lmtui.tui.lines.surface import WidgetOptions
+from lmtui.tui.lines.text import Line, fit
+
+_SLICE_S = 0.006
+_PAUSE_S = 0.004
+_WORDS_CELLS = 20
+
+
+class FindView(BlockView, can_focus=True, inherit_bindings=False):
+    """A pane of blocks in which words can be looked for."""
+
+    def __init__(self, **options: Unpack[WidgetOptions]) -> None:
+        super().__init__(**options)
+        self.finder: Finder | None = None
+        self._hit = (-1, 0)
+        self._hit_row = -1
+        self._opened: Block | None = None
+        self._is_looking = False
+        self._wants_step = 0
+        self._bindings = BindingsMap.merge([BindingsMap(bindings(Scope.FINDING)), self._bindings])
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Let the keys of the search count while there is one."""
+        if action == "finding":
+            return self.finder is not None and self.copying is None
+        return super().check_action(action, parameters)
+
+    def find(self, words: str) -> None:
+        """Look for words (none: end the search), those that were looked for before forgotten; the reader stays where he is."""
+        self._fold_again()
+        self.finder = Finder(self.document.blocks, words, self.at_top()[0]) if words.strip() else None
+        self._hit, self._hit_row, self._wants_step = (-1, 0), -1, 0
+        self.redraw()
+        self.note_line()
+        self._look()
+
+    def go_to_match(self, step: int = 1) -> None:
+        """Go to the next match, or the one before; to the first in sight or below where none was gone to yet."""
+        finder = self.finder
+        if finder is None:
+            return
+        index, ordinal = self._hit
+        if index < 0:
+            index, ordinal = self.at_top()[0] - (step > 0), len(self.document)
+        if 0 <= index < len(self.document) and 0 <= ordinal + step < len(self._rows(index)) and self._hit[0] >= 0:
+            self._show_hit(index, ordinal + step)
+            return
+        found = finder.step(index, step)
+        if found is None:
+            self._wants_step = step
+            self.note_line()
+            return
+        self._wants_step = 0
+        self._show_hit(found, 0 if step > 0 else -1)
+
+    def action_finding(self, step: str) -> None:
+        """Go to a match, or end the search."""
+        if step == "end":
+            self.find("")
+        else:
+            self.go_to_match(1 if step == "next" else -1)
+
+    def toggle(self, index: int) -> None:
+        """Fold or unfold a block; it stays as the reader wants it."""
+        if self.document.blocks[index] is self._opened:
+            self._opened = None
+        super().toggle(index)
+
+    def settle(self) -> None:
+        """Make exact what is about to be seen, and look through what is new."""
+        super().settle()
+        changed = self.document.take_rewritten()
+        if self.finder is not None and changed is not None:
+            self.finder.forget_from(changed)
+            self._look()
+
+    def dressed(self, line: int, content: Line) -> Line:
+        """Return a line with its matches marked, those of the match that was gone to more."""
+        if self.finder is not None:
+            index, top = self.document.locate(line) if line < self.document.total else (-1, 0)
+            is_hit = index == self._hit[0] and line - top == self._hit_row
+            content = self.finder.marked(content, "match strong" if is_hit else "match")
+        return super().dressed(line, content)
+
+    def note_line(self) -> None:
+        """Say what was found and what the keys do."""
+        finder = self.finder
+        if finder is None or self.copying is not None:
+            super().note_line()
+            return
+        which = f"{self._number(finder):,} of {finder.total:,}" if self._hit[0] >= 0 else f"{finder.total:,}"
+        more = "" if finder.is_done else "+"
+        found: Line = (
+            ((f" {which}{more}  ", "accent"),) if finder.total else ((" not found  " if finder.is_done else " … ", "warn"),)
+        )
+        keys = hint_text([each for each in of_scope(Scope.FINDING) if each.hint])
+        self.show_note(
+            ((fit(clean_line(finder.words), _WORDS_CELLS), "strong"), *found, (keys if self.has_focus else "", "muted"))
+        )
+
+    def _number(self, finder: Finder) -> int:
+        index, ordinal = self._hit
+        return finder.count_before(index) + min(ordinal, max(0, finder.count(index) - 1)) + 1
+
+    def _look(self) -> None:
+        if self._is_looking or self.finder is None:
+            return
+        is_done = self.finder.work(_SLICE_S)
+        if self._wants_step and (self.finder.total or is_done):
+            step, self._wants_step = self._wants_step, 0
+            if self.finder.total:
+                self.go_to_match(step)
+        self.note_line()
+        if not is_done and self.is_running:
+            self._is_looking = True
+            self.set_timer(_PAUSE_S, self._look_on)
+
+    def _look_on(self) -> None:
+        self._is_looking = False
+        self._look()
+
+    def _rows(self, index: int) -> list[int]:
+        assert self.finder is not None
+        return self.finder.rows(self.document.lines(index)) or [0]
+
+    def _show_hit(self, index: int, ordinal: int) -> None:
+        block = self.document.blocks[index]
+        assert self.finder is not None
+        if block is not self._opened:
+            self._fold_again()
+            if block.can_fold and not self.finder.rows(self.document.lines(index)):
+                block.unfold_all()
+                self._opened = block
+                self.document.touch(index)
+        rows = self._rows(index)
+        ordinal = ordinal if ordinal >= 0 else len(rows) - 1
+        self._hit, self._hit_row = (index, ordinal), rows[ordinal]
+        self.cursor = index
+        self.hold_still()
+        top = self.document.top(index) + rows[ordinal]
+        view = self.scroll_offset.y
+        if not view <= top < view + self.size.height - 1:
+            self.go(*self._moved(index, rows[ordinal] - self.size.height // 3), can_follow=False)
+        self.redraw()
+        self.note_line()
+
+    def _fold_again(self) -> None:
+        block, self._opened = self._opened, None
+        if block is not None and not block.is_folded and block in self.document.blocks:
+            if self.is_following:
+                self.hold_still()
+            block.is_folded = True
+            self.document.touch(self.document.blocks.index(block))
+            self.touch(0)
