@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Protocol
 
 from lmtui.core.events import Envelope, Outcome
+from lmtui.core.messages import Image
 from lmtui.core.permissions import GrantScope, Mode, Rule
-from lmtui.core.workspace import DirEntry, FileChange
+from lmtui.core.workspace import FileChange
+from lmtui.core.workspace_files import Files
 
 Subscriber = Callable[[Envelope], None]
 
@@ -93,6 +95,22 @@ class Changes(Protocol):
         """Do what a plan says; for a rewind the conversation goes back too, and the files only with `with_files`."""
 
 
+class Waiting(Protocol):
+    """What the user said and that has not been taken up, and the commands that they run themselves."""
+
+    def drop(self, index: int) -> str:
+        """Take one back and return it as it was typed; an index that is gone gives an empty text."""
+
+    def go_on(self) -> None:
+        """Take up again what an interrupt left waiting."""
+
+    def run_command(self, command: str, *, is_told: bool = True) -> None:
+        """Run a shell command of the user's own, behind the running turn; with `is_told` the model hears what came of it.
+
+        It needs no approval for what the mode would only ask about; deny and ask rules hold.
+        """
+
+
 class Session(Protocol):
     """One conversation with one agent in one workspace.  All methods are called on the event loop and return at once."""
 
@@ -114,17 +132,22 @@ class Session(Protocol):
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Call `subscriber` with each later event, in order, on the event loop; the returned function ends it."""
 
-    def submit(self, text: str) -> None:
-        """Take up a task: start a turn, or queue it behind the one that runs."""
+    def submit(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
+        """Take up a task: start a turn, or queue it behind the one that runs.
 
-    def steer(self, text: str) -> None:
+        `typed` is the text as it stood in the prompt, where that differs (large pastes folded): only the files mentioned in
+        it (`@path`) are attached.
+        """
+
+    def steer(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
         """Say something that goes in before the next step of the running turn (or starts one)."""
 
-    def drop_queued(self, index: int) -> str:
-        """Take a queued text back and return it."""
+    @property
+    def waiting(self) -> Waiting:
+        """Return what waits to be taken up."""
 
     def interrupt(self) -> None:
-        """Stop the running turn: close the stream, kill the running command; the session goes on."""
+        """Stop the running turn: close the stream, kill the running command; the session goes on, what is queued waits."""
 
     def answer(self, approval_id: str, answer: Answer) -> None:
         """Answer an open approval; one that is already resolved is ignored."""
@@ -230,6 +253,10 @@ class SessionHost(Protocol):
         """Return what the folder brings and what waits for the user's word."""
 
     @property
+    def files(self) -> Files:
+        """Return the workspace's files."""
+
+    @property
     def setup_note(self) -> str:
         """Return why no session can be opened yet (no model server chosen), else an empty string."""
 
@@ -253,16 +280,6 @@ class SessionHost(Protocol):
 
     async def start_demo(self) -> None:
         """Start the built-in scripted server on a fresh demo folder and make it the server in use."""
-
-    async def list_directory(self, path: str) -> Sequence[DirEntry]:
-        """List one folder of the workspace, folders first; `""` is the root."""
-
-    async def read_file(self, path: str) -> bytes:
-        """Return the first megabyte of a file of the workspace.
-
-        Raises:
-            SandboxError: it cannot be read; the text says why.
-        """
 
     async def close(self) -> None:
         """Close every session and sandbox."""

@@ -17,17 +17,17 @@ from lmtui.core.hosts import NETWORK_TOOL, parse_pattern
 from lmtui.core.permissions import SOURCES, Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Limits, Policy, SessionLog
 from lmtui.core.sessions import ServerFound, Session, SessionSummary, Trust
-from lmtui.core.workspace import DirEntry
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.providers.demo import DEMO_MODEL, DEMO_RULES, DEMO_TASK
 from lmtui.runtime.connection import Connection
 from lmtui.runtime.demo import Demo, fresh_folder, start_demo, start_repository
+from lmtui.runtime.files import WorkspaceFiles
 from lmtui.runtime.grants import Grants
 from lmtui.runtime.log_file import write_log_file
 from lmtui.runtime.protection import key_redactor, protect_process
 from lmtui.runtime.sandboxes import open_sandbox
-from lmtui.runtime.trust import OWN_SETTINGS, FolderTrust, NothingToTrust, read_own_settings
+from lmtui.runtime.trust import FolderTrust, NothingToTrust
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.codec import encode
@@ -88,6 +88,7 @@ class Runtime:
         self._demo: Demo | None = None
         self._grants = Grants(workspace, lambda: list(self._sessions.values()))
         self.trust: Trust = NothingToTrust()
+        self.files = WorkspaceFiles(lambda: self._workspace, self.sandbox)
 
     def ask_trust(self, loaded: Loaded, reload: Callable[[], Loaded]) -> None:
         """Let front ends ask whether the folder's own settings hold; `reload` reads the settings again after the answer."""
@@ -224,18 +225,9 @@ class Runtime:
             sandbox = await self.sandbox()
         return "; ".join(part for part in (lacks, await start_repository(sandbox)) if part)
 
-    async def list_directory(self, path: str) -> Sequence[DirEntry]:
-        """List one folder of the workspace, folders first."""
-        return await (await self.sandbox()).list_directory(path)
-
-    async def read_file(self, path: str) -> bytes:
-        """Return the first megabyte of a file of the workspace."""
-        if path == OWN_SETTINGS:  # no tool may read it; who is asked to trust it may
-            return await asyncio.to_thread(read_own_settings, self._workspace)
-        return (await (await self.sandbox()).read_file(path)).data
-
     async def close(self) -> None:
         """Close every session, the sandbox, the connections and the demo."""
+        self.files.close()
         await self._close_sessions()
         for sandbox in [*self._retired, *([self._sandbox] if self._sandbox else [])]:
             await sandbox.close()
@@ -254,6 +246,7 @@ class Runtime:
             toolbox=ToolRegistry(str(self._workspace)),
             sandbox=sandbox,
             checkpoints=sandbox.checkpoints,
+            images=self._store.images(session_id),
             redactor=self._connection.redactor,
             policy=Policy(Mode(config.mode), _rules(config, self._workspace), self._is_attended),
             settings=ModelSettings(

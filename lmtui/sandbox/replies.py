@@ -76,6 +76,14 @@ class ListReply(Reply):
     entries: Annotated[list[_Entry], Field(max_length=100_000)]
 
 
+class ListingReply(Reply):
+    """A listing; the data beside it is its records, packed."""
+
+    source: Literal["folder", "git", "walk", "none"]
+    count: _Count
+    is_cut: bool
+
+
 class PathsReply(Reply):
     """Where paths lead."""
 

@@ -18,6 +18,7 @@ from lmtui.sandbox.host_paths import relative_path
 from lmtui.sandbox.inside.protocol import MAX_UPLOAD_BYTES
 from lmtui.sandbox.lanes import Lanes
 from lmtui.sandbox.link import Lane
+from lmtui.sandbox.listing import SandboxListing
 from lmtui.sandbox.output import LiveOutput, whole_output
 
 _FILE_CALL_S = 30.0
@@ -40,6 +41,7 @@ class WorkspaceSandbox:
         self._release = release
         self._is_closed = False
         self.checkpoints = SandboxCheckpoints(lanes)
+        self.listing = SandboxListing(lanes)
 
     async def status(self) -> SandboxStatus:
         """Start the sandbox if it is not running (self-test included) and tell what it is."""

@@ -211,11 +211,11 @@ async def test_files_of_the_workspace_are_seen_and_no_others(workspace: Path, tm
     (tmp_path / "outside.txt").write_text("secret")
     (workspace / "link").symlink_to(tmp_path / "outside.txt")
     runtime = open_one()
-    assert [entry.path for entry in await runtime.list_directory("")][:2] == ["src", "a.txt"]
-    assert await runtime.read_file("a.txt") == b"one\n"
+    assert [entry.path for entry in await runtime.files.list("")][:2] == ["src", "a.txt"]
+    assert (await runtime.files.read("a.txt")).data == b"one\n"
     for path in ("../outside.txt", "link", str(tmp_path / "outside.txt"), ".lmagent/config.toml"):
         with pytest.raises(SandboxError):
-            await runtime.read_file(path)
+            await runtime.files.read(path)
 
 
 @pytest.mark.git
@@ -247,8 +247,8 @@ async def test_who_is_asked_to_trust_a_folder_can_read_its_settings_and_no_link(
     folder.mkdir(exist_ok=True)
     (folder / "config.toml").write_text('mode = "auto"\n')
     runtime = open_one()
-    assert await runtime.read_file(".lmagent/config.toml") == b'mode = "auto"\n'
+    assert (await runtime.files.read(".lmagent/config.toml")).data == b'mode = "auto"\n'
     (folder / "config.toml").unlink()
     (folder / "config.toml").symlink_to("/etc/passwd")
     with pytest.raises(SandboxError, match="cannot be read"):
-        await runtime.read_file(".lmagent/config.toml")
+        await runtime.files.read(".lmagent/config.toml")

@@ -11,7 +11,7 @@ from typing import Any
 
 from lmtui.core import events, file_events
 from lmtui.core.events import Envelope, Event, Outcome, TurnReason
-from lmtui.core.messages import Role, ToolCall, Usage
+from lmtui.core.messages import Image, Role, ToolCall, Usage
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.plan import Plan
 from lmtui.core.sessions import (
@@ -23,7 +23,8 @@ from lmtui.core.sessions import (
     Subscriber,
     TrustItem,
 )
-from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind
+from lmtui.core.workspace import FileChange, FileChangeKind
+from tests.tui.fake_files import FakeFiles
 
 START = datetime(2026, 3, 14, 14, 2, 0, tzinfo=UTC)
 DIFF = """\
@@ -64,6 +65,7 @@ class FakeSession:
         self.submitted: list[str] = []
         self.steered: list[str] = []
         self.queued: list[str] = []
+        self.waiting = FakeWaiting(self)
         self.answers: dict[str, Answer] = {}
         self.is_closed = False
         self.fake_changes: Changes | None = None
@@ -98,7 +100,8 @@ class FakeSession:
         self._subscribers.append(subscriber)
         return lambda: self._subscribers.remove(subscriber)
 
-    def submit(self, text: str) -> None:
+    def submit(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
+        self.waiting.images += images
         self.submitted.append(text)
         if self._turn:
             self.queued.append(text)
@@ -106,17 +109,15 @@ class FakeSession:
         else:
             self.begin_turn(text)
 
-    def steer(self, text: str) -> None:
+    def steer(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
         self.steered.append(text)
         if not self._turn:
             self.begin_turn(text)
 
-    def drop_queued(self, index: int) -> str:
-        text = self.queued.pop(index)
-        self.emit(events.InboxChanged(queued=tuple(self.queued)))
-        return text
-
     def interrupt(self) -> None:
+        if self._turn and self.queued:
+            self.waiting.is_paused = True
+            self.emit(events.InboxChanged(queued=tuple(self.queued), is_paused=True))
         if self._turn:
             self.end_turn(TurnReason.INTERRUPTED)
 
@@ -227,6 +228,30 @@ class FakeSession:
         self.emit(events.ApprovalResolved(approval_id=approval_id, outcome=outcome, by=by, feedback=feedback))
 
 
+class FakeWaiting:
+    """What waits in a fake session; commands are noted and run nothing."""
+
+    def __init__(self, session: FakeSession) -> None:
+        self._session = session
+        self.is_paused = False
+        self.commands: list[tuple[str, bool]] = []
+        self.images: list[Image] = []
+
+    def drop(self, index: int) -> str:
+        text = self._session.queued.pop(index)
+        self._session.emit(events.InboxChanged(queued=tuple(self._session.queued), is_paused=self.is_paused))
+        return text
+
+    def go_on(self) -> None:
+        self.is_paused = False
+        text = self._session.queued.pop(0)
+        self._session.emit(events.InboxChanged(queued=tuple(self._session.queued)))
+        self._session.begin_turn(text)
+
+    def run_command(self, command: str, *, is_told: bool = True) -> None:
+        self.commands.append((command, is_told))
+
+
 class FakeTrust:
     """What a folder brings: a list, and the answer."""
 
@@ -262,7 +287,7 @@ class FakeHost:
         self.deleted: list[str] = []
         self.searched: list[str] = []
         self.trust = FakeTrust()
-        self.files = dict(FILES)
+        self.files = FakeFiles(self.workspace)
         self._numbers = itertools.count(1)
 
     @property
@@ -305,15 +330,6 @@ class FakeHost:
         self.is_demo = True
         self.setup_note = ""
 
-    async def list_directory(self, path: str) -> Sequence[DirEntry]:
-        prefix = f"{path}/" if path else ""
-        names = {name[len(prefix) :].split("/")[0] for name in self.files if name.startswith(prefix)}
-        entries = [DirEntry(f"{prefix}{name}", "file" if f"{prefix}{name}" in self.files else "dir") for name in names]
-        return sorted(entries, key=lambda entry: (entry.kind != "dir", entry.path))
-
-    async def read_file(self, path: str) -> bytes:
-        return self.files[path]
-
     async def close(self) -> None:
         for session in self.opened.values():
             await session.close()
@@ -335,14 +351,6 @@ SERVERS = (
         ),
     ),
 )
-
-FILES = {
-    "parser/lexer.py": b"class Lexer:\n    def skip_comment(self):\n        depth = 1\n",
-    "parser/tokens.py": b"COMMENT = 1\n",
-    "parser/tests/test_lexer.py": b"def test_nested():\n    assert True\n",
-    "README.md": b"# parser\n",
-    "pyproject.toml": b"[project]\nname = 'parser'\n",
-}
 
 
 def play_work(session: FakeSession) -> None:

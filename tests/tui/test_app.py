@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from lmtui.core.errors import ConfigError, SandboxError
+from lmtui.core.errors import ConfigError
 from lmtui.core.events import Level, Notice, Outcome, TextDelta, TurnReason
 from lmtui.core.permissions import Mode
 from lmtui.tui.app import LmtuiApp
@@ -279,11 +279,9 @@ async def test_a_message_with_markup_and_controls_is_shown_as_it_is() -> None:
 
 
 async def test_a_folder_that_cannot_be_listed_is_said() -> None:
-    class Closed(FakeHost):
-        async def list_directory(self, path: str) -> list[object]:  # type: ignore[override]  # it only raises
-            raise SandboxError("the workspace is gone")
-
-    async with running(Closed()) as driver:
+    host = FakeHost()
+    host.files.problem = "the workspace is gone"
+    async with running(host) as driver:
         await driver.until(lambda: "the workspace is gone" in driver.text("#say"))
 
 

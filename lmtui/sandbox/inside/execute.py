@@ -29,7 +29,10 @@ _OOM_SCORE = b"500"  # the kernel's choice under memory pressure, before the sup
 
 @dataclass(frozen=True)
 class Command:
-    """What to run and its limits; `environment` is whole."""
+    """What to run and its limits; `environment` is whole.
+
+    `is_listing`: what it says of errors is dropped, and nobody looks for what it changed.
+    """
 
     arguments: tuple[str, ...]
     environment: dict[str, str]
@@ -37,6 +40,7 @@ class Command:
     memory_bytes: int
     folder: str
     program: bytes  # the seccomp filter, empty for none
+    is_listing: bool = False
 
 
 def keep(task: Callable[[], Message], result_fd: int, close_fds: tuple[int, ...]) -> None:
@@ -76,7 +80,8 @@ def run(command: Command, output_fd: int, settings: Settings) -> Message:
         process_tree.kill_group(child)  # before anything else: the child leads its own session
     is_clean = process_tree.kill_below(os.getpid(), time.monotonic() + _CLEANING_S)
     exit_code = {"exit": _exit_code(status), "timeout": 124}.get(reason, 137)
-    changed = changes.changed_since(settings.root, start_ns) if settings.has_shell else []
+    is_looked_for = settings.has_shell and not command.is_listing
+    changed = changes.changed_since(settings.root, start_ns) if is_looked_for else []
     return {"exit": exit_code, "reason": reason, "changed": changed, "clean": is_clean}
 
 
@@ -106,10 +111,10 @@ def _become(command: Command, output_fd: int, settings: Settings) -> None:
     """Turn this process into the command.  Does not return."""
     try:
         os.setsid()
-        null = os.open("/dev/null", os.O_RDONLY)
+        null = os.open("/dev/null", os.O_RDWR)
         os.dup2(null, 0)
         os.dup2(output_fd, 1)
-        os.dup2(output_fd, 2)
+        os.dup2(null if command.is_listing else output_fd, 2)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())

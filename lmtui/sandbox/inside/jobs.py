@@ -38,6 +38,7 @@ class Job:
     capture: Capture | None = None
     output_fd: int = -1
     memory_bytes: int = 0
+    max_result_bytes: int = _MAX_RESULT_BYTES
     result: bytearray = field(default_factory=bytearray)
     shown_at: float = 0.0
     is_stopping: bool = False
@@ -53,13 +54,15 @@ class Jobs:
         self._jobs: dict[int, Job] = {}
         self._watched_at = 0.0
 
-    def start(self, identity: int, task: Callable[[], Message], timeout_s: float) -> None:
+    def start(
+        self, identity: int, task: Callable[[], Message], timeout_s: float, max_result_bytes: int = _MAX_RESULT_BYTES
+    ) -> None:
         """Do a task in a process of its own.
 
         Raises:
             OSError: no process could be made.
         """
-        self._fork(identity, lambda _output: task(), timeout_s)
+        self._fork(identity, lambda _output: task(), timeout_s).max_result_bytes = max_result_bytes
 
     def start_command(
         self, identity: int, run: Callable[[int], Message], capture: Capture, timeout_s: float, memory_bytes: int
@@ -104,7 +107,7 @@ class Jobs:
             piece = os.read(fd, _READ_BYTES)
         except OSError:
             piece = b""
-        if piece and len(job.result) < _MAX_RESULT_BYTES:
+        if piece and len(job.result) < job.max_result_bytes:
             job.result += piece
         elif not piece:
             self._selector.unregister(fd)

@@ -73,7 +73,7 @@ def grep(root: Root, query: Query) -> Message:
 def _files(folder: int) -> Iterator[str]:
     program = shutil.which("rg")
     if program is None:
-        yield from _walk(folder, "")
+        yield from walk(folder, "")
         return
     with _start([program, "--files", "--null", *_BASE], folder) as process:
         assert process.stdout is not None
@@ -84,9 +84,9 @@ def _files(folder: int) -> Iterator[str]:
                 yield name.decode("utf-8", "replace")
 
 
-def _walk(folder: int, prefix: str) -> Iterator[str]:
+def walk(folder: int, prefix: str, max_entries: int = _MAX_FILES) -> Iterator[str]:
     """Yield files below an open folder, without following links and without what is never meant."""
-    left = _MAX_FILES
+    left = max_entries
     queue = [prefix]
     while queue and left > 0:
         here = queue.pop()
@@ -159,7 +159,7 @@ def _grep_by_python(root: Root, query: Query) -> Iterator[list[object]]:
     fd, real = root.open(query.path, os.O_RDONLY)
     try:
         is_folder = stat.S_ISDIR(os.fstat(fd).st_mode)
-        names = [f"{real}/{name}" if real else name for name in _walk(fd, "")] if is_folder else [real]
+        names = [f"{real}/{name}" if real else name for name in walk(fd, "")] if is_folder else [real]
     finally:
         os.close(fd)
     for path in sorted(names):

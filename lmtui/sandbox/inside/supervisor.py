@@ -17,7 +17,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from . import checkpoints, execute, files, forward, git, linux, protocol, reduced, restore, search, seccomp, settings, survey
+from . import (
+    checkpoints,
+    execute,
+    files,
+    forward,
+    git,
+    linux,
+    listing,
+    protocol,
+    reduced,
+    restore,
+    search,
+    seccomp,
+    settings,
+    survey,
+)
 from .beneath import Refused, Root
 from .capture import Capture, Spool
 from .jobs import Job, Jobs
@@ -65,6 +80,7 @@ class Supervisor:
             "real": lambda identity, m, _data: self._answer(identity, files.real_paths(self._root, list(m["paths"]))),
             "mkdir": lambda identity, m, _data: self._answer(identity, files.make_directory(self._root, m["path"])),
             "list": self._list,
+            "listing": self._listing,
             "glob": self._glob,
             "grep": self._grep,
             "survey": self._survey,
@@ -163,6 +179,12 @@ class Supervisor:
         path, depth, most = message["path"], int(message["depth"]), int(message["max_entries"])
         self._jobs.start(identity, lambda: files.list_directory(self._root, path, depth, most), _SEARCH_S)
 
+    def _listing(self, identity: int, message: Message, _data: bytes) -> None:
+        def task() -> Message:
+            return listing.answer(self._root, message, self._options, self._program)
+
+        self._jobs.start(identity, task, _SEARCH_S, listing.MAX_RESULT_BYTES)
+
     def _glob(self, identity: int, message: Message, _data: bytes) -> None:
         expression, most = message["expression"], int(message["max_results"])
         self._jobs.start(identity, lambda: search.glob(self._root, expression, most), _SEARCH_S)
@@ -203,7 +225,8 @@ class Supervisor:
     def _finish(self, job: Job, result: Message) -> None:
         if job.capture is None:
             stopped = {"error": f"it took too long or was stopped ({result.get('reason')})"}
-            self._answer(job.id, stopped if "reason" in result else result)
+            data = protocol.unpack(result.pop("data", ""))
+            self._answer(job.id, stopped if "reason" in result else result, data)
             return
         capture = job.capture
         head = bytes(capture.head)

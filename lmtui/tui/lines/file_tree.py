@@ -109,7 +109,7 @@ class FileTree(RowView, can_focus=True, inherit_bindings=False):
 
     def row_at(self, row: int) -> Line:
         """Return a file or folder with its mark."""
-        return self._row(self._tree.rows[row])
+        return self._drawn(self._tree.rows[row])
 
     def choose(self) -> None:
         """Open or close the folder, or ask for the file to be shown."""
@@ -152,7 +152,7 @@ class FileTree(RowView, can_focus=True, inherit_bindings=False):
             self._asked.add(path)
             self.post_message(self.ListingWanted(self, path))
 
-    def _row(self, own: TreeRow) -> Line:
+    def _drawn(self, own: TreeRow) -> Line:
         is_open = own.is_dir and (self._tree.is_open(own.path) or bool(self._tree.filter_text))
         sign = "" if not own.is_dir else _OPEN if is_open else _CLOSED
         lead = f" {_INDENT * own.depth}{sign or '  '}"

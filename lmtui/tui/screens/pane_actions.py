@@ -63,6 +63,8 @@ class PaneActions(ChangeActions):
         self.set_class(self.pane != "chat", "-side")
         for each in ("files", "plan", "log"):
             self.set_class(each == self.pane, f"-{each}")
+        if self.panes is not None and pane in self.panes.layout_of_user.hidden and not self.has_tabs:
+            self.panes.use_layout(self.panes.layout_of_user.shown(pane))
         target = self.prompt if is_there else self._pane_widget(pane)
         target.focus()
         self.draw()
@@ -87,7 +89,7 @@ class PaneActions(ChangeActions):
         if self.desk.host is None or self.panes is None:
             return
         try:
-            entries = await self.desk.host.list_directory(path)
+            entries = await self.desk.host.files.list(path)
         except LmtuiError as error:
             self.say(error.full_text(), "warning")
             return
@@ -117,7 +119,6 @@ class PaneActions(ChangeActions):
         text = self.panes.copied_text() if self.panes is not None else ""
         if text:
             self.app.copy_to_clipboard(text)
-            self.say("copied")
 
     def _view(self, path: str) -> None:
         if self.desk.host is not None and self.desk.dialogs is not None:

@@ -83,6 +83,6 @@ class Viewer(Screen[None]):
         path = self._path
         file = self._file
         try:
-            file.show(path, await self._host.read_file(path))
+            file.show(path, (await self._host.files.read(path)).data)
         except LmtuiError as error:
             file.show(path, error.full_text())
