@@ -272,6 +272,7 @@ def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *,
     options = StartOptions(
         keys=keymap.keys,
         problems=keymap.problems,
+        notify=config.notify,
         session_id=session_id,
         task=task,
         theme=config.theme,

@@ -25,6 +25,7 @@ from lmtui.paths import config_dir, workspace_dir
 MODES = tuple(str(mode) for mode in Mode)
 SANDBOXES = ("auto", "docker", "podman", "bubblewrap", "landlock", "process")
 NETWORKS = ("off", "proxy", "on")
+NOTIFY_WAYS = ("auto", "osc9", "osc777", "bell", "off")
 _MAX_TOML_BYTES = 1_048_576
 _REFERENCES = ("file:", "keyring:")  # where a key is, not the key itself
 
@@ -87,6 +88,9 @@ class Config:
     toolchains: tuple[str, ...] = _setting((), "folders of tools (pyenv, cargo, nvm) that commands may read")
     pass_env: tuple[str, ...] = _setting((), "environment variables that commands get")
     image: str = _setting("lmtui-sandbox:2", "Docker image of the sandbox", "LMTUI_IMAGE")
+    notify: str = _setting(
+        "auto", "how to tell that a session is done or waits while you look elsewhere", "LMTUI_NOTIFY", choices=NOTIFY_WAYS
+    )
     theme: str = _setting("", "colours of the screen; empty: the default theme", "LMTUI_THEME")
 
 

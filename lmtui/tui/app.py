@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from textual import on, work
+from textual import events, on, work
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
@@ -31,6 +31,7 @@ from lmtui.tui.terminal_app import TerminalApp
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import SessionHost
+    from lmtui.tui.attention import Attention
     from lmtui.tui.dialogs import Dialogs
     from lmtui.tui.router import Feed
 
@@ -70,6 +71,7 @@ class LmtuiApp(TerminalApp):
         self._is_leaving = False
         self._store: PromptStore | None = None
         self.desk = Desk(self)
+        self.attention: Attention | None = None
         self.animation_level = "none"
         self._use_first_theme()
         if self.no_color:
@@ -116,6 +118,7 @@ class LmtuiApp(TerminalApp):
         self.desk.dialogs = await asyncio.to_thread(_load_dialogs)
         frame_s = SSH_FRAME_S if "SSH_CONNECTION" in os.environ else FRAME_S
         self.desk.router = self.desk.dialogs.router(self._schedule, self._show_session, self._facts_changed, frame_s)
+        self.attention = self.desk.dialogs.attention(self._write_to_terminal, self.options.notify, os.environ)
         await self.workbench.furnish()
         if self.options.problems:
             self.workbench.say("\n".join(self.options.problems), "error")
@@ -192,6 +195,8 @@ class LmtuiApp(TerminalApp):
 
     async def on_unmount(self) -> None:
         """Close what is still open, however the app ends."""
+        if self.attention is not None:
+            self.attention.leave()
         await self.desk.close()
 
     @on(Worker.StateChanged)
@@ -290,6 +295,28 @@ class LmtuiApp(TerminalApp):
     def _facts_changed(self) -> None:
         if self.workbench.children and not self._is_leaving:
             self.workbench.draw()
+            if self.attention is not None:
+                self.attention.look(self.desk.feeds.values(), self.desk.active)
+
+    def on_app_focus(self, _: events.AppFocus) -> None:
+        """Take note that the window is in front."""
+        if self.attention is not None:
+            self.attention.focus_changed(is_in_front=True)
+
+    def on_app_blur(self, _: events.AppBlur) -> None:
+        """Take note that it is not."""
+        if self.attention is not None:
+            self.attention.focus_changed(is_in_front=False)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Take note of every key, and go on."""
+        if self.attention is not None and isinstance(event, events.Key):
+            self.attention.key_pressed()
+        await super().on_event(event)
+
+    def _write_to_terminal(self, text: str) -> None:
+        if self._driver is not None:
+            self._driver.write(text)
 
 
 def _load_dialogs() -> Dialogs:

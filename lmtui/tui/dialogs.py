@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lmtui.tui.attention import Attention
 from lmtui.tui.modals.approval import Approval
 from lmtui.tui.modals.batch import Batch
 from lmtui.tui.modals.command_edit import CommandEdit
@@ -30,6 +31,7 @@ class Dialogs:
 
     router = Router
     panes = Panes
+    attention = Attention
     chat_part = ChatPart
     layout_part = LayoutPart
     approval = Approval

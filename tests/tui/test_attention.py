@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from textual.events import AppBlur
+
+from lmtui.core import events
+from lmtui.core.events import TurnReason
+from lmtui.tui.attention import GIVE_TITLE_BACK, KEEP_TITLE, Attention, chosen_way
+from lmtui.tui.facts import Facts
+from lmtui.tui.router import Feed
+from tests.tui.driving import running
+from tests.tui.fakes import FakeSession
+
+
+class Terminal:
+    def __init__(self, way: str = "osc9", environ: dict[str, str] | None = None) -> None:
+        self.written: list[str] = []
+        self.time = 0.0
+        self.attention = Attention(self.written.append, way, environ or {}, lambda: self.time)
+
+    @property
+    def notes(self) -> list[str]:
+        return [each for each in self.written if "]2;" not in each and each not in (KEEP_TITLE, GIVE_TITLE_BACK)]
+
+    @property
+    def titles(self) -> list[str]:
+        return [each[4:-1] for each in self.written if "]2;" in each]
+
+
+def feed(**facts: Any) -> Feed:
+    found = Feed(FakeSession(), lambda: None)
+    found.facts = Facts(title="nested comments", **facts)
+    return found
+
+
+def request(text: str = "npm run build") -> dict[str, events.ApprovalRequested]:
+    return {"a1": events.ApprovalRequested(approval_id="a1", call_id="c1", tool="shell", text=text)}
+
+
+def ended(terminal: Terminal, reason: TurnReason, error: str = "") -> None:
+    shown = feed(is_running=True)
+    terminal.attention.look([shown], shown)
+    shown.facts.is_running, shown.facts.reason, shown.facts.error = False, reason, error
+    terminal.attention.look([shown], shown)
+
+
+@pytest.mark.parametrize(
+    ("reason", "error", "text"),
+    [
+        (TurnReason.DONE, "", "nested comments: done"),
+        (TurnReason.ERROR, "server gone", "nested comments: stopped by an error, server gone"),
+        (TurnReason.BLOCKED, "", "nested comments: blocked"),
+    ],
+)
+def test_the_end_of_a_turn_is_told_when_the_window_is_not_in_front(reason: TurnReason, error: str, text: str) -> None:
+    terminal = Terminal()
+    terminal.attention.focus_changed(is_in_front=False)
+    ended(terminal, reason, error)
+    assert terminal.notes == [f"\x1b]9;{text}\x07"]
+
+
+def test_nothing_is_told_to_who_looks_or_interrupted_it() -> None:
+    terminal = Terminal()
+    terminal.attention.focus_changed(is_in_front=True)
+    ended(terminal, TurnReason.DONE)
+    terminal.attention.focus_changed(is_in_front=False)
+    ended(terminal, TurnReason.INTERRUPTED)
+    assert terminal.notes == []
+
+
+def test_a_question_is_told_once() -> None:
+    terminal = Terminal()
+    terminal.attention.focus_changed(is_in_front=False)
+    shown = feed(is_running=True, approvals=request())
+    for _ in range(3):
+        terminal.attention.look([shown], shown)
+    assert terminal.notes == ["\x1b]9;nested comments waits for you: shell npm run build\x07"]
+
+
+def test_where_no_terminal_tells_of_its_focus_a_pause_of_the_keys_counts() -> None:
+    terminal = Terminal()
+    terminal.time = 29.0
+    ended(terminal, TurnReason.DONE)
+    assert terminal.notes == []
+    terminal.time = 31.0
+    ended(terminal, TurnReason.DONE)
+    assert len(terminal.notes) == 1
+    terminal.attention.key_pressed()
+    ended(terminal, TurnReason.DONE)
+    assert len(terminal.notes) == 1
+
+
+def test_no_control_sequence_of_a_model_reaches_the_terminal() -> None:
+    terminal = Terminal()
+    terminal.attention.focus_changed(is_in_front=False)
+    shown = feed(is_running=True, approvals=request("a\x1b]52;c;ZXZpbA==\x07\n\x9b31m"))
+    shown.facts.title = "x\x1b]0;evil\x07\x9c"
+    terminal.attention.look([shown], shown)
+    assert all(each.count("\x1b") <= 1 and each.count("\x07") <= 1 for each in terminal.written)
+    assert not any(char in each for each in terminal.written for char in "\x9b\x9c")
+
+
+def test_inside_tmux_a_note_is_wrapped() -> None:
+    terminal = Terminal(environ={"TMUX": "/tmp/tmux-0/default,1,0"})
+    terminal.attention.focus_changed(is_in_front=False)
+    ended(terminal, TurnReason.DONE)
+    assert terminal.notes == ["\x1bPtmux;\x1b\x1b]9;nested comments: done\x07\x1b\\"]
+
+
+@pytest.mark.parametrize(
+    ("way", "notes"), [("bell", ["\x07"]), ("off", []), ("osc777", ["\x1b]777;notify;lmtui;nested comments: done\x07"])]
+)
+def test_the_setting_says_how(way: str, notes: list[str]) -> None:
+    terminal = Terminal(way)
+    terminal.attention.focus_changed(is_in_front=False)
+    ended(terminal, TurnReason.DONE)
+    assert terminal.notes == notes
+
+
+@pytest.mark.parametrize(
+    ("environ", "way"),
+    [
+        ({"TERM": "xterm-kitty"}, "osc9"),
+        ({"TERM_PROGRAM": "iTerm.app"}, "osc9"),
+        ({"WT_SESSION": "1"}, "osc9"),
+        ({"TERM": "foot"}, "osc777"),
+        ({"TERM_PROGRAM": "ghostty"}, "osc777"),
+        ({"TERM": "xterm-256color"}, "bell"),
+        ({}, "bell"),
+    ],
+)
+def test_without_a_setting_the_terminal_decides(environ: dict[str, str], way: str) -> None:
+    assert chosen_way("auto", environ) == way
+
+
+def test_the_title_follows_and_is_given_back() -> None:
+    terminal = Terminal()
+    shown = feed()
+    terminal.attention.look([shown], shown)
+    shown.facts.is_running = True
+    terminal.attention.look([shown], shown)
+    shown.facts.approvals = request()
+    terminal.attention.look([shown], shown)
+    terminal.attention.look([shown], shown)
+    terminal.attention.leave()
+    assert terminal.titles == [
+        "nested comments · lmtui",
+        "working · nested comments · lmtui",
+        "1 waiting · nested comments · lmtui",
+    ]
+    assert terminal.written[0] == KEEP_TITLE
+    assert terminal.written[-1] == GIVE_TITLE_BACK
+
+
+async def test_the_app_sets_the_title_and_notes_the_focus() -> None:
+    async with running() as driver:
+        written: list[str] = []
+        driver.app.attention = Attention(written.append, "osc9", {})
+        driver.app.post_message(AppBlur())
+        await driver.settle()
+        driver.host.session.begin_turn("nest them")
+        driver.host.session.say("All in.")
+        await driver.settle()
+        driver.host.session.end_turn()
+        await driver.settle()
+        await driver.pilot.pause(0.1)
+        assert any("working" in each for each in written)
+        assert any(each.startswith("\x1b]9;nest them: done") for each in written)
