@@ -14,9 +14,12 @@ from lmtui.core import events
 from lmtui.core.events import Envelope, Event
 from lmtui.core.sessions import Session
 from lmtui.tui.facts import Facts
+from lmtui.tui.replay import DIRECT_EVENTS, Replay
 
 BUSY_FACTOR = 3
 MAX_PIECE_CHARS = 65_536
+LOAD_SLICE_S = 0.006
+LOAD_PAUSE_S = 0.004
 
 
 class Panel(Protocol):
@@ -59,28 +62,56 @@ class Feed:
 
     def __init__(self, session: Session, on_event: Callable[[], None]) -> None:
         self.session = session
-        self.facts = Facts()
         self.panels: tuple[Panel, ...] = ()
-        self._pending: list[Envelope] = []
         self._on_event = on_event
-        for envelope in session.history():
-            self.facts.apply(envelope)
-            self._pending.append(envelope)
+        history = session.history()
+        self._replay = Replay(history) if len(history) > DIRECT_EVENTS else None
+        self._showing: tuple[Panel, ...] = ()
+        self._is_begun = False
+        if self._replay is None:
+            self._pending = list(history)
+            self.facts = Facts()
+            for envelope in history:
+                self.facts.apply(envelope)
+        else:
+            self._pending = self._replay.tail()
+            self.facts = self._replay.first_facts()
         self._unsubscribe = session.subscribe(self._receive)
+
+    @property
+    def is_loading(self) -> bool:
+        """Tell whether the panels show only the end of the session so far."""
+        return self._replay is not None
 
     def close(self) -> None:
         """Stop listening; the session is the caller's to close."""
         self._unsubscribe()
+        self._replay = None
 
     def draw(self, others: Iterable[Panel] = ()) -> None:
         """Draw what is pending on its own panels and on others that show this session now."""
+        if self._replay is not None and self.panels and not self._is_begun:
+            self._is_begun = True
+            self._showing = self._replay.begin(self.panels)
         pending, self._pending = self._pending, []
-        for panel in (*self.panels, *others):
+        for panel in (*(self._showing if self.is_loading else self.panels), *others):
             for envelope in pending:
                 panel.apply(envelope)
 
+    def load(self, budget_s: float) -> bool:
+        """Give the panels more of a long history, for about so long; True when they have just got the last of it."""
+        replay = self._replay
+        if replay is None or not replay.work(self.panels, budget_s):
+            return False
+        self._replay = None
+        replay.finish(self.panels)
+        self.facts = replay.facts
+        return True
+
     def _receive(self, envelope: Envelope) -> None:
         self.facts.apply(envelope)
+        if self._replay is not None:
+            self._replay.append(envelope)
         merge_into(self._pending, envelope)
         self._on_event()
 
@@ -108,6 +139,7 @@ class Router:
         self._frame_s = frame_s
         self._is_due = False
         self._free_at = 0.0
+        self._is_loading = False
 
     def add(self, session: Session) -> Feed:
         """Listen to a session; one that is known already is returned as it is."""
@@ -131,6 +163,7 @@ class Router:
         self._on_show(feed)
         feed.draw()
         self._on_change()
+        self._go_on_loading()
 
     def flush(self) -> None:
         """Draw what is pending of the session on screen; the others wait until they are shown."""
@@ -145,6 +178,19 @@ class Router:
     def waiting(self) -> list[Feed]:
         """Return the sessions that wait for an answer, oldest first."""
         return [feed for feed in self.feeds.values() if feed.facts.approvals]
+
+    def _go_on_loading(self) -> None:
+        if not self._is_loading and self.active is not None and self.active.is_loading:
+            self._is_loading = True
+            self._schedule(LOAD_PAUSE_S, self._load)
+
+    def _load(self) -> None:
+        self._is_loading = False
+        feed = self.active
+        if feed is not None and feed.load(LOAD_SLICE_S):
+            self._on_show(feed)
+            self._on_change()
+        self._go_on_loading()
 
     def _wake(self) -> None:
         if not self._is_due:

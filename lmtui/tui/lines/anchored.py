@@ -70,6 +70,16 @@ class AnchoredView(LineView, can_focus=True, inherit_bindings=False):
             self._seen_blocks = len(self.document)
         super().set_following(is_following)
 
+    def take_document(self, document: Document, shift: int) -> None:
+        """Show another document, in which the blocks of this one have moved by `shift`."""
+        self.document = document
+        self._anchor = (max(0, self._anchor[0] + shift), self._anchor[1])
+        self._seen_blocks = max(0, self._seen_blocks + shift)
+        self.redraw()
+        if self.size and self.is_running:
+            self.settle()
+            self.sync()
+
     def hold_still(self) -> None:
         """Stay here, whatever comes in below."""
         self._anchor = self.at_top()

@@ -47,7 +47,7 @@ class Conversation:
     """The blocks of one agent's conversation.  `zone` is the reader's time zone (None: the machine's)."""
 
     def __init__(self, document: Document, agent: str = ROOT, zone: tzinfo | None = None) -> None:
-        self._document = document
+        self.document = document
         self._agent = agent
         self._zone = zone
         self._calls: dict[str, tuple[int, CallBlock]] = {}
@@ -131,13 +131,13 @@ class Conversation:
         known = [self._calls[call] for call in calls if call in self._calls]
         for index, block in known if event.action != "restore" else ():
             block.undo(is_undone=event.action != "redo")
-            self._document.touch(index)
+            self.document.touch(index)
         return restored_text(event, [block.title for _, block in known])
 
     def _cut_off(self, turn_id: str) -> None:
         for index in range(self._turns.get(turn_id, self._stored), self._stored):
-            self._document.blocks[index].is_cut_off = True
-            self._document.touch(index)
+            self.document.blocks[index].is_cut_off = True
+            self.document.touch(index)
         self._needs_name = True
         self._store(NoticeBlock(Level.WARNING, "the conversation goes on from here; what stands dim is not sent to the model"))
 
@@ -168,14 +168,14 @@ class Conversation:
         else:
             blocks = answer_blocks(event.text)
         self._live = _Live()
-        self._document.truncate(self._stored)
+        self.document.truncate(self._stored)
         if self._needs_name or event.thinking:
             name = ASSISTANT_NAME if self._needs_name else ""
             blocks.insert(0, SpeakerBlock(name, event.thinking, event.thinking_s))
         self._needs_name = False
         for block in blocks:
             self._put(block)
-        self._stored = len(self._document)
+        self._stored = len(self.document)
 
     def _update_call(self, event: ToolCallFinished | FilesChanged | ApprovalRequested | ApprovalResolved) -> None:
         if isinstance(event, ApprovalRequested):
@@ -198,18 +198,18 @@ class Conversation:
                 block.edited = event.edited
                 if event.outcome is Outcome.NO and event.feedback:
                     block.feedback = event.feedback
-        self._document.touch(index)
+        self.document.touch(index)
 
     def _write_output(self, event: ToolOutputDelta) -> None:
         found = self._calls.get(event.call_id)
         if found is not None:
             found[1].write(event.text)
-            self._document.touch(found[0])
+            self.document.touch(found[0])
 
     def _stop_call(self, call_id: str) -> None:
         index, block = self._calls[call_id]
         block.stop()
-        self._document.touch(index)
+        self.document.touch(index)
 
     def _end_turn(self, event: TurnEnded) -> None:
         self._drop_live()
@@ -222,33 +222,33 @@ class Conversation:
             self._store(block_or_none)
 
     def _store(self, block: Block) -> None:
-        self._document.truncate(self._stored)
+        self.document.truncate(self._stored)
         self._put(block)
-        self._stored = len(self._document)
+        self._stored = len(self.document)
         self._show_live()
 
     def _drop_live(self) -> None:
         self._live = _Live()
-        self._document.truncate(self._stored)
+        self.document.truncate(self._stored)
 
     def _show_live(self) -> None:
         wanted = self._live.blocks(ASSISTANT_NAME if self._needs_name else "")
-        shown = self._document.blocks[self._stored :]
+        shown = self.document.blocks[self._stored :]
         same = 0
         while same < min(len(shown), len(wanted)) and shown[same] is wanted[same]:
             same += 1
-        self._document.truncate(self._stored + same)
+        self.document.truncate(self._stored + same)
         for block in wanted[same:]:
             self._put(block)
         if same:
-            self._document.touch(self._stored + same - 1)
+            self.document.touch(self._stored + same - 1)
             if self._live.take_speaker_changed():
-                self._document.touch(self._stored)
+                self.document.touch(self._stored)
 
     def _put(self, block: Block) -> None:
-        before = self._document.blocks[-1] if self._document.blocks else None
+        before = self.document.blocks[-1] if self.document.blocks else None
         block.has_gap = before is not None and needs_gap(before, block)
-        self._document.append(block)
+        self.document.append(block)
 
 
 class _Live:

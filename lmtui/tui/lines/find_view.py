@@ -10,6 +10,7 @@ from lmtui.core.clean import clean_line
 from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
 from lmtui.tui.lines.block_view import BlockView
 from lmtui.tui.lines.blocks import Block
+from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.finder import Finder
 from lmtui.tui.lines.surface import WidgetOptions
 from lmtui.tui.lines.text import Line, fit
@@ -78,6 +79,24 @@ class FindView(BlockView, can_focus=True, inherit_bindings=False):
         if self.document.blocks[index] is self._opened:
             self._opened = None
         super().toggle(index)
+
+    def take_whole(self, document: Document) -> None:
+        """Show a document whose end is what was shown until now, with what the reader unfolded there; he stays in his place."""
+        shift = len(document) - len(self.document)
+        if document.width != self.document.width:
+            document.set_width(self.document.width)
+        for index, block in enumerate(self.document.blocks):
+            if not block.is_folded and 0 <= index + shift < len(document) and document.blocks[index + shift].kind == block.kind:
+                document.blocks[index + shift].unfold_like(block)
+                document.touch(index + shift)
+        if self.copying is not None:
+            self.leave_copying()
+        if self.cursor >= 0:
+            self.cursor = max(0, self.cursor + shift)
+        words = self.finder.words if self.finder is not None else ""
+        self._opened = None
+        self.take_document(document, shift)
+        self.find(words)
 
     def settle(self) -> None:
         """Make exact what is about to be seen, and look through what is new."""

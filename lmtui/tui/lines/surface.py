@@ -6,31 +6,19 @@ only those that changed, in frames that it asks for itself.  No timer runs while
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from time import thread_time
-from typing import ClassVar, TypedDict, Unpack
+from typing import ClassVar, Unpack
 
 from textual.geometry import Region, Size
-from textual.scroll_view import ScrollView
-from textual.strip import Strip
 
 from lmtui.tui.lines.frames import FrameGate
-from lmtui.tui.lines.paint import PREFIX, ROLES, Palette
-from lmtui.tui.lines.text import Line, plain, restyle, wrap
-from lmtui.tui.lines.text import crop as crop_line
+from lmtui.tui.lines.paint import PREFIX, ROLES
+from lmtui.tui.lines.painted import PaintedView, WidgetOptions
 
-_KEPT_STRIPS = 1500
-
-
-class WidgetOptions(TypedDict, total=False):
-    """What every widget takes by name."""
-
-    id: str | None
-    classes: str | None
-    disabled: bool
+__all__ = ["LineSurface", "WidgetOptions"]
 
 
-class LineSurface(ScrollView, can_focus=True, inherit_bindings=False):
+class LineSurface(PaintedView, can_focus=True, inherit_bindings=False):
     """A pane of lines.  Subclasses give `line_total` and `line_at`, and call `touch` when their content changed."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {PREFIX + role for role in ROLES}
@@ -69,29 +57,17 @@ class LineSurface(ScrollView, can_focus=True, inherit_bindings=False):
     LineSurface > .lines--caret { text-style: reverse; }
     """
 
-    empty_text: str = "nothing here yet"
     hop: int = 1
 
     def __init__(self, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(**options)
         self.is_following = False
-        self.content_width = 80
-        self._palette: Palette | None = None
-        self._painted: dict[int, tuple[Line, Strip]] = {}
         self._gate = FrameGate()
         self._is_armed = False
         self._stale_from: int | None = None
-        self._corner_note: Line = ()
+        self._is_held = False
 
     # -- what a subclass gives ------------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def line_total(self) -> int:
-        """Return how many lines there are."""
-
-    @abstractmethod
-    def line_at(self, line: int) -> Line:
-        """Return one line, at most as wide as the pane; called only for lines that come into view."""
 
     def width_changed(self) -> None:
         """Take up the new `content_width`."""
@@ -99,39 +75,25 @@ class LineSurface(ScrollView, can_focus=True, inherit_bindings=False):
     def settle(self) -> None:
         """Make exact what is about to be seen; called before a frame."""
 
-    def copied_line(self, line: int) -> str:
-        """Return the text that a selection takes from a line, with its gutter."""
-        return plain(self.line_at(line))
-
-    def dressed(self, line: int, content: Line) -> Line:
-        """Return a line with the marks that are drawn over it for the moment (what is selected, what was found)."""
-        del line
-        return content
-
-    def show_note(self, note: Line) -> None:
-        """Show a few words at the end of the last row, over whatever stands there; nothing puts them away."""
-        if note != self._corner_note:
-            self._corner_note = note
-            if self.size:
-                self.refresh(Region(0, self.size.height - 1, self.size.width, 1))
-
     # -- frames ---------------------------------------------------------------------------------------------------------
 
     def touch(self, first_line: int | None = None) -> None:
         """Ask for a frame; lines from `first_line` on may differ (none given: only the number of lines does)."""
         if first_line is not None:
             self.mark_stale(first_line)
-        if not self._is_armed and self.is_running:
+        if not self._is_armed and not self._is_held and self.is_running:
             self._is_armed = True
             self.set_timer(max(0.001, self._gate.wait_s()), self._draw)
+
+    def hold_frames(self, *, is_held: bool) -> None:
+        """Draw nothing while a lot comes in, and then all of it in one frame."""
+        self._is_held = is_held
+        if not is_held:
+            self.touch(0)
 
     def mark_stale(self, first_line: int) -> None:
         """Note, for the next frame, that lines from here on may differ."""
         self._stale_from = first_line if self._stale_from is None else min(self._stale_from, first_line)
-
-    def forget_line(self, line: int) -> None:
-        """Forget how a line was drawn."""
-        self._painted.pop(line, None)
 
     def redraw(self) -> None:
         """Forget every drawn line and draw again (theme, width, filter)."""
@@ -178,60 +140,6 @@ class LineSurface(ScrollView, can_focus=True, inherit_bindings=False):
         missing = [line for line in range(max(first, top), min(total, bottom)) if line not in self._painted]
         if missing:
             self.refresh(Region(0, missing[0] - top, self.size.width, missing[-1] - missing[0] + 1))
-
-    def render_line(self, y: int) -> Strip:
-        """Draw one row of the screen, the note over the end of the last one."""
-        strip = self._strip_of(y)
-        return self._with_note(strip) if self._corner_note and y == self.size.height - 1 else strip
-
-    def _strip_of(self, y: int) -> Strip:
-        palette = self.palette
-        width = self.size.width
-        line = y + self.scroll_offset.y
-        total = self.line_total()
-        if not total:
-            return self._placeholder(y, width)
-        if line >= total:
-            return Strip.blank(width, palette.base)
-        kept = self._painted.get(line)
-        if kept is None:
-            if len(self._painted) > _KEPT_STRIPS:
-                self._painted.clear()
-            kept = self._paint(line, width)
-            self._painted[line] = kept
-        return kept[1]
-
-    def _with_note(self, under: Strip) -> Strip:
-        note = self.palette.strip(crop_line((("  ", ""), *self._corner_note, (" ", "")), self.content_width), 0)
-        return Strip.join([under.crop(0, self.content_width - note.cell_length), note, under.crop(self.content_width)])
-
-    def _paint(self, line: int, width: int) -> tuple[Line, Strip]:
-        content = self.line_at(line)
-        shown = self.dressed(line, content)
-        selection = self.text_selection
-        span = selection.get_span(line) if selection is not None else None
-        if span is not None:
-            shown = restyle(shown, span[0], len(plain(content)) if span[1] < 0 else span[1], "selected")
-        strip = self.palette.strip(shown, width)
-        return content, strip.crop(0, width).apply_offsets(0, line)
-
-    def _placeholder(self, y: int, width: int) -> Strip:
-        lines = wrap(((self.empty_text, "muted"),), max(10, width - 2))
-        line: Line = ((" ", ""), *lines[y]) if y < len(lines) else ()
-        return self.palette.strip(line, width).crop(0, width)
-
-    @property
-    def palette(self) -> Palette:
-        """Return the styles of the roles under the theme of the moment."""
-        if self._palette is None:
-            self._palette = Palette(self)
-        return self._palette
-
-    def notify_style_update(self) -> None:
-        """Forget colours and drawn lines: the theme or the focus changed."""
-        super().notify_style_update()
-        self._palette = None
-        self._painted.clear()
 
     def on_show(self) -> None:
         """Catch up with what came in while the pane was hidden."""

@@ -11,6 +11,7 @@ from lmtui.core.events import ROOT, Envelope, TurnEnded, TurnStarted
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import Mark
 from lmtui.tui.lines.conversation import Conversation
+from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.fences import Fence, fences_of, nearest
 from lmtui.tui.lines.find_view import FindView
 from lmtui.tui.lines.live import AnswerBlock, StoredAnswer
@@ -31,6 +32,8 @@ class Transcript(FindView, can_focus=True, inherit_bindings=False):
         super().__init__(**options)
         self._agent = agent
         self._conversation = Conversation(self.document, agent, zone)
+        self._zone = zone
+        self._behind: Conversation | None = None
         self._copied_fence: tuple[str, int] = ("", -1)
 
     def apply(self, envelope: Envelope) -> None:
@@ -43,6 +46,21 @@ class Transcript(FindView, can_focus=True, inherit_bindings=False):
             elif isinstance(event, TurnEnded):
                 self.hop = 1
             self.touch()
+
+    def begin_loading(self) -> None:
+        """Build the whole conversation behind what is shown."""
+        self._behind = Conversation(Document(self.document.width), self._agent, self._zone)
+
+    def apply_behind(self, envelope: Envelope) -> None:
+        """Take one event of the whole conversation."""
+        if self._behind is not None:
+            self._behind.apply(envelope)
+
+    def finish_loading(self) -> None:
+        """Put the whole conversation in the place of its end; the reader stays where he is."""
+        if self._behind is not None:
+            self._conversation, self._behind = self._behind, None
+            self.take_whole(self._conversation.document)
 
     def choose(self) -> None:
         """Fold or unfold what the cursor is on."""

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from datetime import UTC, timedelta
+
+from lmtui.core import events
+from lmtui.core.events import Envelope
+from lmtui.core.messages import Role
+from lmtui.tui.lines.transcript import Transcript
+from lmtui.tui.replay import DIRECT_EVENTS, tail_start
+from lmtui.tui.router import Feed
+from tests.tui.driving import Driver, running
+from tests.tui.fakes import START, FakeClock, FakeHost, FakeSession
+from tests.tui.lines.stage import screen_lines
+
+
+def long_session(turns: int = 400) -> FakeSession:
+    session = FakeSession("20260314_140299_abc123", clock=FakeClock())
+    for number in range(turns):
+        session.begin_turn(f"question {number}")
+        session.say(f"answer {number}", thinking="why", thinking_s=1)
+        session.start_call(f"c{number}", "shell", f"run {number}")
+        session.finish_call(f"c{number}", "shell", result=f"one\ntwo {number}\nthree\nfour")
+        if number % 50 == 3:
+            session.emit(events.Notice(level=events.Level.ERROR, text=f"notice {number}"))
+        session.end_turn()
+    return session
+
+
+def whole(session: FakeSession) -> Transcript:
+    transcript = Transcript(zone=UTC)
+    for envelope in session.history():
+        transcript.apply(envelope)
+    return transcript
+
+
+def texts(transcript: Transcript) -> list[str]:
+    transcript.document.set_width(60)
+    return ["".join(text for text, _ in line) for line in transcript.document.all_lines()]
+
+
+def test_the_end_of_a_long_session_is_drawn_first_and_then_all_of_it() -> None:
+    session, transcript = long_session(), Transcript(zone=UTC)
+    feed = Feed(session, lambda: None)
+    feed.panels = (transcript,)
+    feed.draw()
+    assert feed.is_loading
+    assert 0 < len(transcript.document) < 200
+    assert "answer 399" in "\n".join(texts(transcript))
+    session.begin_turn("one more")
+    feed.draw()
+    assert "one more" in "\n".join(texts(transcript))
+    while not feed.load(0.002):
+        assert len(transcript.document) < 200
+    assert texts(transcript) == texts(whole(session))
+
+
+def test_the_facts_are_those_of_a_replay_in_one_go() -> None:
+    session = long_session()
+    session.rename("a title")
+    feed = Feed(session, lambda: None)
+    assert feed.facts.title == "a title"
+    assert feed.facts.model == "qwen2.5-coder:7b"
+    while not feed.load(0.01):
+        pass
+    short = Feed(FakeSession(), lambda: None)
+    for envelope in session.history():
+        short.facts.apply(envelope)
+    assert feed.facts.workspace == "/home/ada/src/parser"
+    assert feed.facts.last_line == short.facts.last_line
+
+
+def test_a_short_session_is_drawn_in_one_go() -> None:
+    feed = Feed(long_session(3), lambda: None)
+    assert not feed.is_loading
+
+
+def test_the_first_part_begins_with_a_turn() -> None:
+    history = long_session().history()
+    assert len(history) > DIRECT_EVENTS
+    assert isinstance(history[tail_start(history)].event, events.TurnStarted)
+    talk = [Envelope(n, START + timedelta(seconds=n), "s", events.MessageAdded(role=Role.USER, text="x")) for n in range(9000)]
+    assert tail_start(talk) == 9000 - 150
+
+
+def transcript_of(driver: Driver) -> Transcript:
+    panes = driver.app.workbench.panes
+    assert panes is not None
+    assert panes.current is not None
+    return panes.current.transcript
+
+
+async def test_a_reader_keeps_his_place_while_the_rest_loads_behind() -> None:
+    host = FakeHost(clock=FakeClock())
+    session = long_session(3000)
+    async with running(host) as driver:
+        host.opened[session.id] = session
+        _ = await driver.app.desk.open(session.id)
+        await driver.pilot.pause(0.01)
+        feed = driver.app.desk.active
+        assert feed is not None
+        transcript = transcript_of(driver)
+        await driver.until(lambda: transcript.size.height > 0 and len(transcript.document) > 0)
+        transcript.scroll_lines(-20)
+        before = screen_lines(transcript)
+        assert feed.is_loading
+        await driver.until(lambda: not feed.is_loading)
+        await driver.pilot.pause(0.1)
+        assert len(transcript.document) > 6000
+        assert screen_lines(transcript) == before
+        transcript.action_home()
+        await driver.settle()
+        assert "question 0" in "\n".join(screen_lines(transcript))
+        assert panes_log_rows(driver) == 3000
+
+
+def panes_log_rows(driver: Driver) -> int:
+    panes = driver.app.workbench.panes
+    assert panes is not None
+    assert panes.current is not None
+    return panes.current.log.line_total()
