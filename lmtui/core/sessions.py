@@ -11,6 +11,7 @@ from typing import Protocol
 from lmtui.core.events import Envelope, Outcome
 from lmtui.core.messages import Image
 from lmtui.core.permissions import GrantScope, Mode, Rule
+from lmtui.core.settings import Settings
 from lmtui.core.workspace import FileChange
 from lmtui.core.workspace_files import Files
 
@@ -95,6 +96,22 @@ class Changes(Protocol):
         """Do what a plan says; for a rewind the conversation goes back too, and the files only with `with_files`."""
 
 
+@dataclass(frozen=True, slots=True)
+class WindowPart:
+    """A part of what the model is sent with every request: `tokens` is an estimate, `count` how many of them there are."""
+
+    name: str
+    tokens: int
+    count: int = 0
+
+
+class WindowUse(Protocol):
+    """What fills the model's window."""
+
+    def parts(self) -> Sequence[WindowPart]:
+        """Return the parts of the next request, in the order in which they are sent."""
+
+
 class Waiting(Protocol):
     """What the user said and that has not been taken up, and the commands that they run themselves."""
 
@@ -160,6 +177,10 @@ class Session(Protocol):
 
     def rename(self, title: str) -> None:
         """Give the session a title."""
+
+    @property
+    def window_use(self) -> WindowUse:
+        """Return what fills the model's window."""
 
     @property
     def changes(self) -> Changes | None:
@@ -255,6 +276,10 @@ class SessionHost(Protocol):
     @property
     def files(self) -> Files:
         """Return the workspace's files."""
+
+    @property
+    def settings(self) -> Settings:
+        """Return the settings, to be shown and changed."""
 
     @property
     def setup_note(self) -> str:

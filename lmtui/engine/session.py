@@ -33,6 +33,7 @@ from lmtui.engine.inbox import Inbox, Said, read_said
 from lmtui.engine.journal import Journal
 from lmtui.engine.repair import ends_for_open_work
 from lmtui.engine.waiting import WaitingWords
+from lmtui.engine.window import RequestParts
 from lmtui.engine.worker import Worker
 
 
@@ -72,6 +73,7 @@ class EngineSession:
         self._worker = Worker(lambda: self._desk, self._journal.emit_from_outside, self._journal.sync, parts.id)
         self._title = ""
         self._words = WaitingWords(lambda: self._desk.inbox, self._worker, lambda: self.is_closed, self._name_after)
+        self.window_use = RequestParts(lambda: (self._desk.conversation.messages, parts.toolbox.specs()))
         self._foreign = 0 if is_ours else len(past)
         self.is_closed = False
         self._desk = self._make_desk()

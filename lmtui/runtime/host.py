@@ -10,13 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lmtui import __version__
-from lmtui.config import Config, Loaded
+from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core.errors import SessionFileError, ToolError, UsageError
 from lmtui.core.events import Envelope, Level, ModeChanged, ModelChanged, Notice, SessionOpened
 from lmtui.core.hosts import NETWORK_TOOL, parse_pattern
 from lmtui.core.permissions import SOURCES, Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Limits, Policy, SessionLog
 from lmtui.core.sessions import ServerFound, Session, SessionSummary, Trust
+from lmtui.core.settings import Settings
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.providers.demo import DEMO_MODEL, DEMO_RULES, DEMO_TASK
@@ -27,6 +28,7 @@ from lmtui.runtime.grants import Grants
 from lmtui.runtime.log_file import write_log_file
 from lmtui.runtime.protection import key_redactor, protect_process
 from lmtui.runtime.sandboxes import open_sandbox
+from lmtui.runtime.settings import UserSettings
 from lmtui.runtime.trust import FolderTrust, NothingToTrust
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -88,11 +90,14 @@ class Runtime:
         self._demo: Demo | None = None
         self._grants = Grants(workspace, lambda: list(self._sessions.values()))
         self.trust: Trust = NothingToTrust()
+        defaults = Loaded(config, dict.fromkeys(SETTINGS, "default"))
+        self.settings: Settings = UserSettings(defaults, lambda: defaults, self._use_config)
         self.files = WorkspaceFiles(lambda: self._workspace, self.sandbox)
 
     def ask_trust(self, loaded: Loaded, reload: Callable[[], Loaded]) -> None:
-        """Let front ends ask whether the folder's own settings hold; `reload` reads the settings again after the answer."""
+        """Let front ends ask whether the folder's own settings hold, and change the user's; `reload` reads them again."""
         self.trust = FolderTrust(self._workspace, loaded, reload, self._use_config)
+        self.settings = UserSettings(loaded, reload, self._use_config)
 
     def _use_config(self, config: Config) -> None:
         """Take other settings; they hold for sessions opened from now on."""

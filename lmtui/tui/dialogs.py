@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lmtui.tui.attention import Attention
+from lmtui.tui.meter import Meter
 from lmtui.tui.modals.approval import Approval
 from lmtui.tui.modals.batch import Batch
 from lmtui.tui.modals.command_edit import CommandEdit
@@ -14,13 +15,14 @@ from lmtui.tui.modals.restore import RestoreQuestion
 from lmtui.tui.modals.rules import Rules
 from lmtui.tui.modals.switcher import Switcher
 from lmtui.tui.modals.trust import TrustQuestion
+from lmtui.tui.parts.around import AroundPart
 from lmtui.tui.parts.chat import ChatPart
+from lmtui.tui.parts.files import FilesPart
 from lmtui.tui.parts.layout import LayoutPart
 from lmtui.tui.router import Router
 from lmtui.tui.screens.changes import NO_CHANGES, ChangesScreen
 from lmtui.tui.screens.first_run import FirstRun
 from lmtui.tui.screens.help import Help
-from lmtui.tui.screens.viewer import Viewer
 from lmtui.tui.summary import header_parts, status_parts, status_text
 from lmtui.tui.turns import turns_of
 from lmtui.tui.widgets.panes import Panes
@@ -32,8 +34,11 @@ class Dialogs:
     router = Router
     panes = Panes
     attention = Attention
+    around_part = AroundPart
+    meter = Meter
     chat_part = ChatPart
     layout_part = LayoutPart
+    files_part = FilesPart
     approval = Approval
     beside_approval = (AskText, Batch, CommandEdit, GrantChoice, Reading)
     picker = Picker
@@ -48,7 +53,6 @@ class Dialogs:
     rules = Rules
     trust = TrustQuestion
     help = Help
-    viewer = Viewer
     header_parts = staticmethod(header_parts)
     status_parts = staticmethod(status_parts)
     status_text = staticmethod(status_text)

@@ -42,12 +42,14 @@ class TerminalDriver(LinuxDriver):
         self, app: App[object], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
+        self.bytes_written = 0
         if self._file is not None:
             self._file = cast("io.TextIOWrapper", LastingOutput(self._file))
 
     def write(self, data: str) -> None:
         """Write to the terminal, or drop what comes while it is given away (an editor is open)."""
         if self._writer_thread is not None and self._writer_thread.is_alive():
+            self.bytes_written += len(data)
             super().write(data)
 
     def use_mouse(self, *, is_on: bool) -> None:

@@ -15,6 +15,16 @@ class TerminalApp(App[int]):
     """What every screen of the app may ask of the terminal."""
 
     has_mouse: bool = True
+    frames_drawn: int = 0
+
+    @property
+    def bytes_written(self) -> int:
+        """Return how much was written to the terminal so far, 0 where the driver does not count."""
+        return getattr(self._driver, "bytes_written", 0)
+
+    def post_display_hook(self) -> None:
+        """Count the frames."""
+        self.frames_drawn += 1
 
     def get_driver_class(self) -> type[Driver]:
         """Return what draws: where it is Textual's usual driver, the one that outlives its terminal."""

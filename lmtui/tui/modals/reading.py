@@ -1,8 +1,8 @@
-"""A few paragraphs to be read."""
+"""Something to be read: a few paragraphs, or lines made for the width."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -13,23 +13,24 @@ from textual.widgets import Static
 
 from lmtui.tui.commands import Scope, bindings, closing
 from lmtui.tui.lines.page_view import PageView, paragraphs
+from lmtui.tui.lines.text import Line
 from lmtui.tui.widgets.verbs import Verbs
 
 FRAME_ROWS = 8
 
 
 class Reading(ModalScreen[None]):
-    """Shows paragraphs until it is closed."""
+    """Shows paragraphs, or what a function from a width to lines makes, until it is closed."""
 
     CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.READING), *bindings(Scope.APP), *bindings(Scope.MOVING)]
 
     SCOPE: ClassVar[Scope] = Scope.READING
 
-    def __init__(self, title: str, texts: Sequence[str]) -> None:
+    def __init__(self, title: str, content: Sequence[str] | Callable[[int], list[Line]]) -> None:
         super().__init__()
         self._title = title
-        self._page = PageView(lambda width: paragraphs(list(texts), width))
+        self._page = PageView(content if callable(content) else lambda width: paragraphs(list(content), width))
         self._verbs = Verbs()
 
     def compose(self) -> ComposeResult:

@@ -41,4 +41,16 @@ AROUND: tuple[Command, ...] = (
         "layout.reset", Scope.WORKBENCH, "Usual layout", "Show all panes at their usual sizes.",
         runs="call('layout.reset')",
     ),
+    Command(
+        "settings.show", Scope.WORKBENCH, "Settings", "See every setting with its source, and change it.",
+        ("f11", "alt+o"), "settings", ("settings", "config"), runs="call('settings.show')", is_first=True,
+    ),
+    Command(
+        "window.show", Scope.WORKBENCH, "Context", "See what fills the model's window, by part, in tokens.",
+        ("alt+w",), "context", ("context",), runs="call('window.show')", is_first=True,
+    ),
+    Command(
+        "perf.toggle", Scope.WORKBENCH, "Performance", "Show frames, stalls and bytes of this screen, or hide them.",
+        ("alt+p",), "", ("perf",), runs="call('perf.toggle')", is_first=True,
+    ),
 )  # fmt: skip

@@ -19,6 +19,7 @@ class Scope(StrEnum):
     CHAT = "conversation"
     FINDING = "search in the conversation"
     SEARCHING = "search line"
+    ASKING = "filter and search line"
     COPYING = "copy mode"
     APPROVAL = "approval"
     GRANT = "what always means"
@@ -28,6 +29,7 @@ class Scope(StrEnum):
     CHANGES = "changes"
     RESTORE = "undo, redo, rewind"
     TRUST = "trust"
+    SETTINGS = "settings"
     READING = "explanations"
     PICKER = "lists"
     CONFIRM = "questions"
@@ -45,7 +47,7 @@ class Command:
     (`app.leave`) are found there from every screen.  `keys` are Textual key names.
     `hint` is the word beside the key in a footer; `slash` the names after `/`; `argument` what may follow them.  `runs` names
     an action of the widget in focus.  A command that `is_fixed` keeps its keys whatever a keymap says; one that `is_first` wins
-    over the widget that has the focus.
+    over the widget that has the focus.  `values` names what an argument is completed from (modes, themes, models …).
     """
 
     id: str
@@ -59,6 +61,7 @@ class Command:
     is_fixed: bool = False
     is_first: bool = False
     runs: str = ""
+    values: str = ""
 
     @property
     def action(self) -> str:
@@ -90,6 +93,8 @@ class SlashCall:
 KEY_NAMES = {
     "question_mark": "?",
     "slash": "/",
+    "full_stop": ".",
+    "colon": ":",
     "right_square_bracket": "]",
     "left_square_bracket": "[",
     "right_curly_bracket": "}",

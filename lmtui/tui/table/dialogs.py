@@ -48,4 +48,14 @@ DIALOGS: tuple[Command, ...] = (
     Command("first.start", Scope.FIRST_RUN, "Start", "Use the marked line.", ("enter",), "start"),
     Command("first.trust", Scope.FIRST_RUN, "Look", "See what the folder brings that waits for your word.", ("t",), "look"),
     Command("first.again", Scope.FIRST_RUN, "Look again", "Look for servers again.", ("r",), "look again"),
+    Command(
+        "settings.change", Scope.SETTINGS, "Change", "Change the marked setting in your own config.toml.",
+        ("enter",), "change", is_first=True,
+    ),
+    Command(
+        "settings.reset", Scope.SETTINGS, "Forget", "Take the marked setting out of your own config.toml.",
+        ("delete",), "back to what it was", is_first=True,
+    ),
+    Command("settings.up", Scope.SETTINGS, "Setting before", "Mark the setting before.", ("up",), is_first=True),
+    Command("settings.down", Scope.SETTINGS, "Next setting", "Mark the next setting.", ("down",), is_first=True),
 )  # fmt: skip
