@@ -1,30 +1,35 @@
-"""The workspace's files as a tree.  It asks for listings by message and shows what it is given."""
+"""The workspace's files as a tree, or those that a few typed characters find.  It asks by message, shows what it is given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from typing import ClassVar, Unpack
 
+from textual.binding import BindingType
 from textual.message import Message
 
 from lmtui.core.clean import clean_line
-from lmtui.core.events import Envelope
-from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind
+from lmtui.core.events import Envelope, TurnEnded
+from lmtui.core.workspace import DirEntry, FileChangeKind
+from lmtui.core.workspace_files import GitState
 from lmtui.tui.changed_files import ChangedFiles
-from lmtui.tui.lines.calls import CHANGE_SIGNS
+from lmtui.tui.commands import Scope, bindings
+from lmtui.tui.fuzzy import positions
 from lmtui.tui.lines.row_view import RowView
 from lmtui.tui.lines.surface import WidgetOptions
-from lmtui.tui.lines.text import Line, fit_middle, row
-from lmtui.tui.lines.tree_rows import TreeRow, TreeRows
+from lmtui.tui.lines.text import Line, fit_middle, restyle, row
+from lmtui.tui.lines.tree_marks import TreeMarks, folders_of
+from lmtui.tui.lines.tree_rows import TreeRows
 
 _OPEN, _CLOSED, _INDENT = "▾ ", "▸ ", "  "
-_INSIDE: Line = (("• ", "warn"),)
+_MARK_CELLS = 4
 
 
 class FileTree(RowView, can_focus=True, inherit_bindings=False):
     """A tree of files.  Give it every event of the session, so that changed files are marked."""
 
+    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.FILES)
     empty_text = "The files of the workspace will be listed here."
 
     @dataclass
@@ -51,130 +56,189 @@ class FileTree(RowView, can_focus=True, inherit_bindings=False):
             """Return the tree."""
             return self.tree
 
+    @dataclass
+    class StatesWanted(Message):
+        """Files may stand to git as they did not before; somebody should call `set_git`.  `is_step_end`: a turn ended."""
+
+        tree: FileTree
+        is_step_end: bool = False
+
     def __init__(self, **options: Unpack[WidgetOptions]) -> None:
         super().__init__(**options)
         self._tree = TreeRows()
-        self._changed_files = ChangedFiles()
-        self._changed_folders: set[str] = set()
+        self._marks = TreeMarks()
+        self._found: list[DirEntry] | None = None
+        self._words = ""
         self._asked: set[str] = set()
 
     @property
     def changed_count(self) -> int:
-        """Return how many files are marked."""
-        return len(self._changed)
+        """Return how many files the agent has changed."""
+        return len(self._marks.agent.net)
+
+    @property
+    def rows(self) -> Sequence[DirEntry]:
+        """Return what is shown, row by row."""
+        return self._tree.rows if self._found is None else self._found
 
     @property
     def current_path(self) -> str:
         """Return the path under the cursor, empty where there is none."""
-        return self._tree.rows[self.cursor].path if self.cursor < len(self._tree.rows) else ""
+        return self.rows[self.cursor].path if self.cursor < len(self.rows) else ""
+
+    @property
+    def is_on_folder(self) -> bool:
+        """Tell whether the cursor is on a folder."""
+        return self.cursor < len(self.rows) and self.rows[self.cursor].kind == "dir"
+
+    @property
+    def open_folders(self) -> list[str]:
+        """Return the folders whose contents are shown."""
+        return self._tree.open_folders
+
+    @property
+    def shows_hidden(self) -> bool:
+        """Tell whether what ignore rules leave out is shown."""
+        return self._tree.shows_hidden
 
     def on_mount(self) -> None:
         """Ask for the workspace's own listing."""
-        self._ask("")
+        self.ask("")
 
     def apply(self, envelope: Envelope) -> None:
         """Take one event: mark what changed, and ask again for folders whose listing is no longer right."""
-        changes = self._changed_files.apply(envelope)
+        changes = self._marks.agent.apply(envelope)
         for path, change in changes.items():
             if change.kind is not FileChangeKind.MODIFIED:
-                self._ask(next((each for each in (*_folders_of(path), "") if self._tree.is_listed(each)), ""))
+                self.ask(next((each for each in (*folders_of(path), "") if self._tree.is_listed(each)), ""))
         if changes:
-            self._mark()
+            self._marks.take_agent()
+            self.touch(0)
+        is_step_end = isinstance(envelope.event, TurnEnded)
+        if (changes or is_step_end) and self.is_attached:
+            self.post_message(self.StatesWanted(self, is_step_end))
 
     def show_changes(self, changed_files: ChangedFiles) -> None:
         """Mark the files of another session."""
-        self._changed_files = changed_files.copy()
-        self._mark()
+        self._marks.agent = changed_files.copy()
+        self._marks.take_agent()
+        self.touch(0)
 
-    def _mark(self) -> None:
-        self._changed_folders = {folder for path in self._changed for folder in _folders_of(path)}
-        self.redraw()
-
-    @property
-    def _changed(self) -> Mapping[str, FileChange]:
-        return self._changed_files.net
+    def set_git(self, states: Mapping[str, GitState]) -> None:
+        """Mark what git tells of files, and leave out what it ignores."""
+        self._marks.take_git(states)
+        ignored = {path for path, state in states.items() if state is GitState.IGNORED}
+        self._keep_place(lambda: self._tree.set_ignored(ignored))
 
     def set_listing(self, path: str, entries: Sequence[DirEntry]) -> None:
-        """Take what is in a folder, in the order to show; the cursor stays on its file."""
+        """Take what is in a folder, folders first; cursor and first row stay where they are."""
         self._asked.discard(path)
         self._keep_place(lambda: self._tree.set_listing(path, entries))
 
-    def set_filter(self, text: str) -> None:
-        """Show only paths with this text in them; an empty text shows all."""
-        self._keep_place(lambda: self._tree.set_filter(text))
+    def drop_listing(self, path: str) -> None:
+        """Take note that a folder is gone or cannot be listed."""
+        self._asked.discard(path)
+        self._keep_place(lambda: self._tree.drop_listing(path))
+
+    def show_found(self, words: str, paths: Sequence[str] | None) -> None:
+        """Show only these files, best first, with what was typed marked in them; None shows the tree again."""
+        path = self.current_path
+        self._words = words
+        self._found = None if paths is None else [DirEntry(each, "file") for each in paths]
+        self.empty_text = "Nothing has these characters in this order." if words else FileTree.empty_text
+        self.cursor = max(0, self._tree.index(path)) if paths is None else 0
+        self.redraw()
+        self.jump(max(0, self.cursor - self.size.height // 2))
 
     def line_total(self) -> int:
         """Return how many rows are shown."""
-        return len(self._tree.rows)
+        return len(self.rows)
 
     def row_at(self, row: int) -> Line:
-        """Return a file or folder with its mark."""
-        return self._drawn(self._tree.rows[row])
+        """Return a file or folder with its marks."""
+        return self._tree_row(self.rows[row]) if self._found is None else self._found_row(self.rows[row].path)
 
     def choose(self) -> None:
         """Open or close the folder, or ask for the file to be shown."""
-        if self.cursor < len(self._tree.rows):
-            self._act(self._tree.rows[self.cursor])
-
-    def action_expand(self) -> None:
-        """Open the folder, or go into an open one."""
-        if self.cursor < len(self._tree.rows):
-            own = self._tree.rows[self.cursor]
-            if own.is_dir and self._tree.is_open(own.path):
-                self.move_cursor(1)
-            elif own.is_dir:
-                self._open(own.path)
-
-    def action_collapse(self) -> None:
-        """Close the folder, or go to the one that the row is in."""
-        if self.cursor < len(self._tree.rows):
-            own = self._tree.rows[self.cursor]
-            if own.is_dir and self._tree.is_open(own.path):
-                self._keep_place(lambda: self._tree.close(own.path))
-            elif self._tree.parent(self.cursor) >= 0:
-                self.put_cursor(self._tree.parent(self.cursor))
-
-    def _act(self, own: TreeRow) -> None:
-        if not own.is_dir:
+        if self.cursor >= len(self.rows):
+            return
+        own = self.rows[self.cursor]
+        if own.kind != "dir":
             self.post_message(self.FileChosen(self, own.path))
         elif self._tree.is_open(own.path):
             self._keep_place(lambda: self._tree.close(own.path))
         else:
             self._open(own.path)
 
-    def _open(self, path: str) -> None:
-        self._keep_place(lambda: self._tree.open(path))
-        if not self._tree.is_listed(path):
-            self._ask(path)
+    def action_expand(self) -> None:
+        """Open the folder, or go into an open one."""
+        if self.cursor < len(self.rows) and self.rows[self.cursor].kind == "dir":
+            path = self.current_path
+            if self._tree.is_open(path):
+                self.move_cursor(1)
+            else:
+                self._open(path)
 
-    def _ask(self, path: str) -> None:
+    def action_collapse(self) -> None:
+        """Close the folder, or go to the one that the row is in."""
+        if self._found is None and self.cursor < len(self.rows):
+            path = self.current_path
+            if self._tree.is_open(path):
+                self._keep_place(lambda: self._tree.close(path))
+            elif self._tree.parent(self.cursor) >= 0:
+                self.put_cursor(self._tree.parent(self.cursor))
+
+    def action_toggle_hidden(self) -> None:
+        """Show what ignore rules leave out, or do not."""
+        self._keep_place(lambda: self._tree.show_hidden(not self._tree.shows_hidden))
+
+    def ask(self, path: str) -> None:
+        """Ask for a folder's listing, unless it is on its way."""
         if path not in self._asked and self.is_attached:
             self._asked.add(path)
             self.post_message(self.ListingWanted(self, path))
 
-    def _drawn(self, own: TreeRow) -> Line:
-        is_open = own.is_dir and (self._tree.is_open(own.path) or bool(self._tree.filter_text))
-        sign = "" if not own.is_dir else _OPEN if is_open else _CLOSED
-        lead = f" {_INDENT * own.depth}{sign or '  '}"
-        mark: Line = ()
-        if own.path in self._changed:
-            letter, role = CHANGE_SIGNS[self._changed[own.path].kind]
-            mark = ((f"{letter} ", role),)
-        elif own.is_dir and not is_open and own.path in self._changed_folders:
-            mark = _INSIDE
-        room = self.content_width - len(lead) - 5
-        name = clean_line(own.name) + ("/" if own.is_dir else "")
-        return row(((lead, "muted"), (fit_middle(name, max(6, room)), "")), mark, self.content_width)
+    def _open(self, path: str) -> None:
+        self._keep_place(lambda: self._tree.open(path))
+        self.ask(path)  # a listing from before is shown meanwhile
+
+    def _tree_row(self, own: DirEntry) -> Line:
+        is_dir = own.kind == "dir"
+        is_open = is_dir and self._tree.is_open(own.path)
+        indent = f"{_INDENT * own.path.count('/')}{'  ' if not is_dir else _OPEN if is_open else _CLOSED}"
+        sign = self._marks.git_sign(own.path)
+        name = clean_line(own.path.rpartition("/")[2]) + ("/" if is_dir else "")
+        name = fit_middle(name, max(6, self.content_width - 1 - len(indent) - _MARK_CELLS))
+        role = "muted" if self._tree.is_ignored(own.path) else ""
+        mark = self._marks.agent_sign(own.path, is_closed=is_dir and not is_open)
+        return row((sign, (indent, "muted"), (name, role)), mark, self.content_width)
+
+    def _found_row(self, path: str) -> Line:
+        shown = clean_line(path)
+        room = max(6, self.content_width - 1 - _MARK_CELLS)
+        text = fit_middle(shown, room)
+        line: Line = ((text, ""),)
+        if shown == path:  # else characters do not stand where they were found
+            cut = len(path) - len(text)
+            for at in positions(self._words, path):
+                place = at if text == path or at < (room - 1) // 3 else at - cut
+                if 0 <= place < len(text) and text[place] == path[at]:
+                    line = restyle(line, place, place + 1, "match")
+        mark = self._marks.agent_sign(path, is_closed=False)
+        return row((self._marks.git_sign(path), *line), mark, self.content_width)
 
     def _keep_place(self, change: Callable[[], None]) -> None:
-        path = self.current_path
+        """Change the rows; the cursor stays on its path, the first row that is seen stays at the top."""
+        if self._found is not None:
+            change()
+            return
+        path, top = self.current_path, self.scroll_offset.y
+        first = self.rows[top].path if top and top < len(self.rows) else ""
         change()
-        index = self._tree.index(path) if path else -1
-        self.cursor = index if index >= 0 else max(0, min(self.cursor, len(self._tree.rows) - 1))
-        self.redraw()
-
-
-def _folders_of(path: str) -> Iterator[str]:
-    while "/" in path:
-        path = path.rpartition("/")[0]
-        yield path
+        index = self._tree.index(path, self.cursor) if path else -1
+        self.cursor = index if index >= 0 else max(0, min(self.cursor, len(self.rows) - 1))
+        self.touch(0)
+        moved = self._tree.index(first, top) if first else -1
+        if moved >= 0 and moved != top:
+            self.sync()
+            self.jump(moved)

@@ -1,39 +1,29 @@
-"""The rows of a file tree: folders that were listed, which of them are open, what a filter leaves.  No disk here."""
+"""The rows of a file tree: folders that were listed, which of them are open, what is left out.  No disk here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
 
 from lmtui.core.workspace import DirEntry
 
 
-class TreeRow(NamedTuple):
-    """One row; `depth` counts from 0.  (A named tuple, not a dataclass: a hundred thousand are made at once.)"""
-
-    path: str
-    is_dir: bool
-    depth: int
-
-    @property
-    def name(self) -> str:
-        """Return the last part of the path."""
-        return self.path.rpartition("/")[2]
-
-
 class TreeRows:
-    """Visible rows in a flat list: opening a folder puts its rows in, closing takes them out."""
+    """Visible rows in a flat list: opening a folder puts its rows in, closing takes them out.
+
+    A listing has its folders first, so that a hundred thousand files of one folder are taken up as they are.
+    """
 
     def __init__(self) -> None:
-        self.rows: list[TreeRow] = []
+        self.rows: list[DirEntry] = []
+        self.shows_hidden = False
         self._listings: dict[str, tuple[DirEntry, ...]] = {}
         self._open: set[str] = {""}
-        self._filter = ""
+        self._ignored: frozenset[str] = frozenset()
 
     @property
-    def filter_text(self) -> str:
-        """Return what the rows are filtered by."""
-        return self._filter
+    def open_folders(self) -> list[str]:
+        """Return the folders whose contents are shown."""
+        return ["", *(row.path for row in self.rows if row.kind == "dir" and row.path in self._open)]
 
     def is_open(self, path: str) -> bool:
         """Tell whether a folder shows what is in it."""
@@ -43,71 +33,92 @@ class TreeRows:
         """Tell whether it is known what is in a folder."""
         return path in self._listings
 
+    def is_ignored(self, path: str) -> bool:
+        """Tell whether ignore rules leave a path out, by itself or with a folder above it."""
+        while path and self._ignored:
+            if path in self._ignored:
+                return True
+            path = path.rpartition("/")[0]
+        return False
+
     def set_listing(self, path: str, entries: Sequence[DirEntry]) -> None:
-        """Take what is in a folder, in the order to show; the folders open in it stay open."""
+        """Take what is in a folder; the folders open in it stay open."""
         self._listings[path] = tuple(entries)
-        if self._filter or path == "":
+        if path == "":
             self._build()
         elif path in self._open:
-            row = self.index(path)
-            if row >= 0:
-                self._take_out(row)
-                self._put_in(row)
+            self._replace(path)
+
+    def drop_listing(self, path: str) -> None:
+        """Forget a folder that is gone."""
+        if path:
+            self._listings.pop(path, None)
+            self.close(path)
+
+    def set_ignored(self, paths: Collection[str]) -> None:
+        """Take which files and folders ignore rules leave out."""
+        if self._ignored != paths:
+            self._ignored = frozenset(paths)
+            self._build()
+
+    def show_hidden(self, shows_hidden: bool) -> None:
+        """Show what ignore rules leave out, or do not."""
+        self.shows_hidden = shows_hidden
+        self._build()
 
     def open(self, path: str) -> None:
         """Show what is in a folder."""
         self._open.add(path)
-        row = self.index(path)
-        if row >= 0 and not self._filter:
-            self._take_out(row)
-            self._put_in(row)
+        self._replace(path)
 
     def close(self, path: str) -> None:
         """Hide what is in a folder."""
         self._open.discard(path)
         row = self.index(path)
-        if row >= 0 and not self._filter:
+        if row >= 0:
             self._take_out(row)
 
-    def set_filter(self, text: str) -> None:
-        """Show only the files and folders, of those listed, whose path has the text in it, and the folders above them."""
-        self._filter = text.casefold()
-        self._build()
-
-    def index(self, path: str) -> int:
-        """Return the row of a path, -1 where it is not shown."""
+    def index(self, path: str, near: int = -1) -> int:
+        """Return the row of a path, -1 where it is not shown; `near` is where it may still be."""
+        if 0 <= near < len(self.rows) and self.rows[near].path == path:
+            return near
         return next((row for row, each in enumerate(self.rows) if each.path == path), -1)
 
     def parent(self, row: int) -> int:
         """Return the row of the folder that a row is in, -1 at the top."""
-        depth = self.rows[row].depth
-        return next((at for at in range(row - 1, -1, -1) if self.rows[at].depth < depth), -1)
+        return self.index(self.rows[row].path.rpartition("/")[0])
 
     def _build(self) -> None:
-        self.rows = list(self._matching("", 0)) if self._filter else list(self._below("", 0))
+        self.rows = self._below("")
 
-    def _below(self, path: str, depth: int) -> Iterator[TreeRow]:
-        for entry in self._listings.get(path, ()):
-            is_dir = entry.kind == "dir"
-            yield TreeRow(entry.path, is_dir, depth)
-            if is_dir and entry.path in self._open:
-                yield from self._below(entry.path, depth + 1)
+    def _below(self, path: str) -> list[DirEntry]:
+        entries = self._seen(path)
+        found: list[DirEntry] = []
+        for at, entry in enumerate(entries):
+            if entry.kind != "dir":
+                found += entries[at:]
+                break
+            found.append(entry)
+            if entry.path in self._open:
+                found += self._below(entry.path)
+        return found
 
-    def _matching(self, path: str, depth: int) -> Iterator[TreeRow]:
-        for entry in self._listings.get(path, ()):
-            is_dir = entry.kind == "dir"
-            inside = list(self._matching(entry.path, depth + 1)) if is_dir else []
-            if inside or self._filter in entry.path.casefold():
-                yield TreeRow(entry.path, is_dir, depth)
-                yield from inside
+    def _seen(self, path: str) -> Sequence[DirEntry]:
+        entries = self._listings.get(path, ())
+        if self.shows_hidden or not self._ignored or self.is_ignored(path):
+            return entries
+        ignored = self._ignored
+        return [entry for entry in entries if entry.path not in ignored]
+
+    def _replace(self, path: str) -> None:
+        row = self.index(path)
+        if row >= 0:
+            self._take_out(row)
+            self.rows[row + 1 : row + 1] = self._below(path)
 
     def _take_out(self, row: int) -> None:
-        depth = self.rows[row].depth
+        inside = self.rows[row].path + "/"
         end = row + 1
-        while end < len(self.rows) and self.rows[end].depth > depth:
+        while end < len(self.rows) and self.rows[end].path.startswith(inside):
             end += 1
         del self.rows[row + 1 : end]
-
-    def _put_in(self, row: int) -> None:
-        own = self.rows[row]
-        self.rows[row + 1 : row + 1] = self._below(own.path, own.depth + 1)

@@ -90,7 +90,7 @@ class TrustQuestion(Consent[bool | None]):
         _ = self.app.push_screen(picker, lambda number: self._show(sources[int(number)]) if number is not None else None)
 
     def _show(self, source: str) -> None:
-        _ = self.app.push_screen(Viewer(self._host, {}, source, as_diff=False))
+        _ = self.app.push_screen(Viewer(self._host, source))
 
     def action_close_or_stop(self) -> None:
         """Leave it open: the question comes again."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.widget import Widget
 
-from lmtui.core.errors import LmtuiError
 from lmtui.tui.desk import Desk
 from lmtui.tui.screens.change_actions import ChangeActions
 from lmtui.tui.widgets.bars import WIDE_CELLS
@@ -19,6 +18,7 @@ from lmtui.tui.widgets.prompt import Prompt
 if TYPE_CHECKING:
     from lmtui.tui.lines.file_tree import FileTree
     from lmtui.tui.lines.tool_log import ToolLog
+    from lmtui.tui.parts.files import FilesPart
     from lmtui.tui.widgets.panes import Panes
 
 
@@ -29,6 +29,7 @@ class PaneActions(ChangeActions):
         super().__init__(desk, now)
         self.panes: Panes | None = None
         self.pane = "chat"
+        self.files_part: FilesPart | None = None
         self.prompt = Prompt(placeholder="what should be done?")
 
     @abstractmethod
@@ -79,25 +80,25 @@ class PaneActions(ChangeActions):
 
     def on_file_tree_listing_wanted(self, event: FileTree.ListingWanted) -> None:
         """List a folder for the tree."""
-        self.run_worker(self._load_listing(event.path), group="files")
+        if self.files_part is not None:
+            self.files_part.load(event.path)
 
-    def host_is_there(self) -> None:
-        """Ask for what could not be had before."""
-        self.run_worker(self._load_listing(""), group="files")
-
-    async def _load_listing(self, path: str) -> None:
-        if self.desk.host is None or self.panes is None:
-            return
-        try:
-            entries = await self.desk.host.files.list(path)
-        except LmtuiError as error:
-            self.say(error.full_text(), "warning")
-            return
-        self.panes.files.set_listing(path, entries)
+    def on_file_tree_states_wanted(self, event: FileTree.StatesWanted) -> None:
+        """Look at git again, and after a step at what is not watched."""
+        if self.files_part is not None:
+            self.files_part.read_git()
+            if event.is_step_end:
+                self.files_part.step_ended()
 
     def on_file_tree_file_chosen(self, event: FileTree.FileChosen) -> None:
         """Show a file."""
-        self._view(event.path)
+        if self.files_part is not None:
+            self.files_part.open_file(event.path)
+
+    def host_is_there(self) -> None:
+        """Ask for what could not be had before."""
+        if self.files_part is not None:
+            self.files_part.start()
 
     def on_tool_log_opened(self, event: ToolLog.Opened) -> None:
         """Show a call in the conversation."""
@@ -119,11 +120,6 @@ class PaneActions(ChangeActions):
         text = self.panes.copied_text() if self.panes is not None else ""
         if text:
             self.app.copy_to_clipboard(text)
-
-    def _view(self, path: str) -> None:
-        if self.desk.host is not None and self.desk.dialogs is not None:
-            changes = self.desk.active.facts.changes if self.desk.active else {}
-            _ = self.app.push_screen(self.desk.dialogs.viewer(self.desk.host, changes, path, as_diff=False))
 
     async def forget_panes(self, session_id: str) -> None:
         """Take away the panes of a session that is gone."""

@@ -1,8 +1,9 @@
-"""A file of the workspace, or how the session changed it."""
+"""A file of the workspace: read, searched, mentioned in the prompt, opened in the user's editor."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -11,78 +12,152 @@ from textual.screen import Screen
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
+from lmtui.core.mentions import mention_text
 from lmtui.core.sessions import SessionHost
-from lmtui.core.workspace import FileChange
-from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
-from lmtui.tui.lines.diff_view import DiffView
+from lmtui.tui.commands import Scope, bindings, closing, hint_text, of_scope
+from lmtui.tui.editor import open_editor
+from lmtui.tui.lines.file_text import FileText
 from lmtui.tui.lines.file_view import FileView
+from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import Bar
 from lmtui.tui.widgets.fit import Part
 
 
 class Viewer(Screen[None]):
-    """Shows one file; where it was changed, `n` and `p` go through all changed files."""
+    """Shows one file; `line` (from 1) is put in the middle.  `mark` takes a mention for the prompt, where there is one."""
 
     CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [each for scope in (Scope.VIEWER, Scope.MOVING) for each in bindings(scope)]
 
     SCOPE: ClassVar[Scope] = Scope.VIEWER
 
-    def __init__(self, host: SessionHost, changes: Mapping[str, FileChange], path: str, *, as_diff: bool) -> None:
+    def __init__(self, host: SessionHost, path: str, *, line: int = 0, mark: Callable[[str], None] | None = None) -> None:
         super().__init__()
-        self._host, self._changes, self._path, self._as_diff = host, dict(changes), path, as_diff
+        self._host, self._path, self._line, self._mark = host, path, line, mark
         self._title_bar, self._hints = Bar(id="viewer-title"), Bar(id="viewer-hints")
-        self._diff, self._file = DiffView(id="viewer-diff"), FileView(id="viewer-file")
+        self._file = FileView(id="viewer-file")
+        self._ask = AskLine(id="viewer-ask")
+        self._asks_for_line = False
+        self._note = ""
+        self._size_bytes = 0
 
     def compose(self) -> ComposeResult:
-        """Lay out title, text and keys."""
+        """Lay out title, text, the line to type into, and keys."""
         yield self._title_bar
-        yield self._diff
         yield self._file
+        yield self._ask
         yield self._hints
 
     def on_mount(self) -> None:
         """Show the file."""
-        self._hints.show([Part(f"{hint_text(of_scope(Scope.VIEWER))} · esc close", "$text-muted")], [])
-        self._show()
-
-    def action_viewer_next(self) -> None:
-        """Show the next changed file."""
-        self._step(1)
-
-    def action_viewer_previous(self) -> None:
-        """Show the changed file before."""
-        self._step(-1)
+        self._hints.show([Part(hint_text((*of_scope(Scope.VIEWER), closing())), "$text-muted")], [])
+        self._draw_title()
+        self._file.focus()
+        self.run_worker(self._load(), group="viewer", exclusive=True)
 
     def action_close_or_stop(self) -> None:
         """Close."""
         _ = self.dismiss(None)
 
+    def action_viewer_search(self) -> None:
+        """Ask what to look for."""
+        self._asks_for_line = False
+        self._ask.ask(self, "search in this file", move=self._step)
+
+    def action_viewer_line(self) -> None:
+        """Ask which line to go to."""
+        self._asks_for_line = True
+        self._ask.ask(self, f"line, 1 to {self._file.line_count:,}")
+
+    def action_viewer_next(self) -> None:
+        """Go to the next match."""
+        self._step(1)
+
+    def action_viewer_previous(self) -> None:
+        """Go to the match before."""
+        self._step(-1)
+
+    def action_viewer_copy(self) -> None:
+        """Copy the line."""
+        number = self._file.current_line
+        self.app.copy_to_clipboard(self._file.raw_line(number))
+        self._say(f"line {number:,} copied")
+
+    def action_viewer_mark(self) -> None:
+        """Mention the selected lines, or those in view, in the prompt."""
+        if self._mark is not None:
+            first, last = self._file.lines_meant
+            mention = f"{mention_text(self._path)}:{first}-{last}"
+            self._mark(mention)
+            self._say(f"{clean_line(mention)} is in the prompt")
+
+    def action_viewer_edit(self) -> None:
+        """Open the file in the user's editor, at the line."""
+        self.run_worker(self._edit(), group="editor", exclusive=True)
+
+    def typed(self, text: str) -> None:
+        """Look for what was typed."""
+        if not self._asks_for_line:
+            self.run_worker(self._search(text), group="viewer-search", exclusive=True)
+
+    def done(self, text: str) -> None:
+        """Go to the line, or stay at the match."""
+        self._ask.close()
+        self._file.focus()
+        if self._asks_for_line and text.strip().isdecimal():
+            self._file.go_to_line(int(text.strip()[:12]))
+        elif self._asks_for_line and text.strip():
+            self._say("a line is a number")
+
+    def given_up(self) -> None:
+        """Look for nothing any more."""
+        if not self._asks_for_line:
+            self._file.show_matches("", ())
+        self._file.focus()
+        self._draw_title()
+
     def _step(self, step: int) -> None:
-        paths = list(self._changes)
-        if paths:
-            index = paths.index(self._path) if self._path in paths else -step
-            self._path, self._as_diff = paths[(index + step) % len(paths)], True
-            self._show()
+        self._file.step_match(step)
+        self._draw_title()
 
-    def _show(self) -> None:
-        diff, file = self._diff, self._file
-        diff.display, file.display = self._as_diff, not self._as_diff
-        change = self._changes.get(self._path)
-        counts = [Part(f"+{change.added_lines} −{change.removed_lines}", "$text-muted")] if change else []
-        self._title_bar.show([Part(clean_line(self._path), "bold")], counts)
-        if self._as_diff and change is not None:
-            diff.empty_text = "No text to compare: the file is binary or too large."
-            diff.show_diff(change.diff, self._path)
-            diff.focus()
-        else:
-            file.focus()
-            self.run_worker(self._load(), group="viewer", exclusive=True)
+    async def _search(self, text: str) -> None:
+        matches = await asyncio.to_thread(self._file.search, text) if text.strip() else []
+        self._file.show_matches(text if text.strip() else "", matches)
+        self._draw_title()
 
-    async def _load(self) -> None:
-        path = self._path
+    async def _load(self, *, keeps_place: bool = False) -> None:
         file = self._file
         try:
-            file.show(path, (await self._host.files.read(path)).data)
+            found = await self._host.files.read(self._path)
         except LmtuiError as error:
-            file.show(path, error.full_text())
+            file.show(error.full_text())
+            return
+        text = await asyncio.to_thread(FileText, self._path, found.data)
+        self._size_bytes = found.size_bytes
+        is_cut = found.size_bytes > len(found.data)
+        file.show(text, size_bytes=found.size_bytes, is_cut=is_cut, keeps_place=keeps_place)
+        self._draw_title()
+        if self._line and not keeps_place:
+            self.call_after_refresh(file.go_to_line, self._line)
+
+    async def _edit(self) -> None:
+        try:
+            real = await self._host.files.real_path(self._path)
+        except LmtuiError as error:
+            self._say(error.full_text())
+            return
+        await open_editor(self.app, real, self._file.current_line, say=self._say)
+        await self._load(keeps_place=True)
+
+    def _say(self, note: str) -> None:
+        self._note = note
+        self._draw_title()
+
+    def _draw_title(self) -> None:
+        file = self._file
+        counts = f"{file.line_count:,} lines · {self._size_bytes:,} bytes" if self._size_bytes else ""
+        found = file.match_text
+        right = [Part(found, "$accent" if found[:1].isdigit() else "$warning")] if found else []
+        right += [Part(clean_line(self._note), "$accent", 1)] if self._note else []
+        self._title_bar.show([Part(clean_line(self._path), "bold")], [*right, Part(counts, "$text-muted", 2)])
+        self._note = ""

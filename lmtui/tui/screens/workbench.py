@@ -59,7 +59,7 @@ class Workbench(PaneActions):
     """Shows one session and leads to everything else."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        each for scope in (Scope.WORKBENCH, Scope.MOVING, Scope.LINES, Scope.FILES) for each in bindings(scope)
+        each for scope in (Scope.WORKBENCH, Scope.MOVING, Scope.LINES) for each in bindings(scope)
     ]
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
@@ -114,6 +114,8 @@ class Workbench(PaneActions):
         self.handlers |= layout.handlers()
         await layout.restore()
         self.handlers |= dialogs.chat_part(self).handlers()
+        self.files_part = dialogs.files_part(self)
+        self.handlers |= self.files_part.handlers()
         assert self.desk.router is not None
         self.desk.router.shared = (panes.plan, panes.files)
         self.draw()

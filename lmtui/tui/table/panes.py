@@ -40,4 +40,27 @@ PANES: tuple[Command, ...] = (
     Command("files.open", Scope.FILES, "Open folder", "Open the folder.", ("right", "l"), runs="focused.expand"),
     Command("files.close", Scope.FILES, "Close folder", "Close the folder.", ("left", "h"), runs="focused.collapse"),
     Command("files.diff", Scope.FILES, "Difference", "Show how the session changed this file.", ("d",), "diff"),
+    Command(
+        "files.filter", Scope.FILES, "Find a file", "Type a few characters of a path; enter opens, escape clears.",
+        ("slash",), "find", runs="screen.call('files.filter')",
+    ),
+    Command(
+        "files.hidden", Scope.FILES, "Ignored files", "Show what ignore rules leave out, or hide it.",
+        ("full_stop", "alt+h"), "ignored", runs="screen.call('files.hidden')",
+    ),
+    Command(
+        "files.mark", Scope.FILES, "Mention", "Put the file or folder into the prompt as @path.",
+        ("m",), "mention", runs="screen.call('files.mark')",
+    ),
+    Command(
+        "files.edit", Scope.FILES, "Edit", "Open the file in your editor (VISUAL or EDITOR).",
+        ("e",), "edit", runs="screen.call('files.edit')",
+    ),
+    Command(
+        "files.find", Scope.WORKBENCH, "Find a file", "Find a file of the workspace by a few characters of its path.",
+        ("alt+l",), "find a file", ("find-file",), "WORDS", is_first=True, runs="call('files.find')",
+    ),
+    Command("asking.close", Scope.ASKING, "Close", "Clear what was typed and go back.", ("escape",), "clear", runs="give_up"),
+    Command("asking.up", Scope.ASKING, "Row before", "Go to the row before.", ("up",), runs="step(-1)"),
+    Command("asking.down", Scope.ASKING, "Next row", "Go to the next row.", ("down",), runs="step(1)"),
 )  # fmt: skip

@@ -71,10 +71,13 @@ class Panes(Columns):
     def draw_titles(self) -> None:
         """Draw the panes' first lines."""
         changed = self.files.changed_count
-        note = f"{changed} changed" if changed else ""
-        self._files_title.show([Part("FILES", "$text-muted")], [Part(note, "$text-muted", 1)])
+        self.show_files_note(Part(f"{changed} changed" if changed else "", "$text-muted", 1))
         follow = "follow" if self.current is not None and self.current.log.is_following else ""
         self._log_title.show([Part("LOG", "$text-muted")], [Part(follow, "$text-muted", 1)])
+
+    def show_files_note(self, note: Part) -> None:
+        """Draw the first line of the files with a note."""
+        self._files_title.show([Part("FILES", "$text-muted")], [note])
 
     async def forget(self, session_id: str) -> None:
         """Take away the panes of a session that is gone."""

@@ -4,6 +4,7 @@ import itertools
 
 from lmtui.core.file_events import FilesChanged
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind
+from lmtui.core.workspace_files import GitState
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.tree_rows import TreeRows
 from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
@@ -96,19 +97,91 @@ async def test_changed_files_are_marked_and_new_ones_asked_for() -> None:
         assert tree.changed_count == 3
 
 
-async def test_a_filter_leaves_matches_and_the_folders_above_them() -> None:
+async def test_what_was_found_stands_in_place_of_the_tree_with_its_characters_marked() -> None:
+    tree = FileTree()
+    stage = TreeStage(tree)
+    async with stage.run_test(size=(30, 10)) as pilot:
+        await settled(pilot)
+        tree.show_found("lex", ["parser/lexer.py", "tests/test_lexer.py"])
+        await settled(pilot)
+        assert screen_lines(tree)[:3] == [" parser/lexer.py", " tests/test_lexer.py", ""]
+        assert "".join(text for text, role in tree.row_at(0) if "match" in role) == "lex"
+        await pilot.press("down", "enter")
+        await settled(pilot)
+        assert stage.chosen == ["tests/test_lexer.py"]
+        tree.show_found("zzz", [])
+        await settled(pilot)
+        assert screen_lines(tree)[0].startswith(" Nothing has these")
+        tree.show_found("", None)
+        await settled(pilot)
+        assert screen_lines(tree)[0] == " ▸ parser/"
+
+
+async def test_git_and_the_agent_have_columns_of_their_own() -> None:
+    tree = FileTree()
+    stage = TreeStage(tree)
+    async with stage.run_test(size=(30, 10)) as pilot:
+        await settled(pilot)
+        tree.set_git({"parser/lexer.py": GitState.MODIFIED, "README.md": GitState.RENAMED, "tests": GitState.UNTRACKED})
+        changed(tree, **{"parser/lexer.py": FileChangeKind.ADDED})
+        await settled(pilot)
+        assert [line.split() for line in screen_lines(tree)[:4]] == [
+            ["·▸", "parser/", "•"], ["?▸", "tests/"], ["R", "README.md"], ["pyproject.toml"],
+        ]  # fmt: skip
+        tree.action_expand()
+        await settled(pilot)
+        tree.put_cursor(4)
+        tree.action_expand()
+        await settled(pilot)
+        assert screen_lines(tree)[2].split() == ["M", "lexer.py", "A"]
+        assert screen_lines(tree)[5].split() == ["?", "test_lexer.py"]
+
+
+async def test_ignored_files_are_hidden_until_they_are_asked_for() -> None:
+    tree = FileTree()
+    stage = TreeStage(tree)
+    async with stage.run_test(size=(30, 10)) as pilot:
+        await settled(pilot)
+        tree.set_git({"tests": GitState.IGNORED, "parser/tokens.py": GitState.IGNORED})
+        await settled(pilot)
+        assert screen_lines(tree)[:3] == [" ▸ parser/", "   README.md", "   pyproject.toml"]
+        tree.action_toggle_hidden()
+        tree.put_cursor(1)
+        tree.action_expand()
+        await settled(pilot)
+        assert screen_lines(tree)[1:3] == [" ▾ tests/", "     test_lexer.py"]
+        assert tree.row_at(2)[2] == ("test_lexer.py", "muted")
+        tree.action_toggle_hidden()
+        await settled(pilot)
+        assert screen_lines(tree)[1] == "   README.md"
+
+
+async def test_a_listing_that_grows_above_the_view_does_not_move_it() -> None:
+    tree = FileTree()
+    stage = TreeStage(tree)
+    stage.folders[""] = [f"file{number:03}.py" for number in range(100)]
+    async with stage.run_test(size=(30, 10)) as pilot:
+        await settled(pilot)
+        await pilot.press("end", "up")
+        await settled(pilot)
+        before = screen_lines(tree)
+        tree.set_listing("", entries(["aaa.py", "aab.py", *stage.folders[""]]))
+        await settled(pilot)
+        assert screen_lines(tree) == before
+        assert tree.current_path == "file098.py"
+
+
+async def test_a_folder_that_is_gone_takes_its_rows_with_it() -> None:
     tree = FileTree()
     stage = TreeStage(tree)
     async with stage.run_test(size=(30, 10)) as pilot:
         await settled(pilot)
         await pilot.press("enter")
         await settled(pilot)
-        tree.set_filter("LEX")
+        tree.drop_listing("parser")
         await settled(pilot)
-        assert screen_lines(tree)[:3] == [" ▾ parser/", "     lexer.py", ""]
-        tree.set_filter("")
-        await settled(pilot)
-        assert screen_lines(tree)[4] == " ▸ tests/"
+        assert screen_lines(tree)[:2] == [" ▸ parser/", " ▸ tests/"]
+        assert tree.open_folders == [""]
 
 
 async def test_a_new_listing_keeps_the_cursor_on_its_file() -> None:

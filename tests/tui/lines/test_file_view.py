@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from lmtui.tui.lines.file_text import FileText, Match
 from lmtui.tui.lines.file_view import FileView
 from tests.tui.lines.stage import Stage, screen_lines, settled
 
@@ -7,7 +8,7 @@ from tests.tui.lines.stage import Stage, screen_lines, settled
 async def test_lines_are_numbered_clean_and_coloured() -> None:
     view = FileView()
     async with Stage(view).run_test(size=(40, 8)) as pilot:
-        view.show("a.py", b"def f():\r\n\treturn 'x\x1b[31m'\n# \xff\xe2\x80\xae end\n")
+        view.show(FileText("a.py", b"def f():\r\n\treturn 'x\x1b[31m'\n# \xff\xe2\x80\xae end\n"))
         await settled(pilot)
         assert screen_lines(view)[:3] == ["    1 def f():", "    2     return 'x'", "    3 # \ufffd<U+202E> end"]
         styles = {segment.text: segment.style for segment in view.render_line(0)}
@@ -17,35 +18,100 @@ async def test_lines_are_numbered_clean_and_coloured() -> None:
 async def test_binary_empty_and_cut_files_are_named() -> None:
     view = FileView()
     async with Stage(view).run_test(size=(60, 5)) as pilot:
-        view.show("a.bin", b"\x7fELF\0\0", total_bytes=4096)
+        view.show(FileText("a.bin", b"\x7fELF\0\0"), size_bytes=4096)
         await settled(pilot)
         assert screen_lines(view)[0] == " binary file, 4,096 bytes"
-        view.show("empty", b"")
+        view.show(FileText("empty", b""))
         await settled(pilot)
         assert screen_lines(view)[0] == " empty file"
-        view.show("big.txt", b"one\ntwo\n", total_bytes=2_000_000)
+        view.show(FileText("big.txt", b"one\ntwo\n"), size_bytes=2_000_000, is_cut=True)
         await settled(pilot)
         assert screen_lines(view)[:3] == ["    1 one", "    2 two", " … cut here; the file has 2,000,000 bytes"]
 
 
-async def test_search_goes_from_match_to_match_and_around() -> None:
+async def test_matches_are_counted_and_gone_to_round_the_end() -> None:
     view = FileView()
     async with Stage(view).run_test(size=(40, 6)) as pilot:
-        view.show("x.txt", "\n".join(f"line {number}" + (" needle" if number % 30 == 7 else "") for number in range(100)))
+        view.show("\n".join(f"line {number}" + (" needle" if number % 30 == 7 else "") for number in range(100)))
         await settled(pilot)
-        assert view.search("NEEDLE")
-        for wanted in ("line 7 ", "line 37 ", "line 67 ", "line 97 ", "line 7 "):
+        view.show_matches("NEEDLE", view.search("NEEDLE"))
+        for number, wanted in enumerate(("line 7 ", "line 37 ", "line 67 ", "line 97 ", "line 7 ")):
             await settled(pilot)
             assert any(wanted in line for line in screen_lines(view))
-            view.action_search_next()
-        view.action_search_previous()
-        assert not view.search("nothing like it")
+            assert view.match_text == f"{number % 4 + 1} of 4"
+            view.step_match(1)
+        view.step_match(-1)
+        assert view.match_text == "1 of 4"
+        assert view.search("nothing like it") == []
+        view.show_matches("nothing like it", ())
+        assert view.match_text == "not found"
+
+
+async def test_a_match_far_to_the_right_is_scrolled_to() -> None:
+    view = FileView()
+    async with Stage(view).run_test(size=(40, 6)) as pilot:
+        view.show("x" * 500_000 + "needle" + "x" * 500_000)
+        await settled(pilot)
+        found = view.search("needle")
+        assert found == [Match(0, 500_000)]
+        view.show_matches("needle", found)
+        await settled(pilot)
+        assert "needle" in screen_lines(view)[0]
+
+
+async def test_wrapped_lines_lose_nothing_and_keep_their_place() -> None:
+    view = FileView()
+    async with Stage(view).run_test(size=(26, 8)) as pilot:
+        view.show("short\n" + "abcdefghij" * 5 + "\n" + "漢" * 12 + "\n\ttab\nend")
+        await settled(pilot)
+        view.action_toggle_wrap()
+        await settled(pilot)
+        assert screen_lines(view) == [
+            "    1 short",
+            "    2 " + "abcdefghij" * 1 + "abcdefghi",
+            "      " + "jabcdefghijabcdefgh",
+            "      " + "ijabcdefghij",
+            "    3 " + "漢" * 9,
+            "      " + "漢" * 3,
+            "    4     tab",
+            "    5 end",
+        ]
+        view.go_to_line(5)
+        assert view.current_line == 5
+        view.action_toggle_wrap()
+        await settled(pilot)
+        assert screen_lines(view)[4] == "    5 end"
+
+
+async def test_a_megabyte_in_one_line_wraps_to_its_last_character() -> None:
+    view = FileView()
+    async with Stage(view).run_test(size=(46, 6)) as pilot:
+        view.show("x" * 999_990 + "THE END!")
+        view.action_toggle_wrap()
+        await settled(pilot)
+        view.action_end()
+        await settled(pilot)
+        assert screen_lines(view)[-1].endswith("THE END!")
+        assert view.lines_in_view == (1, 1)
+
+
+async def test_the_lines_meant_are_those_in_view_or_those_of_the_copy_mode() -> None:
+    view = FileView()
+    async with Stage(view).run_test(size=(40, 6)) as pilot:
+        view.show("\n".join(map(str, range(1, 101))))
+        await settled(pilot)
+        assert view.lines_meant == (1, 6)
+        view.action_start_copying()
+        view.action_copying("lines")
+        view.action_copying("up")
+        view.action_copying("up")
+        assert view.lines_meant == (3, 5)
 
 
 async def test_a_very_long_line_is_cut_to_the_pane_and_can_be_scrolled() -> None:
     view = FileView()
     async with Stage(view).run_test(size=(40, 6)) as pilot:
-        view.show("one.json", "x" * 999_990 + "THE END!")
+        view.show("x" * 999_990 + "THE END!")
         await settled(pilot)
         assert screen_lines(view)[0] == "    1 " + "x" * 33
         view.scroll_to(x=10**7, animate=False)
@@ -57,7 +123,7 @@ async def test_a_very_long_line_is_cut_to_the_pane_and_can_be_scrolled() -> None
 async def test_go_to_line_puts_it_in_view() -> None:
     view = FileView()
     async with Stage(view).run_test(size=(40, 6)) as pilot:
-        view.show("x.txt", "\n".join(map(str, range(1, 100_001))))
+        view.show("\n".join(map(str, range(1, 100_001))))
         await settled(pilot)
         view.go_to_line(54321)
         await settled(pilot)
