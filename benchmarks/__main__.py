@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import sys
 
-from benchmarks import checkpoints, engine, fullscreen, sandbox, screen
+from benchmarks import checkpoints, engine, fullscreen, sandbox, screen, transcript
 from benchmarks.report import Figure, table
 
 _MEASURED = {
@@ -14,6 +14,7 @@ _MEASURED = {
     "fullscreen": fullscreen.figures,
     "sandbox": sandbox.figures,
     "checkpoints": checkpoints.figures,
+    "transcript": transcript.figures,
 }
 _PARTS = (*_MEASURED, "screen")
 

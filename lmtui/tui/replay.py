@@ -95,7 +95,10 @@ class Replay:
         self._events.append(envelope)
 
     def work(self, panels: Sequence[SimplePanel], budget_s: float) -> bool:
-        """Give events to the panels for about so long; True when all were given."""
+        """Give events to the panels for about so long; True when all were given.
+
+        What they keep of them is for good: frozen, no collection looks through it while the reader waits.
+        """
         end = perf_counter() + budget_s
         takers = [panel.apply_behind if isinstance(panel, LoadingPanel) else panel.apply for panel in panels]
         while not self.is_done and perf_counter() < end:
@@ -104,6 +107,7 @@ class Replay:
                 for take in takers:
                     take(envelope)
             self._at += _EVENTS_A_LOOK
+        gc.freeze()
         return self.is_done
 
     def finish(self, panels: Sequence[SimplePanel]) -> None:
@@ -113,7 +117,6 @@ class Replay:
                 panel.finish_loading()
             elif isinstance(panel, HoldingPanel):
                 panel.hold_frames(is_held=False)
-        gc.freeze()
 
 
 def tail_start(history: Sequence[Envelope]) -> int:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from textual.timer import Timer
+
 from lmtui.tui.lines.base import LineView
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.surface import WidgetOptions
 
 _WIDEST = 100
+_GUESS_S = 0.004
+_GUESS_DELAY_S = 0.3
+_GUESS_PAUSE_S = 0.006
 GUTTER = 1
 
 
@@ -23,6 +28,7 @@ class AnchoredView(LineView, can_focus=True, inherit_bindings=False):
         self.is_following = True
         self._anchor = (0, 0)
         self._seen_blocks = 0
+        self._guess_timer: Timer | None = None
 
     def line_total(self) -> int:
         """Return the height of the document."""
@@ -35,6 +41,18 @@ class AnchoredView(LineView, can_focus=True, inherit_bindings=False):
         self.document.set_width(min(_WIDEST, max(8, self.content_width - 2 * GUTTER)))
         if offset and index < len(self.document):
             self._anchor = (index, min(self.document.height(index) - 1, offset * self.document.height(index) // max(1, old)))
+        self._guess_later(_GUESS_DELAY_S)
+
+    def _guess_later(self, delay_s: float) -> None:
+        if self.document.is_guessing and self.is_running:
+            if self._guess_timer is not None:
+                self._guess_timer.stop()
+            self._guess_timer = self.set_timer(delay_s, self._guess_on)
+
+    def _guess_on(self) -> None:
+        if self.document.guess(_GUESS_S):
+            self.touch()
+        self._guess_later(_GUESS_PAUSE_S)
 
     def settle(self) -> None:
         """Make the heights of what is about to be seen exact, from the reader's anchor or up from the end."""
@@ -75,6 +93,7 @@ class AnchoredView(LineView, can_focus=True, inherit_bindings=False):
         self.document = document
         self._anchor = (max(0, self._anchor[0] + shift), self._anchor[1])
         self._seen_blocks = max(0, self._seen_blocks + shift)
+        self._guess_later(_GUESS_DELAY_S)
         self.redraw()
         if self.size and self.is_running:
             self.settle()

@@ -8,6 +8,7 @@ from typing import ClassVar
 from lmtui.core.clean import clean, clean_line
 from lmtui.core.events import ToolCallFinished, ToolCallStarted
 from lmtui.core.workspace import FileChange, FileChangeKind
+from lmtui.tui.lines.arguments import argument_lines, has_long, search_text
 from lmtui.tui.lines.blocks import FOLDED, UNFOLDED, Block, Mark, seconds, text_lines
 from lmtui.tui.lines.patch import digits_of, parse_patch, unified_lines
 from lmtui.tui.lines.text import Line, Span, fit, fit_middle, indent, pad, row, width_of
@@ -60,6 +61,8 @@ class CallBlock(Block):
         self._started = started
         self._finished: ToolCallFinished | None = None
         self._output = ""
+        self._is_all = False
+        self._width = 80
 
     @property
     def title(self) -> str:
@@ -78,8 +81,24 @@ class CallBlock(Block):
 
     @property
     def can_fold(self) -> bool:
-        """Tell whether the call left something to read."""
-        return bool(self.changes or (self._finished is not None and self._finished.result.strip()))
+        """Tell whether there is something to read: arguments, changes, a result."""
+        return bool(self._started.arguments or self.changes or self._result().strip())
+
+    def turn_over(self) -> None:
+        """Unfold; once more all of long arguments too; then fold again."""
+        if not self.is_folded and not self._is_all and has_long(self._started.arguments, self._width):
+            self._is_all = True
+        else:
+            self.is_folded, self._is_all = not self.is_folded, False
+
+    def unfold_like(self, other: Block) -> None:
+        """Show as much as another call does."""
+        super().unfold_like(other)
+        self._is_all = isinstance(other, CallBlock) and other._is_all
+
+    def unfold_all(self) -> None:
+        """Show the arguments, all of them, and the result."""
+        self.is_folded, self._is_all = False, True
 
     def wait(self, *, is_waiting: bool) -> None:
         """Show that somebody must decide, or that somebody did."""
@@ -115,11 +134,11 @@ class CallBlock(Block):
             return 1 + (_PREVIEW_LINES if self._has_preview() else 0)
         result = self._result()
         diffs = sum(change.diff.count("\n") for change in self.changes)
-        return 2 + diffs + result.count("\n") + len(result) // max(1, width)
+        return 3 + len(self._started.arguments) + diffs + result.count("\n") + len(result) // max(1, width)
 
     def body(self, width: int) -> list[Line]:
         """Return the call's line and what belongs under it."""
-        inner = max(8, width - 2)
+        inner = self._width = max(8, width - 2)
         below = self._folded(inner) if self.is_folded else self._unfolded(inner)
         if self.feedback:
             below = [*text_lines(f"you: {clean(self.feedback)}", inner), *below]
@@ -131,6 +150,12 @@ class CallBlock(Block):
         """Return the call and its result."""
         title = self._started.title or self._started.tool
         return f"{title}\n{self._result()}".rstrip("\n")
+
+    def search_text(self) -> str:
+        """Return the tool, its arguments, what it changed, and all of its result."""
+        diffs = "\n".join(f"{change.path}\n{change.diff}" for change in self.changes)
+        arguments = search_text(self._started.arguments)
+        return f"{self._started.tool} {self._started.title}\n{arguments}\n{diffs}\n{self._result()}"
 
     def _result(self) -> str:
         return self._finished.result if self._finished is not None else self._output
@@ -185,7 +210,9 @@ class CallBlock(Block):
         return shown
 
     def _unfolded(self, width: int) -> list[Line]:
-        lines: list[Line] = []
+        lines = argument_lines(self._started.arguments, width, is_all=self._is_all)
+        if lines and (self.changes or self._result().strip()):
+            lines.append((("─" * min(width, 12), "muted"),))
         for change in self.changes:
             lines += _change_lines(change, width)
         if not self.changes or self.state is CallState.FAILED:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from math import inf
+from time import perf_counter
 
 from lmtui.tui.lines.blocks import Block
 from lmtui.tui.lines.heights import HeightIndex
 from lmtui.tui.lines.text import Line
 
 _KEPT_BLOCKS = 300
+_AT_ONCE = 2000
+_GUESSES_A_LOOK = 64
 
 
 class Document:
@@ -19,6 +23,7 @@ class Document:
         self.blocks: list[Block] = []
         self._heights = HeightIndex()
         self._drawn: OrderedDict[Block, list[Line]] = OrderedDict()
+        self._guesses: list[int] | None = None
         self._changed_from: int | None = None
         self._rewritten_from: int | None = None
 
@@ -52,11 +57,38 @@ class Document:
         self._note_rewritten(index)
 
     def set_width(self, width: int) -> None:
-        """Draw everything anew at another width."""
+        """Draw everything anew at another width; the heights of a long document are guessed anew by `guess`."""
         self.width = width
         self._drawn.clear()
-        self._heights = HeightIndex(block.estimate(width) + block.has_gap for block in self.blocks)
+        self._guesses = []
+        if len(self.blocks) <= _AT_ONCE:
+            self.guess(inf)
         self._note(0)
+
+    @property
+    def is_guessing(self) -> bool:
+        """Tell whether heights are still those of another width."""
+        return self._guesses is not None
+
+    def guess(self, budget_s: float) -> bool:
+        """Guess heights at the width of now for about so long; True once they took the place of the old ones."""
+        guesses = self._guesses
+        if guesses is None:
+            return False
+        del guesses[len(self.blocks) :]
+        end = perf_counter() + budget_s
+        while len(guesses) < len(self.blocks):
+            if perf_counter() > end:
+                return False
+            for block in self.blocks[len(guesses) : len(guesses) + _GUESSES_A_LOOK]:
+                guesses.append(block.estimate(self.width) + block.has_gap)
+        for index, block in enumerate(self.blocks if self._drawn else ()):
+            if block in self._drawn:
+                guesses[index] = len(self._drawn[block])
+        self._heights = HeightIndex(guesses)
+        self._guesses = None
+        self._note(0)
+        return True
 
     def take_changed(self) -> int | None:
         """Return the first block that changed since this was last asked, None for nothing."""

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from lmtui.core.events import ToolCallFinished, ToolCallStarted
+from lmtui.tui.lines.arguments import argument_lines, has_long
+from lmtui.tui.lines.calls import CallBlock
+from lmtui.tui.lines.text import plain, width_of
+
+LONG = "\n".join(f"line {number}" for number in range(30))
+
+
+def shown(arguments: dict[str, object], *, is_all: bool = False, width: int = 40) -> list[str]:
+    return [plain(line) for line in argument_lines(arguments, width, is_all=is_all)]
+
+
+def test_each_argument_stands_behind_its_name() -> None:
+    assert shown({"path": "a.py", "limit": 3, "flags": ["x", True]}) == [
+        "path   a.py",
+        "limit  3",
+        'flags  ["x", true]',
+    ]
+
+
+def test_a_long_one_is_cut_and_says_how_much_is_left() -> None:
+    lines = shown({"new_text": LONG})
+    assert len(lines) == 3
+    assert lines[2].startswith("          line 2")
+    assert lines[2].endswith("27 more")
+    assert len(shown({"new_text": LONG}, is_all=True)) == 30
+
+
+def test_no_line_is_wider_than_there_is_room() -> None:
+    lines = argument_lines({"a very long name of an argument": "漢字" * 200, "b": "x" * 500}, 30, is_all=True)
+    assert max(map(width_of, lines)) <= 30
+
+
+def test_what_controls_the_terminal_is_not_shown_as_it_is() -> None:
+    assert "\x1b" not in "".join(shown({"\x1b[31mname": "\x1b]52;c;eA==\x07text"}))
+
+
+def test_a_call_unfolds_in_two_steps_where_an_argument_is_long() -> None:
+    block = CallBlock(ToolCallStarted(call_id="c", tool="write", arguments={"path": "a", "text": LONG}, title="a"))
+    block.finish(ToolCallFinished(call_id="c", tool="write", ok=True, result="written", elapsed_ms=1))
+    heights = []
+    for _ in range(4):
+        heights.append(len(block.body(60)))
+        block.turn_over()
+    assert heights[0] == heights[3] == 1
+    assert heights[0] < heights[1] < heights[2]
+    assert has_long({"text": LONG}, 60)
+
+
+def test_a_call_is_found_by_its_arguments() -> None:
+    block = CallBlock(ToolCallStarted(call_id="c", tool="grep", arguments={"pattern": "needle"}, title="x"))
+    assert "needle" in block.search_text()

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from lmtui.tui.lines.fences import fences_of, nearest
+
+TEXT = "a\n```python\nx = 1\n```\nb\n~~~\n```\ny\n~~~\n  ```sh\n  ls\n   -l\n  ```\n"
+
+
+def test_every_fence_gives_exactly_its_code() -> None:
+    assert [(fence.code, fence.language) for fence in fences_of(TEXT)] == [
+        ("x = 1", "python"),
+        ("```\ny", ""),
+        ("ls\n -l", "sh"),
+    ]
+
+
+def test_a_fence_that_is_still_open_reaches_to_the_end() -> None:
+    assert [fence.code for fence in fences_of("```\na\nb")] == ["a\nb"]
+
+
+def test_the_places_are_those_of_the_text() -> None:
+    for fence in fences_of(TEXT):
+        assert fence.code.split("\n")[0] in TEXT[fence.start : fence.end]
+
+
+def test_the_nearest_is_the_one_here_or_the_next_or_the_last() -> None:
+    fences = fences_of(TEXT)
+    assert [nearest(fences, at) for at in (0, 10, 25, len(TEXT))] == [0, 0, 1, 2]

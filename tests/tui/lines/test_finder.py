@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.events import Level
+from lmtui.tui.lines.blocks import NoticeBlock
+from lmtui.tui.lines.finder import Finder
+
+TEXTS = st.lists(st.text("ab", max_size=6), min_size=1, max_size=20)
+
+
+def blocks(texts: list[str]) -> list[NoticeBlock]:
+    return [NoticeBlock(Level.INFO, text) for text in texts]
+
+
+@given(TEXTS, st.integers(0, 19), st.integers(0, 25))
+def test_the_matches_are_the_same_wherever_one_begins_and_whatever_changed(texts: list[str], start: int, cut: int) -> None:
+    made = blocks(texts)
+    finder = Finder(made, "A", min(start, len(made) - 1))
+    assert finder.work(1)
+    finder.forget_from(min(cut, len(made)))
+    assert finder.work(1)
+    assert finder.total == sum(text.count("a") for text in texts)
+    wanted = [index for index, text in enumerate(texts) if "a" in text]
+    walked: list[int] = []
+    index: int | None = -1
+    for _ in wanted:
+        assert index is not None
+        index = finder.step(index, 1)
+        assert index is not None
+        walked.append(index)
+    assert walked == wanted
+    assert [finder.count_before(at) for at in wanted] == [sum(text.count("a") for text in texts[:at]) for at in wanted]
+
+
+@given(TEXTS)
+def test_going_back_is_going_on_in_reverse(texts: list[str]) -> None:
+    finder = Finder(blocks(texts), "a", len(texts) // 2)
+    finder.work(1)
+    for at, text in enumerate(texts):
+        if "a" in text:
+            after = finder.step(at, 1)
+            assert after is not None
+            assert finder.step(after, -1) == at
+
+
+def test_new_blocks_are_looked_at_too() -> None:
+    made = blocks(["x", "a"])
+    finder = Finder(made, "a", 1)
+    assert finder.work(1)
+    made += blocks(["a a"])
+    finder.forget_from(2)
+    assert not finder.is_done
+    assert finder.work(1)
+    assert finder.total == 3
+
+
+def test_a_slice_ends_in_time() -> None:
+    finder = Finder(blocks(["some words"] * 100_000), "words")
+    assert not finder.work(0.001)
+    assert 0 < finder.total < 100_000
+
+
+def test_nothing_found_is_nothing_to_go_to() -> None:
+    finder = Finder(blocks(["x"]), "y")
+    assert finder.work(1)
+    assert finder.step(0, 1) is None
