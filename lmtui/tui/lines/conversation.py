@@ -161,7 +161,7 @@ class Conversation:
         self._show_live()
 
     def _answer(self, event: MessageAdded) -> None:
-        stream = self._live.stream
+        stream, is_folded = self._live.stream, self._live.is_folded
         if stream is not None and event.text.strip() and stream.text == event.text:
             stream.finish()
             blocks: list[Block] = [*stream.blocks]
@@ -171,7 +171,9 @@ class Conversation:
         self.document.truncate(self._stored)
         if self._needs_name or event.thinking:
             name = ASSISTANT_NAME if self._needs_name else ""
-            blocks.insert(0, SpeakerBlock(name, event.thinking, event.thinking_s))
+            speaker = SpeakerBlock(name, event.thinking, event.thinking_s)
+            speaker.is_folded = is_folded
+            blocks.insert(0, speaker)
         self._needs_name = False
         for block in blocks:
             self._put(block)
@@ -260,6 +262,11 @@ class _Live:
         self._speaker: SpeakerBlock | None = None
         self._began: datetime | None = None
         self._speaker_changed = False
+
+    @property
+    def is_folded(self) -> bool:
+        """Tell whether the reader left the thinking folded."""
+        return self._speaker is None or self._speaker.is_folded
 
     def write(self, text: str) -> None:
         """Take some more of the answer."""

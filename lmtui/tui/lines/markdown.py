@@ -10,6 +10,7 @@ from rich.cells import cell_len
 
 from lmtui.core.clean import clean
 from lmtui.tui.lines.code import highlight, lexer_by_name
+from lmtui.tui.lines.links import link_role
 from lmtui.tui.lines.pieces import Piece
 from lmtui.tui.lines.tables import Cell, table_lines
 from lmtui.tui.lines.text import Line, Span, fill, fold, indent, wrap
@@ -164,6 +165,7 @@ def inline_line(token: Token) -> Line:
                 roles.append(_INLINE_ROLES[kind])
                 if kind == "link_open":
                     target, label = clean(str(child.attrGet("href") or "")), ""
+                    roles[-1] = f"link {link_role(target)}".strip()
             case kind if kind.endswith("_close") and roles:
                 roles.pop()
                 if kind == "link_close" and target.removeprefix("mailto:") != label:

@@ -7,6 +7,7 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
+from lmtui.tui.lines.links import link_target
 from lmtui.tui.lines.text import Line
 
 ROLES = (
@@ -15,6 +16,7 @@ ROLES = (
     "match", "cursor", "selected", "caret",
 )  # fmt: skip
 PREFIX = "lines--"
+_MOST_STYLES = 2000
 
 
 class Palette:
@@ -31,7 +33,10 @@ class Palette:
         if found is None:
             found = self.base
             for role in roles.split():
-                found += self._own(role)
+                target = link_target(role)
+                found += Style(link=target) if target else self._own(role)
+            if len(self._styles) > _MOST_STYLES:
+                self._styles.clear()
             self._styles[roles] = found
         return found
 
