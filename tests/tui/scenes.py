@@ -11,9 +11,11 @@ from lmtui.core.permissions import SOURCES, Effect, GrantScope, Rule
 from lmtui.core.sessions import SessionSummary, TrustItem
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.modals.approval import Approval
+from tests.tui import scenes_chat
 from tests.tui.driving import Driver
 from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import DIFF, START, FakeHost, play_work
+from tests.tui.scenes_files import FILE_SCENES
 
 COMMAND = "rm -rf build/ && python -m build --wheel"
 SANDBOX = "docker, no network"
@@ -335,4 +337,10 @@ SCENES = (
     Scene("rules_none", no_rules),
     Scene("trust", trust, sizes=ALL_SIZES),
     Scene("completion", empty),
+    *(Scene(name, steps) for name, steps in FILE_SCENES),
+    Scene("chat_search", scenes_chat.chat_search),
+    Scene("chat_search_line", scenes_chat.chat_search_line),
+    Scene("chat_copy_mode", scenes_chat.chat_copy_mode),
+    Scene("chat_call", scenes_chat.chat_call),
+    Scene("chat_below", scenes_chat.chat_below),
 )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from lmtui.core.errors import LmtuiError, SandboxError
 from lmtui.core.mentions import mention_text
 from lmtui.core.workspace_files import Files, FoldersChanged
 from lmtui.tui.editor import open_editor
 from lmtui.tui.fuzzy import FuzzyPaths
+from lmtui.tui.latest import Latest
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.screens.viewer import Viewer
 from lmtui.tui.stage import Handler, Stage
@@ -27,8 +29,8 @@ class FilesPart:
         self._line = AskLine(id="files-filter")
         self._index: FuzzyPaths | None = None
         self._words = ""
-        self._is_reading_git = False
-        self._has_stale_git = False
+        self._git = Latest[None](self._work, self._read_git)
+        self._searches = Latest[str](self._work, self._search)
         self._problem = ""
         self._end: Callable[[], None] = lambda: None
 
@@ -64,7 +66,7 @@ class FilesPart:
 
     def load(self, path: str) -> None:
         """List a folder for the tree."""
-        self._stage.app.run_worker(self._load(path), group=_GROUP)
+        self._work(self._load(path))
 
     def step_ended(self) -> None:
         """Look again at what nobody tells of while folders are not watched."""
@@ -73,10 +75,10 @@ class FilesPart:
 
     def read_git(self) -> None:
         """Read git's states; once more at the end where they were asked for meanwhile."""
-        self._has_stale_git = True
-        if not self._is_reading_git:
-            self._is_reading_git = True
-            self._stage.app.run_worker(self._read_git(), group=_GROUP)
+        self._git.want(None)
+
+    def _work(self, work: Coroutine[Any, Any, None]) -> None:
+        self._stage.app.run_worker(work, group=_GROUP)
 
     def _changed(self, change: FoldersChanged) -> None:
         if change.problem and change.problem != self._problem:
@@ -114,17 +116,14 @@ class FilesPart:
         tree.set_listing(path, entries)
         files.watch(tree.open_folders)
 
-    async def _read_git(self) -> None:
+    async def _read_git(self, _: None) -> None:
+        tree, files = self._tree, self._files
+        if tree is None or files is None:
+            return
         try:
-            while self._has_stale_git:
-                self._has_stale_git = False
-                tree, files = self._tree, self._files
-                if tree is not None and files is not None:
-                    tree.set_git(await files.git_status())
+            tree.set_git(await files.git_status())
         except SandboxError:
-            self._has_stale_git = False  # no marks then; what is wrong with the sandbox is said where it is used
-        finally:
-            self._is_reading_git = False
+            return  # no marks then; what is wrong with the sandbox is said where it is used
 
     # -- the filter -----------------------------------------------------------------------------------------------------
 
@@ -138,7 +137,7 @@ class FilesPart:
             self._stage.go_to("files")
         self._line.ask(self, "find a file", self._words, move=tree.move_cursor)
         if self._index is None:
-            self._stage.app.run_worker(self._read_paths(), group=_GROUP)
+            self._work(self._read_paths())
 
     async def _find(self, words: str) -> None:
         self._words = words
@@ -149,7 +148,7 @@ class FilesPart:
         """Narrow the files down to what was typed."""
         self._words = text
         if self._index is not None:
-            self._stage.app.run_worker(self._search(self._index, text), group="files-filter", exclusive=True)
+            self._searches.want(text)
 
     def done(self, _: str) -> None:
         """Open the file that is marked."""
@@ -179,16 +178,22 @@ class FilesPart:
         if self._line.is_open:
             self.typed(self._line.value)
 
-    async def _search(self, index: FuzzyPaths, text: str) -> None:
+    async def _search(self, text: str) -> None:
+        index, line = self._index, self._line
+        if index is None or not line.is_open:
+            return
         if not text.strip():
             if self._tree is not None:
                 self._tree.show_found("", None)
             self._draw_count(None, len(index.paths))
             return
         found, total = await asyncio.to_thread(index.search, text)
-        if self._tree is not None and self._line.is_open:
+        if self._tree is not None and not self._searches.is_stale and self._has_line():
             self._tree.show_found(text, found)
             self._draw_count(total, len(index.paths))
+
+    def _has_line(self) -> bool:
+        return self._line.is_open
 
     def _draw_count(self, found: int | None, total: int) -> None:
         if self._stage.panes is not None:
@@ -222,7 +227,7 @@ class FilesPart:
     async def _edit(self) -> None:
         if self._tree is None or self._files is None or self._tree.is_on_folder or not self._tree.current_path:
             return
-        self._stage.app.run_worker(self._edit_file(self._tree.current_path), group="editor")
+        self._work(self._edit_file(self._tree.current_path))
 
     async def _edit_file(self, path: str) -> None:
         if self._files is None:

@@ -16,6 +16,7 @@ from lmtui.core.mentions import mention_text
 from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Scope, bindings, closing, hint_text, of_scope
 from lmtui.tui.editor import open_editor
+from lmtui.tui.latest import Latest
 from lmtui.tui.lines.file_text import FileText
 from lmtui.tui.lines.file_view import FileView
 from lmtui.tui.widgets.ask_line import AskLine
@@ -38,6 +39,7 @@ class Viewer(Screen[None]):
         self._file = FileView(id="viewer-file")
         self._ask = AskLine(id="viewer-ask")
         self._asks_for_line = False
+        self._searches = Latest[str](lambda work: self.run_worker(work, group="viewer-search"), self._search)
         self._note = ""
         self._size_bytes = 0
 
@@ -53,7 +55,7 @@ class Viewer(Screen[None]):
         self._hints.show([Part(hint_text((*of_scope(Scope.VIEWER), closing())), "$text-muted")], [])
         self._draw_title()
         self._file.focus()
-        self.run_worker(self._load(), group="viewer", exclusive=True)
+        self.run_worker(self._load(), group="viewer")
 
     def action_close_or_stop(self) -> None:
         """Close."""
@@ -93,12 +95,12 @@ class Viewer(Screen[None]):
 
     def action_viewer_edit(self) -> None:
         """Open the file in the user's editor, at the line."""
-        self.run_worker(self._edit(), group="editor", exclusive=True)
+        self.run_worker(self._edit(), group="editor")
 
     def typed(self, text: str) -> None:
         """Look for what was typed."""
         if not self._asks_for_line:
-            self.run_worker(self._search(text), group="viewer-search", exclusive=True)
+            self._searches.want(text)
 
     def done(self, text: str) -> None:
         """Go to the line, or stay at the match."""
@@ -122,8 +124,9 @@ class Viewer(Screen[None]):
 
     async def _search(self, text: str) -> None:
         matches = await asyncio.to_thread(self._file.search, text) if text.strip() else []
-        self._file.show_matches(text if text.strip() else "", matches)
-        self._draw_title()
+        if not self._searches.is_stale:
+            self._file.show_matches(text if text.strip() else "", matches)
+            self._draw_title()
 
     async def _load(self, *, keeps_place: bool = False) -> None:
         file = self._file

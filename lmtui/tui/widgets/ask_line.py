@@ -30,7 +30,7 @@ class AskLine(Input, inherit_bindings=True):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.ASKING)
     DEFAULT_CSS = """
-    AskLine, AskLine:focus { height: 1; border: none; padding: 0 1; background: transparent; display: none; }
+    AskLine, AskLine:focus { height: 1; border: none; padding: 0 1; background: $panel; display: none; }
     AskLine.-open { display: block; }
     """
 

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from lmtui.tui.lines.file_view import FileView
+from tests.tui.driving import Driver, running
+from tests.tui.fakes import FakeHost
+
+LINES = [f"line {number}" + (" needle" if number % 100 == 50 else "") for number in range(1, 1001)]
+
+
+async def viewing(driver: Driver, name: str = "long.txt") -> FileView:
+    part = driver.app.workbench.files_part
+    assert part is not None
+    part.open_file(name)
+    await driver.until_screen("Viewer")
+    view = driver.app.screen.query_one(FileView)
+    await driver.until(lambda: view.line_count > 0)
+    await driver.settle()
+    return view
+
+
+def host() -> FakeHost:
+    found = FakeHost()
+    found.files.contents = {"long.txt": "\n".join(LINES).encode(), "wide.txt": b"x" * 400 + b"END\n"}
+    return found
+
+
+async def test_search_counts_marks_and_steps() -> None:
+    async with running(host()) as driver:
+        await viewing(driver)
+        await driver.press("slash", *"NEEDLE")
+        await driver.until(lambda: "1 of 10" in driver.text("#viewer-title"))
+        await driver.press("enter", "n", "n")
+        assert "3 of 10" in driver.text("#viewer-title")
+        assert "line 250 needle" in driver.text("#viewer-file")
+        await driver.press("N")
+        assert "2 of 10" in driver.text("#viewer-title")
+        await driver.press("slash", "z", "z")
+        await driver.until(lambda: "not found" in driver.text("#viewer-title"))
+        await driver.press("escape")
+        assert "not found" not in driver.text("#viewer-title")
+
+
+async def test_a_line_is_gone_to_by_its_number() -> None:
+    async with running(host()) as driver:
+        view = await viewing(driver)
+        await driver.press("colon", *"777", "enter")
+        assert view.current_line == 777
+        assert "line 777" in driver.text("#viewer-file")
+        await driver.press("colon", "x", "enter")
+        assert "a line is a number" in driver.text("#viewer-title")
+        assert view.current_line == 777
+
+
+async def test_the_lines_in_view_are_mentioned_in_the_prompt() -> None:
+    async with running(host()) as driver:
+        view = await viewing(driver)
+        first, last = view.lines_in_view
+        await driver.press("m", "escape")
+        assert driver.app.workbench.prompt.text == f"@long.txt:{first}-{last} "
+
+
+async def test_long_lines_wrap_and_unwrap_by_key() -> None:
+    async with running(host()) as driver:
+        await viewing(driver, "wide.txt")
+        assert "END" not in driver.text("#viewer-file")
+        await driver.press("w")
+        assert "END" in driver.text("#viewer-file")
+        await driver.press("w")
+        assert "END" not in driver.text("#viewer-file")
+
+
+async def test_a_file_that_is_larger_than_what_is_read_says_so() -> None:
+    big = host()
+    big.files.contents["big.txt"] = b"x\n" * 8_388_700
+    async with running(big) as driver:
+        await viewing(driver, "big.txt")
+        await driver.press("end")
+        assert "cut here; the file has 16,777,400 bytes" in driver.text("#viewer-file")
+
+
+async def test_a_file_that_cannot_be_read_says_why() -> None:
+    async with running(host()) as driver:
+        part = driver.app.workbench.files_part
+        assert part is not None
+        part.open_file("gone.txt")
+        await driver.until_screen("Viewer")
+        await driver.until(lambda: "gone.txt does not exist" in driver.text("#viewer-file"))
