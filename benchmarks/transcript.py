@@ -96,7 +96,7 @@ async def _flush_ms(tokens: int, texts: list[str] | None = None, before: str = "
     transcript = Transcript(zone=UTC)
     async with running(Bench(transcript), SIZE) as (_, meter):
         transcript.apply(envelope(TurnStarted(turn_id="t")))
-        transcript.apply(envelope(TextDelta(text=before or "".join(markdown(tokens, 3)))))
+        transcript.apply(envelope(TextDelta(text=before or _sections(tokens))))
         await meter.quiet(0.3)
         rest = markdown(600, 4)
         pieces = texts or ["".join(rest[at * 7 : at * 7 + 7]) for at in range(_FLUSHES)]
@@ -105,6 +105,11 @@ async def _flush_ms(tokens: int, texts: list[str] | None = None, before: str = "
             transcript.apply(envelope(TextDelta(text=pieces[number])))
 
         return statistics.mean([await cost_ms(meter, _numbered(one, at)) for at in range(len(pieces))])
+
+
+def _sections(tokens: int) -> str:
+    """Return about so many tokens of Markdown that end with a whole section, not in a table or a code fence."""
+    return "".join(markdown(tokens, 3)).rpartition("\n\n## ")[0] + "\n\n"
 
 
 def _numbered(action: Callable[[int], None], number: int) -> Callable[[int], None]:

@@ -92,11 +92,10 @@ class BlockView(AnchoredView, can_focus=True, inherit_bindings=False):
         """Fold or unfold a block where it stands."""
         block = self.document.blocks[index]
         if block.can_fold:
-            if self.is_following:
-                self._anchor = self.at_top()
+            self.hold_still()
             block.turn_over()
             self.document.touch(index)
-            self.touch(self.document.top(index))
+            self.go(*self._anchor)
 
     def on_focus(self) -> None:
         """Show the cursor."""

@@ -125,10 +125,9 @@ class FindView(BlockView, can_focus=True, inherit_bindings=False):
         found: Line = (
             ((f" {which}{more}  ", "accent"),) if finder.total else ((" not found  " if finder.is_done else " … ", "warn"),)
         )
+        words: Line = ((fit(clean_line(finder.words), _WORDS_CELLS), "strong"),)
         keys = hint_text([each for each in of_scope(Scope.FINDING) if each.hint])
-        self.show_note(
-            ((fit(clean_line(finder.words), _WORDS_CELLS), "strong"), *found, (keys if self.has_focus else "", "muted"))
-        )
+        self.show_note((*words, *found, (keys, "muted")) if self.has_focus else found)
 
     def _number(self, finder: Finder) -> int:
         index, ordinal = self._hit

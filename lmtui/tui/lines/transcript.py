@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import tzinfo
 from typing import ClassVar, Unpack
 
@@ -17,7 +18,7 @@ from lmtui.tui.lines.find_view import FindView
 from lmtui.tui.lines.live import AnswerBlock, StoredAnswer
 from lmtui.tui.lines.surface import WidgetOptions
 
-_HOP = 8
+_HOP, _REMOTE_HOP = 8, 16
 _FENCE_BLOCKS = 400
 
 
@@ -42,7 +43,7 @@ class Transcript(FindView, can_focus=True, inherit_bindings=False):
         self._conversation.apply(envelope)
         if event.agent == self._agent:
             if isinstance(event, TurnStarted):
-                self.hop = _HOP
+                self.hop = _REMOTE_HOP if "SSH_CONNECTION" in os.environ else _HOP
             elif isinstance(event, TurnEnded):
                 self.hop = 1
             self.touch()
