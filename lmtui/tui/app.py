@@ -6,12 +6,14 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual import events, on, work
+from textual.actions import ActionParseResult
+from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
@@ -24,8 +26,7 @@ from lmtui.tui.desk import Desk
 from lmtui.tui.modals.results import Choice, Chosen
 from lmtui.tui.no_color import filters_without_color
 from lmtui.tui.options import StartOptions
-from lmtui.tui.prompt_store import PromptStore
-from lmtui.tui.screens.workbench import HistoryGrew, ThemeWanted, Workbench
+from lmtui.tui.screens.workbench import ThemeWanted, Workbench
 from lmtui.tui.table.command import use_keys
 from lmtui.tui.terminal_app import TerminalApp
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from lmtui.tui.attention import Attention
     from lmtui.tui.dialogs import Dialogs
     from lmtui.tui.router import Feed
+    from lmtui.tui.theme_watch import ThemeWatch
 
 DEMO_TASK = "Show me what you can do."
 FRAME_S = 1 / 30
@@ -69,14 +71,18 @@ class LmtuiApp(TerminalApp):
         self.now = now
         self._open_host = open_host
         self._is_leaving = False
-        self._store: PromptStore | None = None
         self.desk = Desk(self)
         self.attention: Attention | None = None
+        self._theme_watch: ThemeWatch | None = None
         self.animation_level = "none"
         self._use_first_theme()
         if self.no_color:
             self._filters = filters_without_color(self._filters, self.available_themes[self.theme])
         use_keys(self.options.keys)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Return what our widgets use before a theme of ours is in force."""
+        return themes.default_variables()
 
     def get_default_screen(self) -> Screen[None]:
         """Make the main screen."""
@@ -120,6 +126,7 @@ class LmtuiApp(TerminalApp):
         self.desk.router = self.desk.dialogs.router(self._schedule, self._show_session, self._facts_changed, frame_s)
         self.attention = self.desk.dialogs.attention(self._write_to_terminal, self.options.notify, os.environ)
         await self.workbench.furnish()
+        self._follow_theme_file()
         if self.options.problems:
             self.workbench.say("\n".join(self.options.problems), "error")
         gc.collect()
@@ -134,7 +141,7 @@ class LmtuiApp(TerminalApp):
             self.exit(return_code=code, message=error.full_text())
             return
         await self._ask_first()
-        await self._load_history()
+        await self.workbench.prepare_prompt(self.desk.host)
         self.workbench.host_is_there()
         await self._open_first_session()
 
@@ -162,30 +169,10 @@ class LmtuiApp(TerminalApp):
         elif feed is None:
             workbench.set_note("no session; f2 lists them, f4 starts one")
 
-    async def _load_history(self) -> None:
-        assert self.desk.host is not None
-        self._store = PromptStore(paths.state_dir() / "history", self.desk.host.workspace)
-        past, draft = await asyncio.to_thread(lambda store: (store.history(), store.draft()), self._store)
-        self.workbench.prompt.set_past(past + self.workbench.prompt.past)
-        if draft and not self.workbench.prompt.text and not self.options.task:
-            self.workbench.prompt.replace_text(draft)
-
-    @on(HistoryGrew)
-    async def _keep(self, event: HistoryGrew) -> None:
-        if self._store is not None:
-            try:
-                await asyncio.to_thread(self._store.add, event.text)
-            except OSError as error:
-                self.workbench.say(f"the history could not be written: {error}", "warning")
-
     async def _close(self, return_code: int) -> None:
         self._is_leaving = True
         self.workbench.set_note("closing …")
-        if self._store is not None:
-            try:
-                await asyncio.to_thread(self._store.save_draft, self.workbench.prompt.text)
-            except OSError as error:
-                self.log.warning(f"draft not written: {error}")
+        await self.workbench.keep_draft()
         await self.desk.close()
         self.exit(return_code=return_code)
 
@@ -197,12 +184,26 @@ class LmtuiApp(TerminalApp):
         """Close what is still open, however the app ends."""
         if self.attention is not None:
             self.attention.leave()
+        if self._theme_watch is not None:
+            self._theme_watch.watch(None)
         await self.desk.close()
 
     @on(Worker.StateChanged)
     def _session_failed(self, event: Worker.StateChanged) -> None:
         if event.state is WorkerState.ERROR and event.worker.name == "session":
             self.workbench.say(f"session {event.worker.group} failed: {clean_line(repr(event.worker.error))}", "error")
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Run an action; one of the widget in focus does nothing where no widget has it (another window is in front)."""
+        is_of_focus = isinstance(action, str) and action.startswith("focused.")
+        if is_of_focus and self.focused is None:
+            return False
+        return await super().run_action(action, default_namespace, namespaces)
 
     # -- commands everywhere --------------------------------------------------------------------------------------------
 
@@ -270,10 +271,23 @@ class LmtuiApp(TerminalApp):
         except themes.ThemeError as error:
             self.workbench.say(str(error), "error")
             return
+        is_saved_again = theme.name == self.theme
         self.register_theme(theme)
         self.theme = theme.name
+        if is_saved_again:
+            self.refresh_css()
+        self._follow_theme_file()
         if self.no_color:
             self._filters = filters_without_color(self._filters, self.available_themes[self.theme])
+
+    def _follow_theme_file(self) -> None:
+        """Show the user's own theme anew whenever it is saved."""
+        file = themes.theme_files().get(self.theme)
+        own = file if file is not None and file.parent != paths.themes_dir() else None
+        if self._theme_watch is None and own is not None and self.desk.dialogs is not None:
+            self._theme_watch = self.desk.dialogs.theme_watch(self.use_theme)
+        if self._theme_watch is not None:
+            self._theme_watch.watch(own)
 
     # -- drawing --------------------------------------------------------------------------------------------------------
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 from textual.worker import Worker
+
+from lmtui.core.messages import Image
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import Session, SessionHost
@@ -59,12 +61,23 @@ class Desk:
         self.router.show(feed)
         return feed
 
-    def submit(self, feed: Feed, text: str, *, is_now: bool = False) -> None:
-        """Give a text to a session."""
-        if is_now:
-            feed.session.steer(text)
-        else:
-            feed.session.submit(text)
+    def submit(self, feed: Feed, text: str, *, is_now: bool = False, typed: str = "", images: Sequence[Image] = ()) -> None:
+        """Give a text to a session; see `core.sessions.Session.submit`."""
+        give = feed.session.steer if is_now else feed.session.submit
+        give(text, typed=typed if typed != text else "", images=images)
+        self._wake(feed)
+
+    def run_command(self, feed: Feed, command: str, *, is_told: bool) -> None:
+        """Run a command of the user's own in a session."""
+        feed.session.waiting.run_command(command, is_told=is_told)
+        self._wake(feed)
+
+    def go_on(self, feed: Feed) -> None:
+        """Let a session take up what an interrupt left waiting."""
+        feed.session.waiting.go_on()
+        self._wake(feed)
+
+    def _wake(self, feed: Feed) -> None:
         self._start_driving(feed.session)
         self._wakes[feed.session.id].set()
 

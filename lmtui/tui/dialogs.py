@@ -19,11 +19,13 @@ from lmtui.tui.parts.around import AroundPart
 from lmtui.tui.parts.chat import ChatPart
 from lmtui.tui.parts.files import FilesPart
 from lmtui.tui.parts.layout import LayoutPart
+from lmtui.tui.parts.prompt import PromptPart
 from lmtui.tui.router import Router
 from lmtui.tui.screens.changes import NO_CHANGES, ChangesScreen
 from lmtui.tui.screens.first_run import FirstRun
 from lmtui.tui.screens.help import Help
 from lmtui.tui.summary import header_parts, status_parts, status_text
+from lmtui.tui.theme_watch import ThemeWatch
 from lmtui.tui.turns import turns_of
 from lmtui.tui.widgets.panes import Panes
 
@@ -34,10 +36,12 @@ class Dialogs:
     router = Router
     panes = Panes
     attention = Attention
+    theme_watch = ThemeWatch
     around_part = AroundPart
     meter = Meter
     chat_part = ChatPart
     layout_part = LayoutPart
+    prompt_part = PromptPart
     files_part = FilesPart
     approval = Approval
     beside_approval = (AskText, Batch, CommandEdit, GrantChoice, Reading)

@@ -56,6 +56,7 @@ class Facts:
     sandbox: events.SandboxSelected | None = None
     plan: Plan = field(default_factory=Plan)
     queued: tuple[str, ...] = ()
+    is_queue_paused: bool = False
     approvals: dict[str, events.ApprovalRequested] = field(default_factory=dict)
     usage: events.UsageUpdated | None = None
     activity: Activity = field(default_factory=Activity)
@@ -107,7 +108,7 @@ class Facts:
             case events.PlanChanged():
                 self.plan = event.plan
             case events.InboxChanged():
-                self.queued = event.queued
+                self.queued, self.is_queue_paused = event.queued, event.is_paused
             case events.UsageUpdated():
                 self.usage = event
                 self.window_tokens = event.window_tokens or self.window_tokens

@@ -61,7 +61,7 @@ async def test_a_text_sent_while_the_agent_works_is_queued_and_can_be_taken_back
         await driver.type("one")
         await driver.type("two")
         assert "queued 1" in driver.text("#queue")
-        await driver.press("ctrl+r")
+        await driver.press("alt+up")
         assert driver.app.workbench.prompt.text == "two"
         assert driver.host.session.queued == []
 

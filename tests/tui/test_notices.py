@@ -4,7 +4,7 @@ from lmtui.core.errors import SessionFileError
 from lmtui.core.events import ModelChanged
 from lmtui.tui.options import StartOptions
 from tests.tui.driving import running
-from tests.tui.fakes import FakeHost, FakeSession
+from tests.tui.fakes import FakeClock, FakeHost, FakeSession, FakeWaiting
 
 
 class BusyHost(FakeHost):
@@ -35,7 +35,7 @@ async def test_what_was_typed_without_a_session_is_sent_to_the_one_that_f4_makes
     async with running(host, is_ready=False) as driver:
         await driver.until(lambda: "the disk is full" in driver.text("#say"))
         host.is_closed_off = False
-        driver.app.workbench._unsent.append(("not lost", False))
+        await driver.type("not lost")
         await driver.press("f4")
         await driver.until(lambda: bool(host.opened) and host.session.submitted == ["not lost"])
         assert not driver.app.workbench.query_one("#say").display
@@ -55,15 +55,20 @@ async def test_texts_taken_back_stand_before_what_is_typed() -> None:
         for text in ("one", "two", "three"):
             await driver.type(text)
         driver.app.workbench.prompt.replace_text("draft")
-        await driver.press("ctrl+r")
-        await driver.press("ctrl+r")
+        await driver.press("alt+up")
+        await driver.press("alt+up")
         assert driver.app.workbench.prompt.text == "two\nthree\ndraft"
 
 
 async def test_an_empty_text_taken_back_leaves_the_prompt() -> None:
-    class Emptied(FakeSession):
-        def drop_queued(self, index: int) -> str:
+    class EmptyWaiting(FakeWaiting):
+        def drop(self, index: int) -> str:
             return ""
+
+    class Emptied(FakeSession):
+        def __init__(self, session_id: str, *, clock: FakeClock) -> None:
+            super().__init__(session_id, clock=clock)
+            self.waiting = EmptyWaiting(self)
 
     class Host(FakeHost):
         async def new_session(self) -> FakeSession:
@@ -73,7 +78,7 @@ async def test_an_empty_text_taken_back_leaves_the_prompt() -> None:
         await driver.type("one")
         await driver.type("two")
         driver.app.workbench.prompt.replace_text("draft")
-        await driver.press("ctrl+r")
+        await driver.press("alt+up")
         assert driver.app.workbench.prompt.text == "draft"
 
 

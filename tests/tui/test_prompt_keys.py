@@ -34,9 +34,19 @@ async def test_keys_pressed_in_a_burst_take_effect_in_their_order(keys: list[str
 
 async def test_a_line_typed_anew_in_a_burst_is_sent_as_typed_last() -> None:
     async with running() as driver:
-        await burst(driver, *"wrong", "ctrl+u", *"right", "enter", *"next")
+        await burst(driver, *"wrong", "ctrl+u", *"right", "enter")
+        await burst(driver, *"next")
         assert driver.host.session.submitted == ["right"]
         assert driver.app.workbench.prompt.text == "next"
+
+
+async def test_lines_that_come_faster_than_a_person_types_are_a_paste_and_not_sent() -> None:
+    async with running() as driver:
+        await burst(driver, *"one", "enter", *"two", "enter", "enter", *"three", "enter")
+        assert driver.host.session.submitted == []
+        assert driver.app.workbench.prompt.text == "one\ntwo\n\nthree"
+        await driver.press("enter")
+        assert driver.host.session.submitted == ["one\ntwo\n\nthree"]
 
 
 async def test_tab_in_a_burst_completes_what_was_typed_before_it() -> None:

@@ -1,43 +1,81 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
-from lmtui.tui.prompt_store import MAX_ENTRIES, PromptStore
+from lmtui.tui.folding import Typed
+from lmtui.tui.prompt_store import MAX_DRAFTS, MAX_ENTRIES, PromptStore
+
+PASTED = Typed("see [pasted 30 lines #1]", {"[pasted 30 lines #1]": "a\nb"})
 
 
-def test_history_comes_back_in_its_order_with_newlines_and_odd_characters(tmp_path: Path) -> None:
+def test_history_comes_back_in_its_order_with_newlines_pastes_and_odd_characters(tmp_path: Path) -> None:
     store = PromptStore(tmp_path / "history", Path("/w"))
-    texts = ["one", "two\nlines", "\udcff broken", "ünï ✓"]
-    for text in texts:
-        store.add(text)
-    assert PromptStore(tmp_path / "history", Path("/w")).history() == texts
+    entries = [Typed("one"), Typed("two\nlines"), Typed("\udcff broken"), PASTED, Typed("ünï ✓")]
+    for entry in entries:
+        store.add(entry)
+    assert PromptStore(tmp_path / "history", Path("/w")).history() == entries
 
 
 def test_workspaces_have_their_own_history(tmp_path: Path) -> None:
-    PromptStore(tmp_path, Path("/a")).add("one")
+    PromptStore(tmp_path, Path("/a")).add(Typed("one"))
     assert PromptStore(tmp_path, Path("/b")).history() == []
 
 
-def test_a_torn_line_is_left_out(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     store = PromptStore(tmp_path, Path("/w"))
-    store.add("one")
+    store.add(Typed("one"))
     file = next(tmp_path.glob("*.jsonl"))
-    file.write_text(file.read_text() + '"half a li')
-    assert store.history() == ["one"]
+    file.write_text(file.read_text() + '{"text": 3}\n{"text": "two", "pastes": [1]}\n[]\n"half a li')
+    assert [entry.text for entry in store.history()] == ["one", "two"]
 
 
 def test_only_the_newest_entries_are_read(tmp_path: Path) -> None:
     store = PromptStore(tmp_path, Path("/w"))
-    store.add("0")
+    store.add(Typed("0"))
     file = next(tmp_path.glob("*.jsonl"))
     file.write_text("".join(f'"{number}"\n' for number in range(MAX_ENTRIES + 5)))
-    assert store.history()[0] == "5"
+    assert store.history()[0].text == "5"
 
 
-def test_an_empty_draft_leaves_no_file(tmp_path: Path) -> None:
+def test_each_session_has_its_own_draft_and_an_empty_one_leaves_no_file(tmp_path: Path) -> None:
     store = PromptStore(tmp_path, Path("/w"))
-    store.save_draft("half a thought")
-    assert store.draft() == "half a thought"
-    store.save_draft("")
-    assert store.draft() == ""
-    assert list(tmp_path.iterdir()) == []
+    store.save_draft("s1", PASTED)
+    store.save_draft("s2", Typed("other"))
+    assert (store.draft("s1"), store.draft("s2"), store.draft("s3")) == (PASTED, Typed("other"), Typed(""))
+    file = next(tmp_path.rglob("s1.json"))
+    assert file.stat().st_mode & 0o777 == 0o600
+    for name in ("s1", "s2"):
+        store.save_draft(name, Typed(""))
+    assert list(tmp_path.rglob("*.json")) == []
+
+
+def test_drafts_are_bounded(tmp_path: Path) -> None:
+    store = PromptStore(tmp_path, Path("/w"))
+    for number in range(MAX_DRAFTS + 3):
+        store.save_draft(f"s{number}", Typed("x"))
+    assert len(list(tmp_path.rglob("*.json"))) == MAX_DRAFTS
+
+
+def test_the_newest_draft_of_a_dead_process_moves_to_the_new_session(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from lmtui.tui.prompt_store import PromptStore; from lmtui.tui.folding import Typed\n"
+        "PromptStore(Path(sys.argv[1]), Path('/w')).save_draft('dead', Typed('half a thought'))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, timeout=60)
+    store = PromptStore(tmp_path, Path("/w"))
+    assert store.take_newest_draft("new").text == "half a thought"
+    assert store.draft("dead").text == ""
+    assert store.draft("new").text == "half a thought"
+
+
+def test_a_draft_of_an_lmtui_that_runs_is_left_alone(tmp_path: Path) -> None:
+    store = PromptStore(tmp_path, Path("/w"))
+    store.save_draft("s1", Typed("mine"))
+    file = next(tmp_path.rglob("s1.json"))
+    file.write_text(file.read_text().replace(f'"pid": {os.getpid()}', f'"pid": {os.getppid()}'))
+    assert store.take_newest_draft("new").text == ""

@@ -22,16 +22,22 @@ from lmtui.paths import state_dir
 from lmtui.tui.commands import Scope, SlashCall, bindings, command, first_key, hint_text, parse_slash
 from lmtui.tui.desk import Desk
 from lmtui.tui.options import StartOptions
+from lmtui.tui.parts.sending import Sending
 from lmtui.tui.screens.approval_actions import Tone
 from lmtui.tui.screens.pane_actions import PaneActions
 from lmtui.tui.stage import Handler
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Spinner
+from lmtui.tui.widgets.completions import Completions
 from lmtui.tui.widgets.fit import Part
-from lmtui.tui.widgets.prompt import Completions, Prompt
+from lmtui.tui.widgets.prompt import Prompt
 from lmtui.tui.wording import folder_text
 
 if TYPE_CHECKING:
+    from lmtui.core.sessions import SessionHost
+    from lmtui.tui.dialogs import Dialogs
+    from lmtui.tui.meter import Meter
     from lmtui.tui.parts.layout import LayoutPart
+    from lmtui.tui.parts.prompt import PromptPart
     from lmtui.tui.router import Feed
     from lmtui.tui.widgets.columns import Columns
 
@@ -39,13 +45,6 @@ TICK_S = 0.25
 SAY_S = 8.0
 HINTS = ("prompt.send", "prompt.newline", "session.list", "mode.choose", "app.stop")
 TONE_STYLES: dict[Tone, str] = {"info": "$text-muted", "warning": "$warning", "error": "$error"}
-
-
-@dataclass
-class HistoryGrew(Message):
-    """Something was sent that the prompt's history should keep."""
-
-    text: str
 
 
 @dataclass
@@ -69,7 +68,7 @@ class Workbench(PaneActions):
         super().__init__(desk, now)
         self._options = options
         self._folder = Path(options.workspace or Path.cwd())
-        self._unsent: list[tuple[str, bool]] = [(options.task, False)] if options.task else []
+        self._sending = Sending(self, options.task)
         self._note = "starting …"
         self.say_s = SAY_S
         self._hide_say: Timer | None = None
@@ -79,7 +78,8 @@ class Workbench(PaneActions):
         self._spinner = Spinner("", id="spinner", markup=False)
         self._completions = Completions("", id="completions", markup=False)
         self._body = Horizontal(id="body")
-        self.handlers: dict[str, Handler] = {}
+        self.handlers: dict[str, Handler] = self._sending.handlers()
+        self._prompt_part: PromptPart | None = None
         self._layout_part: LayoutPart | None = None
 
     def compose(self) -> ComposeResult:
@@ -114,11 +114,28 @@ class Workbench(PaneActions):
         self.handlers |= layout.handlers()
         await layout.restore()
         self.handlers |= dialogs.chat_part(self).handlers()
+        self._prompt_part = dialogs.prompt_part(self, self._sending, state_dir() / "history")
+        self.handlers |= self._prompt_part.handlers()
         self.files_part = dialogs.files_part(self)
         self.handlers |= self.files_part.handlers()
+        self.handlers |= dialogs.around_part(self, self._meter(dialogs), self._want_theme).handlers()
         assert self.desk.router is not None
         self.desk.router.shared = (panes.plan, panes.files)
         self.draw()
+
+    def _meter(self, dialogs: Dialogs) -> Meter:
+        line = Bar(id="meter")
+        line.display = False
+        _ = self.mount(line, before="#prompt-row")
+
+        def show(text: str) -> None:
+            line.display = bool(text)
+            line.show([Part(text, "$text-muted")], [])
+
+        return dialogs.meter(show, lambda: getattr(self.app, "frames_drawn", 0), lambda: getattr(self.app, "bytes_written", 0))
+
+    def _want_theme(self, name: str) -> None:
+        self.app.post_message(ThemeWanted(name))
 
     def on_resize(self, _: events.Resize) -> None:
         """Say the panes' names where they no longer stand side by side."""
@@ -154,7 +171,10 @@ class Workbench(PaneActions):
         self._hints.show(*self._hint_parts())
         if self.panes is not None:
             self.panes.draw_titles()
-        self._draw_queue(active)
+        queue = self._sending.queue_content()
+        self._queue_line.display = queue is not None
+        if queue is not None:
+            self._queue_line.update(queue)
         self.draw_status()
         self.sync_approval()
 
@@ -179,19 +199,6 @@ class Workbench(PaneActions):
         left = [Part(hint_text([command(each)]), "$text-muted", rank) for rank, each in enumerate(HINTS)]
         mouse = "" if getattr(self.app, "has_mouse", True) else f"mouse off  {first_key(command('app.mouse'))} on"
         return left, [Part(mouse, "$warning", 1)] if mouse else []
-
-    def _draw_queue(self, active: Feed | None) -> None:
-        queued = active.facts.queued if active else tuple(text for text, _ in self._unsent)
-        line = self._queue_line
-        line.display = bool(queued)
-        if queued:
-            key = first_key(command("prompt.take_back"))
-            texts = " · ".join(clean_line(text) for text in queued)
-            line.update(
-                Content.assemble(
-                    (f"queued {len(queued)}  ", "$accent"), (texts, "$text-muted"), (f"  {key} take back", "$text-muted")
-                )
-            )
 
     def say(self, text: str, tone: Tone = "info") -> None:
         """Show a line above the prompt; it goes away by itself, an error with the next thing that is sent."""
@@ -227,6 +234,8 @@ class Workbench(PaneActions):
         """Bring a session's panes to the front."""
         if self.panes is not None:
             self.panes.show_session(feed)
+        if self._prompt_part is not None:
+            self.run_worker(self._prompt_part.show(feed.session.id), group="draft")
 
     # -- the prompt -----------------------------------------------------------------------------------------------------
 
@@ -236,33 +245,42 @@ class Workbench(PaneActions):
         call = parse_slash(event.text)
         if call is not None:
             await self._run_slash(call)
-            return
-        self.app.post_message(HistoryGrew(event.text))
-        self._unsent.append((event.text, event.is_now))
-        self.send_unsent()
+        else:
+            self._sending.send(event)
 
     def send_unsent(self) -> None:
-        """Send what was typed before there was a session, and what is typed now; it stays where there is none yet."""
-        active = self.desk.active
-        if active is not None:
-            unsent, self._unsent = self._unsent, []
-            for text, is_now in unsent:
-                self.desk.submit(active, text, is_now=is_now)
-        self.draw()
+        """Send what was typed before there was a session."""
+        self._sending.send_unsent()
 
-    @on(Prompt.TakeBack)
-    def _take_back(self) -> None:
-        active = self.desk.active
-        if active is not None and active.facts.queued:
-            self.prompt.put_before(active.session.drop_queued(len(active.facts.queued) - 1))
-        elif self._unsent:
-            self.prompt.put_before(self._unsent.pop()[0])
-            self.draw()
+    async def prepare_prompt(self, host: SessionHost) -> None:
+        """Let the prompt know what belongs to the workspace."""
+        assert self._prompt_part is not None
+        await self._prompt_part.host_is_there(host)
 
-    @on(Prompt.Completing)
-    def _show_completions(self, event: Prompt.Completing) -> None:
+    async def keep_draft(self) -> None:
+        """Write down what is typed now."""
+        if self._prompt_part is not None:
+            await self._prompt_part.save()
+
+    @on(Prompt.Completions)
+    def _show_completions(self, event: Prompt.Completions) -> None:
         if self.panes is not None:
-            self._completions.show(event.found, event.index)
+            self._completions.show(event.completing)
+
+    @on(Prompt.PathsWanted)
+    def _find_paths(self, event: Prompt.PathsWanted) -> None:
+        if self._prompt_part is not None:
+            self._prompt_part.paths_wanted(event.wanted)
+
+    @on(Prompt.Pasted)
+    async def _read_paste(self, event: Prompt.Pasted) -> None:
+        if self._prompt_part is not None:
+            await self._prompt_part.pasted(event.text)
+
+    @on(Prompt.Changed)
+    def _note_change(self) -> None:
+        if self._prompt_part is not None:
+            self._prompt_part.changed()
 
     async def _run_slash(self, call: SlashCall) -> None:
         if call.command is None:

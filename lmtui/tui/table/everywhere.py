@@ -24,7 +24,7 @@ EVERYWHERE: tuple[Command, ...] = (
     ),
     Command("app.focus_next", Scope.APP, "Next pane", "Move to the next pane.", ("tab",), is_fixed=True),
     Command("app.focus_previous", Scope.APP, "Previous pane", "Move to the pane before.", ("shift+tab",), is_fixed=True),
-    Command("app.theme", Scope.APP, "Theme", "Choose the colours.", (), "", ("theme",), "[name]"),
+    Command("app.theme", Scope.APP, "Theme", "Choose the colours.", (), "", ("theme",), "[name]", values="themes"),
     Command(
         "session.list", Scope.WORKBENCH, "Sessions", "See all sessions, open, search, rename or delete one.",
         ("f2",), "sessions", ("sessions",), is_first=True,
@@ -45,9 +45,12 @@ EVERYWHERE: tuple[Command, ...] = (
     ),
     Command(
         "mode.choose", Scope.WORKBENCH, "Permission mode", "How much to ask: manual, normal, auto or plan.",
-        ("f5",), "mode", ("mode",), "LEVEL", is_first=True,
+        ("f5",), "mode", ("mode",), "LEVEL", is_first=True, values="modes",
     ),
-    Command("model.choose", Scope.WORKBENCH, "Model", "Choose the model of this session.", (), "", ("model",), "[name]"),
+    Command(
+        "model.choose", Scope.WORKBENCH, "Model", "Choose the model of this session.",
+        (), "", ("model",), "[name]", values="models",
+    ),
     Command(
         "pane.files", Scope.WORKBENCH, "Files", "Go to the files of the workspace.",
         ("f6",), "files", ("files",), is_first=True,

@@ -1,26 +1,26 @@
-"""The prompt: several lines that grow, a history, and completion of slash commands.  It asks; the screen answers."""
+"""The prompt: several lines that grow, a history, and a list of completions.  It asks; the screen answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 from textual import events, on
 from textual.actions import SkipAction
-from textual.content import Content
-from textual.geometry import Region
 from textual.message import Message
-from textual.strip import Strip
-from textual.widgets import Static, TextArea
+from textual.timer import Timer
+from textual.widgets import TextArea
 
-from lmtui.tui.commands import Command, Scope, bindings, complete_slash
+from lmtui.core.messages import Image
+from lmtui.tui.bursts import WAIT_S, Burst
+from lmtui.tui.commands import Scope, bindings
+from lmtui.tui.completing import Completing, Kind, Offer, Wanted, name_offers, past_offers, value_offers, wanted_at
+from lmtui.tui.folding import Typed
+from lmtui.tui.history import History
+from lmtui.tui.widgets.token_area import TokenArea
 
-MAX_SHOWN_COMPLETIONS = 8
-COMPLETION_CELLS = 20
 
-
-class Prompt(TextArea):
+class Prompt(TokenArea):
     """A text area that sends on Enter; Up on the first line and Down on the last walk through what was sent before."""
 
     BINDINGS = bindings(Scope.PROMPT)
@@ -35,21 +35,24 @@ class Prompt(TextArea):
 
     @dataclass
     class Submitted(Message):
-        """A text is to be sent; `is_now` before the agent's next step instead of after its turn."""
+        """Something is to be sent: `text` whole, `typed` as it stood here; `is_now` before the agent's next step."""
 
         text: str
+        typed: Typed
+        images: tuple[Image, ...] = ()
         is_now: bool = False
 
     @dataclass
-    class TakeBack(Message):
-        """The last queued text is wanted back."""
+    class Completions(Message):
+        """The list of what is offered changed."""
+
+        completing: Completing
 
     @dataclass
-    class Completing(Message):
-        """The slash commands that fit what is typed, and which of them is marked."""
+    class PathsWanted(Message):
+        """Paths are wanted; the answer goes to `offer`."""
 
-        found: Sequence[tuple[str, Command]]
-        index: int
+        wanted: Wanted
 
     @dataclass
     class Paged(Message):
@@ -58,65 +61,54 @@ class Prompt(TextArea):
         pages: int
 
     def __init__(self, *, placeholder: str) -> None:
-        super().__init__(
-            id="prompt",
-            compact=True,
-            highlight_cursor_line=False,
-            placeholder=placeholder,
-            tab_behavior="focus",
-            show_line_numbers=False,
-        )
-        self.cursor_blink = False
-        self.past: list[str] = []
-        self._past_index = 0
-        self._unsent = ""
-        self._found: list[tuple[str, Command]] = []
+        super().__init__(name="prompt", placeholder=placeholder)
+        self.history_texts = History()
+        self.completing = Completing()
+        self._searched_from: str | None = None
         self._completed_text = ""
-        self._marked = 0
-        self._drawn: list[Strip] = []
+        self._burst = Burst()
+        self._held_enter: Timer | None = None
 
-    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
-        """Repaint only the rows that differ: a key in a prompt of eight lines writes one of them."""
-        if regions or layout or recompose or not repaint or not self.is_mounted or not self.size:
-            return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
-        rows = [self.render_line(y) for y in range(self.size.height)]
-        is_same_shape = len(rows) == len(self._drawn)
-        changed = [y for y, row in enumerate(rows) if not is_same_shape or row != self._drawn[y]]
-        self._drawn = rows
-        regions = tuple(Region(0, y, self.size.width, 1) for y in changed)
-        return super().refresh(*regions) if regions else self
-
-    def set_past(self, past: list[str]) -> None:
-        """Take the history, oldest first."""
-        self.past = past
-        self._past_index = len(past)
-
-    def replace_text(self, text: str) -> None:
-        """Put a text into the prompt with the cursor at its end."""
-        self.text = text
-        self.move_cursor(self.document.end)
-
-    def put_before(self, text: str) -> None:
-        """Put a text on the lines before what is being typed; an empty one changes nothing."""
-        if text:
-            self.replace_text(f"{text}\n{self.text}" if self.text else text)
+    # -- keys -----------------------------------------------------------------------------------------------------------
 
     async def _on_key(self, event: events.Key) -> None:
         """Run what is bound to a key in its turn: through the app it would come after letters that were typed later."""
-        self._complete()
+        is_close = self._burst.take(event.time)
+        self._release_enter(as_line=is_close)
+        self._follow()
         for binding in self._bindings.key_to_bindings.get(event.key, ()):
-            if "." not in binding.action and await self.app.run_action(binding.action, self):
-                event.stop()
-                event.prevent_default()
-                return
+            if binding.action == "prompt_send" and is_close:
+                self._held_enter = self.set_timer(WAIT_S, self._release_enter)
+            elif "." in binding.action or not await self.app.run_action(binding.action, self):
+                continue
+            event.stop()
+            event.prevent_default()
+            return
         await super()._on_key(event)
+
+    def _release_enter(self, *, as_line: bool = False) -> None:
+        """Decide about an Enter that came right behind other keys: one that more follow is a line of a paste."""
+        held, self._held_enter = self._held_enter, None
+        if held is None:
+            return
+        held.stop()
+        if as_line:
+            self._burst.lines += 1
+            self.insert("\n")
+        elif not self._burst.lines:
+            self.action_prompt_send()
 
     def action_prompt_send(self) -> None:
         """Send, or take the marked completion first."""
-        is_whole = any(self.text == f"/{name}" for name, _ in self._found)
-        if self._found and not is_whole:
-            self._accept()
-            if self._found_argument():
+        completing = self.completing
+        wanted, offer = completing.wanted, completing.offer
+        if self._searched_from is not None and offer is None:
+            _ = self.close_completions()
+            return
+        line = self.document.get_line(wanted.row) if wanted is not None and wanted.row < self.document.line_count else ""
+        if wanted is not None and offer is not None and not completing.is_typed_whole(line):
+            self._accept(wanted, offer)
+            if offer.goes_on or wanted.kind in (Kind.PATH, Kind.PAST):
                 return
         self._send(is_now=False)
 
@@ -130,29 +122,40 @@ class Prompt(TextArea):
 
     def action_prompt_complete(self) -> None:
         """Take the marked completion; without one the key goes on to move between panes."""
-        if not self._found:
+        completing = self.completing
+        if not completing.is_open or completing.wanted is None:
             raise SkipAction
-        self._accept()
+        if completing.offer is None:
+            completing.move(1)
+        assert completing.offer is not None
+        self._accept(completing.wanted, completing.offer)
 
-    def action_prompt_take_back(self) -> None:
-        """Ask for the last queued text."""
-        self.post_message(self.TakeBack())
+    def action_prompt_search(self) -> None:
+        """Search the history for what is typed; in the list already, go to the next."""
+        if self._searched_from is not None:
+            self._mark(1)
+            return
+        self._searched_from = self.text
+        self._follow(is_forced=True)
 
     def action_cursor_up(self, select: bool = False) -> None:
         """Move up a line, in the completions, or from the first line into the history."""
-        if self._found and not select:
-            self._mark(self._marked - 1)
-        elif not select and self.cursor_at_first_line:
-            self._walk(-1)
-        else:
-            super().action_cursor_up(select)
+        self._up_or_down(-1, select)
 
     def action_cursor_down(self, select: bool = False) -> None:
         """Move down a line, in the completions, or from the last line towards what is being typed."""
-        if self._found and not select:
-            self._mark(self._marked + 1)
-        elif not select and self.cursor_at_last_line:
-            self._walk(1)
+        self._up_or_down(1, select)
+
+    def _up_or_down(self, step: int, select: bool) -> None:
+        is_at_edge = self.cursor_at_first_line if step < 0 else self.cursor_at_last_line
+        if self.completing.is_open and not select:
+            self._mark(step)
+        elif is_at_edge and not select:
+            text = self.history_texts.walk(step, self.text)
+            if text is not None:
+                self.replace_text(text)
+        elif step < 0:
+            super().action_cursor_up(select)
         else:
             super().action_cursor_down(select)
 
@@ -164,74 +167,76 @@ class Prompt(TextArea):
         """Scroll the conversation, not the few lines here."""
         self.post_message(self.Paged(1))
 
+    # -- completing -----------------------------------------------------------------------------------------------------
+
     @on(TextArea.Changed)
-    def _complete(self) -> None:
-        if self.text == self._completed_text:
+    def _follow(self, _: TextArea.Changed | None = None, *, is_forced: bool = False) -> None:
+        """Offer what fits what is typed now."""
+        text = self.text
+        if text == self._completed_text and not is_forced:
             return
-        self._completed_text = self.text
-        found = complete_slash(self.text)
-        if found != self._found:
-            self._found = found
-            self._mark(0)
+        self._completed_text = text
+        if self._searched_from is not None:
+            wanted = Wanted(Kind.PAST, text)
+            self.offer(wanted, past_offers(self.history_texts.search(text)))
+            return
+        wanted_now = wanted_at(text, *self.cursor_location)
+        match wanted_now:
+            case Wanted(kind=Kind.NAME, query=query):
+                self.offer(wanted_now, name_offers(query))
+            case Wanted(kind=Kind.VALUE, query=query, source=source):
+                self.offer(wanted_now, value_offers(query, self.completing.values.get(source, ())))
+            case Wanted():
+                self.completing.wanted = wanted_now
+                self.post_message(self.PathsWanted(wanted_now))
+            case None:
+                self.close_completions()
+
+    def offer(self, wanted: Wanted, offers: Sequence[Offer]) -> None:
+        """Show what fits, unless something else is wanted by now."""
+        is_late = wanted.kind is Kind.PATH and wanted != self.completing.wanted
+        if not is_late and (offers or self.completing.is_open or wanted.kind is Kind.PAST):
+            self.completing.show(wanted, offers)
+            self.post_message(self.Completions(self.completing))
 
     def close_completions(self) -> bool:
-        """Put the completions away; False if there were none."""
-        was_open = bool(self._found)
-        self._found = []
-        self._mark(0)
+        """Put the list away, with what a search had typed; False if there was none."""
+        was_open = self.completing.is_open or self._searched_from is not None
+        self.completing.wanted = None
+        if was_open:
+            searched_from, self._searched_from = self._searched_from, None
+            self.completing.close()
+            self.post_message(self.Completions(self.completing))
+            if searched_from is not None and self.text != searched_from:
+                self._completed_text = searched_from
+                self.replace_text(searched_from)
         return was_open
 
-    def _mark(self, index: int) -> None:
-        self._marked = index % len(self._found) if self._found else 0
-        self.post_message(self.Completing(self._found, self._marked))
+    def _mark(self, step: int) -> None:
+        self.completing.move(step)
+        self.post_message(self.Completions(self.completing))
 
-    def _accept(self) -> None:
-        name, each = self._found[self._marked]
-        self.replace_text(f"/{name} " if each.argument else f"/{name}")
-
-    def _found_argument(self) -> bool:
-        return self.text.endswith(" ")
+    def _accept(self, wanted: Wanted, offer: Offer) -> None:
+        self._searched_from = None
+        if wanted.kind is Kind.PAST:
+            index = self.completing.offers.index(offer)
+            found = self.history_texts.search(wanted.query)[index]
+            self.close_completions()
+            self._completed_text = found
+            self.replace_text(found)
+            return
+        text = offer.text if offer.goes_on or wanted.kind is not Kind.PATH else f"{offer.text} "
+        self.replace(text, (wanted.row, wanted.start), (wanted.row, wanted.end))
+        self.move_cursor((wanted.row, wanted.start + len(text)))
+        if not offer.goes_on:
+            self._completed_text = self.text
+            self.close_completions()
 
     def _send(self, *, is_now: bool) -> None:
         text = self.text.strip()
-        if not text:
-            return
-        if not self.past or self.past[-1] != text:
-            self.past.append(text)
-        self._past_index, self._unsent = len(self.past), ""
+        typed = self.folds.typed(text)
+        if text:
+            self.history_texts.add(text)
+        self._searched_from = None
         self.text = ""
-        self.post_message(self.Submitted(text, is_now))
-
-    def _walk(self, step: int) -> None:
-        index = self._past_index + step
-        if not 0 <= index <= len(self.past):
-            return
-        if self._past_index == len(self.past):
-            self._unsent = self.text
-        self._past_index = index
-        self.replace_text(self._unsent if index == len(self.past) else self.past[index])
-
-
-class Completions(Static):
-    """The slash commands that fit what is typed, above the prompt."""
-
-    DEFAULT_CSS = """
-    Completions {
-        height: auto; padding: 0 1 0 3; background: $panel; display: none; text-wrap: nowrap; text-overflow: ellipsis;
-    }
-    """
-
-    def show(self, found: Sequence[tuple[str, Command]], index: int) -> None:
-        """Draw them with the marked one in view, or nothing."""
-        self.display = bool(found)
-        first = max(0, min(index - MAX_SHOWN_COMPLETIONS + 1, len(found) - MAX_SHOWN_COMPLETIONS))
-        shown = found[first : first + MAX_SHOWN_COMPLETIONS]
-        lines = [_completion_line(name, each, first + row == index) for row, (name, each) in enumerate(shown)]
-        self.update(Content("\n").join(lines))
-
-
-def _completion_line(name: str, each: Command, is_marked: bool) -> Content:
-    head = f"/{name} {each.argument}".ljust(COMPLETION_CELLS)
-    return Content.assemble(
-        (head, "bold $accent" if is_marked else "$text"), (each.help, "$text" if is_marked else "$text-muted")
-    )
+        self.post_message(self.Submitted(self.folds.expand(text), typed, self.folds.images(text), is_now))

@@ -80,7 +80,7 @@ async def test_what_was_typed_in_the_demo_stays_out_of_the_folder_one_came_from(
         await driver.until(lambda: driver.host.is_closed)
     async with running(FakeHost(workspace=Path("/w"))) as driver:
         assert driver.app.workbench.prompt.text == ""
-        assert driver.app.workbench.prompt.past == []
+        assert driver.app.workbench.prompt.history_texts.texts == []
 
 
 async def test_what_was_typed_before_is_sent_after_the_choice() -> None:

@@ -1,0 +1,142 @@
+"""What is being completed in the prompt, and what is offered for it: commands, their arguments, paths, the history."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from lmtui.core.clean import clean_line
+from lmtui.core.mentions import mention_text
+from lmtui.tui.commands import Command, complete_slash, parse_slash
+from lmtui.tui.history import has_in_order
+
+_BEGUN = re.compile(r'(?<![\w@.\-/])@(?:"(?P<quoted>[^"\n]*)|(?P<plain>[^\s"\'`<>()\[\]{},;]*))\Z')
+
+
+class Kind(StrEnum):
+    """What is completed."""
+
+    NAME = "name"
+    VALUE = "value"
+    PATH = "path"
+    PAST = "past"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is completed: the part of a line from `start` to `end`; `source` names the values of an argument."""
+
+    kind: Kind
+    query: str
+    row: int = 0
+    start: int = 0
+    end: int = 0
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One line of the list: what it shows, what is said of it, and what it puts in place of what was typed.
+
+    `goes_on`: more is typed behind it (an argument, what is in a folder).
+    """
+
+    label: str
+    note: str
+    text: str
+    goes_on: bool = False
+
+
+@dataclass(slots=True)
+class Completing:
+    """The state of the list: what is wanted, what is offered, which line is marked (-1 for none)."""
+
+    wanted: Wanted | None = None
+    offers: Sequence[Offer] = ()
+    marked: int = -1
+    values: dict[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether something is offered."""
+        return bool(self.offers)
+
+    @property
+    def offer(self) -> Offer | None:
+        """Return the marked line."""
+        return self.offers[self.marked] if 0 <= self.marked < len(self.offers) else None
+
+    def show(self, wanted: Wanted | None, offers: Sequence[Offer]) -> None:
+        """Offer these; the first is marked, but for an argument of which nothing is typed yet."""
+        is_hint = wanted is not None and wanted.kind is Kind.VALUE and not wanted.query
+        self.wanted, self.offers, self.marked = wanted, offers, -1 if is_hint or not offers else 0
+
+    def move(self, step: int) -> None:
+        """Mark another line, round and round."""
+        if self.offers:
+            self.marked = (self.marked + step) % len(self.offers) if self.marked >= 0 or step > 0 else len(self.offers) - 1
+
+    def close(self) -> None:
+        """Offer nothing."""
+        self.offers, self.marked = (), -1
+
+    def is_typed_whole(self, line: str) -> bool:
+        """Tell whether what is offered stands there already, so that there is nothing to take."""
+        wanted = self.wanted
+        return wanted is not None and any(
+            offer.text.rstrip() == line[wanted.start : wanted.end].rstrip() for offer in self.offers
+        )
+
+
+def wanted_at(text: str, row: int, column: int) -> Wanted | None:
+    """Return what is completed where the cursor is: a slash command, its argument or a path; None for other text."""
+    if text.startswith("/") and "\n" not in text:
+        if " " not in text:
+            return Wanted(Kind.NAME, text[1:], 0, 0, len(text))
+        call = parse_slash(text)
+        if call is not None and call.command is not None and call.command.values:
+            start = text.index(" ") + 1
+            return Wanted(Kind.VALUE, text[start:].strip(), 0, start, len(text), call.command.values)
+    line = text.split("\n", row + 1)[row][:column]
+    begun = _BEGUN.search(line)
+    if begun is None:
+        return None
+    query = begun["quoted"] if begun["quoted"] is not None else begun["plain"]
+    return Wanted(Kind.PATH, query.removeprefix("./"), row, begun.start(), column)
+
+
+def name_offers(query: str) -> list[Offer]:
+    """Return the slash commands that begin so."""
+    return [_name_offer(name, each) for name, each in complete_slash(f"/{query}")]
+
+
+def _name_offer(name: str, each: Command) -> Offer:
+    label = f"/{name} {each.argument}".rstrip()
+    return Offer(label, each.help, f"/{name} " if each.argument else f"/{name}", goes_on=bool(each.argument))
+
+
+def value_offers(query: str, values: Sequence[tuple[str, str]]) -> list[Offer]:
+    """Return the values (each with a note) that fit: those that begin so, then those that hold it, then its letters."""
+    wanted = query.lower()
+    tests: tuple[Callable[[str], bool], ...] = (
+        lambda value: value.startswith(wanted),
+        lambda value: wanted in value,
+        lambda value: has_in_order(wanted, value),
+    )
+    found = dict.fromkeys(pair for is_fit in tests for pair in values if is_fit(pair[0].lower()))
+    return [Offer(clean_line(value), note, value) for value, note in found]
+
+
+def past_offers(texts: Sequence[str]) -> list[Offer]:
+    """Return earlier texts, one line each."""
+    return [Offer(clean_line(text)[:300], "", text) for text in texts]
+
+
+def path_offer(path: str, notes: Mapping[str, str]) -> Offer:
+    """Return a file, or a folder (its path ends in `/`) that can be gone into."""
+    mention = mention_text(path)
+    is_folder = path.endswith("/")
+    text = mention[:-1] if is_folder and mention.endswith('"') else mention
+    return Offer(clean_line(path), notes.get(path, ""), text, is_folder)

@@ -1,0 +1,115 @@
+"""What is sent from the prompt, what waits to be sent, and the ways to take it back.  Needed before the first frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+
+from lmtui.core.clean import clean_line
+from lmtui.tui.commands import command, first_key
+from lmtui.tui.folding import Typed
+from lmtui.tui.stage import Handler, Stage
+from lmtui.tui.widgets.prompt import Prompt
+from lmtui.tui.wording import shorten_end
+
+if TYPE_CHECKING:
+    from lmtui.tui.router import Feed
+
+MAX_SHOWN = 3
+LABEL_CELLS = 11
+MARGIN_CELLS = 5
+
+
+class Sending:
+    """Gives what is submitted to the session on screen; until there is one it waits here."""
+
+    def __init__(self, stage: Stage, task: str) -> None:
+        self._stage = stage
+        self._unsent = [Prompt.Submitted(task, Typed(task))] if task else []
+        self.on_sent: Callable[[Typed], None] = lambda _: None
+        self.blind_models: set[str] = set()
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers each command."""
+        return {"prompt.take_back": self._take_back, "prompt.drop": self._drop}
+
+    def send(self, event: Prompt.Submitted) -> None:
+        """Send a text, run a command of the user's own, or with nothing typed go on with what an interrupt left waiting."""
+        active = self._stage.desk.active
+        if not event.text:
+            if active is not None and active.facts.is_queue_paused:
+                self._stage.desk.go_on(active)
+            return
+        if event.images and active is not None and active.facts.model in self.blind_models:
+            self._stage.prompt.put_before(event.typed.text)
+            self._stage.say(f"{active.facts.model} sees no pictures: take them out, or choose another model", "error")
+            return
+        self.on_sent(event.typed)
+        self._unsent.append(event)
+        self.send_unsent()
+
+    def send_unsent(self) -> None:
+        """Send what was typed before there was a session, and what is typed now; it stays where there is none yet."""
+        active = self._stage.desk.active
+        if active is not None:
+            unsent, self._unsent = self._unsent, []
+            for event in unsent:
+                self._give(active, event)
+        self._stage.draw()
+
+    def _give(self, active: Feed, event: Prompt.Submitted) -> None:
+        if not event.typed.text.startswith("!"):
+            self._stage.desk.submit(active, event.text, typed=event.typed.text, images=event.images, is_now=event.is_now)
+            return
+        is_told = not event.text.startswith("!!")
+        shell_text = event.text.lstrip("!").strip()
+        if shell_text:
+            self._stage.desk.run_command(active, shell_text, is_told=is_told)
+        else:
+            self._stage.say("! runs a shell command; with !! the model is not told of it")
+
+    def _take_back(self, _: str) -> None:
+        text = self._last_waiting()
+        self._stage.prompt.put_before(text)
+        self._stage.prompt.focus()
+        self._stage.draw()
+
+    def _drop(self, _: str) -> None:
+        text = self._last_waiting()
+        self._stage.say(f"dropped: {clean_line(text)}" if text else "nothing is queued")
+        self._stage.draw()
+
+    def _last_waiting(self) -> str:
+        """Take the last text that waits out of the queue; empty where none waits."""
+        active = self._stage.desk.active
+        if active is not None and active.facts.queued:
+            return active.session.waiting.drop(len(active.facts.queued) - 1)
+        return self._unsent.pop().typed.text if self._unsent else ""
+
+    def queue_content(self) -> Content | None:
+        """Return what waits, one line each, None where nothing does."""
+        active = self._stage.desk.active
+        queued = active.facts.queued if active else tuple(event.typed.text for event in self._unsent)
+        if not queued:
+            return None
+        is_paused = active is not None and active.facts.is_queue_paused
+        word, style = ("paused", "$warning") if is_paused else ("queued", "$accent")
+        label = Content.styled(f"{word} {len(queued)}".ljust(LABEL_CELLS), style)
+        keys = _keys(is_paused)
+        room = self._stage.app.size.width - LABEL_CELLS - MARGIN_CELLS
+        if len(queued) == 1:
+            text = shorten_end(clean_line(queued[0]), max(10, room - len(keys) - 2))
+            return Content.assemble(label, (f"{text}  ", "$text"), (keys, "$text-muted"))
+        indent = " " * LABEL_CELLS
+        lines = [Content.styled(shorten_end(clean_line(text), room), "$text") for text in queued[:MAX_SHOWN]]
+        lines = [label + lines[0], *(Content(indent) + line for line in lines[1:])]
+        more = f"… {len(queued) - MAX_SHOWN} more  " if len(queued) > MAX_SHOWN else ""
+        return Content("\n").join([*lines, Content.styled(f"{indent}{more}{keys}", "$text-muted")])
+
+
+def _keys(is_paused: bool) -> str:
+    shown = [command(each) for each in ("prompt.take_back", "prompt.drop")]
+    keys = " · ".join(f"{first_key(each)} {each.hint}" for each in shown)
+    return f"{first_key(command('prompt.send'))} goes on · {keys}" if is_paused else keys
