@@ -92,7 +92,7 @@ async def _streaming(tokens: int) -> tuple[float, float]:
 
 
 async def _flush_ms(tokens: int, texts: list[str] | None = None, before: str = "") -> float:
-    """Return the mean CPU of a flush at the end of a document of so many tokens, of whatever `texts` are."""
+    """Return the median CPU of a flush at the end of a document of so many tokens, of whatever `texts` are."""
     transcript = Transcript(zone=UTC)
     async with running(Bench(transcript), SIZE) as (_, meter):
         transcript.apply(envelope(TurnStarted(turn_id="t")))
@@ -104,7 +104,11 @@ async def _flush_ms(tokens: int, texts: list[str] | None = None, before: str = "
         def one(number: int) -> None:
             transcript.apply(envelope(TextDelta(text=pieces[number])))
 
-        return statistics.mean([await cost_ms(meter, _numbered(one, at)) for at in range(len(pieces))])
+        gc.collect()
+        gc.disable()
+        costs = [await cost_ms(meter, _numbered(one, at)) for at in range(len(pieces))]
+        gc.enable()
+        return statistics.median(costs)
 
 
 def _sections(tokens: int) -> str:
