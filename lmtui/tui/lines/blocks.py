@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
-from lmtui.core.clean import clean
+from lmtui.core.clean import clean, clean_line
 from lmtui.core.events import Level, TurnReason
-from lmtui.tui.lines.text import Line, fold, indent, plain, row, wrap
+from lmtui.core.messages import ImageRef
+from lmtui.tui.lines.text import Line, fit, fold, indent, plain, row, wrap
 
 FOLDED, UNFOLDED = "▸", "▾"
 _LONG_TEXT_LINES = 24
@@ -87,10 +89,11 @@ class UserBlock(Block):
 
     kind = "user"
 
-    def __init__(self, text: str, time: datetime) -> None:
+    def __init__(self, text: str, time: datetime, images: Sequence[ImageRef] = ()) -> None:
         super().__init__()
         self._text = text
         self._time = time
+        self._images = tuple(images)
 
     @property
     def marks(self) -> frozenset[Mark]:
@@ -106,7 +109,7 @@ class UserBlock(Block):
         """Guess from length and newlines."""
         if self.can_fold and self.is_folded:
             return _SHOWN_OF_LONG + 3
-        return 2 + _guess(self._text, width)
+        return 2 + len(self._images) + _guess(self._text, width)
 
     def body(self, width: int) -> list[Line]:
         """Return who and when, and the text as it was typed."""
@@ -116,11 +119,22 @@ class UserBlock(Block):
         lines += [part for text in shown for part in wrap(((text.expandtabs(4), ""),) if text else (), width)]
         if len(shown) < len(source):
             lines.append(((f"{FOLDED} {len(source) - len(shown)} more", "accent"),))
-        return lines
+        return [*lines, *(((fit(image_text(image), width), "muted"),) for image in self._images)]
 
     def copy_text(self) -> str:
         """Return the text."""
         return self._text
+
+    def search_text(self) -> str:
+        """Return the text and the names of the pictures."""
+        return "\n".join((self._text, *map(image_text, self._images)))
+
+
+def image_text(image: ImageRef) -> str:
+    """Return a picture in a few words, such as `[picture plot.png  png  34 kB]`."""
+    kind = image.media_type.removeprefix("image/")
+    size = f"  {max(1, round(image.size_bytes / 1000)):,} kB" if image.size_bytes else ""
+    return clean_line(f"[picture {image.name}".rstrip() + f"  {kind}{size}]")
 
 
 class SpeakerBlock(Block):

@@ -81,7 +81,7 @@ class Conversation:
         match event:
             case MessageAdded(role=Role.USER):
                 self._needs_name = True
-                self._store(UserBlock(event.text, time))
+                self._store(UserBlock(event.text, time, event.images))
             case MessageAdded(role=Role.ASSISTANT):
                 self._answer(event)
             case ToolCallStarted():

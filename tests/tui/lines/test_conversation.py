@@ -41,9 +41,10 @@ from lmtui.core.events import (
     UsageUpdated,
 )
 from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound, step_id
-from lmtui.core.messages import Role, Usage
+from lmtui.core.messages import ImageRef, Role, Usage
 from lmtui.core.plan import Plan
 from lmtui.core.workspace import FileChange, FileChangeKind
+from lmtui.tui.lines.blocks import UserBlock
 from lmtui.tui.lines.conversation import Conversation
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.text import plain
@@ -321,3 +322,10 @@ def test_a_long_user_text_is_folded() -> None:
     text = "\n".join(f"line {number}" for number in range(40))
     assert drawn([user(text)])[-1] == "▸ 24 more"
     assert drawn([user(text)], unfold=True)[-1] == "line 39"
+
+
+def test_a_picture_that_was_sent_is_one_line_under_the_text() -> None:
+    picture = ImageRef(sha256="0" * 64, media_type="image/png", name="plot\x1b[31m.png", size_bytes=34_200)
+    block = UserBlock("look", datetime(2026, 3, 14, tzinfo=UTC), (picture,))
+    assert [plain(line) for line in block.body(60)][1:] == ["look", "[picture plot.png  png  34 kB]"]
+    assert "plot.png" in block.search_text()
