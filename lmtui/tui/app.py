@@ -141,7 +141,8 @@ class LmtuiApp(TerminalApp):
             self.exit(return_code=code, message=error.full_text())
             return
         await self._ask_first()
-        await self.workbench.prepare_prompt(self.desk.host)
+        if self.workbench.prompt_part is not None:
+            await self.workbench.prompt_part.host_is_there(self.desk.host)
         self.workbench.host_is_there()
         await self._open_first_session()
 
@@ -172,7 +173,8 @@ class LmtuiApp(TerminalApp):
     async def _close(self, return_code: int) -> None:
         self._is_leaving = True
         self.workbench.set_note("closing …")
-        await self.workbench.keep_draft()
+        if self.workbench.prompt_part is not None:
+            await self.workbench.prompt_part.save()
         await self.desk.close()
         self.exit(return_code=return_code)
 
@@ -323,9 +325,14 @@ class LmtuiApp(TerminalApp):
             self.attention.focus_changed(is_in_front=False)
 
     async def on_event(self, event: events.Event) -> None:
-        """Take note of every key, and go on."""
-        if self.attention is not None and isinstance(event, events.Key):
-            self.attention.key_pressed()
+        """Take note of every key, and go on; who types is there, whatever the terminal last said of its focus."""
+        if isinstance(event, events.Key):
+            if self.attention is not None:
+                self.attention.key_pressed()
+            if not self.app_focus:
+                self.app_focus = True
+                if self.focused is None and self.screen is self.workbench:
+                    self.workbench.prompt.focus()
         await super().on_event(event)
 
     def _write_to_terminal(self, text: str) -> None:

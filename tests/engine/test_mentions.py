@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lmtui.core.errors import SandboxError
 from lmtui.core.events import MessageAdded, Notice
 from lmtui.core.messages import Image, Message, Role
 from lmtui.core.permissions import Effect, Mode, parse_rule
+from lmtui.core.workspace import DirEntry, FileContent
 from lmtui.engine.mentions import MAX_ALL_CHARS, MAX_FILE_CHARS, MAX_LINES
 from lmtui.providers.wire import wire_message
 from lmtui.store.images import ImageFolder
@@ -16,8 +21,8 @@ PNG = b"\x89PNG\r\n\x1a\nrest"
 LINES = b"".join(b"line %d\n" % number for number in range(1, 1001))
 
 
-def rig_with(files: dict[str, bytes], **options: object) -> Rig:
-    return Rig(FakeProvider(answer("ok")), FakeSandbox(dict(files)), **options)  # type: ignore[arg-type]  # the rig's own options
+def rig_with(files: dict[str, bytes], **options: Any) -> Rig:
+    return Rig(FakeProvider(answer("ok")), FakeSandbox(dict(files)), **options)
 
 
 def said(rig: Rig) -> MessageAdded:
@@ -107,9 +112,7 @@ async def test_a_folder_attaches_its_listing() -> None:
 
 async def test_names_and_decorators_are_no_paths_and_nothing_is_said() -> None:
     class NoFolders(FakeSandbox):
-        async def list_directory(self, path: str = "", depth: int = 1, max_entries: int = 1000) -> list[object]:  # type: ignore[override]  # always fails
-            from lmtui.core.errors import SandboxError
-
+        async def list_directory(self, path: str = "", depth: int = 1, max_entries: int = 1000) -> Sequence[DirEntry]:
             raise SandboxError(f"{path}: no such folder")
 
     rig = Rig(FakeProvider(answer("ok")), NoFolders())
@@ -158,10 +161,8 @@ async def test_a_message_of_pictures_alone_is_sent(tmp_path: Path) -> None:
 
 
 async def test_the_words_join_the_conversation_though_reading_is_interrupted() -> None:
-    import asyncio
-
     class Slow(FakeSandbox):
-        async def read_file(self, path: str, max_bytes: int = 0) -> object:  # type: ignore[override]  # never returns
+        async def read_file(self, path: str, max_bytes: int = 0) -> FileContent:
             await asyncio.sleep(60)
             raise AssertionError
 

@@ -27,13 +27,12 @@ from lmtui.tui.screens.approval_actions import Tone
 from lmtui.tui.screens.pane_actions import PaneActions
 from lmtui.tui.stage import Handler
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Spinner
-from lmtui.tui.widgets.completions import Completions
 from lmtui.tui.widgets.fit import Part
 from lmtui.tui.widgets.prompt import Prompt
+from lmtui.tui.widgets.prompt_row import PromptRow
 from lmtui.tui.wording import folder_text
 
 if TYPE_CHECKING:
-    from lmtui.core.sessions import SessionHost
     from lmtui.tui.dialogs import Dialogs
     from lmtui.tui.meter import Meter
     from lmtui.tui.parts.layout import LayoutPart
@@ -76,10 +75,10 @@ class Workbench(PaneActions):
         self._header, self._hints, self._status = Bar(id="header"), Bar(id="hints"), Bar(id="status")
         self._queue_line, self._say_line = Static("", id="queue", markup=False), Static("", id="say", markup=False)
         self._spinner = Spinner("", id="spinner", markup=False)
-        self._completions = Completions("", id="completions", markup=False)
+        self._prompt_row = PromptRow(self.prompt)
         self._body = Horizontal(id="body")
         self.handlers: dict[str, Handler] = self._sending.handlers()
-        self._prompt_part: PromptPart | None = None
+        self.prompt_part: PromptPart | None = None
         self._layout_part: LayoutPart | None = None
 
     def compose(self) -> ComposeResult:
@@ -89,9 +88,7 @@ class Workbench(PaneActions):
         yield self._body
         yield self._queue_line
         yield self._say_line
-        with Horizontal(id="prompt-row"):
-            yield Static("❯", id="prompt-sign", markup=False)
-            yield self.prompt
+        yield self._prompt_row
         yield self._hints
         with Horizontal(id="status-row"):
             yield self._spinner
@@ -108,14 +105,14 @@ class Workbench(PaneActions):
         assert dialogs is not None
         panes = dialogs.panes()
         await self._body.mount(panes)
-        await self.mount(self._completions, before="#prompt-row")
+        await self.mount(self._prompt_row.completions, before=self._prompt_row)
         self.panes = panes
         layout = self._layout_part = dialogs.layout_part(self, state_dir())
         self.handlers |= layout.handlers()
         await layout.restore()
         self.handlers |= dialogs.chat_part(self).handlers()
-        self._prompt_part = dialogs.prompt_part(self, self._sending, state_dir() / "history")
-        self.handlers |= self._prompt_part.handlers()
+        self.prompt_part = self._prompt_row.part = dialogs.prompt_part(self, self._sending, state_dir() / "history")
+        self.handlers |= self.prompt_part.handlers()
         self.files_part = dialogs.files_part(self)
         self.handlers |= self.files_part.handlers()
         self.handlers |= dialogs.around_part(self, self._meter(dialogs), self._want_theme).handlers()
@@ -234,8 +231,8 @@ class Workbench(PaneActions):
         """Bring a session's panes to the front."""
         if self.panes is not None:
             self.panes.show_session(feed)
-        if self._prompt_part is not None:
-            self.run_worker(self._prompt_part.show(feed.session.id), group="draft")
+        if self.prompt_part is not None:
+            self.run_worker(self.prompt_part.show(feed.session.id), group="draft")
 
     # -- the prompt -----------------------------------------------------------------------------------------------------
 
@@ -251,36 +248,6 @@ class Workbench(PaneActions):
     def send_unsent(self) -> None:
         """Send what was typed before there was a session."""
         self._sending.send_unsent()
-
-    async def prepare_prompt(self, host: SessionHost) -> None:
-        """Let the prompt know what belongs to the workspace."""
-        assert self._prompt_part is not None
-        await self._prompt_part.host_is_there(host)
-
-    async def keep_draft(self) -> None:
-        """Write down what is typed now."""
-        if self._prompt_part is not None:
-            await self._prompt_part.save()
-
-    @on(Prompt.Completions)
-    def _show_completions(self, event: Prompt.Completions) -> None:
-        if self.panes is not None:
-            self._completions.show(event.completing)
-
-    @on(Prompt.PathsWanted)
-    def _find_paths(self, event: Prompt.PathsWanted) -> None:
-        if self._prompt_part is not None:
-            self._prompt_part.paths_wanted(event.wanted)
-
-    @on(Prompt.Pasted)
-    async def _read_paste(self, event: Prompt.Pasted) -> None:
-        if self._prompt_part is not None:
-            await self._prompt_part.pasted(event.text)
-
-    @on(Prompt.Changed)
-    def _note_change(self) -> None:
-        if self._prompt_part is not None:
-            self._prompt_part.changed()
 
     async def _run_slash(self, call: SlashCall) -> None:
         if call.command is None:
