@@ -28,6 +28,7 @@ EPILOG = """commands:
   lmtui run "TASK"            one task without a screen; - reads it from standard input
   lmtui resume [ID] ["TEXT"]  continue a session (default: the newest)
   lmtui demo [--headless]     the whole program on a scripted model: no model needed, real tools, real sandbox
+  lmtui serve [DIR]           the full-screen app in a browser on this machine
   lmtui sessions | show ID | export ID --format md|html|jsonl
   lmtui models | doctor | sandbox check|image|shell | config show|path|trust
 `lmtui COMMAND --help` tells more of each."""
@@ -154,6 +155,16 @@ def _demo_parser() -> _Parser:
     return parser
 
 
+def _serve_parser() -> _Parser:
+    parser = _parser("serve", "The full-screen app in a browser; each tab is a screen of its own.", "lmtui serve ~/src/parser")
+    parser.add_argument("dir", nargs="?", metavar="DIR")
+    parser.add_argument("--host", default="127.0.0.1", help="address to serve on; others than this machine's own need --pin")
+    parser.add_argument("--port", type=int, default=8000, metavar="N")
+    parser.add_argument("--pin", default="", metavar="TEXT", help="what opens the door; without it a link that works once")
+    _add_common(parser)
+    return parser
+
+
 def _sessions_parser() -> _Parser:
     parser = _parser("sessions", "List the sessions of a workspace.", 'lmtui sessions --search "slugify test"')
     parser.add_argument("--search", default="", metavar="WORDS", help="only those whose text has all these words")
@@ -264,7 +275,7 @@ def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *,
         opened.append(runtime)
         return runtime
 
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) and not _is_in_browser():
         raise UsageError("the full-screen app needs a terminal", 'Use `lmtui run "TASK"` without one.')
     if os.environ.get("TERM") == "dumb":
         raise UsageError("the full-screen app cannot draw on TERM=dumb", 'Set TERM, or use `lmtui run "TASK"`.')
@@ -285,6 +296,26 @@ def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *,
     if is_demo and opened:
         print(f"The demo's files are in {opened[0].workspace}.")
     return app.return_code or 0
+
+
+def _is_in_browser() -> bool:
+    """Tell whether `lmtui serve` started this process for a tab."""
+    return os.environ.get("TEXTUAL_DRIVER", "").endswith("web_driver:WebDriver")
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from lmtui.frontends.web.server import serve
+
+    workspace, _ = _settings(arguments)
+    if arguments.api_key:
+        os.environ["LLM_API_KEY"] = arguments.api_key  # not in the arguments of the apps, which other users can see
+    passed: list[str] = []
+    for name in _PASSED_ON:
+        value = getattr(arguments, name)
+        flag = f"--{name.replace('_', '-')}"
+        passed += [part for each in value for part in (flag, each)] if isinstance(value, list) else []
+        passed += [f"{flag}={value}"] if value is not None and not isinstance(value, list) else []
+    return serve(passed, workspace, arguments.host, arguments.port, arguments.pin)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -338,11 +369,15 @@ def _print_report(name: str, arguments: argparse.Namespace) -> int:
     return asyncio.run(commands.REPORTS[name](workspace, loaded, arguments))
 
 
+_PASSED_ON = (
+    "url", "model", "mode", "sandbox", "network", "max_iterations", "temperature", "seed", "timeout_s", "allow", "deny",
+)  # fmt: skip
 _COMMANDS: dict[str, tuple[Callable[[], _Parser], Callable[[argparse.Namespace], int]]] = {
     "": (_app_parser, _app),
     "run": (_run_parser, _run),
     "resume": (_resume_parser, _resume),
     "demo": (_demo_parser, _demo),
+    "serve": (_serve_parser, _serve),
     "sessions": (_sessions_parser, _report("sessions")),
     "show": (_show_parser, _report("show")),
     "export": (_export_parser, _report("export")),

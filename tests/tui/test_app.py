@@ -5,6 +5,7 @@ import threading
 from functools import partial
 
 import pytest
+from textual.events import AppBlur
 
 from lmtui.core.errors import ConfigError
 from lmtui.core.events import Level, Notice, Outcome, TextDelta, TurnReason
@@ -402,3 +403,19 @@ async def test_keys_struck_while_a_screen_opens_break_nothing(key: str) -> None:
                 driver.app.simulate_key(struck)
             await driver.settle()
         assert driver.app.return_code is None
+
+
+async def test_keys_reach_the_prompt_though_the_terminal_said_that_it_is_not_in_front() -> None:
+    async with running() as driver:
+        driver.app.post_message(AppBlur())
+        await driver.settle()
+        assert driver.app.focused is None
+        await driver.press("h", "e", "y")
+        assert driver.app.workbench.prompt.text == "hey"
+
+
+async def test_a_key_of_a_pane_does_nothing_where_nothing_has_the_focus() -> None:
+    async with running() as driver:
+        driver.app.screen.set_focus(None)
+        await driver.press("e", "G", "k")
+        assert driver.app.is_running

@@ -160,3 +160,20 @@ async def test_no_color_leaves_no_colour(monkeypatch: pytest.MonkeyPatch) -> Non
     assert driver.app.no_color
     assert all(style.color is None and style.bgcolor is None for style in styles)
     assert any(style.reverse for style in styles)
+
+
+async def test_a_users_theme_shows_anew_when_its_file_is_saved() -> None:
+    folder = paths.config_dir() / "themes"
+    folder.mkdir(parents=True)
+    file = folder / "mine.toml"
+    text = (paths.themes_dir() / "dusk.toml").read_text()
+    file.write_text(text)
+    async with running(options=StartOptions(workspace="/w", theme="mine")) as driver:
+        await driver.pilot.pause(0.3)
+        file.write_text(text.replace("#14181d", "#301000"))
+        await driver.until(lambda: driver.app.current_theme.background == "#301000")
+        file.write_text(text.replace("#14181d", "reddish"))
+        await driver.until(lambda: "reddish" in driver.text("#say"))
+        assert driver.app.current_theme.background == "#301000"
+        file.write_text(text)
+        await driver.until(lambda: driver.app.current_theme.background == "#14181d")

@@ -1,0 +1,192 @@
+"""`lmtui serve`: the full-screen app in a browser, through textual-serve, with a door in front."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from aiohttp import web
+from textual_serve.server import Server
+
+from lmtui.core.errors import UsageError
+from lmtui.frontends.web.door import COOKIE, LEAST_PIN, Door
+from lmtui.frontends.web.pages import FOCUS_SCRIPT, POLICY, door_page, terminal_page
+
+MOST_KEY_CHARS = 200
+FONT_SIZES = range(8, 41)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def check_address(host: str, pin: str) -> None:
+    """Make sure that an address may be served on.
+
+    Raises:
+        UsageError: it is not this machine's own and there is no PIN, or the PIN is too short.
+    """
+    if pin and len(pin) < LEAST_PIN:
+        raise UsageError(f"the PIN has {len(pin)} characters", f"Take at least {LEAST_PIN}.")
+    if not pin and not is_loopback(host):
+        hint = "Give --pin, or serve on 127.0.0.1 and reach it by `ssh -L`."
+        raise UsageError(f"{host} can be reached from other machines, and there is no PIN", hint)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def names_of(host: str, port: int) -> frozenset[str]:
+    """Return what browsers may call the host, with its port."""
+    names = {host, "localhost", "127.0.0.1", "[::1]"} if is_loopback(host) else {host}
+    if host in ("0.0.0.0", "::"):  # noqa: S104  (what it stands for, not a binding)
+        names |= {"localhost", "127.0.0.1", "[::1]", *_own_addresses()}
+    return frozenset(name if port == 80 else f"{name}:{port}" for name in (each.lower() for each in names))
+
+
+class WebServer(Server):
+    """textual-serve's server with our pages and the door; `tell` gets each new link."""
+
+    def __init__(self, command: str, host: str, port: int, door: Door, tell: Callable[[str], None]) -> None:
+        shown = f"[{host}]" if ":" in host else host
+        super().__init__(command, host=host, port=port, title="lmtui", public_url=f"http://{shown}:{port}")
+        self._door = door
+        self._tell = tell
+
+    async def run(self) -> None:
+        """Serve until a signal comes."""
+        runner = web.AppRunner(await self._make_app(), access_log=None)
+        await runner.setup()
+        try:
+            try:
+                await web.TCPSite(runner, self.host, self.port).start()
+            except OSError as error:
+                hint = "Choose another with --port."
+                raise UsageError(f"port {self.port} on {self.host} cannot be served: {error.strerror}", hint) from error
+            self._tell_link()
+            stop = asyncio.Event()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                with contextlib.suppress(NotImplementedError):
+                    asyncio.get_running_loop().add_signal_handler(number, stop.set)
+            await stop.wait()
+        finally:
+            await runner.cleanup()
+
+    async def _make_app(self) -> web.Application:
+        app = web.Application(middlewares=[self._guard])
+        app.add_routes(
+            [
+                web.get("/", self._index),
+                web.post("/key", self._try_key),
+                web.get("/ws", self.handle_websocket, name="websocket"),
+                web.get("/download/{key}", self.handle_download, name="download"),
+                web.get("/favicon.ico", _no_icon),
+                web.get("/focus.js", _focus_script),
+                web.static("/static", self.statics_path),
+            ]
+        )
+        return app
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuse other hosts and origins, ask for a key where there is none, and add the headers that keep the page alone."""
+        origin = request.headers.get("Origin", "")
+        if not self._door.is_known_host(request.host):
+            raise web.HTTPForbidden(text=f"lmtui is not called {request.host[:100]}")
+        if (origin or request.path == "/ws") and not self._door.is_own_origin(origin):
+            raise web.HTTPForbidden(text="this request comes from another site")
+        is_open = self._door.is_open_to(request.cookies.get(COOKIE, ""))
+        if not is_open and (request.path not in ("/", "/key") and not request.path.startswith("/static/fonts/")):
+            raise web.HTTPForbidden(text="open / first")
+        response = await handler(request)
+        if not response.prepared:
+            sockets = " ".join(f"ws://{name}" for name in (request.host,))
+            response.headers["Content-Security-Policy"] = POLICY.format(sockets=sockets)
+            response.headers["Referrer-Policy"] = "no-referrer"
+            response.headers["X-Content-Type-Options"] = "nosniff"
+            response.headers["Cache-Control"] = "no-store"
+        return response
+
+    async def _index(self, request: web.Request) -> web.StreamResponse:
+        token = request.query.get("token", "")
+        if token:
+            return self._let_in(token)
+        if not self._door.is_open_to(request.cookies.get(COOKIE, "")):
+            return self._ask_for_key()
+        size = request.query.get("fontsize", "")
+        font_size = int(size) if size.isdecimal() and int(size) in FONT_SIZES else 16
+        page = terminal_page("lmtui", f"ws://{request.host}/ws", font_size)
+        return web.Response(text=page, content_type="text/html")
+
+    async def _try_key(self, request: web.Request) -> web.StreamResponse:
+        found = (await request.post()).get("key", "")
+        text = found.strip()[:MOST_KEY_CHARS] if isinstance(found, str) else ""
+        return self._let_in(text.rpartition("token=")[2])
+
+    def _let_in(self, key: str) -> web.StreamResponse:
+        before = self._door.token
+        cookie = self._door.try_key(key[:MOST_KEY_CHARS])
+        if not cookie:
+            return self._ask_for_key(was_wrong=True)
+        if self._door.token != before:
+            self._tell_link()
+        response = web.HTTPSeeOther("/")
+        response.set_cookie(COOKIE, cookie, httponly=True, samesite="Strict", path="/")
+        return response
+
+    def _ask_for_key(self, *, was_wrong: bool = False) -> web.Response:
+        page = door_page(has_pin=self._door.has_pin, is_locked=self._door.is_locked, was_wrong=was_wrong)
+        return web.Response(text=page, content_type="text/html", status=403)
+
+    def _tell_link(self) -> None:
+        self._tell(f"{self.public_url}/?token={self._door.token}")
+
+
+def serve(arguments: list[str], workspace: Path, host: str, port: int, pin: str) -> int:
+    """Serve the app on a workspace until a signal comes; `arguments` go to every app.  Return the exit code.
+
+    Raises:
+        UsageError: the address may not be served on, or the port is taken.
+    """
+    check_address(host, pin)
+    os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
+    for name in ("TMUX", "SSH_CONNECTION", "SSH_TTY", "NO_COLOR"):  # the browser is another terminal than this one
+        os.environ.pop(name, None)
+    command = shlex.join([sys.executable, "-m", "lmtui", *arguments, str(workspace)])
+    links = 0
+
+    def tell(link: str) -> None:
+        nonlocal links
+        links += 1
+        print("One link, for one browser:" if links == 1 else "For another browser:", link, flush=True)
+
+    print(f"lmtui on {workspace}; ctrl+c ends it. Each tab is a screen of its own.", flush=True)
+    server = WebServer(command, host, port, Door(names_of(host, port), pin), tell)
+    asyncio.run(server.run())
+    return 0
+
+
+async def _no_icon(_: web.Request) -> web.Response:
+    return web.Response(status=204)
+
+
+async def _focus_script(_: web.Request) -> web.Response:
+    return web.Response(text=FOCUS_SCRIPT, content_type="text/javascript")
+
+
+def _own_addresses() -> list[str]:
+    import psutil  # noqa: PLC0415  (only who serves to other machines needs it)
+
+    found = [each.address for addresses in psutil.net_if_addrs().values() for each in addresses]
+    return [f"[{each}]" if ":" in each else each for each in (address.partition("%")[0] for address in found)]

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from lmtui.core.errors import UsageError
+from lmtui.frontends.web.server import check_address, names_of
+from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
+from tests.e2e.chromium import BINARY, chromium
+from tests.e2e.conftest import Program, Serve
+
+WRITE = ScriptedCall("write", {"path": "hello.txt", "content": "written from a browser\n"})
+needs_chromium = pytest.mark.skipif(BINARY is None, reason="no Chromium on this machine")
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def browser() -> aiohttp.ClientSession:
+    """Return a client that keeps the cookies of an address without a name."""
+    return aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
+
+
+class Served:
+    def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
+        self.process = process
+        self.url = f"http://127.0.0.1:{port}"
+
+    async def link(self) -> str:
+        assert self.process.stdout is not None
+        async with asyncio.timeout(30):
+            while True:
+                line = (await self.process.stdout.readline()).decode()
+                assert line, "it ended"
+                if "token=" in line:
+                    return line.split()[-1]
+
+
+@asynccontextmanager
+async def serving(program: Program, *arguments: str) -> AsyncIterator[Served]:
+    port = free_port()
+    process = await program.start("serve", "--port", str(port), *arguments)
+    try:
+        yield Served(process, port)
+    finally:
+        process.terminate()
+        await asyncio.wait_for(process.wait(), 20)
+
+
+@needs_chromium
+async def test_a_task_is_typed_approved_and_its_file_seen_in_a_browser(program: Program, serve: Serve) -> None:
+    server = await serve(ScriptedTurn("", calls=(WRITE,)), ScriptedTurn("The file is there."))
+    async with serving(program, "--url", server.url) as served, chromium() as page:
+        await page.open(await served.link())
+        await page.until_shown("what should be done?")
+        await page.until_shown("idle")
+        await page.type("write hello")
+        await page.press("Enter")
+        await page.until_shown("hello.txt")
+        await page.until_shown("once")
+        await asyncio.sleep(0.5)
+        await page.press("y")
+        await page.until_shown("The file is there.")
+        assert (program.workspace / "hello.txt").read_text() == "written from a browser\n"
+        assert await page.evaluate("location.search") == ""
+        assert all(url.startswith((served.url, "data:")) for url in page.requested if not url.startswith("about:"))
+        assert page.problems == []
+        seen = len(page.received)
+        await page.press("F6")
+        await page.press("Enter")
+        await page.until_shown("written from a browser", seen)
+
+
+async def test_nobody_comes_in_without_the_key(program: Program) -> None:
+    async with serving(program) as served, browser() as client:
+        link = await served.link()
+        for path in ("/ws", "/static/js/textual.js", "/download/x", "/?token=wrong", "/"):
+            async with client.get(served.url + path, headers={"Origin": served.url} if path == "/ws" else {}) as answer:
+                assert answer.status == 403
+                assert "textual-terminal" not in await answer.text()
+        async with client.get(link) as answer:
+            assert answer.status == 200
+            assert "textual-terminal" in await answer.text()
+            assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
+        async with client.get(served.url + "/static/js/textual.js") as answer:
+            assert answer.status == 200
+        async with browser() as other, other.get(link) as answer:
+            assert answer.status == 403
+        async with browser() as other, other.get(await served.link()) as answer:
+            assert answer.status == 200
+
+
+async def test_other_sites_and_other_names_are_refused_even_with_the_cookie(program: Program) -> None:
+    async with serving(program) as served, browser() as client:
+        async with client.get(await served.link()) as answer:
+            assert answer.status == 200
+        for headers in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}, {"Origin": "null"}):
+            with pytest.raises(aiohttp.WSServerHandshakeError):
+                await client.ws_connect(served.url + "/ws", headers=headers)
+        with pytest.raises(aiohttp.WSServerHandshakeError):
+            await client.ws_connect(served.url + "/ws")
+        async with client.ws_connect(served.url + "/ws", headers={"Origin": served.url}) as own_socket:
+            assert not own_socket.closed
+
+
+async def test_a_pin_opens_and_too_many_wrong_ones_lock(program: Program) -> None:
+    async with serving(program, "--pin", "correct horse") as served, browser() as client:
+        await served.link()
+
+        async def try_pin(pin: str) -> int:
+            headers = {"Origin": served.url}
+            async with client.post(served.url + "/key", data={"key": pin}, headers=headers, allow_redirects=False) as answer:
+                return answer.status
+
+        assert await try_pin("wrong") == 403
+        assert await try_pin("correct horse") == 303
+        assert [await try_pin("wrong") for _ in range(5)] == [403] * 5
+        assert await try_pin("correct horse") == 403
+
+
+@pytest.mark.parametrize(
+    ("host", "pin", "is_fine"),
+    [
+        ("127.0.0.1", "", True),
+        ("localhost", "", True),
+        ("::1", "", True),
+        ("0.0.0.0", "", False),
+        ("192.168.1.5", "", False),
+        ("example.org", "", False),
+        ("0.0.0.0", "12345", False),
+        ("0.0.0.0", "123456", True),
+        ("127.0.0.1", "123", False),
+    ],
+)
+def test_another_address_needs_a_pin(host: str, pin: str, is_fine: bool) -> None:
+    if is_fine:
+        check_address(host, pin)
+        return
+    with pytest.raises(UsageError):
+        check_address(host, pin)
+
+
+async def test_a_port_in_use_is_said(program: Program) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        found = await program.run("serve", "--port", str(taken.getsockname()[1]))
+    assert found.code == 64
+    assert "cannot be served" in found.err
+
+
+def test_only_its_own_names_are_known() -> None:
+    assert "127.0.0.1:8000" in names_of("127.0.0.1", 8000)
+    assert "localhost:8000" in names_of("127.0.0.1", 8000)
+    assert "evil.example:8000" not in names_of("0.0.0.0", 8000)
