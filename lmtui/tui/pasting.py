@@ -110,5 +110,8 @@ def _read(path: Path, size: int) -> bytes:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        return b""
     with os.fdopen(fd, "rb") as file:
-        return file.read(size) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+        return file.read(size)

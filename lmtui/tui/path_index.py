@@ -92,5 +92,5 @@ class PathSearch:
             rank = 0 if at == 0 else 1 if not name[at - 1].isalnum() else 2
         else:
             rank = 3 if wanted in lower else _LOOSE
-        depth = path.count("/") * 1000 if wanted.endswith("/") else 0
+        depth = path.count("/", 0, -1) * 1000 if wanted.endswith("/") else 0
         return rank, path not in recent, depth + len(path), path

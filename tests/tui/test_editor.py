@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lmtui.tui.editor import editor_command
+from tests.tui.driving import running
+
+FILE = Path("/w/a.py")
+
+
+@pytest.mark.parametrize(
+    ("environment", "line", "expected"),
+    [
+        ({"VISUAL": "vim -n", "EDITOR": "nano"}, 7, ["vim", "-n", "+7", "/w/a.py"]),
+        ({"EDITOR": "nano"}, 0, ["nano", "/w/a.py"]),
+        ({"EDITOR": "/usr/bin/code --wait"}, 7, ["/usr/bin/code", "--wait", "-g", "/w/a.py:7"]),
+        ({"EDITOR": "hx"}, 7, ["hx", "/w/a.py:7"]),
+        ({"EDITOR": "'broken"}, 0, ["'broken", "/w/a.py"]),
+    ],
+)
+def test_an_editor_is_told_the_line_in_its_own_way(environment: dict[str, str], line: int, expected: list[str]) -> None:
+    assert editor_command(FILE, line, environment) == expected
+
+
+async def test_where_the_terminal_cannot_be_given_away_the_text_stays_and_it_is_said() -> None:
+    async with running() as driver:
+        driver.app.workbench.prompt.replace_text("half a thought")
+        await driver.press("ctrl+g")
+        await driver.until(lambda: "cannot be opened here" in driver.text("#say"))
+        assert driver.app.workbench.prompt.text == "half a thought"
