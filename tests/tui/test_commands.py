@@ -84,7 +84,7 @@ def test_quit_without_a_slash_quits() -> None:
 
 
 def test_completion_finds_what_begins_so_and_ends_with_an_argument() -> None:
-    assert [name for name, _ in complete_slash("/se")] == ["sessions", "session", "search"]
+    assert [name for name, _ in complete_slash("/sess")] == ["sessions", "session"]
     assert complete_slash("/mode ") == []
     assert complete_slash("hello") == []
 

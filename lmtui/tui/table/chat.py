@@ -32,7 +32,7 @@ CHAT: tuple[Command, ...] = (
     ),
     Command(
         "app.mouse", Scope.APP, "Mouse on or off", "Leave the mouse to the terminal, which then selects text; or take it.",
-        ("alt+m",), "mouse", ("mouse",),
+        ("alt+m",), "mouse", ("mouse",), is_first=True,
     ),
     Command(
         "copying.start", Scope.LINES, "Copy mode", "Move a cursor over the text to select and copy some of it.",

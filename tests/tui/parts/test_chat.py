@@ -187,5 +187,6 @@ async def test_the_mouse_can_be_left_to_the_terminal() -> None:
     async with running() as driver:
         await driver.press("alt+m")
         assert "mouse off" in driver.text()
+        assert driver.app.workbench.prompt.text == ""
         await driver.type("/mouse")
         assert "mouse off" not in driver.text()
