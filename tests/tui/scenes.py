@@ -16,6 +16,7 @@ from tests.tui.driving import Driver
 from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import DIFF, START, FakeHost, play_work
 from tests.tui.scenes_files import FILE_SCENES
+from tests.tui.scenes_prompt import PROMPT_SCENES
 
 COMMAND = "rm -rf build/ && python -m build --wheel"
 SANDBOX = "docker, no network"
@@ -338,6 +339,7 @@ SCENES = (
     Scene("trust", trust, sizes=ALL_SIZES),
     Scene("completion", empty),
     *(Scene(name, steps) for name, steps in FILE_SCENES),
+    *(Scene(name, steps) for name, steps in PROMPT_SCENES),
     Scene("chat_search", scenes_chat.chat_search),
     Scene("chat_search_line", scenes_chat.chat_search_line),
     Scene("chat_copy_mode", scenes_chat.chat_copy_mode),

@@ -99,9 +99,9 @@ class Sending:
         label = Content.styled(f"{word} {len(queued)}".ljust(LABEL_CELLS), style)
         keys = _keys(is_paused)
         room = self._stage.app.size.width - LABEL_CELLS - MARGIN_CELLS
-        if len(queued) == 1:
-            text = shorten_end(clean_line(queued[0]), max(10, room - len(keys) - 2))
-            return Content.assemble(label, (f"{text}  ", "$text"), (keys, "$text-muted"))
+        only = clean_line(queued[0])
+        if len(queued) == 1 and len(only) + len(keys) + 2 <= room:
+            return Content.assemble(label, (f"{only}  ", "$text"), (keys, "$text-muted"))
         indent = " " * LABEL_CELLS
         lines = [Content.styled(shorten_end(clean_line(text), room), "$text") for text in queued[:MAX_SHOWN]]
         lines = [label + lines[0], *(Content(indent) + line for line in lines[1:])]
