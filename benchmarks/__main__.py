@@ -6,12 +6,13 @@ import argparse
 import asyncio
 import sys
 
-from benchmarks import checkpoints, engine, fullscreen, sandbox, screen, transcript
+from benchmarks import checkpoints, engine, files, fullscreen, sandbox, screen, transcript
 from benchmarks.report import Figure, table
 
 _MEASURED = {
     "engine": engine.figures,
     "fullscreen": fullscreen.figures,
+    "files": files.figures,
     "sandbox": sandbox.figures,
     "checkpoints": checkpoints.figures,
     "transcript": transcript.figures,

@@ -21,9 +21,6 @@ from textual.widgets import Input
 from benchmarks.harness import Typist, cost_ms, running
 from lmtui.core.events import Envelope, Event, MessageAdded, TextDelta, ToolCallStarted, TurnStarted
 from lmtui.core.messages import Role
-from lmtui.core.workspace import DirEntry
-from lmtui.tui.lines.file_tree import FileTree
-from lmtui.tui.lines.file_view import FileView
 from lmtui.tui.lines.surface import LineSurface
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
@@ -188,27 +185,6 @@ async def log_us() -> tuple[float, float, float]:
         return tenths[0], tenths[-1], await cost_ms(meter, lambda _: log.apply(envelope(extra)))
 
 
-async def tree_ms() -> tuple[float, float, float]:
-    """Return CPU of the first paint of 100,000 files, of one cursor step, and of a filter."""
-    tree = FileTree()
-    entries = [DirEntry(f"file{number:06}.py", "file") for number in range(100_000)]
-    async with running(Bench(tree), SIZE) as (_, meter):
-        paint = await cost_ms(meter, lambda _: tree.set_listing("", entries))
-        step = await cost_ms(meter, lambda _: tree.action_cursor_down(), 20)
-        return paint, step, await cost_ms(meter, lambda _: tree.set_filter("0999"))
-
-
-async def file_ms() -> tuple[float, float]:
-    """Return CPU of the first paint of a file of 10 MB and of a page in it."""
-    view = FileView()
-    data = (
-        "\n".join(f"value_{number} = compute({number}, 'text', [1, 2, 3])  # {'x' * 60}" for number in range(100_000))
-    ).encode()
-    async with running(Bench(view), SIZE) as (_, meter):
-        paint = await cost_ms(meter, lambda _: view.show("big.py", data))
-        return paint, await cost_ms(meter, lambda _: view.action_page_down(), 10)
-
-
 def show(name: str, value: float, unit: str, base: float = 0.0, goal: str = "") -> None:
     """Print a row of the table."""
     ratio = f"{value / base:6.2f} ×" if base else " " * 8
@@ -237,13 +213,6 @@ async def measure() -> None:
     show("tool log, a line, first 10,000", first, "µs")
     show("tool log, a line, last 10,000 of 100,000", last, "µs", first, "goal 15 µs, flat")
     show("tool log, one more line at 100,000 to its frame", frame, "ms", base)
-    paint, step, narrowed = await tree_ms()
-    show("tree of 100,000 files, first paint", paint, "ms", base, "goal 100 ms")
-    show("tree of 100,000 files, cursor step", step, "ms", base)
-    show("tree of 100,000 files, filter", narrowed, "ms", base, "goal 50 ms")
-    paint, page = await file_ms()
-    show("file of 10 MB, first paint", paint, "ms", base, "goal 150 ms")
-    show("file of 10 MB, page down", page, "ms", base)
 
 
 if __name__ == "__main__":

@@ -128,6 +128,6 @@ def _state(code: str) -> GitState:
 def _is_inside(path: str) -> bool:
     if not path or path[0] == "/" or path[-1] == "/":
         return False
-    if "." not in path:
+    if path.isascii() and "/." not in path and path[0] != ".":
         return len(path) <= beneath.MAX_PATH_BYTES
-    return not (".." in path and ".." in path.split("/")) and not (".git" in path and beneath.is_protected(path))
+    return ".." not in path.split("/") and not beneath.is_protected(path)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-MAX_FOUND = 2_000
-_MAX_RANKED = 4_000
+MAX_FOUND = 500
+_MAX_RANKED = 2_000
 
 
 class FuzzyPaths:
@@ -18,14 +18,15 @@ class FuzzyPaths:
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = paths
         self._folded = [path.casefold() for path in paths]
-        self._last: tuple[str, list[int]] = ("", list(range(len(paths))))
+        self._all = sorted(range(len(paths)), key=lambda at: len(self._folded[at]))  # the short ones first, once for all
+        self._last: tuple[str, list[int]] = ("", self._all)
 
     def search(self, text: str) -> tuple[list[str], int]:
         """Return the best paths for a text, best first, and how many there are in all; an empty text finds all."""
         wanted = "".join(text.casefold().split())
         before, among = self._last
         if not wanted.startswith(before):
-            among = list(range(len(self.paths)))
+            among = self._all
         found = self._having(wanted, among)
         self._last = (wanted, found)
         return [self.paths[at] for at in self._best(wanted, found)], len(found)
@@ -43,7 +44,7 @@ class FuzzyPaths:
         folded = self._folded
         if len(found) > _MAX_RANKED:
             whole = [at for at in found if wanted in folded[at]]
-            found = sorted(whole if len(whole) >= MAX_FOUND else found, key=lambda at: len(folded[at]))[:_MAX_RANKED]
+            found = (whole if len(whole) >= MAX_FOUND else found)[:_MAX_RANKED]
         return sorted(found, key=lambda at: _rank(wanted, folded[at]))[:MAX_FOUND]
 
 

@@ -75,7 +75,7 @@ async def with_files(driver: Driver) -> None:
 async def tree(driver: Driver) -> None:
     """Folders open, git's letters before the names, the agent's behind; what is ignored is shown, dim."""
     await with_files(driver)
-    await driver.press("down", "enter")
+    await driver.press("enter")
     await driver.until(lambda: "tokens.py" in driver.text("#files"))
     await driver.press("full_stop")
     driver.app.workbench.say("")

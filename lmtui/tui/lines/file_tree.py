@@ -150,6 +150,11 @@ class FileTree(RowView, can_focus=True, inherit_bindings=False):
         self.redraw()
         self.jump(max(0, self.cursor - self.size.height // 2))
 
+    @property
+    def shows_cursor(self) -> bool:
+        """Tell whether the cursor is drawn: also while somebody types what to find."""
+        return self.has_focus or self._found is not None
+
     def line_total(self) -> int:
         """Return how many rows are shown."""
         return len(self.rows)
@@ -215,7 +220,7 @@ class FileTree(RowView, can_focus=True, inherit_bindings=False):
 
     def _found_row(self, path: str) -> Line:
         shown = clean_line(path)
-        room = max(6, self.content_width - 1 - _MARK_CELLS)
+        room = max(6, self.content_width - 2 - _MARK_CELLS)
         text = fit_middle(shown, room)
         line: Line = ((text, ""),)
         if shown == path:  # else characters do not stand where they were found
@@ -225,7 +230,7 @@ class FileTree(RowView, can_focus=True, inherit_bindings=False):
                 if 0 <= place < len(text) and text[place] == path[at]:
                     line = restyle(line, place, place + 1, "match")
         mark = self._marks.agent_sign(path, is_closed=False)
-        return row((self._marks.git_sign(path), *line), mark, self.content_width)
+        return row((self._marks.git_sign(path), (" ", ""), *line), mark, self.content_width)
 
     def _keep_place(self, change: Callable[[], None]) -> None:
         """Change the rows; the cursor stays on its path, the first row that is seen stays at the top."""

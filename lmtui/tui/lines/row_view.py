@@ -28,7 +28,12 @@ class RowView(LineView, can_focus=True, inherit_bindings=False):
         if line >= self.line_total():
             return ()
         found = self.row_at(line)
-        return fill(found, self.content_width, "cursor") if line == self.cursor and self.has_focus else found
+        return fill(found, self.content_width, "cursor") if line == self.cursor and self.shows_cursor else found
+
+    @property
+    def shows_cursor(self) -> bool:
+        """Tell whether the cursor is drawn: while the pane has the focus."""
+        return self.has_focus
 
     def move_cursor(self, rows: int) -> None:
         """Move the cursor and bring it into view."""

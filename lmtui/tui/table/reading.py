@@ -7,7 +7,7 @@ from lmtui.tui.table.command import Command, Scope
 READING: tuple[Command, ...] = (
     Command("reading.close", Scope.READING, "Back", "Go back to the question.", ("question_mark", "enter"), "back"),
     Command("changes.open", Scope.CHANGES, "Read", "Go from the list to the difference.", ("enter",), "read"),
-    Command("changes.next", Scope.CHANGES, "Next", "Go to the next line of the list.", ("n",), "next"),
+    Command("changes.next", Scope.CHANGES, "Next", "Go to the next line of the list.", ("n",)),
     Command("changes.previous", Scope.CHANGES, "Before", "Go to the line before.", ("p",), "before"),
     Command(
         "changes.next_hunk", Scope.CHANGES, "Next hunk", "Go to the next change.",
@@ -43,7 +43,7 @@ READING: tuple[Command, ...] = (
         "viewer.wrap", Scope.VIEWER, "Wrap", "Wrap long lines, or cut them.",
         ("w",), "wrap", runs="focused.toggle_wrap",
     ),
-    Command("viewer.copy", Scope.VIEWER, "Copy line", "Copy the line.", ("y",), "copy line"),
+    Command("viewer.copy", Scope.VIEWER, "Copy line", "Copy the line.", ("y",)),
     Command("viewer.left", Scope.VIEWER, "Left", "Scroll long lines.", ("left",), runs="focused.scroll_aside_left"),
     Command("viewer.right", Scope.VIEWER, "Right", "Scroll long lines.", ("right",), runs="focused.scroll_aside_right"),
 )  # fmt: skip

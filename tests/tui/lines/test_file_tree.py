@@ -104,7 +104,7 @@ async def test_what_was_found_stands_in_place_of_the_tree_with_its_characters_ma
         await settled(pilot)
         tree.show_found("lex", ["parser/lexer.py", "tests/test_lexer.py"])
         await settled(pilot)
-        assert screen_lines(tree)[:3] == [" parser/lexer.py", " tests/test_lexer.py", ""]
+        assert screen_lines(tree)[:3] == ["  parser/lexer.py", "  tests/test_lexer.py", ""]
         assert "".join(text for text, role in tree.row_at(0) if "match" in role) == "lex"
         await pilot.press("down", "enter")
         await settled(pilot)

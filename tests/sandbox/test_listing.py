@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import zlib
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import SandboxError
+from lmtui.core.workspace import DirEntry
+from lmtui.core.workspace_files import GitState
+from lmtui.sandbox import listing
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from tests.sandbox.conftest import ALL, CONFINED, OpenSandbox
+
+every_backend = pytest.mark.parametrize("backend", ALL)
+
+
+async def opened(open_sandbox: OpenSandbox, backend: str) -> WorkspaceSandbox:
+    sandbox = await open_sandbox(backend)
+    assert isinstance(sandbox, WorkspaceSandbox)
+    return sandbox
+
+
+def git(folder: Path, *arguments: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
+
+
+@every_backend
+async def test_a_folder_is_listed_folders_first_with_names_of_every_kind(
+    backend: str, open_sandbox: OpenSandbox, workspace: Path
+) -> None:
+    (workspace / "a\nb").write_text("x")
+    (workspace / os.fsdecode(b"bad\xff")).write_bytes(b"raw")
+    (workspace / "out").symlink_to("/etc")
+    sandbox = await opened(open_sandbox, backend)
+    assert await sandbox.listing.folder("") == [
+        DirEntry("src", "dir"),
+        DirEntry("README.md", "file"),
+        DirEntry("a\nb", "file"),
+        DirEntry("bad\udcff", "file"),
+        DirEntry("out", "link"),
+    ]
+    assert (await sandbox.read_file("bad\udcff")).data == b"raw"
+    for path in ("out", "../", "/etc", ".lmagent", "nowhere"):
+        with pytest.raises(SandboxError):
+            await sandbox.listing.folder(path)
+
+
+@every_backend
+async def test_without_a_repository_names_that_are_never_meant_and_ignored_ones_are_left_out(
+    backend: str, open_sandbox: OpenSandbox, workspace: Path
+) -> None:
+    (workspace / "node_modules").mkdir()
+    (workspace / "node_modules" / "x.js").write_text("")
+    (workspace / "src" / "x.log").write_text("")
+    (workspace / ".gitignore").write_text("*.log\n")
+    (workspace / "loop").symlink_to(".")
+    sandbox = await opened(open_sandbox, backend)
+    assert await sandbox.listing.paths(100) == ([".gitignore", "README.md", "src/main.py"], False)
+    assert await sandbox.listing.paths(2) == ([".gitignore", "README.md"], True)
+    assert await sandbox.listing.git_status() == {}
+
+
+@pytest.mark.git
+@pytest.mark.parametrize("backend", CONFINED)
+async def test_a_repository_tells_every_state(backend: str, open_sandbox: OpenSandbox, workspace: Path) -> None:
+    for name in ("old.txt", "gone.txt", "mod.txt"):
+        (workspace / name).write_text(f"{name}\n" * 5)
+    (workspace / ".gitignore").write_text("build\n*.o\n.lmagent\n")
+    git(workspace, "init", "-q")
+    git(workspace, "add", ".")
+    git(workspace, "commit", "-qm", "one")
+    git(workspace, "mv", "old.txt", "re\nnamed.txt")
+    (workspace / "gone.txt").unlink()
+    (workspace / "mod.txt").write_text("other")
+    (workspace / "added.txt").write_text("")
+    git(workspace, "add", "added.txt")
+    for name in ("build/x.py", "new/a.c", "new/a.o", "src/b.o"):
+        (workspace / name).parent.mkdir(exist_ok=True)
+        (workspace / name).write_text("")
+    sandbox = await opened(open_sandbox, backend)
+    assert await sandbox.listing.git_status() == {
+        "re\nnamed.txt": GitState.RENAMED,
+        "gone.txt": GitState.DELETED,
+        "mod.txt": GitState.MODIFIED,
+        "added.txt": GitState.ADDED,
+        "new": GitState.UNTRACKED,
+        "build": GitState.IGNORED,
+        "new/a.o": GitState.IGNORED,
+        "src/b.o": GitState.IGNORED,
+    }
+    paths, is_cut = await sandbox.listing.paths(100)
+    assert not is_cut
+    assert {"re\nnamed.txt", "added.txt", "new/a.c", "src/main.py"} < set(paths)
+    assert not {"build/x.py", "new/a.o", "src/b.o"} & set(paths)
+
+
+@pytest.mark.git
+@pytest.mark.parametrize("backend", CONFINED)
+async def test_a_repository_that_would_run_a_program_runs_none(
+    backend: str, open_sandbox: OpenSandbox, workspace: Path
+) -> None:
+    git(workspace, "init", "-q")
+    mark = workspace / "ran"
+    with (workspace / ".git" / "config").open("a") as config:
+        config.write(f'[core]\n\tfsmonitor = "touch {mark}; false"\n\thooksPath = /tmp\n\tpager = "touch {mark}"\n')
+    sandbox = await opened(open_sandbox, backend)
+    assert "src/main.py" in (await sandbox.listing.paths(100))[0]
+    await sandbox.listing.git_status()
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("backend", ["process"])
+async def test_twenty_thousand_long_names_travel_whole(backend: str, open_sandbox: OpenSandbox, workspace: Path) -> None:
+    folder = workspace / "many"
+    folder.mkdir()
+    for number in range(20_000):
+        (folder / f"{number:05}-{'x' * 100}.py").touch()
+    sandbox = await opened(open_sandbox, backend)
+    entries = await sandbox.listing.folder("many")
+    assert len(entries) == 20_000
+    assert entries[-1].path == f"many/19999-{'x' * 100}.py"
+    assert len((await sandbox.listing.paths(200_000))[0]) == 20_002
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"no zlib", zlib.compress(b"x" * 40_000_000), zlib.compress(b"whole")[:-4]],
+    ids=["nonsense", "bomb", "cut"],
+)
+def test_a_hostile_listing_is_refused(data: bytes) -> None:
+    with pytest.raises(SandboxError, match="the sandbox sent a listing"):
+        listing._records(data)
+
+
+@pytest.mark.parametrize("name", ["f../x", "f..", "f", "x" * 300, "f/etc/passwd", "qname"])
+def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
+    with pytest.raises(SandboxError, match="a name that cannot be"):
+        listing._entries("src", zlib.compress(name.encode()))
+
+
+def test_paths_that_lead_elsewhere_are_left_out() -> None:
+    data = zlib.compress(b"\0".join([b"ok.py", b"/etc/passwd", b"../x", b"a/../../x", b".git/config", b"folder/", b"a..b"]))
+    assert listing._paths(data, b"") == ["a..b", "ok.py"]
