@@ -55,6 +55,8 @@ class TerminalDriver(LinuxDriver):
     def use_mouse(self, *, is_on: bool) -> None:
         """Take the mouse, or leave it to the terminal."""
         if is_on:
+            self._mouse = True
             self._enable_mouse_support()
         else:
             self._disable_mouse_support()
+            self._mouse = False

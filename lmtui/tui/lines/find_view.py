@@ -28,6 +28,7 @@ class FindView(BlockView, can_focus=True, inherit_bindings=False):
         self.finder: Finder | None = None
         self._hit = (-1, 0)
         self._hit_row = -1
+        self._numbered: tuple[tuple[tuple[int, int], int], int] = (((-1, 0), -1), 0)
         self._opened: Block | None = None
         self._is_looking = False
         self._wants_step = 0
@@ -44,6 +45,7 @@ class FindView(BlockView, can_focus=True, inherit_bindings=False):
         self._fold_again()
         self.finder = Finder(self.document.blocks, words, self.at_top()[0]) if words.strip() else None
         self._hit, self._hit_row, self._wants_step = (-1, 0), -1, 0
+        self._numbered = (((-1, 0), -1), 0)
         self.redraw()
         self.note_line()
         self._look()
@@ -130,8 +132,13 @@ class FindView(BlockView, can_focus=True, inherit_bindings=False):
         self.show_note((*words, *found, (keys, "muted")) if self.has_focus else found)
 
     def _number(self, finder: Finder) -> int:
-        index, ordinal = self._hit
-        return finder.count_before(index) + min(ordinal, max(0, finder.count(index) - 1)) + 1
+        """Return which of all matches was gone to; counted anew only when that, or the whole of them, is another."""
+        known = (self._hit, finder.total if finder.is_done else -1)
+        if known != self._numbered[0]:
+            index, ordinal = self._hit
+            number = finder.count_before(index) + min(ordinal, max(0, finder.count(index) - 1)) + 1
+            self._numbered = (known, number)
+        return self._numbered[1]
 
     def _look(self) -> None:
         if self._is_looking or self.finder is None:
