@@ -35,6 +35,8 @@ MEETING = [
     *((Scope.APP, Scope.MOVING, scope) for scope in (Scope.APPROVAL, Scope.BATCH, Scope.CHANGES, Scope.RESTORE, Scope.TRUST)),
     *((Scope.APP, scope) for scope in (Scope.GRANT, Scope.EDIT, Scope.RULES, Scope.FIRST_RUN)),
     (Scope.APP, Scope.MOVING, Scope.READING),
+    (Scope.APP, Scope.WORKBENCH, Scope.MOVING, Scope.FILES),
+    (Scope.APP, Scope.MOVING, Scope.VIEWER),
 ]
 
 
