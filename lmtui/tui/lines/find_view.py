@@ -13,7 +13,7 @@ from lmtui.tui.lines.blocks import Block
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.finder import Finder
 from lmtui.tui.lines.surface import WidgetOptions
-from lmtui.tui.lines.text import Line, fit
+from lmtui.tui.lines.text import Line, fit, restyle
 
 _SLICE_S = 0.006
 _PAUSE_S = 0.004
@@ -27,7 +27,6 @@ class FindView(BlockView, can_focus=True, inherit_bindings=False):
         super().__init__(**options)
         self.finder: Finder | None = None
         self._hit = (-1, 0)
-        self._hit_row = -1
         self._numbered: tuple[tuple[tuple[int, int], int], int] = (((-1, 0), -1), 0)
         self._opened: Block | None = None
         self._is_looking = False
@@ -44,7 +43,7 @@ class FindView(BlockView, can_focus=True, inherit_bindings=False):
         """Look for words (none: end the search), those that were looked for before forgotten; the reader stays where he is."""
         self._fold_again()
         self.finder = Finder(self.document.blocks, words, self.at_top()[0]) if words.strip() else None
-        self._hit, self._hit_row, self._wants_step = (-1, 0), -1, 0
+        self._hit, self._wants_step = (-1, 0), 0
         self._numbered = (((-1, 0), -1), 0)
         self.redraw()
         self.note_line()
@@ -109,11 +108,12 @@ class FindView(BlockView, can_focus=True, inherit_bindings=False):
             self._look()
 
     def dressed(self, line: int, content: Line) -> Line:
-        """Return a line with its matches marked, those of the match that was gone to more."""
-        if self.finder is not None:
-            index, top = self.document.locate(line) if line < self.document.total else (-1, 0)
-            is_hit = index == self._hit[0] and line - top == self._hit_row
-            content = self.finder.marked(content, "match strong" if is_hit else "match")
+        """Return a line with its matches marked, the one that was gone to more than the others."""
+        if self.finder is not None and line < self.document.total:
+            index, top = self.document.locate(line)
+            for number, start, end in self.finder.on_row(self.document.lines(index), line - top):
+                role = "match strong" if (index, number) == self._hit else "match"
+                content = restyle(content, start + self.lead_cells, end + self.lead_cells, role)
         return super().dressed(line, content)
 
     def note_line(self) -> None:
@@ -159,20 +159,20 @@ class FindView(BlockView, can_focus=True, inherit_bindings=False):
 
     def _rows(self, index: int) -> list[int]:
         assert self.finder is not None
-        return self.finder.rows(self.document.lines(index)) or [0]
+        return [stretches[0][0] for stretches in self.finder.matches(self.document.lines(index)) if stretches] or [0]
 
     def _show_hit(self, index: int, ordinal: int) -> None:
         block = self.document.blocks[index]
         assert self.finder is not None
         if block is not self._opened:
             self._fold_again()
-            if block.can_fold and not self.finder.rows(self.document.lines(index)):
+            if block.can_fold and not self.finder.matches(self.document.lines(index)):
                 block.unfold_all()
                 self._opened = block
                 self.document.touch(index)
         rows = self._rows(index)
         ordinal = ordinal if ordinal >= 0 else len(rows) - 1
-        self._hit, self._hit_row = (index, ordinal), rows[ordinal]
+        self._hit = (index, ordinal)
         self.cursor = index
         self.hold_still()
         top = self.document.top(index) + rows[ordinal]

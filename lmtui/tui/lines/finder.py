@@ -6,14 +6,18 @@ The blocks from the reader's place on are looked at first, then those before it,
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from time import perf_counter
 
 from lmtui.tui.lines.blocks import Block
-from lmtui.tui.lines.text import Line, plain, restyle
+from lmtui.tui.lines.text import Line, plain
 
 _BLOCKS_A_LOOK = 16
+_GAP = r"[\s│▌]+"
+
+Stretch = tuple[int, int, int]
 
 
 class Finder:
@@ -23,7 +27,12 @@ class Finder:
         self.words = words
         self._blocks = blocks
         self._wanted = words.lower()
-        self._pattern = re.compile(re.escape(words), re.IGNORECASE)
+        parts = words.split()
+        self._first = parts[0].lower() if len(parts) > 1 else self._wanted
+        self._pattern = re.compile(_GAP.join(map(re.escape, parts)) if len(parts) > 1 else re.escape(words), re.IGNORECASE)
+        self._seen: Sequence[Line] = ()
+        self._found: list[list[Stretch]] = []
+        self._by_row: dict[int, list[Stretch]] = {}
         self._start = start
         self._later: list[int] = []
         self._earlier: list[int] = []
@@ -82,18 +91,41 @@ class Finder:
         """Return how many matches a block has."""
         return self._counts.get(index, 0)
 
-    def rows(self, lines: Sequence[Line]) -> list[int]:
-        """Return the lines that show a match, one for each match in them."""
-        return [row for row, line in enumerate(lines) for _ in self._pattern.finditer(plain(line))]
+    def matches(self, lines: Sequence[Line]) -> list[list[Stretch]]:
+        """Return where matches are shown in the lines of a block, each in one stretch or, where it was wrapped, in several."""
+        if self._seen is not lines:
+            self._seen, self._found = lines, self._matches(lines)
+            self._by_row = {}
+            for number, stretches in enumerate(self._found):
+                for row, start, end in stretches:
+                    self._by_row.setdefault(row, []).append((number, start, end))
+        return self._found
 
-    def marked(self, line: Line, role: str) -> Line:
-        """Return a line with its matches marked."""
-        for match in self._pattern.finditer(plain(line)):
-            line = restyle(line, match.start(), match.end(), role)
-        return line
+    def on_row(self, lines: Sequence[Line], row: int) -> list[Stretch]:
+        """Return the stretches of one line of a block, each with the number of its match in the place of the row."""
+        _ = self.matches(lines)
+        return self._by_row.get(row, [])
+
+    def _matches(self, lines: Sequence[Line]) -> list[list[Stretch]]:
+        texts = [plain(line) for line in lines]
+        starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
+        found: list[list[Stretch]] = []
+        for match in self._pattern.finditer("\n".join(texts)):
+            stretches: list[Stretch] = []
+            row = bisect_right(starts, match.start()) - 1
+            while starts[row] < match.end():
+                start, end = max(0, match.start() - starts[row]), min(len(texts[row]), match.end() - starts[row])
+                if end > start:
+                    stretches.append((row, start, end))
+                row += 1
+            found.append(stretches)
+        return found
 
     def _look(self, index: int, found: list[int]) -> None:
-        count = self._blocks[index].search_text().lower().count(self._wanted)
+        text = self._blocks[index].search_text()
+        count = text.lower().count(self._first)
+        if count and self._first != self._wanted:
+            count = sum(1 for _ in self._pattern.finditer(text))
         if count:
             self._counts[index] = count
             self.total += count

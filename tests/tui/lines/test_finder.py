@@ -66,3 +66,15 @@ def test_nothing_found_is_nothing_to_go_to() -> None:
     finder = Finder(blocks(["x"]), "y")
     assert finder.work(1)
     assert finder.step(0, 1) is None
+
+
+def test_words_are_found_across_the_end_of_a_line() -> None:
+    finder = Finder(blocks(["one two\nthree"]), "TWO  three")
+    finder.work(1)
+    assert finder.total == 1
+    lines = [(("· one two", ""),), (("│ three four", "muted"),)]
+    assert finder.matches(lines) == [[(0, 6, 9), (1, 0, 7)]]
+
+
+def test_every_match_of_a_line_is_a_stretch_of_its_own() -> None:
+    assert Finder([], "ab").matches([(("ab AB", ""),), (("xab", ""),)]) == [[(0, 0, 2)], [(0, 3, 5)], [(1, 1, 3)]]
