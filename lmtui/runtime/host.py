@@ -157,7 +157,10 @@ class Runtime:
         known = self._sessions.get(path.stem)
         if known is not None and not known.is_closed:
             return known
-        loaded = load(path)
+        loaded = await asyncio.to_thread(load, path)
+        known = self._sessions.get(path.stem)  # whoever else asked for it may have been quicker
+        if known is not None and not known.is_closed:
+            return known
         if not loaded.events:
             raise SessionFileError(f"session {path.stem} is empty", "Start a new one.")
         is_ours = self._store.is_ours(path.stem)
