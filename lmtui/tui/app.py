@@ -329,10 +329,9 @@ class LmtuiApp(TerminalApp):
         if isinstance(event, events.Key):
             if self.attention is not None:
                 self.attention.key_pressed()
-            if not self.app_focus:
-                self.app_focus = True
-                if self.focused is None and self.screen is self.workbench:
-                    self.workbench.prompt.focus()
+            self.app_focus = True
+            if self.focused is None and self.screen is self.workbench:
+                self.workbench.set_focus(self.workbench.prompt)
         await super().on_event(event)
 
     def _write_to_terminal(self, text: str) -> None:

@@ -29,6 +29,7 @@ class Page:
         self._ids = itertools.count(1)
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self.received = ""
+        self.sent: list[str] = []
         self.requested: list[str] = []
         self.problems: list[str] = []
         self._reader = asyncio.create_task(self._read())
@@ -52,7 +53,7 @@ class Page:
 
     async def type(self, text: str) -> None:
         for character in text:
-            await self.call("Input.dispatchKeyEvent", type="char", text=character)
+            await self.press(character)
 
     async def press(self, key: str) -> None:
         code, text = _KEYS.get(key, (ord(key.upper()[0]), key))
@@ -92,6 +93,8 @@ class Page:
                     frame = parameters["response"]
                     raw = base64.b64decode(frame["payloadData"]) if frame["opcode"] == 2 else frame["payloadData"].encode()
                     self.received += _ESCAPES.sub("", raw.decode("utf-8", "replace"))
+                case "Network.webSocketFrameSent":
+                    self.sent.append(parameters["response"]["payloadData"])
                 case "Network.requestWillBeSent":
                     self.requested.append(parameters["request"]["url"])
                 case "Log.entryAdded":

@@ -64,9 +64,8 @@ async def test_a_task_is_typed_approved_and_its_file_seen_in_a_browser(program: 
         await page.until_shown("idle")
         await page.type("write hello")
         await page.press("Enter")
-        await page.until_shown("hello.txt")
-        await page.until_shown("once")
-        await asyncio.sleep(0.5)
+        await page.until_shown("asks to change hello.txt")
+        await asyncio.sleep(1.0)
         await page.press("y")
         await page.until_shown("The file is there.")
         assert (program.workspace / "hello.txt").read_text() == "written from a browser\n"

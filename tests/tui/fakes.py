@@ -25,6 +25,7 @@ from lmtui.core.sessions import (
 )
 from lmtui.core.workspace import FileChange, FileChangeKind
 from tests.tui.fake_files import FakeFiles
+from tests.tui.fake_settings import FakeSettings, FakeWindow
 
 START = datetime(2026, 3, 14, 14, 2, 0, tzinfo=UTC)
 DIFF = """\
@@ -70,6 +71,7 @@ class FakeSession:
         self.is_closed = False
         self.fake_changes: Changes | None = None
         self.fake_rules: list[Rule] = []
+        self.window_use = FakeWindow()
         self._history: list[Envelope] = []
         self._subscribers: list[Subscriber] = []
         self._open_approvals: list[str] = []
@@ -288,6 +290,7 @@ class FakeHost:
         self.searched: list[str] = []
         self.trust = FakeTrust()
         self.files = FakeFiles(self.workspace)
+        self.settings = FakeSettings()
         self._numbers = itertools.count(1)
 
     @property

@@ -414,8 +414,14 @@ async def test_keys_reach_the_prompt_though_the_terminal_said_that_it_is_not_in_
         assert driver.app.workbench.prompt.text == "hey"
 
 
-async def test_a_key_of_a_pane_does_nothing_where_nothing_has_the_focus() -> None:
+async def test_keys_go_to_the_prompt_where_nothing_has_the_focus() -> None:
     async with running() as driver:
         driver.app.screen.set_focus(None)
         await driver.press("e", "G", "k")
-        assert driver.app.is_running
+        assert driver.app.workbench.prompt.text == "eGk"
+
+
+async def test_an_action_of_the_widget_in_focus_does_nothing_where_none_has_it() -> None:
+    async with running() as driver:
+        driver.app.screen.set_focus(None)
+        assert not await driver.app.run_action("focused.next_error", driver.app.screen)
