@@ -30,20 +30,20 @@ class AskLine(Input, inherit_bindings=True):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.ASKING)
     DEFAULT_CSS = """
-    AskLine, AskLine:focus { height: 1; border: none; padding: 0 1; background: $panel; display: none; }
-    AskLine.-open { display: block; }
+    AskLine, AskLine:focus { height: 1; border: none; padding: 0 1; background: $panel; }
     """
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id, select_on_focus=False)
         self.cursor_blink = False
+        self.display = False
         self._asked: Asked | None = None
         self._move: Callable[[int], None] = lambda _: None
 
     @property
     def is_open(self) -> bool:
         """Tell whether it is on screen."""
-        return self.has_class("-open")
+        return bool(self.display)
 
     def ask(self, asked: Asked, what: str, text: str = "", *, move: Callable[[int], None] = lambda _: None) -> None:
         """Show the line; `move` gets -1 or 1 for up and down."""
@@ -51,12 +51,12 @@ class AskLine(Input, inherit_bindings=True):
         self.placeholder, self.value, self._move = what, text, move
         self.cursor_position = len(text)
         self._asked = asked
-        self.add_class("-open")
+        self.display = True
         self.focus()
 
     def close(self) -> None:
         """Put the line away."""
-        self.remove_class("-open")
+        self.display = False
 
     def action_give_up(self) -> None:
         """Close the line."""
