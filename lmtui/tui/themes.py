@@ -193,7 +193,7 @@ def _variables(color: dict[str, str]) -> dict[str, str]:
         "block-cursor-background": selection,
         "block-cursor-text-style": "none",
         "block-cursor-blurred-foreground": text,
-        "block-cursor-blurred-background": color["panel"],
+        "block-cursor-blurred-background": selection,
         "block-hover-background": color["panel"],
         "input-selection-background": selection,
         "screen-selection-background": selection,

@@ -11,7 +11,7 @@ from lmtui.core.permissions import SOURCES, Effect, GrantScope, Rule
 from lmtui.core.sessions import SessionSummary, TrustItem
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.modals.approval import Approval
-from tests.tui import scenes_chat
+from tests.tui import scenes_around, scenes_chat
 from tests.tui.driving import Driver
 from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import DIFF, START, FakeHost, play_work
@@ -338,6 +338,10 @@ SCENES = (
     Scene("rules_none", no_rules),
     Scene("trust", trust, sizes=ALL_SIZES),
     Scene("completion", empty),
+    Scene("settings", scenes_around.settings),
+    Scene("window_use", scenes_around.window_use),
+    Scene("zoomed", scenes_around.zoomed),
+    Scene("without_sides", scenes_around.without_sides, sizes=("wide",)),
     *(Scene(name, steps) for name, steps in FILE_SCENES),
     *(Scene(name, steps) for name, steps in PROMPT_SCENES),
     Scene("chat_search", scenes_chat.chat_search),

@@ -6,6 +6,7 @@ import pytest
 
 from lmtui.tui.app import LmtuiApp
 from lmtui.tui.options import StartOptions
+from lmtui.tui.themes import DEFAULT
 from tests.tui.driving import MEDIUM, SMALL, WIDE, Driver
 from tests.tui.scenes import SCENES, Scene
 
@@ -32,7 +33,7 @@ def test_picture_of_the_workbench_in_another_theme(theme: str, snap_compare: Com
 class SceneApp(LmtuiApp):
     def __init__(self, scene: Scene, theme: str) -> None:
         self.host = scene.host()
-        options = StartOptions(workspace=str(self.host.workspace), theme=theme)
+        options = StartOptions(workspace=str(self.host.workspace), theme=theme or DEFAULT)
         super().__init__(lambda: self.host, options, now=self.host.clock)
 
 

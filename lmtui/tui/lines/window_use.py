@@ -11,7 +11,7 @@ from lmtui.tui.lines.text import Line, fit, pad, wrap
 from lmtui.tui.wording import tokens_text, window_text
 
 NAME_CELLS, NUMBER_CELLS, LEAST_BAR = 24, 7, 8
-FULL, FREE = "█", "░"
+FULL, FREE = "━", "─"
 NOTE = "Estimates by size; the first line is what the server counted. What stays the same from request to request is read once."
 
 

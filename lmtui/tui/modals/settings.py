@@ -41,6 +41,7 @@ class SettingsScreen(ModalScreen[None]):
         super().__init__()
         self._settings, self._changed = settings, changed
         self._rows: dict[str, SettingRow] = {}
+        self._told = ""
         self._filter = Input(placeholder="type to narrow", compact=True, select_on_focus=False)
         self._filter.cursor_blink = False
         self._options = OptionList(compact=True, markup=False)
@@ -91,7 +92,8 @@ class SettingsScreen(ModalScreen[None]):
     @on(OptionList.OptionHighlighted)
     def _show_help(self, event: OptionList.OptionHighlighted) -> None:
         row = self._rows.get(event.option_id or "")
-        if row is not None:
+        if row is not None and row.name != self._told:
+            self._told = ""
             self._say(help_text(row), "$text-muted")
 
     @on(OptionList.OptionSelected)
@@ -132,9 +134,10 @@ class SettingsScreen(ModalScreen[None]):
         try:
             row = await asyncio.to_thread(self._settings.change, name, text)
         except LmtuiError as error:
+            self._told = name
             self._say(error.full_text(), "$error")
             return
-        self._rows[name] = row
+        self._rows[name], self._told = row, name
         self._fill(name)
         self._changed(row)
         is_overruled = any(each in row.source for each in HIGHER)

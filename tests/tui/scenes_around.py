@@ -1,0 +1,44 @@
+"""What stands around the panes: settings, what fills the window, a layout of one's own, performance."""
+
+from __future__ import annotations
+
+from lmtui.core import events
+from lmtui.core.messages import Usage
+from tests.tui.driving import Driver
+from tests.tui.fakes import play_work
+
+
+async def at_work(driver: Driver) -> None:
+    """Half-way through a turn."""
+    play_work(driver.host.session)
+    await driver.settle()
+    await driver.pilot.pause(0.1)
+
+
+async def settings(driver: Driver) -> None:
+    """Every setting with its source."""
+    await at_work(driver)
+    await driver.press("f11")
+    await driver.until_screen("SettingsScreen")
+    await driver.press("down", "down")
+
+
+async def window_use(driver: Driver) -> None:
+    """What fills the model's window."""
+    await at_work(driver)
+    usage = events.UsageUpdated(usage=Usage(3320, 120, 3187), window_tokens=8192)
+    driver.host.session.emit(usage)
+    await driver.press("alt+w")
+    await driver.until_screen("Reading")
+
+
+async def zoomed(driver: Driver) -> None:
+    """The conversation alone."""
+    await at_work(driver)
+    await driver.press("f9", "alt+z")
+
+
+async def without_sides(driver: Driver) -> None:
+    """Files and plan hidden, the log wide."""
+    await at_work(driver)
+    await driver.press("alt+1", "alt+2", "f8", "alt+full_stop", "alt+full_stop")
