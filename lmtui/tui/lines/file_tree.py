@@ -96,11 +96,6 @@ class FileTree(RowView, can_focus=True, inherit_bindings=False):
         """Return the folders whose contents are shown."""
         return self._tree.open_folders
 
-    @property
-    def shows_hidden(self) -> bool:
-        """Tell whether what ignore rules leave out is shown."""
-        return self._tree.shows_hidden
-
     def on_mount(self) -> None:
         """Ask for the workspace's own listing."""
         self.ask("")
@@ -193,9 +188,10 @@ class FileTree(RowView, can_focus=True, inherit_bindings=False):
             elif self._tree.parent(self.cursor) >= 0:
                 self.put_cursor(self._tree.parent(self.cursor))
 
-    def action_toggle_hidden(self) -> None:
-        """Show what ignore rules leave out, or do not."""
+    def action_toggle_hidden(self) -> bool:
+        """Show what ignore rules leave out, or do not; return which."""
         self._keep_place(lambda: self._tree.show_hidden(not self._tree.shows_hidden))
+        return self._tree.shows_hidden
 
     def ask(self, path: str) -> None:
         """Ask for a folder's listing, unless it is on its way."""

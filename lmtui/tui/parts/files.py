@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -10,13 +9,11 @@ from lmtui.core.errors import LmtuiError, SandboxError
 from lmtui.core.mentions import mention_text
 from lmtui.core.workspace_files import Files, FoldersChanged
 from lmtui.tui.editor import open_editor
-from lmtui.tui.fuzzy import FuzzyPaths
 from lmtui.tui.latest import Latest
 from lmtui.tui.lines.file_tree import FileTree
+from lmtui.tui.parts.file_filter import FileFilter
 from lmtui.tui.screens.viewer import Viewer
 from lmtui.tui.stage import Handler, Stage
-from lmtui.tui.widgets.ask_line import AskLine
-from lmtui.tui.widgets.fit import Part
 
 _GROUP = "files"
 
@@ -26,22 +23,19 @@ class FilesPart:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._line = AskLine(id="files-filter")
-        self._index: FuzzyPaths | None = None
-        self._words = ""
+        self._filter = FileFilter(stage, self._work)
         self._git = Latest[None](self._work, self._read_git)
-        self._searches = Latest[str](self._work, self._search)
         self._problem = ""
         self._end: Callable[[], None] = lambda: None
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
         return {
-            "files.filter": lambda _: self._filter(),
+            "files.filter": lambda _: self._filter.open(),
             "files.hidden": lambda _: self._toggle_hidden(),
             "files.mark": lambda _: self._mark(),
             "files.edit": lambda _: self._edit(),
-            "files.find": self._find,
+            "files.find": self._filter.find,
         }
 
     @property
@@ -84,8 +78,7 @@ class FilesPart:
         if change.problem and change.problem != self._problem:
             self._problem = change.problem
             self._stage.say(change.problem, "warning")
-        if not self._line.is_open:
-            self._index = None
+        self._filter.forget_paths()
         tree = self._tree
         for folder in tree.open_folders if tree is not None else ():
             if folder in change.folders:
@@ -125,81 +118,6 @@ class FilesPart:
         except SandboxError:
             return  # no marks then; what is wrong with the sandbox is said where it is used
 
-    # -- the filter -----------------------------------------------------------------------------------------------------
-
-    async def _filter(self) -> None:
-        tree = self._tree
-        if tree is None or self._stage.panes is None:
-            return
-        if self._line.parent is None:
-            await self._stage.panes.query_one("#files-pane").mount(self._line, before=tree)
-        if self._stage.pane != "files" and not tree.is_on_screen:
-            self._stage.go_to("files")
-        self._line.ask(self, "find a file", self._words, move=tree.move_cursor)
-        if self._index is None:
-            self._work(self._read_paths())
-
-    async def _find(self, words: str) -> None:
-        self._words = words
-        await self._filter()
-        self.typed(words)
-
-    def typed(self, text: str) -> None:
-        """Narrow the files down to what was typed."""
-        self._words = text
-        if self._index is not None:
-            self._searches.want(text)
-
-    def done(self, _: str) -> None:
-        """Open the file that is marked."""
-        if self._tree is not None:
-            self._tree.choose()
-
-    def given_up(self) -> None:
-        """Show the tree again, at the file that was marked last."""
-        self._words = ""
-        if self._tree is not None:
-            self._tree.show_found("", None)
-            self._tree.focus()
-        self._stage.draw()
-
-    async def _read_paths(self) -> None:
-        files = self._files
-        if files is None:
-            return
-        try:
-            paths = await files.paths()
-        except LmtuiError as error:
-            self._stage.say(error.full_text(), "warning")
-            return
-        self._index = await asyncio.to_thread(FuzzyPaths, paths)
-        if files.paths_note:
-            self._stage.say(files.paths_note, "warning")
-        if self._line.is_open:
-            self.typed(self._line.value)
-
-    async def _search(self, text: str) -> None:
-        index, line = self._index, self._line
-        if index is None or not line.is_open:
-            return
-        if not text.strip():
-            if self._tree is not None:
-                self._tree.show_found("", None)
-            self._draw_count(None, len(index.paths))
-            return
-        found, total = await asyncio.to_thread(index.search, text)
-        if self._tree is not None and not self._searches.is_stale and self._has_line():
-            self._tree.show_found(text, found)
-            self._draw_count(total, len(index.paths))
-
-    def _has_line(self) -> bool:
-        return self._line.is_open
-
-    def _draw_count(self, found: int | None, total: int) -> None:
-        if self._stage.panes is not None:
-            text = f"{total:,} files" if found is None else f"{found:,} of {total:,}"
-            self._stage.panes.show_files_note(Part(text, "$text-muted", 1))
-
     # -- acting on a file -----------------------------------------------------------------------------------------------
 
     def open_file(self, path: str, line: int = 0) -> None:
@@ -217,8 +135,8 @@ class FilesPart:
 
     def _toggle_hidden(self) -> None:
         if self._tree is not None:
-            self._tree.action_toggle_hidden()
-            self._stage.say("what ignore rules leave out is " + ("shown" if self._tree.shows_hidden else "hidden"))
+            is_shown = self._tree.action_toggle_hidden()
+            self._stage.say(f"what ignore rules leave out is {'shown' if is_shown else 'hidden'}")
 
     def _mark(self) -> None:
         if self._tree is not None and (path := self._tree.current_path):
