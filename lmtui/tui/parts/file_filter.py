@@ -22,7 +22,7 @@ class FileFilter:
     def __init__(self, stage: Stage, work: Callable[[Coroutine[Any, Any, None]], None]) -> None:
         self._stage = stage
         self._work = work
-        self._line = AskLine(id="files-filter")
+        self._line = AskLine("files-filter")
         self._index: FuzzyPaths | None = None
         self._words = ""
         self._searches = Latest[str](work, self._search)

@@ -37,7 +37,7 @@ class Viewer(Screen[None]):
         self._host, self._path, self._line, self._mark = host, path, line, mark
         self._title_bar, self._hints = Bar(id="viewer-title"), Bar(id="viewer-hints")
         self._file = FileView(id="viewer-file")
-        self._ask = AskLine(id="viewer-ask")
+        self._ask = AskLine("viewer-ask")
         self._asks_for_line = False
         self._searches = Latest[str](lambda work: self.run_worker(work, group="viewer-search"), self._search)
         self._note = ""

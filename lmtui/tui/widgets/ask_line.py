@@ -33,8 +33,8 @@ class AskLine(Input, inherit_bindings=True):
     AskLine, AskLine:focus { height: 1; border: none; padding: 0 1; background: $panel; }
     """
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id, select_on_focus=False)
+    def __init__(self, own_id: str) -> None:
+        super().__init__(id=own_id, select_on_focus=False)
         self.cursor_blink = False
         self.display = False
         self._asked: Asked | None = None
