@@ -6,36 +6,29 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from textual import events, on, work
-from textual.actions import ActionParseResult
-from textual.dom import DOMNode
+from textual import on, work
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
-from lmtui import paths
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
-from lmtui.tui import themes
 from lmtui.tui.commands import Scope, bindings, command, of_scope
 from lmtui.tui.desk import Desk
 from lmtui.tui.modals.results import Choice, Chosen
-from lmtui.tui.no_color import filters_without_color
 from lmtui.tui.options import StartOptions
 from lmtui.tui.screens.workbench import ThemeWanted, Workbench
 from lmtui.tui.table.command import use_keys
-from lmtui.tui.terminal_app import TerminalApp
+from lmtui.tui.themed_app import ThemedApp, theme_choices
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import SessionHost
-    from lmtui.tui.attention import Attention
     from lmtui.tui.dialogs import Dialogs
     from lmtui.tui.router import Feed
-    from lmtui.tui.theme_watch import ThemeWatch
 
 DEMO_TASK = "Show me what you can do."
 FRAME_S = 1 / 30
@@ -51,7 +44,7 @@ def now_utc() -> datetime:
     return datetime.now(UTC)
 
 
-class LmtuiApp(TerminalApp):
+class LmtuiApp(ThemedApp):
     """The app.  `open_host` is slow and runs in a thread after the first frame; what is typed until then is kept and sent."""
 
     BINDINGS = bindings(Scope.APP)
@@ -72,17 +65,9 @@ class LmtuiApp(TerminalApp):
         self._open_host = open_host
         self._is_leaving = False
         self.desk = Desk(self)
-        self.attention: Attention | None = None
-        self._theme_watch: ThemeWatch | None = None
         self.animation_level = "none"
-        self._use_first_theme()
-        if self.no_color:
-            self._filters = filters_without_color(self._filters, self.available_themes[self.theme])
+        self.use_first_theme(self.options.theme)
         use_keys(self.options.keys)
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Return what our widgets use before a theme of ours is in force."""
-        return themes.default_variables()
 
     def get_default_screen(self) -> Screen[None]:
         """Make the main screen."""
@@ -124,9 +109,9 @@ class LmtuiApp(TerminalApp):
         self.desk.dialogs = await asyncio.to_thread(_load_dialogs)
         frame_s = SSH_FRAME_S if "SSH_CONNECTION" in os.environ else FRAME_S
         self.desk.router = self.desk.dialogs.router(self._schedule, self._show_session, self._facts_changed, frame_s)
-        self.attention = self.desk.dialogs.attention(self._write_to_terminal, self.options.notify, os.environ)
+        self.attention = self.desk.dialogs.attention(self.write_to_terminal, self.options.notify, os.environ)
         await self.workbench.furnish()
-        self._follow_theme_file()
+        self.follow_theme_file(self.desk.dialogs.theme_watch)
         if self.options.problems:
             self.workbench.say("\n".join(self.options.problems), "error")
         gc.collect()
@@ -186,26 +171,13 @@ class LmtuiApp(TerminalApp):
         """Close what is still open, however the app ends."""
         if self.attention is not None:
             self.attention.leave()
-        if self._theme_watch is not None:
-            self._theme_watch.watch(None)
+        self.leave_theme_file()
         await self.desk.close()
 
     @on(Worker.StateChanged)
     def _session_failed(self, event: Worker.StateChanged) -> None:
         if event.state is WorkerState.ERROR and event.worker.name == "session":
             self.workbench.say(f"session {event.worker.group} failed: {clean_line(repr(event.worker.error))}", "error")
-
-    async def run_action(
-        self,
-        action: str | ActionParseResult,
-        default_namespace: DOMNode | None = None,
-        namespaces: Mapping[str, DOMNode] | None = None,
-    ) -> bool:
-        """Run an action; one of the widget in focus does nothing where no widget has it (another window is in front)."""
-        is_of_focus = isinstance(action, str) and action.startswith("focused.")
-        if is_of_focus and self.focused is None:
-            return False
-        return await super().run_action(action, default_namespace, namespaces)
 
     # -- commands everywhere --------------------------------------------------------------------------------------------
 
@@ -255,52 +227,20 @@ class LmtuiApp(TerminalApp):
 
     def action_theme(self) -> None:
         """Let a theme be chosen."""
-        if self.desk.dialogs is None:
-            return
-        choices = [Choice(name, name, themes.kind_text(file)) for name, file in themes.theme_files().items()]
-        _ = self.push_screen(
-            self.desk.dialogs.picker("THEME", choices, chosen=self.theme), lambda name: self.use_theme(name) if name else None
-        )
+        if self.desk.dialogs is not None:
+            picker = self.desk.dialogs.picker("THEME", theme_choices(), chosen=self.theme)
+            _ = self.push_screen(picker, lambda name: self.use_theme(name) if name else None)
+
+    def focus_prompt(self) -> None:
+        """Let what is typed go to the prompt."""
+        if self.screen is self.workbench:
+            self.workbench.set_focus(self.workbench.prompt)
 
     @on(ThemeWanted)
     def _theme_wanted(self, event: ThemeWanted) -> None:
         self.use_theme(event.name)
 
-    def use_theme(self, name: str) -> None:
-        """Change the colours; a broken theme is said and changes nothing."""
-        try:
-            theme = themes.find_theme(name)
-        except themes.ThemeError as error:
-            self.workbench.say(str(error), "error")
-            return
-        is_saved_again = theme.name == self.theme
-        self.register_theme(theme)
-        self.theme = theme.name
-        if is_saved_again:
-            self.refresh_css()
-        self._follow_theme_file()
-        if self.no_color:
-            self._filters = filters_without_color(self._filters, self.available_themes[self.theme])
-
-    def _follow_theme_file(self) -> None:
-        """Show the user's own theme anew whenever it is saved."""
-        file = themes.theme_files().get(self.theme)
-        own = file if file is not None and file.parent != paths.themes_dir() else None
-        if self._theme_watch is None and own is not None and self.desk.dialogs is not None:
-            self._theme_watch = self.desk.dialogs.theme_watch(self.use_theme)
-        if self._theme_watch is not None:
-            self._theme_watch.watch(own)
-
     # -- drawing --------------------------------------------------------------------------------------------------------
-
-    def _use_first_theme(self) -> None:
-        try:
-            theme = themes.find_theme(self.options.theme or themes.first_theme(os.environ))
-        except themes.ThemeError as error:
-            theme = themes.built_in_theme()
-            self.call_after_refresh(lambda text=str(error): self.workbench.say(text, "error"))
-        self.register_theme(theme)
-        self.theme = theme.name
 
     def _schedule(self, delay_s: float, callback: Callable[[], None]) -> object:
         return self.set_timer(max(delay_s, 0.001), callback)
@@ -313,30 +253,6 @@ class LmtuiApp(TerminalApp):
             self.workbench.draw()
             if self.attention is not None:
                 self.attention.look(self.desk.feeds.values(), self.desk.active)
-
-    def on_app_focus(self, _: events.AppFocus) -> None:
-        """Take note that the window is in front."""
-        if self.attention is not None:
-            self.attention.focus_changed(is_in_front=True)
-
-    def on_app_blur(self, _: events.AppBlur) -> None:
-        """Take note that it is not."""
-        if self.attention is not None:
-            self.attention.focus_changed(is_in_front=False)
-
-    async def on_event(self, event: events.Event) -> None:
-        """Take note of every key, and go on; who types is there, whatever the terminal last said of its focus."""
-        if isinstance(event, events.Key):
-            if self.attention is not None:
-                self.attention.key_pressed()
-            self.app_focus = True
-            if self.focused is None and self.screen is self.workbench:
-                self.workbench.set_focus(self.workbench.prompt)
-        await super().on_event(event)
-
-    def _write_to_terminal(self, text: str) -> None:
-        if self._driver is not None:
-            self._driver.write(text)
 
 
 def _load_dialogs() -> Dialogs:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from textual import events
+from textual.actions import ActionParseResult
 from textual.app import App
+from textual.dom import DOMNode
 from textual.driver import Driver
 
 from lmtui import paths
 from lmtui.tui import clipboard
+
+if TYPE_CHECKING:
+    from lmtui.tui.attention import Attention
 
 
 class TerminalApp(App[int]):
     """What every screen of the app may ask of the terminal."""
 
     has_mouse: bool = True
+    attention: Attention | None = None
     frames_drawn: int = 0
 
     @property
@@ -66,6 +75,46 @@ class TerminalApp(App[int]):
             say(text, "info" if is_good else "error")
         else:
             self.notify(text, severity="information" if is_good else "error", markup=False)
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Run an action; one of the widget in focus does nothing where no widget has it (another window is in front)."""
+        is_of_focus = isinstance(action, str) and action.startswith("focused.")
+        if is_of_focus and self.focused is None:
+            return False
+        return await super().run_action(action, default_namespace, namespaces)
+
+    def on_app_focus(self, _: events.AppFocus) -> None:
+        """Take note that the window is in front."""
+        if self.attention is not None:
+            self.attention.focus_changed(is_in_front=True)
+
+    def on_app_blur(self, _: events.AppBlur) -> None:
+        """Take note that it is not."""
+        if self.attention is not None:
+            self.attention.focus_changed(is_in_front=False)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Take note of every key, and go on; who types is there, whatever the terminal last said of its focus."""
+        if isinstance(event, events.Key):
+            if self.attention is not None:
+                self.attention.key_pressed()
+            self.app_focus = True
+            if self.focused is None:
+                self.focus_prompt()
+        await super().on_event(event)
+
+    def focus_prompt(self) -> None:
+        """Let what is typed go to the prompt."""
+
+    def write_to_terminal(self, text: str) -> None:
+        """Write a control sequence of ours."""
+        if self._driver is not None:
+            self._driver.write(text)
 
     async def _copy(self, text: str) -> None:
         route = clipboard.find_route()
