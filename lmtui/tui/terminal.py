@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import io
+import os
+import selectors
 from typing import TextIO, cast
 
+from textual._time import get_time
+from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
+
+_LEAVE_S = 0.05
 
 
 class LastingOutput(io.TextIOBase):
@@ -43,6 +50,7 @@ class TerminalDriver(LinuxDriver):
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         self.bytes_written = 0
+        self._wake_reader, self._wake_writer = os.pipe()
         if self._file is not None:
             self._file = cast("io.TextIOWrapper", LastingOutput(self._file))
 
@@ -52,6 +60,43 @@ class TerminalDriver(LinuxDriver):
             self.bytes_written += len(data)
             super().write(data)
 
+    def run_input_thread(self) -> None:
+        """Wait for input and pass it on; asleep until something comes, where Textual's own looks ten times a second."""
+        parser = XTermParser(self._debug)
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.fileno, selectors.EVENT_READ)
+            selector.register(self._wake_reader, selectors.EVENT_READ)
+            while not self.exit_event.is_set():
+                ready = {key.fd for key, _ in selector.select(_wait_s(parser))}
+                if self._wake_reader in ready:
+                    _ = os.read(self._wake_reader, 64)
+                if self.fileno in ready:
+                    data = _read(self.fileno)
+                    if not data:
+                        selector.unregister(self.fileno)
+                    for message in parser.feed(decode(data)) if data else ():
+                        self.process_message(message)
+                for message in parser.tick():
+                    self.process_message(message)
+
+    def disable_input(self) -> None:
+        """Take no more input; the thread that waits for it is woken to see that."""
+        thread, self._key_thread = self._key_thread, None
+        while thread is not None and thread.is_alive():  # a signal may have begun and ended another one meanwhile
+            self.exit_event.set()
+            with contextlib.suppress(OSError):
+                _ = os.write(self._wake_writer, b"x")
+            thread.join(_LEAVE_S)
+        self.exit_event.clear()
+        super().disable_input()
+
+    def close(self) -> None:
+        """Let go of the terminal."""
+        super().close()
+        for number in (self._wake_reader, self._wake_writer):
+            os.close(number)
+
     def use_mouse(self, *, is_on: bool) -> None:
         """Take the mouse, or leave it to the terminal."""
         if is_on:
@@ -60,3 +105,17 @@ class TerminalDriver(LinuxDriver):
         else:
             self._disable_mouse_support()
             self._mouse = False
+
+
+def _wait_s(parser: XTermParser) -> float | None:
+    """Return how long to wait at most: until a sequence that is begun counts as a key of its own, else for ever."""
+    due = parser._timeout_time
+    return None if due is None else max(0.0, due - get_time())
+
+
+def _read(number: int) -> bytes:
+    """Return what was typed, nothing where the terminal is gone."""
+    try:
+        return os.read(number, 4096)
+    except OSError:
+        return b""
