@@ -12,14 +12,17 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from lmtui import __version__
 from lmtui.config import MODES, NETWORKS, SANDBOXES, Loaded, load_config
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
-from lmtui.core.sessions import SessionHost
 from lmtui.paths import config_dir
 from lmtui.store.trust import read_trust
+
+if TYPE_CHECKING:
+    from lmtui.core.sessions import SessionHost
+from lmtui.frontends.places import check_screen, is_in_browser, wants_plain
 
 EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 64, 130
 
@@ -29,6 +32,7 @@ EPILOG = """commands:
   lmtui resume [ID] ["TEXT"]  continue a session (default: the newest)
   lmtui demo [--headless]     the whole program on a scripted model: no model needed, real tools, real sandbox
   lmtui serve [DIR]           the full-screen app in a browser on this machine
+  lmtui --plain [DIR]         line by line, for screen readers and dumb terminals (or set ACCESSIBLE=1)
   lmtui sessions | show ID | export ID --format md|html|jsonl
   lmtui models | doctor | sandbox check|image|shell | config show|path|trust
 `lmtui COMMAND --help` tells more of each."""
@@ -116,7 +120,7 @@ def _add_common(parser: _Parser) -> None:
 
 def _add_output(parser: _Parser) -> None:
     parser.add_argument("--output", choices=("text", "json", "stream-json"), default="text")
-    parser.add_argument("--plain", action="store_true", help="for scripts: the output is plain text already")
+    parser.add_argument("--plain", action="store_true", help="on a terminal: line by line instead of full screen")
     parser.add_argument("--json", dest="output", action="store_const", const="json", help="the same as --output json")
 
 
@@ -125,6 +129,7 @@ def _app_parser() -> _Parser:
     parser.add_argument("dir", nargs="?", metavar="DIR")
     parser.add_argument("--version", action="version", version=f"lmtui {__version__}")
     parser.add_argument("--theme", metavar="NAME")
+    parser.add_argument("--plain", action="store_true", help="line by line, for screen readers: lmtui --plain ~/src/parser")
     _add_common(parser)
     return parser
 
@@ -254,31 +259,16 @@ def _settings(arguments: argparse.Namespace) -> tuple[Path, Loaded]:
 
 
 def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *, is_demo: bool = False) -> int:
+    if wants_plain(is_asked=arguments.plain) and not is_in_browser():
+        return _plain(arguments, session_id, task, is_demo=is_demo)
+    check_screen()
     gc.disable()  # a tenth of the start-up; the app turns it on again when its first frame stands
     from lmtui.tui.app import LmtuiApp
     from lmtui.tui.keymap import KEYS_FILE, read_keymap
     from lmtui.tui.options import StartOptions
 
-    workspace, read = _reader(arguments)
-    loaded = read()
+    workspace, loaded, open_host, opened = _host_opener(arguments, session_id)
     config = loaded.config
-
-    opened: list[SessionHost] = []
-
-    def open_host() -> SessionHost:
-        from lmtui.runtime.host import open_runtime
-
-        runtime = open_runtime(workspace, config, writes_log=True, is_mode_forced=loaded.sources["mode"] == "flag")
-        runtime.ask_trust(loaded, read)
-        if session_id:
-            runtime.take_server_of(session_id)
-        opened.append(runtime)
-        return runtime
-
-    if not (sys.stdin.isatty() and sys.stdout.isatty()) and not _is_in_browser():
-        raise UsageError("the full-screen app needs a terminal", 'Use `lmtui run "TASK"` without one.')
-    if os.environ.get("TERM") == "dumb":
-        raise UsageError("the full-screen app cannot draw on TERM=dumb", 'Set TERM, or use `lmtui run "TASK"`.')
     keymap = read_keymap(config_dir() / KEYS_FILE)
     options = StartOptions(
         keys=keymap.keys,
@@ -298,9 +288,32 @@ def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *,
     return app.return_code or 0
 
 
-def _is_in_browser() -> bool:
-    """Tell whether `lmtui serve` started this process for a tab."""
-    return os.environ.get("TEXTUAL_DRIVER", "").endswith("web_driver:WebDriver")
+def _host_opener(
+    arguments: argparse.Namespace, session_id: str
+) -> tuple[Path, Loaded, Callable[[], SessionHost], list[SessionHost]]:
+    """Return workspace, settings, what opens the host of a user who is there, and the list that it then stands in."""
+    workspace, read = _reader(arguments)
+    loaded = read()
+    opened: list[SessionHost] = []
+
+    def open_host() -> SessionHost:
+        from lmtui.runtime.host import open_runtime
+
+        runtime = open_runtime(workspace, loaded.config, writes_log=True, is_mode_forced=loaded.sources["mode"] == "flag")
+        runtime.ask_trust(loaded, read)
+        if session_id:
+            runtime.take_server_of(session_id)
+        opened.append(runtime)
+        return runtime
+
+    return workspace, loaded, open_host, opened
+
+
+def _plain(arguments: argparse.Namespace, session_id: str, task: str, *, is_demo: bool) -> int:
+    from lmtui.frontends.plain.console import PlainStart, run_plain
+
+    _, _, open_host, _ = _host_opener(arguments, session_id)
+    return run_plain(open_host, PlainStart(session_id, task, is_demo))
 
 
 def _serve(arguments: argparse.Namespace) -> int:

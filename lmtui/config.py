@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from lmtui.core.errors import ConfigError
-from lmtui.core.permissions import Mode
-from lmtui.core.sessions import TrustItem
+from lmtui.core.rules import Mode
+from lmtui.core.trust import TrustItem
 from lmtui.paths import config_dir, workspace_dir
 
 MODES = tuple(str(mode) for mode in Mode)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lmtui.config import Config, Loaded
 from lmtui.core.errors import SandboxError
-from lmtui.core.sessions import TrustItem
+from lmtui.core.trust import TrustItem
 from lmtui.store.trust import TrustAnswer, read_trust, trust_file, write_trust
 
 __all__ = ["OWN_SETTINGS", "FolderTrust", "NothingToTrust", "read_own_settings", "trust_file"]

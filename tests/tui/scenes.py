@@ -8,7 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from lmtui.core.permissions import SOURCES, Effect, GrantScope, Rule
-from lmtui.core.sessions import SessionSummary, TrustItem
+from lmtui.core.sessions import SessionSummary
+from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.modals.approval import Approval
 from tests.tui import scenes_around, scenes_chat

@@ -12,7 +12,8 @@ from textual.content import Content
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
-from lmtui.core.sessions import SessionHost, TrustItem
+from lmtui.core.sessions import SessionHost
+from lmtui.core.trust import TrustItem
 from lmtui.tui.commands import Command, Scope, bindings, closing, of_scope
 from lmtui.tui.lines.page_view import PageView, whole_text
 from lmtui.tui.lines.text import Line, fit, pad

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lmtui.core.errors import ConfigError
-from lmtui.core.sessions import TrustItem
+from lmtui.core.trust import TrustItem
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fakes import FakeHost, FakeTrust
 from tests.tui.scenes import TRUST_ITEMS

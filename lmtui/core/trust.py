@@ -1,0 +1,33 @@
+"""What a folder brings that waits for the user's word.  Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class TrustItem:
+    """One thing of a folder that waits for trust: `kind` (setting, rule, hook, MCP server …), where from, and what."""
+
+    kind: str
+    source: str
+    text: str
+
+
+class Trust(Protocol):
+    """What a folder brings that does not hold until the user says so.  The answer is kept at user level."""
+
+    def waiting(self) -> Sequence[TrustItem]:
+        """Return what waits; empty where there is nothing to ask (nothing there, or answered and unchanged since)."""
+
+    def refused(self) -> Sequence[TrustItem]:
+        """Return what was answered with no and is unchanged since: it can be answered again."""
+
+    def answer(self, *, is_trusted: bool) -> None:
+        """Keep the answer for what waits now; what is trusted holds for sessions opened from now on.
+
+        Raises:
+            ConfigError: it cannot be kept.
+        """
