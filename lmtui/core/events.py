@@ -13,7 +13,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
-from lmtui.core.messages import ImageRef, Role, ToolCall, Usage
+from lmtui.core.messages import Role, ToolCall, Usage
+from lmtui.core.pictures import ImageRef
 from lmtui.core.plan import Plan
 
 ROOT = "root"
@@ -59,12 +60,16 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOpened(Event):
-    """The first event of a log.  `workspace` is an absolute path, `version` the lmtui that wrote it."""
+    """The first event of a log.  `workspace` is an absolute path, `version` the lmtui that wrote it.
+
+    A fork names the session that it was made from as `parent`; its events up to `parent_seq` are copies of that one's.
+    """
 
     kind: ClassVar[str] = "session_opened"
     workspace: str
     version: str
     parent: str = ""
+    parent_seq: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +264,8 @@ class ApprovalRequested(Event):
     `why` says which rule or mode asks; `suggested_rule` is what "this session" or "always" would grant, `offered_rules` what
     may be granted instead, the narrowest first.  `cwd`, `sandbox` and `limits` say in words under which conditions it runs;
     `uncovered` are the parts of a command that no rule covers, `commands` how many it has (0 where that is not
-    known), `digest` is the SHA-256 (hex) of what was shown.
+    known), `digest` is the SHA-256 (hex) of what was shown.  `hunks` is how many hunks of the diff can be answered one by one,
+    0 where it is all or nothing.
     """
 
     kind: ClassVar[str] = "approval_requested"
@@ -278,6 +284,7 @@ class ApprovalRequested(Event):
     uncovered: tuple[str, ...] = ()
     commands: int = 0
     digest: str = ""
+    hunks: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,7 +292,8 @@ class ApprovalResolved(Event):
     """Somebody decided.  `by` is user, headless or interrupt; `rule` is what was granted; `feedback` goes to the model.
 
     `scope` says how far a grant reaches: session, workspace or user.  `edited` is the command that the user put in place of
-    the one that was asked about.  `elapsed_ms` is how long the question was open.
+    the one that was asked about.  `hunks` are those (from 0) of a change that were accepted, None where all or none were.
+    `elapsed_ms` is how long the question was open.
     """
 
     kind: ClassVar[str] = "approval_resolved"
@@ -297,6 +305,7 @@ class ApprovalResolved(Event):
     scope: str = ""
     edited: str = ""
     elapsed_ms: int = 0
+    hunks: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

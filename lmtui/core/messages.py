@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lmtui.core.pictures import Image
+
 
 class Role(StrEnum):
     """Who speaks, in the words of the chat-completions format."""
@@ -31,25 +33,6 @@ class ToolCall:
     id: str
     name: str
     arguments: str
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """A picture that the user sends: `media_type` as `core.pictures.sniff` names it, `data` the file's bytes."""
-
-    name: str
-    media_type: str
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class ImageRef:
-    """A picture of a message by what it is: the SHA-256 (hex) of its bytes, which are kept beside the log."""
-
-    sha256: str
-    media_type: str
-    name: str = ""
-    size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
-"""What a picture is, told by its first bytes: never by its name."""
+"""Pictures that are sent to a model, and what one is: told by its first bytes, never by its name."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 MAX_IMAGE_BYTES = 5_000_000
 MAX_IMAGES = 8
@@ -17,3 +19,22 @@ def sniff(data: bytes) -> str:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((name for start, name in _SIGNATURES if data.startswith(start)), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture that the user sends: `media_type` as `core.pictures.sniff` names it, `data` the file's bytes."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRef:
+    """A picture of a message by what it is: the SHA-256 (hex) of its bytes, which are kept beside the log."""
+
+    sha256: str
+    media_type: str
+    name: str = ""
+    size_bytes: int = 0

@@ -11,8 +11,9 @@ from datetime import datetime
 from typing import Protocol
 
 from lmtui.core.events import Envelope
-from lmtui.core.messages import Image, ImageRef, ModelPiece, ModelRequest, ToolSpec
+from lmtui.core.messages import ModelPiece, ModelRequest, ToolSpec
 from lmtui.core.permissions import Access, Mode, Rule, Verdict
+from lmtui.core.pictures import Image, ImageRef
 from lmtui.core.plan import Plan
 from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileContent, GrepMatch, SandboxStatus
 
@@ -193,7 +194,8 @@ class ToolContext:
 
     `seen` holds the content hash of each file as an approval showed it ("" where there was none): a tool replaces just that.
     `on_reading` tells whether a path might be read: what must not be is left out by a tool that meets it, and what would ask
-    is not told by a tool that was not asked to read it.
+    is not told by a tool that was not asked to read it.  `hunks`: only these (from 0) of the change that an approval showed
+    may be applied; None is all of it.
     """
 
     sandbox: Sandbox
@@ -204,6 +206,7 @@ class ToolContext:
     gate: HostGate | None = None
     seen: dict[str, str] = field(default_factory=dict)
     on_reading: Callable[[str], Verdict] = lambda _: Verdict.ALLOW
+    hunks: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,12 +221,16 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What an approval shows before a call runs: the exact command or the change as a unified diff, and its limits in words."""
+    """What an approval shows before a call runs: the exact command or the change as a unified diff, and its limits in words.
+
+    `hunks` is how many hunks of the diff the tool can apply one by one, 0 where it is all or nothing.
+    """
 
     text: str
     diff: str = ""
     path: str = ""
     limits: str = ""
+    hunks: int = 0
 
 
 class PreparedCall(Protocol):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
 from lmtui.core.events import Envelope, Outcome
-from lmtui.core.messages import Image
 from lmtui.core.permissions import GrantScope, Mode, Rule
+from lmtui.core.pictures import Image
 from lmtui.core.settings import Settings
+from lmtui.core.trust import Trust
 from lmtui.core.workspace import FileChange
 from lmtui.core.workspace_files import Files
 
@@ -22,7 +23,9 @@ Subscriber = Callable[[Envelope], None]
 class Answer:
     """The user's answer to an approval.  `feedback` goes to the model with a no; `rule` replaces the suggested one.
 
-    `scope` says how far an `always` reaches.  `edited` is a command to run in place of the one that was shown.
+    `scope` says how far an `always` reaches.  `edited` is a command to run in place of the one that was shown.  `hunks` are
+    those of a change that are accepted (from 0, as its diff has them), None is all of them; with some of them nothing is
+    granted for later.
     """
 
     outcome: Outcome
@@ -30,6 +33,7 @@ class Answer:
     rule: str = ""
     scope: GrantScope = GrantScope.WORKSPACE
     edited: str = ""
+    hunks: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +206,11 @@ class Session(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary:
-    """A session as a list shows it.  `state` is writing, waits, done, interrupted, error, limit, blocked or new."""
+    """A session as a list shows it.  `state` is writing, waits, done, interrupted, error, limit, blocked or new.
+
+    `tokens` is what its last request filled of the window; `match` is the line in which searched words were found;
+    `is_elsewhere`: another lmtui has it open.
+    """
 
     id: str
     title: str
@@ -213,6 +221,9 @@ class SessionSummary:
     changed_files: int
     last_line: str
     is_open: bool = False
+    tokens: int = 0
+    match: str = ""
+    is_elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,30 +247,30 @@ class ServerFound:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TrustItem:
-    """One thing of a folder that waits for trust: `kind` (setting, rule, hook, MCP server …), where from, and what."""
+class Archive(Protocol):
+    """The sessions of a workspace, open or not.  All raise `SessionFileError` where a log cannot be read or written."""
 
-    kind: str
-    source: str
-    text: str
+    def find(self, search: str = "", limit: int = 50) -> Iterator[SessionSummary]:
+        """Yield the sessions, newest first, each as soon as it is read; see `sessions`.  Blocks (disk) between them."""
 
+    def sessions(self, search: str = "", limit: int = 50) -> Sequence[SessionSummary]:
+        """Return the workspace's sessions, newest first; with `search`, those whose text has all its words.  Blocks (disk)."""
 
-class Trust(Protocol):
-    """What a folder brings that does not hold until the user says so.  The answer is kept at user level."""
+    def look_up(self, session_ids: Sequence[str]) -> Sequence[SessionSummary]:
+        """Return those of these sessions that are there, in their order.  Blocks (disk)."""
 
-    def waiting(self) -> Sequence[TrustItem]:
-        """Return what waits; empty where there is nothing to ask (nothing there, or answered and unchanged since)."""
+    async def delete(self, session_id: str) -> None:
+        """Delete a session's log; an open one is closed first."""
 
-    def refused(self) -> Sequence[TrustItem]:
-        """Return what was answered with no and is unchanged since: it can be answered again."""
+    async def fork(self, session_id: str, seq: int = 0) -> str:
+        """Copy a session up to one of its events (0: all of it) and return the id of the copy; the original stays.
 
-    def answer(self, *, is_trusted: bool) -> None:
-        """Keep the answer for what waits now; what is trusted holds for sessions opened from now on.
-
-        Raises:
-            ConfigError: it cannot be kept.
+        Files are not changed.  What was granted for the session, what it had queued and what could be undone in it stays
+        with the original.
         """
+
+    async def export(self, session_id: str, form: str) -> Path:
+        """Write a session as `md`, `html` or `jsonl` into the folder where lmtui was started, else the user's own; say where."""
 
 
 class SessionHost(Protocol):
@@ -285,17 +296,15 @@ class SessionHost(Protocol):
     def setup_note(self) -> str:
         """Return why no session can be opened yet (no model server chosen), else an empty string."""
 
-    def sessions(self, search: str = "", limit: int = 50) -> Sequence[SessionSummary]:
-        """Return the workspace's sessions, newest first; with `search`, those whose text has all its words.  Blocks (disk)."""
+    @property
+    def archive(self) -> Archive:
+        """Return the workspace's sessions, open or not."""
 
     async def new_session(self) -> Session:
         """Open a fresh session."""
 
     async def open_session(self, session_id: str) -> Session:
         """Open an earlier session by its id, or a unique end of it; one that is open already is returned as it is."""
-
-    async def delete_session(self, session_id: str) -> None:
-        """Delete a session's log; an open one is closed first."""
 
     async def find_servers(self) -> Sequence[ServerFound]:
         """Look for model servers on the usual ports and where the settings point; never loads a model."""

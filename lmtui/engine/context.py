@@ -11,7 +11,8 @@ from importlib import resources
 
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
 from lmtui.core.file_events import FilesRestored, Rewound
-from lmtui.core.messages import Image, ImageRef, Message, ModelRequest, Role, ToolSpec
+from lmtui.core.messages import Message, ModelRequest, Role, ToolSpec
+from lmtui.core.pictures import Image, ImageRef
 
 _NOT_RUN = "Not run: the turn was stopped before this call."
 _IMAGE_TOKENS = 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lmtui.core.messages import Image
+from lmtui.core.pictures import Image
 
 
 @dataclass(frozen=True, slots=True)

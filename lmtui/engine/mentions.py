@@ -10,9 +10,9 @@ from lmtui.core.clean import clean, clean_line
 from lmtui.core.errors import SandboxError, SessionFileError
 from lmtui.core.events import Level, MessageAdded, Notice
 from lmtui.core.mentions import Mention, find_mentions
-from lmtui.core.messages import Image, ImageRef, Role
+from lmtui.core.messages import Role
 from lmtui.core.permissions import Access, Mode, Verdict, decide_all
-from lmtui.core.pictures import MAX_IMAGE_BYTES, MAX_IMAGES, sniff
+from lmtui.core.pictures import MAX_IMAGE_BYTES, MAX_IMAGES, Image, ImageRef, sniff
 from lmtui.engine.desk import Desk
 from lmtui.engine.inbox import Said
 

@@ -19,8 +19,8 @@ from lmtui.core.events import (
     SessionRenamed,
     TurnStarted,
 )
-from lmtui.core.messages import Image
 from lmtui.core.permissions import Effect, Mode, Rule
+from lmtui.core.pictures import Image
 from lmtui.core.ports import Checkpoints, Images, Limits, Policy, Provider, Sandbox, SessionLog, Toolbox
 from lmtui.core.redaction import Redactor
 from lmtui.core.sessions import Answer, Changes, Subscriber, Waiting

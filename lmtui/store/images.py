@@ -8,8 +8,7 @@ import os
 from pathlib import Path
 
 from lmtui.core.errors import SessionFileError
-from lmtui.core.messages import Image, ImageRef
-from lmtui.core.pictures import MAX_IMAGE_BYTES, sniff
+from lmtui.core.pictures import MAX_IMAGE_BYTES, Image, ImageRef, sniff
 
 
 class ImageFolder:

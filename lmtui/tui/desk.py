@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 from textual.worker import Worker
 
-from lmtui.core.messages import Image
+from lmtui.core.pictures import Image
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import Session, SessionHost

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lmtui.core.clean import clean_line
-from lmtui.core.messages import Image
+from lmtui.core.pictures import Image
 
 MAX_LINES = 10
 MAX_CHARS = 1000

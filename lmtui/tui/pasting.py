@@ -12,8 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from lmtui.core.mentions import mention_text
-from lmtui.core.messages import Image
-from lmtui.core.pictures import MAX_IMAGE_BYTES, sniff
+from lmtui.core.pictures import MAX_IMAGE_BYTES, Image, sniff
 
 MAX_PATHS = 20
 CLIPBOARD_TIMEOUT_S = 5.0

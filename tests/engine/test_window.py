@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from lmtui.core.messages import Image, Message, Role, ToolCall, ToolSpec
+from lmtui.core.messages import Message, Role, ToolCall, ToolSpec
+from lmtui.core.pictures import Image
 from lmtui.engine.window import RequestParts
 
 CALL = ToolCall("c1", "read", '{"path": "a.py"}')

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SessionFileError
-from lmtui.core.messages import Image
+from lmtui.core.pictures import Image
 from lmtui.store.images import ImageFolder
 
 PNG = Image("a.png", "image/png", b"\x89PNG\r\n\x1a\nrest")

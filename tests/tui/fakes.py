@@ -11,8 +11,9 @@ from typing import Any
 
 from lmtui.core import events, file_events
 from lmtui.core.events import Envelope, Event, Outcome, TurnReason
-from lmtui.core.messages import Image, Role, ToolCall, Usage
+from lmtui.core.messages import Role, ToolCall, Usage
 from lmtui.core.permissions import Mode, Rule
+from lmtui.core.pictures import Image
 from lmtui.core.plan import Plan
 from lmtui.core.sessions import (
     Answer,
@@ -21,8 +22,8 @@ from lmtui.core.sessions import (
     ServerFound,
     SessionSummary,
     Subscriber,
-    TrustItem,
 )
+from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import FileChange, FileChangeKind
 from tests.tui.fake_files import FakeFiles
 from tests.tui.fake_settings import FakeSettings, FakeWindow

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.messages import Image
+from lmtui.core.pictures import Image
 from lmtui.tui.folding import Folds, is_large
 
 PNG = Image("a]b\n.png", "image/png", b"x")

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.messages import Image
-from lmtui.core.pictures import MAX_IMAGE_BYTES
+from lmtui.core.pictures import MAX_IMAGE_BYTES, Image
 from lmtui.tui.pasting import mentions_of, paths_in, read_picture
 
 PNG = b"\x89PNG\r\n\x1a\nrest"

@@ -7,7 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from lmtui.core.messages import Image
+from lmtui.core.pictures import Image
 from lmtui.tui import pasting
 from lmtui.tui.editor import open_editor
 from lmtui.tui.parts.sending import Sending

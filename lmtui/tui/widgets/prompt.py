@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import TextArea
 
-from lmtui.core.messages import Image
+from lmtui.core.pictures import Image
 from lmtui.tui.bursts import WAIT_S, Burst
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.completing import Completing, Kind, Offer, Wanted, name_offers, past_offers, value_offers, wanted_at

@@ -41,7 +41,8 @@ from lmtui.core.events import (
     UsageUpdated,
 )
 from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound, step_id
-from lmtui.core.messages import ImageRef, Role, Usage
+from lmtui.core.messages import Role, Usage
+from lmtui.core.pictures import ImageRef
 from lmtui.core.plan import Plan
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.blocks import UserBlock
