@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lmtui.core.agent_events import AgentFinished, AgentStarted, JobsChanged
 from lmtui.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -36,4 +37,5 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     TextDelta, ThinkingDelta, PrefillProgress, CallProgress, RetryScheduled, ToolCallStarted, ToolOutputDelta,
     ToolCallFinished, ApprovalRequested, ApprovalResolved, RuleRevoked, HostReached, PlanChanged, FilesChanged,
     CheckpointCreated, FilesRestored, Rewound, InboxChanged, UsageUpdated, Notice,
+    AgentStarted, AgentFinished, JobsChanged,
 )  # fmt: skip

@@ -28,11 +28,32 @@ class Todo:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanStep(Todo):
+    """A step of an approved plan.  `verification` says how it is checked, `result` what the check gave."""
+
+    verification: str = ""
+    result: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """How far something countable is: `done` of `total` (0 where the end is not known)."""
+
+    name: str
+    done: int
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done in a session.  `steps` is the plan that a person approved, `todos` the model's own list."""
+    """What is to be done in a session.
+
+    `steps` is the plan that a person approved, `todos` the model's own list, `counters` is what the task counts.
+    """
 
     todos: tuple[Todo, ...] = ()
-    steps: tuple[Todo, ...] = ()
+    steps: tuple[PlanStep, ...] = ()
+    counters: tuple[Counter, ...] = ()
 
     @property
     def open_todos(self) -> tuple[Todo, ...]:

@@ -270,7 +270,7 @@ class Archive(Protocol):
         """
 
     async def export(self, session_id: str, form: str) -> Path:
-        """Write a session as `md`, `html` or `jsonl` into the folder where lmtui was started, else the user's own; say where."""
+        """Write a session as `md`, `html` or `jsonl` where lmtui was started, else into the user's own folder."""
 
 
 class SessionHost(Protocol):

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import Envelope, Event
-from lmtui.core.file_events import FilesRestored, Rewound
+from lmtui.core.events import Envelope, Event, SessionOpened
+from lmtui.core.file_events import FilesRestored, Rewound, step_id
 from lmtui.core.ports import Checkpoints, Sandbox
 from lmtui.core.sessions import Restoration, Step
 from lmtui.core.workspace import FileChange
@@ -17,6 +17,7 @@ from lmtui.engine.steps import Ledger, Record, read_steps
 from lmtui.engine.watching import to_the_end
 
 _NO_CHECKPOINT = "no checkpoint was made for it"
+_OF_PARENT = "it belongs to the session that this one was forked from"
 
 
 class SessionChanges:
@@ -80,7 +81,7 @@ class SessionChanges:
         if record is None or change is None:
             raise SandboxError(f"{path} was not changed in that step")
         if not record.before:
-            raise SandboxError(f"{path} cannot be put back: {_NO_CHECKPOINT}")
+            raise SandboxError(f"{path} cannot be put back: {self._why_not(record)}")
         now = await self._checkpoints.snapshot()
         if hunk is None:
             changes = await self._checkpoints.changes(now.id, record.before, [path])
@@ -151,9 +152,10 @@ class SessionChanges:
         return await self._plan(action, records, source=records[0].before, expected=records[-1].after)
 
     async def _plan(self, action: str, records: list[Record], *, source: str, expected: str) -> Restoration:
-        missing = [record.step.title or record.step.tool for record in records if not record.step.can_undo]
+        missing = [record for record in records if not record.step.can_undo]
         if missing:
-            raise SandboxError(f"“{missing[0]}” cannot be taken back: {_NO_CHECKPOINT}")
+            step = missing[0].step
+            raise SandboxError(f"“{step.title or step.tool}” cannot be taken back: {self._why_not(missing[0])}")
         paths = sorted({path for record in records for path in record.paths})
         now = await self._checkpoints.snapshot()
         conflicts = {change.path for change in await self._checkpoints.changes(expected, now.id, paths)}
@@ -174,6 +176,12 @@ class SessionChanges:
             source,
             expected,
         )
+
+    def _why_not(self, record: Record) -> str:
+        history = self._history()
+        opened = history[0].event if history else None
+        copied = opened.parent_seq if isinstance(opened, SessionOpened) else 0
+        return _OF_PARENT if record.step.id in {step_id(seq) for seq in range(1, copied + 1)} else _NO_CHECKPOINT
 
     def _ledger(self) -> Ledger:
         return read_steps(self._history(), self._foreign)

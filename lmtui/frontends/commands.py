@@ -12,9 +12,10 @@ from pathlib import Path
 from lmtui.config import SETTINGS, Config, Loaded, shown
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SessionFileError
-from lmtui.frontends import audit, doctor, sandbox, transcript
+from lmtui.frontends import audit, doctor, sandbox
 from lmtui.frontends.headless import HeadlessTask, run_headless
 from lmtui.paths import config_dir, workspace_dir
+from lmtui.runtime import transcript
 from lmtui.runtime.demo import fresh_folder
 from lmtui.runtime.host import DEMO_TASK, open_runtime
 from lmtui.runtime.reports import find_models, granted_rules, list_sessions, rules_file, session_events, session_log
@@ -101,11 +102,7 @@ async def _show(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> in
 
 
 async def _export(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> int:
-    if arguments.format == "jsonl":
-        sys.stdout.write(session_log(workspace, arguments.id).read_text(encoding="utf-8", errors="replace"))
-        return 0
-    events = session_events(workspace, arguments.id)
-    print(transcript.as_html(events) if arguments.format == "html" else transcript.as_markdown(events))
+    sys.stdout.write(transcript.exported(session_log(workspace, arguments.id), arguments.format))
     return 0
 
 

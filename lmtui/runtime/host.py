@@ -12,15 +12,17 @@ from pathlib import Path
 from lmtui import __version__
 from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core.errors import SessionFileError, ToolError, UsageError
-from lmtui.core.events import Envelope, Level, ModeChanged, ModelChanged, Notice, SessionOpened
+from lmtui.core.events import Envelope, Event, Level, ModeChanged, ModelChanged, Notice, SessionOpened
 from lmtui.core.hosts import NETWORK_TOOL, parse_pattern
 from lmtui.core.permissions import SOURCES, Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Limits, Policy, SessionLog
-from lmtui.core.sessions import ServerFound, Session, SessionSummary, Trust
+from lmtui.core.sessions import Archive, ServerFound, Session
 from lmtui.core.settings import Settings
+from lmtui.core.trust import Trust
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.providers.demo import DEMO_MODEL, DEMO_RULES, DEMO_TASK
+from lmtui.runtime.archive import SessionArchive
 from lmtui.runtime.connection import Connection
 from lmtui.runtime.demo import Demo, fresh_folder, start_demo, start_repository
 from lmtui.runtime.files import WorkspaceFiles
@@ -35,7 +37,6 @@ from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.codec import encode
 from lmtui.store.rules import read_rules
 from lmtui.store.sessions import SessionStore, load, new_session_id
-from lmtui.store.summaries import summaries
 from lmtui.tools.registry import ToolRegistry
 
 __all__ = ["DEMO_TASK", "Runtime", "encode_event", "open_runtime"]
@@ -87,6 +88,8 @@ class Runtime:
         self._retired: list[WorkspaceSandbox] = []
         self._selecting = asyncio.Lock()
         self._sessions: dict[str, EngineSession] = {}
+        self._start_folder = Path.cwd()
+        self.archive: Archive = self._archive()
         self._demo: Demo | None = None
         self._grants = Grants(workspace, lambda: list(self._sessions.values()))
         self.trust: Trust = NothingToTrust()
@@ -134,21 +137,18 @@ class Runtime:
         if self.config.sandbox != "auto":
             _ = await (await self.sandbox()).status()
 
-    def sessions(self, search: str = "", limit: int = 50) -> Sequence[SessionSummary]:
-        """Return the workspace's sessions, newest first; blocks on the disk."""
-        return [
-            replace(summary, is_open=summary.id in self._sessions, state=_live_state(summary, self._sessions.get(summary.id)))
-            for summary in summaries(self._store, search, limit)
-        ]
-
     async def new_session(self) -> Session:
         """Open a fresh session."""
         session_id = new_session_id(datetime.now(UTC))
         session = EngineSession(self._parts(session_id, await self.sandbox(), self._store.create))
         session.emit(SessionOpened(workspace=str(self._workspace), version=__version__))
-        session.emit(ModelChanged(model=self._connection.model, url=self._connection.provider().url))
-        session.emit(ModeChanged(mode=self.config.mode))
+        for event in self._first_events():
+            session.emit(event)
         return self._keep(session)
+
+    def _first_events(self) -> tuple[Event, ...]:
+        model = ModelChanged(model=self._connection.model, url=self._connection.provider().url)
+        return (model, ModeChanged(mode=self.config.mode))
 
     async def open_session(self, session_id: str) -> Session:
         """Open an earlier session; what a crash left open in it is ended, what cannot be read is told."""
@@ -174,14 +174,6 @@ class Runtime:
             session.emit(ModeChanged(mode=self.config.mode))
         session.emit(ModelChanged(model=self._connection.model, url=self._connection.provider().url))
         return self._keep(session)
-
-    async def delete_session(self, session_id: str) -> None:
-        """Delete a session's log; an open one is closed first."""
-        path = self._store.path(session_id)
-        session = self._sessions.pop(path.stem, None)
-        if session is not None:
-            await session.close()
-        self._store.delete(path.stem)
 
     def unattended(self) -> Sequence[str]:
         """Return the rules that would have allowed what was refused because nobody was there."""
@@ -275,23 +267,22 @@ class Runtime:
         session.prepare(is_eager=self._is_attended)
         return session
 
+    def _archive(self) -> Archive:
+        return SessionArchive(self._store, self._sessions, self._first_events, self._start_folder)
+
     async def _use_workspace(self, folder: Path) -> None:
         if self._sandbox is not None:
             await self._sandbox.close()
             self._sandbox = None
         self._workspace, self._store = folder, SessionStore(folder)
+        self.archive = self._archive()
         self._grants = Grants(folder, lambda: list(self._sessions.values()))
 
     async def _close_sessions(self) -> None:
-        sessions, self._sessions = self._sessions, {}
-        for session in sessions.values():
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        for session in sessions:
             await session.close()
-
-
-def _live_state(summary: SessionSummary, session: EngineSession | None) -> str:
-    if session is None or not session.is_running:
-        return summary.state
-    return summary.state if summary.state == "waits" else "writing"
 
 
 def _rules(config: Config, workspace: Path) -> tuple[Rule, ...]:

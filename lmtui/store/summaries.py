@@ -1,102 +1,220 @@
-"""Lists of sessions: what one line says of each, and searching their text."""
+"""Lists of sessions: what one line says of each, and searching their text.
+
+A log is scanned, not decoded: of most lines only the kind is looked at, so that a thousand sessions are listed at once.
+What a log said is kept until the log grows.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SessionFileError
-from lmtui.core.events import (
-    ApprovalRequested,
-    ApprovalResolved,
-    Envelope,
-    MessageAdded,
-    ModelChanged,
-    SessionRenamed,
-    ToolCallFinished,
-    TurnEnded,
-    TurnStarted,
-)
-from lmtui.core.file_events import FilesChanged
-from lmtui.core.messages import Role
 from lmtui.core.sessions import SessionSummary
-from lmtui.store.sessions import SessionStore, is_in_use, load
+from lmtui.store.sessions import SessionStore, is_in_use
+
+_HEAD = re.compile(rb'\{"seq":\d+,"time":"([^"]+)","session":"[^"]*","kind":"(\w+)"')
+_SEARCHED = {"message_added": "text", "tool_call_finished": "result", "session_renamed": "title"}
+_LAST_LINE_CHARS = 200
+_MATCH_CHARS = 300
+_MATCH_LEAD_CHARS = 20
+
+
+class Summaries:
+    """The sessions of a store as a list shows them; each log is read again only where it changed."""
+
+    def __init__(self, store: SessionStore) -> None:
+        self._store = store
+        self._known: dict[Path, tuple[tuple[int, int], SessionSummary]] = {}
+
+    def find(self, search: str = "", limit: int = 50) -> Iterator[SessionSummary]:
+        """Yield the newest sessions; with `search`, those whose text has all its words, case ignored, and where.
+
+        Logs that cannot be read are skipped.
+        """
+        words = search.casefold().split()
+        for path in self._store.paths():
+            if limit <= 0:
+                return
+            found = self._look(path, words)
+            if found is not None:
+                limit -= 1
+                yield found
+
+    def look_up(self, session_ids: Sequence[str]) -> list[SessionSummary]:
+        """Return those of these sessions that are there, in their order."""
+        found: list[SessionSummary] = []
+        for session_id in session_ids:
+            try:
+                summary = self._look(self._store.path(session_id), [])
+            except SessionFileError:
+                continue
+            found += [summary] if summary is not None else []
+        return found
+
+    def _look(self, path: Path, words: list[str]) -> SessionSummary | None:
+        try:
+            stat = path.stat()
+            state = (stat.st_mtime_ns, stat.st_size)
+            known = self._known.get(path)
+            if not words and known is not None and known[0] == state:
+                return _as_it_is_now(path, known[1])
+            data = path.read_bytes()
+        except OSError:
+            return None
+        match = _match(data, words) if words else ""
+        if match is None:
+            return None
+        if known is None or known[0] != state:
+            summary = scan(path, data)
+            if summary is None:
+                return None
+            known = self._known[path] = (state, summary)
+        return replace(_as_it_is_now(path, known[1]), match=match)
 
 
 def summaries(store: SessionStore, search: str = "", limit: int = 50) -> list[SessionSummary]:
-    """Return the newest sessions; with `search`, those whose text has all its words, case ignored.
+    """Return the newest sessions; see `Summaries.find`."""
+    return list(Summaries(store).find(search, limit))
 
-    Logs that cannot be read are skipped.
-    """
-    words = search.casefold().split()
-    found: list[SessionSummary] = []
-    for path in store.paths():
-        if len(found) >= limit:
-            break
-        try:
-            events = load(path).events
-        except SessionFileError:
+
+@dataclass(slots=True)
+class _Scan:
+    """What the lines of a log said so far; lines that count only if they are the last of their kind are read at the end."""
+
+    state: str = "new"
+    changed: set[str] = field(default_factory=set)
+    waiting: set[str] = field(default_factory=set)
+    last: dict[str, bytes] = field(default_factory=dict)
+    answers: list[bytes] = field(default_factory=list)
+
+    def take(self, kind: str, line: bytes) -> None:
+        """Take one line."""
+        match kind:
+            case "files_changed":
+                self.changed.update(_files(line))
+            case "turn_started":
+                self.state = "writing"
+            case "turn_ended":
+                self.state = str(json.loads(line).get("reason", "done"))
+            case "approval_requested":
+                self.waiting.add(str(json.loads(line).get("approval_id")))
+            case "approval_resolved":
+                self.waiting.discard(str(json.loads(line).get("approval_id")))
+            case "message_added" if b'"role":"assistant"' in line:
+                self.answers.append(line)
+            case "session_renamed" | "model_changed" | "usage_updated":
+                self.last[kind] = line
+
+    def text(self, kind: str, name: str) -> str:
+        """Return a field of the last line of a kind."""
+        line = self.last.get(kind)
+        return str(json.loads(line).get(name, "")) if line else ""
+
+    def last_line(self) -> str:
+        """Return the last line of the last answer that has a text."""
+        for line in reversed(self.answers):
+            text = str(json.loads(line).get("text", "")).strip()
+            if text:
+                return text.splitlines()[-1]
+        return ""
+
+    def tokens(self) -> int:
+        """Return what the last request filled of the window."""
+        line = self.last.get("usage_updated")
+        usage = json.loads(line).get("usage", {}) if line else {}
+        return int(usage.get("prompt_tokens", 0)) + int(usage.get("completion_tokens", 0))
+
+
+def scan(path: Path, data: bytes) -> SessionSummary | None:
+    """Return one session as a list shows it, None where the file is no session."""
+    found = _Scan()
+    first = last = b""
+    for line in data.splitlines(keepends=True):
+        head = _HEAD.match(line)
+        if head is None or not line.endswith(b"\n"):
             continue
-        if events and (not words or _has_words(events, words)):
-            found.append(summarise(path, events))
-    return found
+        if not first and head[2] != b"session_opened":
+            return None
+        first, last = first or head[1], head[1]
+        try:
+            found.take(head[2].decode(), line)
+        except (ValueError, AttributeError, TypeError):
+            continue
+    try:
+        created, updated = _time(first), _time(last)
+        waits = found.state == "writing" and bool(found.waiting)
+        return SessionSummary(
+            id=path.stem,
+            title=clean_line(found.text("session_renamed", "title")),
+            state="waits" if waits else found.state,
+            model=clean_line(found.text("model_changed", "model")),
+            created=created,
+            updated=updated,
+            changed_files=len(found.changed),
+            last_line=clean_line(found.last_line()[:_LAST_LINE_CHARS]),
+            tokens=found.tokens(),
+        )
+    except (ValueError, AttributeError, TypeError):
+        return None
 
 
-def summarise(path: Path, events: tuple[Envelope, ...]) -> SessionSummary:
-    """Return one session as a list shows it."""
-    title, model, state, last_line = "", "", "new", ""
-    changed: set[str] = set()
-    waiting: set[str] = set()
-    for envelope in events:
-        match envelope.event:
-            case SessionRenamed(title=text):
-                title = text
-            case ModelChanged(model=name):
-                model = name
-            case FilesChanged(files=files):
-                changed.update(files)
-            case TurnStarted():
-                state = "writing"
-            case TurnEnded(reason=reason):
-                state = str(reason)
-            case ApprovalRequested(approval_id=approval_id):
-                waiting.add(approval_id)
-            case ApprovalResolved(approval_id=approval_id):
-                waiting.discard(approval_id)
-            case MessageAdded(role=Role.ASSISTANT, text=text) if text.strip():
-                last_line = text.strip().splitlines()[-1]
-            case _:
-                pass
-    if state == "writing" and waiting:
-        state = "waits"
-    elif state == "writing" and not is_in_use(path):
-        state = "interrupted"
-    return SessionSummary(
-        id=path.stem,
-        title=clean_line(title),
-        state=state,
-        model=clean_line(model),
-        created=events[0].time,
-        updated=_latest(events),
-        changed_files=len(changed),
-        last_line=clean_line(last_line)[:200],
-    )
+def _as_it_is_now(path: Path, summary: SessionSummary) -> SessionSummary:
+    """Return a summary with what the log itself cannot tell: whether anybody still works on it."""
+    is_held = is_in_use(path)
+    if summary.state == "writing" and not is_held:
+        summary = replace(summary, state="interrupted")
+    return replace(summary, is_elsewhere=True) if is_held else summary
 
 
-def _latest(events: tuple[Envelope, ...]) -> datetime:
-    return events[-1].time
+def _time(text: bytes) -> datetime:
+    return datetime.fromisoformat(text.decode())
 
 
-def _has_words(events: tuple[Envelope, ...], words: list[str]) -> bool:
+def _files(line: bytes) -> list[str]:
+    """Return the field `files`, without reading the differences behind it."""
+    text = line.decode("utf-8", "replace")
+    found, _ = json.JSONDecoder().raw_decode(text, text.index(',"files":') + len(',"files":'))
+    return [str(each) for each in found]
+
+
+def _match(data: bytes, words: list[str]) -> str | None:
+    """Return the line that holds most of the words, None where not all of them are in what was said."""
+    written = [json.dumps(word, ensure_ascii=False)[1:-1].encode("utf-8", "replace") for word in words]
+    is_ascii = all(word.isascii() for word in words)
+    folded = data.lower() if is_ascii else data.decode("utf-8", "replace").casefold().encode("utf-8", "replace")
+    if any(word not in folded for word in written):
+        return None
     missing = set(words)
-    for envelope in events:
-        match envelope.event:
-            case MessageAdded(text=text) | ToolCallFinished(result=text) | SessionRenamed(title=text):
-                folded = text.casefold()
-                missing = {word for word in missing if word not in folded}
-            case _:
-                continue
-        if not missing:
-            return True
-    return not missing
+    best, most = "", 0
+    for line in data.splitlines(keepends=True):
+        head = _HEAD.match(line)
+        name = _SEARCHED.get(head[2].decode()) if head is not None else None
+        if name is None:
+            continue
+        if is_ascii and not any(word in line.lower() for word in written):
+            continue
+        try:
+            text = str(json.loads(line).get(name, ""))
+        except (ValueError, AttributeError):
+            continue
+        for said in text.splitlines():
+            low = said.casefold()
+            here = [word for word in words if word in low]
+            missing.difference_update(here)
+            if len(here) > most:
+                best, most = _around(said, low.index(here[0])), len(here)
+        if not missing and most == len(words):
+            break
+    return None if missing else best
+
+
+def _around(line: str, at: int) -> str:
+    """Return a line as it can be shown, begun shortly before a place in it."""
+    start = max(0, at - _MATCH_LEAD_CHARS)
+    return ("…" if start else "") + clean_line(line[start : start + _MATCH_CHARS].strip())

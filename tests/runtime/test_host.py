@@ -63,11 +63,11 @@ async def test_a_task_runs_and_its_session_is_listed(workspace: Path, open_one: 
     assert isinstance(events[-1], TurnEnded)
     assert (workspace / "a.txt").read_text() == "one\n"
     assert isinstance(session.history()[0].event, SessionOpened)
-    (summary,) = runtime.sessions()
+    (summary,) = runtime.archive.sessions()
     assert (summary.id, summary.state, summary.changed_files, summary.is_open) == (session.id, "done", 1, True)
     assert summary.title == "write a file"
-    assert runtime.sessions("FILE done")
-    assert not runtime.sessions("zebra")
+    assert runtime.archive.sessions("FILE done")
+    assert not runtime.archive.sessions("zebra")
 
 
 async def test_a_second_runtime_goes_on_where_the_first_stopped(open_one: Open, serve: Serve) -> None:
@@ -139,9 +139,9 @@ async def test_a_session_open_in_another_process_is_neither_opened_nor_deleted(o
         with pytest.raises(SessionFileError, match="open in another lmtui"):
             await second.open_session(session_id)
         with pytest.raises(SessionFileError, match="open in another lmtui"):
-            await second.delete_session(session_id)
+            await second.archive.delete(session_id)
         assert path.exists()
-        assert [summary.id for summary in second.sessions()] == [session_id]
+        assert [summary.id for summary in second.archive.sessions()] == [session_id]
         assert (await second.new_session()).id != session_id
     assert (await second.open_session(session_id)).id == session_id
 
@@ -150,8 +150,8 @@ async def test_deleting_closes_and_removes_this_one_alone(open_one: Open, serve:
     runtime = open_one((await serve(ScriptedTurn("word " * 500, rate=20.0))).url)
     kept, gone = await runtime.new_session(), await runtime.new_session()
     gone.submit("talk")
-    await runtime.delete_session(gone.id)
-    assert [summary.id for summary in runtime.sessions()] == [kept.id]
+    await runtime.archive.delete(gone.id)
+    assert [summary.id for summary in runtime.archive.sessions()] == [kept.id]
     assert not gone.is_running
     with pytest.raises(SessionFileError, match="no session"):
         await runtime.open_session(gone.id)
@@ -184,7 +184,7 @@ async def test_a_log_that_is_none_is_refused_and_not_listed(workspace: Path, ope
     (sessions_dir(workspace) / "20260101_000000_abcdef.jsonl").write_text(text)
     with pytest.raises(SessionFileError):
         await runtime.open_session("abcdef")
-    assert runtime.sessions() == []
+    assert runtime.archive.sessions() == []
 
 
 async def test_closing_stops_a_running_turn_and_can_be_done_twice(open_one: Open, serve: Serve) -> None:

@@ -25,7 +25,7 @@ from lmtui.core.events import (
     TurnReason,
 )
 from lmtui.core.messages import Role
-from lmtui.frontends.transcript import as_html, as_json, as_markdown, as_text
+from lmtui.runtime.transcript import as_html, as_json, as_markdown, as_text
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ATTACK = "</pre><script>alert(1)</script>\x1b]0;owned\x07\x1b[2J\x9b31m\u202egpj.exe<img src=x onerror=alert(1)>\"'&`"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from lmtui.core.clean import clean, clean_line
 from lmtui.core.events import (
+    ApprovalRequested,
     ApprovalResolved,
     Envelope,
     Level,
@@ -20,7 +22,8 @@ from lmtui.core.events import (
     TurnEnded,
 )
 from lmtui.core.messages import Role
-from lmtui.runtime.host import encode_event
+from lmtui.store.codec import encode
+from lmtui.store.sessions import load
 
 _MAX_RESULT_LINES = 12
 
@@ -32,7 +35,7 @@ def as_text(events: Sequence[Envelope]) -> str:
 
 def as_json(events: Sequence[Envelope]) -> str:
     """Return the events as one JSON list."""
-    return json.dumps([json.loads(encode_event(envelope)) for envelope in events], ensure_ascii=False, indent=1)
+    return json.dumps([json.loads(encode(envelope)) for envelope in events], ensure_ascii=False, indent=1)
 
 
 def as_markdown(events: Sequence[Envelope]) -> str:
@@ -98,8 +101,11 @@ def _lines(events: Sequence[Envelope]) -> Iterator[str]:
                 yield f"● {clean_line(tool)}  {clean_line(title)}"
             case ToolCallFinished() as event:
                 yield from _result_lines(event)
-            case ApprovalResolved(outcome=outcome, by=by, feedback=feedback):
-                yield f"    {outcome} by {clean_line(by)}" + (f": {clean_line(feedback)}" if feedback else "")
+            case ApprovalRequested() as event:
+                hunks[event.approval_id] = event.hunks
+            case ApprovalResolved(outcome=outcome, by=by, feedback=feedback) as event:
+                what = f"{len(event.hunks)} of {hunks.get(event.approval_id, 0)} hunks" if event.hunks else str(outcome)
+                yield f"    {what} by {clean_line(by)}" + (f": {clean_line(feedback)}" if feedback else "")
             case Notice(level=level, text=text) if level is not Level.INFO:
                 yield f"{level}: {clean_line(text)}"
             case TurnEnded(reason=reason, error=error, elapsed_s=elapsed_s):
@@ -139,3 +145,19 @@ def _fence(text: str) -> str:
     while fence in text:
         fence += "`"
     return fence
+
+
+def exported(log: Path, form: str) -> str:
+    """Return a session's log as a whole file of a form: `md`, `html` or `jsonl` (the log itself).
+
+    Raises:
+        SessionFileError: it cannot be read.
+    """
+    events = load(log).events
+    match form:
+        case "jsonl":
+            return log.read_text(encoding="utf-8", errors="replace")
+        case "html":
+            return as_html(events) + "\n"
+        case _:
+            return as_markdown(events) + "\n"
