@@ -59,14 +59,13 @@ class LmtuiApp(ThemedApp):
         *,
         now: Callable[[], datetime] = now_utc,
     ) -> None:
-        super().__init__()
         self.options = options or StartOptions()
+        super().__init__(self.options.theme)
         self.now = now
         self._open_host = open_host
         self._is_leaving = False
         self.desk = Desk(self)
         self.animation_level = "none"
-        self.use_first_theme(self.options.theme)
         use_keys(self.options.keys)
 
     def get_default_screen(self) -> Screen[None]:

@@ -6,6 +6,9 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from textual.app import App
+from textual.theme import Theme
+
 from lmtui import paths
 from lmtui.tui import themes
 from lmtui.tui.modals.results import Choice
@@ -21,20 +24,25 @@ class ThemedApp(TerminalApp):
 
     _theme_watch: ThemeWatch | None = None
 
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Return what our widgets use before a theme of ours is in force."""
-        return themes.default_variables()
-
-    def use_first_theme(self, name: str) -> None:
-        """Begin with a theme: the one that is chosen, else one that the terminal can show."""
-        try:
-            theme = themes.find_theme(name or themes.first_theme(os.environ))
-        except themes.ThemeError as error:
-            theme = themes.built_in_theme()
-            self.call_after_refresh(lambda text=str(error): self.tell(text, is_good=False))
-        self.register_theme(theme)
-        self.theme = theme.name
+    def __init__(self, theme_name: str) -> None:
+        self._first_theme: Theme | None
+        self._first_theme, problem = _first_theme(theme_name)
+        super().__init__()
+        self.register_theme(self._first_theme)
+        # The style sheet was made with its colours just now: nothing is to be made anew, as setting `theme` would.
+        self.set_reactive(App.theme, self._first_theme.name)
+        self.set_class(self._first_theme.dark, "-dark-mode")
+        self.set_class(not self._first_theme.dark, "-light-mode")
+        self._first_theme = None
         self._leave_out_colors()
+        if problem:
+            self.call_after_refresh(lambda: self.tell(problem, is_good=False))
+
+    def get_css_variables(self) -> dict[str, str]:
+        """Return the variables of the theme in force; the first one is, before Textual knows of it."""
+        theme = self._first_theme or self.current_theme
+        self.theme_variables = {**theme.to_color_system().generate(), **theme.variables}
+        return self.theme_variables
 
     def use_theme(self, name: str) -> None:
         """Change the colours."""
@@ -69,6 +77,14 @@ class ThemedApp(TerminalApp):
     def _leave_out_colors(self) -> None:
         if self.no_color:
             self._filters = filters_without_color(self._filters, self.available_themes[self.theme])
+
+
+def _first_theme(name: str) -> tuple[Theme, str]:
+    """Return the theme to begin with (the one that is chosen, else one that the terminal can show) and what was wrong."""
+    try:
+        return themes.find_theme(name or themes.first_theme(os.environ)), ""
+    except themes.ThemeError as error:
+        return themes.built_in_theme(), str(error)
 
 
 def theme_choices() -> list[Choice]:
