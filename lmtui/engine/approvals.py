@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from lmtui.core.errors import SessionFileError, UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Event, Outcome, RuleRevoked
@@ -46,6 +47,7 @@ class Question:
         if self._is_given:
             return
         self._is_given = True
+        answer = _as_asked(answer, self.request)
         try:
             self._resolve(self.request, answer, by, round((self._monotonic() - self._asked) * 1000))
         except SessionFileError:
@@ -53,6 +55,17 @@ class Question:
             raise
         finally:
             self._answer.set_result(answer)
+
+
+def _as_asked(answer: Answer, request: ApprovalRequested) -> Answer:
+    """Return an answer about single hunks as one that the request allows: nothing is applied that was not accepted."""
+    if answer.hunks is None or answer.outcome is Outcome.NO:
+        return replace(answer, hunks=None)
+    accepted = tuple(number for number in range(request.hunks) if number in answer.hunks)
+    if not accepted:
+        return Answer(Outcome.NO, answer.feedback)
+    is_all = len(accepted) == request.hunks
+    return Answer(Outcome.ONCE, answer.feedback, hunks=None if is_all else accepted)
 
 
 class Approvals:
@@ -137,6 +150,7 @@ class Approvals:
                 scope=str(scope or ""),
                 edited=answer.edited if answer.outcome is not Outcome.NO else "",
                 elapsed_ms=elapsed_ms,
+                hunks=answer.hunks,
             )
         )
         if is_grant:

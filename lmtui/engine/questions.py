@@ -39,5 +39,6 @@ async def question(
         limits=preview.limits,
         uncovered=tuple(map(reveal, decision.uncovered)),
         commands=decision.commands,
+        hunks=preview.hunks,
         digest=hashlib.sha256(preview.text.encode("utf-8", "surrogatepass")).hexdigest(),
     )

@@ -126,6 +126,7 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
         if answer.edited and answer.edited != reveal(prepared.subjects[0]):
             prepared = _edited(desk, prepared, answer.edited)
             ending.note = f"[the user changed the command to: {answer.edited}]\n"
+        context = replace(context, hunks=answer.hunks)
         again = decide(desk, prepared, behind)
         if again.verdict is Verdict.DENY:  # the mode was changed while the question was open
             ending.result = ToolResult(f"Refused: {again.why}.", "refused", ok=False)

@@ -26,7 +26,8 @@ from lmtui.core.hosts import NETWORK_TOOL
 class AuditRow:
     """One call: who asked for it, what it was, how it was decided (`decision`, `rule`, `by`), the outcome, milliseconds.
 
-    `asked_ms` is how long the question was open, -1 where nobody was asked; `ok` is None while it is not over.
+    `hunks` says how many of a change were accepted, where not all were; `asked_ms` is how long the question was open, -1 where
+    nobody was asked; `ok` is None while it is not over.
     """
 
     time: datetime
@@ -39,6 +40,7 @@ class AuditRow:
     by: str = ""
     scope: str = ""
     edited: str = ""
+    hunks: str = ""
     asked_ms: int = -1
     ok: bool | None = None
     outcome: str = ""
@@ -51,6 +53,7 @@ def audit_rows(events: Sequence[Envelope]) -> Iterator[AuditRow]:
     rows: list[AuditRow] = []
     calls: dict[str, AuditRow] = {}
     asked: dict[str, AuditRow] = {}
+    hunks: dict[str, int] = {}
     for envelope in events:
         match envelope.event:
             case ToolCallStarted() as event:
@@ -64,11 +67,12 @@ def audit_rows(events: Sequence[Envelope]) -> Iterator[AuditRow]:
                 rows.append(_reached(envelope.time, event))
             case ApprovalRequested() as event if event.call_id in calls:
                 asked[event.approval_id] = calls[event.call_id]
-                calls[event.call_id].what = event.text
+                calls[event.call_id].what, hunks[event.approval_id] = event.text, event.hunks
             case ApprovalResolved() as event if event.approval_id in asked:
                 row = asked[event.approval_id]
                 row.by, row.scope, row.edited, row.asked_ms = event.by, event.scope, event.edited, event.elapsed_ms
                 row.decision, row.rule = str(event.outcome), event.rule
+                row.hunks = f"{len(event.hunks)} of {hunks.get(event.approval_id, 0)} hunks" if event.hunks else ""
                 row.ok = event.outcome is not Outcome.NO if row.tool == NETWORK_TOOL else row.ok
             case FilesChanged() as event if event.call_id in calls:
                 calls[event.call_id].files = event.files
@@ -125,4 +129,4 @@ def _decided(row: AuditRow) -> str:
     asked = f" after {row.asked_ms / 1000:.1f} s" if row.asked_ms >= 0 else ""
     by = f" by {row.by}{asked}" if row.by else ""
     scope = f" ({row.scope})" if row.scope else ""
-    return f"{row.decision}{scope}{by}".strip()
+    return f"{row.hunks or row.decision}{scope}{by}".strip()

@@ -9,8 +9,8 @@ from lmtui.core.permissions import Access, Verdict
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.workspace import FileContent
 from lmtui.tools.edit import Edited, apply_edit
-from lmtui.tools.files import counts, read_text
-from lmtui.tools.text import TextFile, describe_change
+from lmtui.tools.files import counts, read_text, write_accepted
+from lmtui.tools.text import TextFile, describe_change, hunk_count
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
 
 
@@ -43,6 +43,8 @@ async def _edit(arguments: EditArguments, context: ToolContext) -> ToolResult:
     content, file, edited = await _edited(arguments, context)
     if context.seen.get(arguments.path, content.sha256) != content.sha256:
         raise ToolError(f"{arguments.path} has changed since the edit was approved; nothing was changed. Read it again.")
+    if context.hunks is not None:
+        return await write_accepted(context, arguments.path, content, file, edited.text)
     await context.sandbox.write_file(arguments.path, file.encode(edited.text), expect_sha256=content.sha256)
     change = await asyncio.to_thread(describe_change, arguments.path, file.text, edited.text)
     places = f"{edited.count} places" if edited.count > 1 else ""
@@ -54,7 +56,8 @@ async def _preview(arguments: EditArguments, context: ToolContext) -> Preview:
     content, file, edited = await _edited(arguments, context)
     context.seen[arguments.path] = content.sha256
     change = await asyncio.to_thread(describe_change, arguments.path, file.text, edited.text, is_whole=True)
-    return Preview(f"edit {arguments.path}  {counts(change)}\n\n{change.diff}", change.diff, arguments.path)
+    hunks = await asyncio.to_thread(hunk_count, file.text, edited.text)
+    return Preview(f"edit {arguments.path}  {counts(change)}\n\n{change.diff}", change.diff, arguments.path, hunks=hunks)
 
 
 EDIT = Tool(

@@ -9,7 +9,8 @@ from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.permissions import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, FileContent
-from lmtui.tools.text import TextFile, binary_kind, decode, describe_change
+from lmtui.tools.hunks import accept
+from lmtui.tools.text import TextFile, binary_kind, decode, describe_change, hunk_count
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
 
 _MAX_READ_BYTES = 8 * 1024 * 1024
@@ -84,18 +85,40 @@ def _cut(line: str) -> str:
     return f"{line[:_MAX_LINE_CHARS]}… ({len(line) - _MAX_LINE_CHARS} characters more)"
 
 
-async def _old_text(context: ToolContext, path: str) -> tuple[FileContent | None, str | None]:
-    """Return what a write replaces: the file and its text, (None, None) where there is none or it cannot be read."""
+async def write_accepted(context: ToolContext, path: str, content: FileContent, file: TextFile, new: str) -> ToolResult:
+    """Write a file with only those hunks of a change that the user accepted; what was shown must still be there.
+
+    Raises:
+        ToolError: the file changed since, or its encoding cannot hold the text.
+    """
+    if not content.sha256 or context.seen.get(path) != content.sha256:
+        raise ToolError(f"{path} has changed since the change was approved; nothing was changed. Read it again.")
+    accepted = await asyncio.to_thread(accept, path, file.text, new, context.hunks or ())
+    await context.sandbox.write_file(path, file.encode(accepted.text), expect_sha256=content.sha256)
+    change = await asyncio.to_thread(describe_change, path, file.text, accepted.text)
+    return ToolResult(accepted.words, counts(change), changes=(change,))
+
+
+async def _old_text(context: ToolContext, path: str) -> tuple[FileContent | None, TextFile | None]:
+    """Return what a write replaces: the file, None where there is none or it cannot be read, and its text where it is one."""
     try:
         content = await context.sandbox.read_file(path, _MAX_READ_BYTES)
     except SandboxError:
         return None, None
-    file = decode(content.data) if content.size_bytes == len(content.data) else None
-    return content, file.text if file else ""
+    return content, decode(content.data) if content.size_bytes == len(content.data) else None
+
+
+def _shown_text(content: FileContent | None, file: TextFile | None) -> str | None:
+    return None if content is None else file.text if file is not None else ""
 
 
 async def _write(arguments: WriteArguments, context: ToolContext) -> ToolResult:
-    content, old = await _old_text(context, arguments.path)
+    content, file = await _old_text(context, arguments.path)
+    if context.hunks is not None:
+        if content is None or file is None:
+            raise ToolError(f"{arguments.path} has changed since the change was approved; nothing was changed.")
+        return await write_accepted(context, arguments.path, content, file, arguments.content)
+    old = _shown_text(content, file)
     data = arguments.content.encode("utf-8", "replace")
     if content is not None and content.data == data:
         return ToolResult("ok, unchanged", "unchanged")
@@ -105,12 +128,16 @@ async def _write(arguments: WriteArguments, context: ToolContext) -> ToolResult:
 
 
 async def _preview_write(arguments: WriteArguments, context: ToolContext) -> Preview:
-    content, old = await _old_text(context, arguments.path)
+    content, file = await _old_text(context, arguments.path)
+    old = _shown_text(content, file)
     if content is None or content.sha256:
         context.seen[arguments.path] = content.sha256 if content else ""
     change = await asyncio.to_thread(describe_change, arguments.path, old, arguments.content, is_whole=True)
     verb = "create" if old is None else "replace"
-    return Preview(f"{verb} {arguments.path}  {counts(change)}\n\n{arguments.content}", change.diff, arguments.path)
+    can_divide = file is not None and arguments.path in context.seen
+    hunks = await asyncio.to_thread(hunk_count, old or "", arguments.content) if can_divide else 0
+    text = f"{verb} {arguments.path}  {counts(change)}\n\n{arguments.content}"
+    return Preview(text, change.diff, arguments.path, hunks=hunks)
 
 
 def counts(change: FileChange) -> str:

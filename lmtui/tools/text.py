@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import codecs
-import difflib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from lmtui.core.errors import ToolError
+from lmtui.core.line_diff import Span, compare, hunks_of, split_lines
 from lmtui.core.workspace import FileChange, FileChangeKind
 
 _BOMS = (
@@ -31,7 +31,7 @@ _MAGIC = (
     (b"\0asm", "a WebAssembly module"),
 )
 MAX_DIFF_CHARS = 64 * 1024
-_MAX_DIFF_LINES = 20_000
+MAX_DIFF_LINES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,72 +90,68 @@ def describe_change(path: str, old: str | None, new: str | None, *, is_whole: bo
 
     The diff is cut at 64 KiB unless `is_whole`.
     """
-    before, after = (old or "").splitlines(), (new or "").splitlines()
+    before, after = split_lines(old or ""), split_lines(new or "")
     kind = FileChangeKind.ADDED if old is None else FileChangeKind.DELETED if new is None else FileChangeKind.MODIFIED
-    start = _common(before, after)
-    end = _common(before[start:][::-1], after[start:][::-1])
-    changed_before, changed_after = before[start : len(before) - end], after[start : len(after) - end]
-    if len(changed_before) + len(changed_after) > _MAX_DIFF_LINES:
-        return FileChange(path, kind, len(changed_after), len(changed_before))
-    codes = _opcodes(before, after, start, end)
-    lines = list(_diff_lines(path, before, after, codes))
-    added = sum(j2 - j1 for tag, _, _, j1, j2 in codes if tag != "equal")
-    removed = sum(i2 - i1 for tag, i1, i2, _, _ in codes if tag != "equal")
-    diff = "\n".join(lines)
+    spans = compare(before, after)
+    added, removed = _counts(spans)
+    if added + removed > MAX_DIFF_LINES:
+        return FileChange(path, kind, added, removed)
+    diff = "\n".join(diff_lines(path, before, after, spans))
     is_cut = len(diff) > MAX_DIFF_CHARS and not is_whole
     return FileChange(path, kind, added, removed, diff[:MAX_DIFF_CHARS] + "\n…" if is_cut else diff)
 
 
-_Opcode = tuple[str, int, int, int, int]
+def hunk_count(old: str, new: str) -> int:
+    """Return how many hunks a change has that is shown line by line, 0 for one too large for that."""
+    before, after = split_lines(old), split_lines(new)
+    spans = compare(before, after)
+    return len(hunks_of(spans)) if sum(_counts(spans)) <= MAX_DIFF_LINES else 0
 
 
-class _KnownOpcodes(difflib.SequenceMatcher[str]):
-    """Groups opcodes that are known already into hunks."""
+def diff_lines(
+    path: str, before: list[str], after: list[str], spans: list[Span], only: Collection[int] | None = None
+) -> Iterator[str]:
+    """Yield a unified diff with three lines around each change, or `only` some of its hunks; nothing where nothing changed.
 
-    def __init__(self, codes: list[_Opcode]) -> None:
-        super().__init__(None, "", "")
-        self._codes = codes
-
-    def get_opcodes(self) -> list[_Opcode]:  # type: ignore[override]  # tags are texts here
-        """Return the opcodes that were given."""
-        return self._codes
-
-
-def _opcodes(before: list[str], after: list[str], start: int, end: int) -> list[_Opcode]:
-    """Return the opcodes of two texts whose first `start` and last `end` lines are known to be equal."""
-    middle = difflib.SequenceMatcher(None, before[start : len(before) - end], after[start : len(after) - end], autojunk=False)
-    shifted = [(tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in middle.get_opcodes()]
-    head = ("equal", 0, start, 0, start)
-    tail = ("equal", len(before) - end, len(before), len(after) - end, len(after))
-    return [code for code in (head, *shifted, tail) if code[1] < code[2] or code[3] < code[4]]
-
-
-def _diff_lines(path: str, before: list[str], after: list[str], codes: list[_Opcode]) -> Iterator[str]:
-    """Yield a unified diff with three lines around each change; nothing where nothing changed."""
-    if all(code[0] == "equal" for code in codes):
-        return
-    yield from (f"--- a/{path}", f"+++ b/{path}")
-    for group in _KnownOpcodes(codes).get_grouped_opcodes(3):
-        first, last = group[0], group[-1]
-        yield f"@@ -{_span(first[1], last[2])} +{_span(first[3], last[4])} @@"
-        for tag, i1, i2, j1, j2 in group:
-            if tag == "equal":
-                yield from (f" {line}" for line in before[i1:i2])
+    A line end is shown where some lines end in one way and some in another.
+    """
+    hunks = hunks_of(spans)
+    ends = frozenset(map(_end_of, (*before[:-1], *after[:-1])))
+    if hunks:
+        yield from (f"--- a/{path}", f"+++ b/{path}")
+    for number, hunk in enumerate(hunks):
+        if only is not None and number not in only:
+            continue
+        first, last = hunk[0], hunk[-1]
+        yield f"@@ -{_span(first.old_start, last.old_end)} +{_span(first.new_start, last.new_end)} @@"
+        for span in hunk:
+            if span.is_equal:
+                yield from _signed(" ", before[span.old_start : span.old_end], "\r\n")
                 continue
-            yield from (f"-{line}" for line in before[i1:i2])
-            yield from (f"+{line}" for line in after[j1:j2])
+            hidden = "\r\n" if len(ends) < 2 else "\n"
+            yield from _signed("-", before[span.old_start : span.old_end], hidden)
+            yield from _signed("+", after[span.new_start : span.new_end], hidden)
+
+
+def _signed(sign: str, lines: list[str], hidden: str) -> Iterator[str]:
+    for line in lines:
+        bare = line.removesuffix("\n")
+        yield sign + (bare.removesuffix("\r") if "\r" in hidden else bare)
+        if len(bare) == len(line):
+            yield "\\ No newline at end of file"
+
+
+def _end_of(line: str) -> str:
+    return "\r\n" if line.endswith("\r\n") else "\n"
+
+
+def _counts(spans: list[Span]) -> tuple[int, int]:
+    """Return how many lines were added and removed."""
+    changed = [span for span in spans if not span.is_equal]
+    return sum(span.new_end - span.new_start for span in changed), sum(span.old_end - span.old_start for span in changed)
 
 
 def _span(start: int, end: int) -> str:
     """Return a range of a hunk header (GNU diffutils manual, “Detailed Unified”): an empty one stands before its line."""
     size = end - start
     return f"{start + 1}" if size == 1 else f"{start + (size > 0)},{size}"
-
-
-def _common(left: list[str], right: list[str]) -> int:
-    count = 0
-    for one, other in zip(left, right, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count

@@ -58,6 +58,7 @@ class CallBlock(Block):
         self.changes: tuple[FileChange, ...] = ()
         self.feedback = ""
         self.edited = ""
+        self.hunks = ""
         self._started = started
         self._finished: ToolCallFinished | None = None
         self._output = ""
@@ -179,7 +180,7 @@ class CallBlock(Block):
             return (("waits for you", "warn"),) if self.state is CallState.WAITING else ()
         summary = self._summary()
         spans: list[Span] = [("undone  ", "warn")] if self.state is CallState.UNDONE else []
-        decision = _DECISIONS.get(finished.decision, "")
+        decision = self.hunks or _DECISIONS.get(finished.decision, "")
         if decision and decision != summary:
             spans.append((f"{decision}  ", "muted"))
         if summary and not summary.startswith(("+", "−")):

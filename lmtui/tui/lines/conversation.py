@@ -52,7 +52,7 @@ class Conversation:
         self._zone = zone
         self._calls: dict[str, tuple[int, CallBlock]] = {}
         self._open: set[str] = set()
-        self._approvals: dict[str, str] = {}
+        self._approvals: dict[str, ApprovalRequested] = {}
         self._stored = 0
         self._needs_name = True
         self._turns: dict[str, int] = {}
@@ -181,15 +181,15 @@ class Conversation:
 
     def _update_call(self, event: ToolCallFinished | FilesChanged | ApprovalRequested | ApprovalResolved) -> None:
         if isinstance(event, ApprovalRequested):
-            self._approvals[event.approval_id] = event.call_id
-        call_id = self._approvals.pop(event.approval_id, "") if isinstance(event, ApprovalResolved) else event.call_id
-        found = self._calls.get(call_id)
+            self._approvals[event.approval_id] = event
+        asked = self._approvals.pop(event.approval_id, None) if isinstance(event, ApprovalResolved) else event
+        found = self._calls.get(asked.call_id) if asked is not None else None
         if found is None:
             return
         index, block = found
         match event:
             case ToolCallFinished():
-                self._open.discard(call_id)
+                self._open.discard(event.call_id)
                 block.finish(event)
             case FilesChanged():
                 block.changes = (*block.changes, *event.changes)
@@ -198,6 +198,8 @@ class Conversation:
             case ApprovalResolved():
                 block.wait(is_waiting=False)
                 block.edited = event.edited
+                if event.hunks and isinstance(asked, ApprovalRequested):
+                    block.hunks = f"{len(event.hunks)} of {asked.hunks} hunks, by you"
                 if event.outcome is Outcome.NO and event.feedback:
                     block.feedback = event.feedback
         self.document.touch(index)

@@ -1,0 +1,205 @@
+"""Two texts compared line by line, and the hunks of what differs: the one comparison behind what is shown and what is applied.
+
+Lines that stand once in either text are matched first (Bram Cohen's “patience diff”), so that the work grows with the size of
+the texts; only small stretches between them go to difflib.  Nothing here does I/O; compare large texts in a thread.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+CONTEXT = 3
+_SMALL_PRODUCT = 250_000
+_SMALL_SUM = 4_000
+
+_EQUAL, _CHANGED = True, False
+_Range = tuple[int, int, int, int]
+
+
+class Span(NamedTuple):
+    """Lines of the old text and what stands for them in the new one, both from 0; equal ones are as many on either side."""
+
+    is_equal: bool
+    old_start: int
+    old_end: int
+    new_start: int
+    new_end: int
+
+
+def split_lines(text: str) -> list[str]:
+    r"""Return the lines of a text with their ends.  Only `\n` ends a line, as in a unified diff."""
+    lines = text.split("\n")
+    last = lines.pop()
+    found = [f"{line}\n" for line in lines]
+    return [*found, last] if last else found
+
+
+def compare(old: Sequence[str], new: Sequence[str]) -> list[Span]:
+    """Return the spans of two texts in their order, equal ones and others in turn."""
+    found: list[Span] = []
+    old_at = new_at = 0
+    for old_start, new_start, size in (*_joined(sorted(_matches(old, new))), (len(old), len(new), 0)):
+        if old_at < old_start or new_at < new_start:
+            found.append(Span(_CHANGED, old_at, old_start, new_at, new_start))
+        old_at, new_at = old_start + size, new_start + size
+        if size:
+            found.append(Span(_EQUAL, old_start, old_at, new_start, new_at))
+    return found
+
+
+def numbered(spans: Sequence[Span], context: int = CONTEXT) -> Iterator[tuple[int, Span]]:
+    """Yield each span that is not equal with the number (from 0) of its hunk: what is near enough belongs together."""
+    number, last_end = -1, -1
+    for span in spans:
+        if not span.is_equal:
+            number += number < 0 or span.old_start - last_end > 2 * context
+            last_end = span.old_end
+            yield number, span
+
+
+def hunks_of(spans: Sequence[Span], context: int = CONTEXT) -> list[list[Span]]:
+    """Return the hunks, each with at most `context` equal lines before, after and twice as many within."""
+    found: list[list[Span]] = []
+    for at, span in enumerate(spans):
+        if span.is_equal:
+            continue
+        before = spans[at - 1] if at else None
+        is_near = before is not None and before.old_end - before.old_start <= 2 * context
+        if found and is_near and before is not None:
+            found[-1][-1] = before  # the whole of it, in the place of its first lines
+        else:
+            found.append([_last_lines(before, context)] if before is not None else [])
+        found[-1].append(span)
+        if at + 1 < len(spans):
+            found[-1].append(_first_lines(spans[at + 1], context))
+    return found
+
+
+def with_hunks(old: Sequence[str], new: Sequence[str], spans: Sequence[Span], chosen: Collection[int]) -> str:
+    """Return the old text with only some of its hunks (by number, as `hunks_of` counts them) applied, to the byte."""
+    found: list[str] = []
+    at = 0
+    for number, span in numbered(spans):
+        found += old[at : span.old_start]
+        found += new[span.new_start : span.new_end] if number in chosen else old[span.old_start : span.old_end]
+        at = span.old_end
+    return "".join([*found, *old[at:]])
+
+
+def _first_lines(span: Span, count: int) -> Span:
+    size = min(count, span.old_end - span.old_start)
+    return Span(_EQUAL, span.old_start, span.old_start + size, span.new_start, span.new_start + size)
+
+
+def _last_lines(span: Span, count: int) -> Span:
+    size = min(count, span.old_end - span.old_start)
+    return Span(_EQUAL, span.old_end - size, span.old_end, span.new_end - size, span.new_end)
+
+
+def _joined(matches: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Yield matches, those that follow each other on both sides as one."""
+    old = new = size = 0
+    for next_old, next_new, next_size in matches:
+        if old + size == next_old and new + size == next_new:
+            size += next_size
+            continue
+        if size:
+            yield old, new, size
+        old, new, size = next_old, next_new, next_size
+    if size:
+        yield old, new, size
+
+
+def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int]]:
+    found: list[tuple[int, int, int]] = []
+    waiting: list[_Range] = [(0, len(old), 0, len(new))]
+    while waiting:
+        old_start, old_end, new_start, new_end = waiting.pop()
+        size = _equal_head(old, new, (old_start, old_end, new_start, new_end))
+        if size:
+            found.append((old_start, new_start, size))
+            old_start, new_start = old_start + size, new_start + size
+        size = _equal_tail(old, new, (old_start, old_end, new_start, new_end))
+        if size:
+            old_end, new_end = old_end - size, new_end - size
+            found.append((old_end, new_end, size))
+        if old_start == old_end or new_start == new_end:
+            continue
+        anchors = _anchors(old, new, (old_start, old_end, new_start, new_end))
+        if not anchors:
+            found += _slowly(old, new, (old_start, old_end, new_start, new_end))
+            continue
+        for old_at, new_at in anchors:
+            found.append((old_at, new_at, 1))
+            if old_start < old_at and new_start < new_at:
+                waiting.append((old_start, old_at, new_start, new_at))
+            old_start, new_start = old_at + 1, new_at + 1
+        waiting.append((old_start, old_end, new_start, new_end))
+    return found
+
+
+def _equal_head(old: Sequence[str], new: Sequence[str], where: _Range) -> int:
+    old_start, old_end, new_start, new_end = where
+    most = min(old_end - old_start, new_end - new_start)
+    size = 0
+    while size < most and old[old_start + size] == new[new_start + size]:
+        size += 1
+    return size
+
+
+def _equal_tail(old: Sequence[str], new: Sequence[str], where: _Range) -> int:
+    old_start, old_end, new_start, new_end = where
+    most = min(old_end - old_start, new_end - new_start)
+    size = 0
+    while size < most and old[old_end - 1 - size] == new[new_end - 1 - size]:
+        size += 1
+    return size
+
+
+def _anchors(old: Sequence[str], new: Sequence[str], where: _Range) -> list[tuple[int, int]]:
+    """Return the longest run, in order on both sides, of lines that stand once in each."""
+    old_start, old_end, new_start, new_end = where
+    in_old, in_new = _once(old, old_start, old_end), _once(new, new_start, new_end)
+    pairs = [(at, in_new[line]) for line, at in in_old.items() if line in in_new]
+    ends: list[int] = []  # the least end of a run of each length, and which pair that is
+    tops: list[int] = []
+    before: list[int] = []
+    for number, (_, new_at) in enumerate(pairs):
+        place = len(ends) if not ends or new_at > ends[-1] else bisect_left(ends, new_at)
+        before.append(tops[place - 1] if place else -1)
+        if place == len(ends):
+            ends.append(new_at)
+            tops.append(number)
+        else:
+            ends[place], tops[place] = new_at, number
+    found: list[tuple[int, int]] = []
+    number = tops[-1] if tops else -1
+    while number >= 0:
+        found.append(pairs[number])
+        number = before[number]
+    return found[::-1]
+
+
+def _once(lines: Sequence[str], start: int, end: int) -> dict[str, int]:
+    """Return the lines that stand once, in their order, with their places."""
+    places: dict[str, int] = {}
+    more: set[str] = set()
+    for at in range(start, end):
+        if places.setdefault(lines[at], at) != at:
+            more.add(lines[at])
+    for line in more:
+        del places[line]
+    return places
+
+
+def _slowly(old: Sequence[str], new: Sequence[str], where: _Range) -> list[tuple[int, int, int]]:
+    """Return what difflib finds equal; nothing where it would take too long: then all of it counts as changed."""
+    old_start, old_end, new_start, new_end = where
+    is_small = (old_end - old_start) * (new_end - new_start) <= _SMALL_PRODUCT
+    if not is_small and old_end - old_start + new_end - new_start > _SMALL_SUM:
+        return []
+    matcher = SequenceMatcher(None, old[old_start:old_end], new[new_start:new_end], autojunk=not is_small)
+    return [(old_start + at, new_start + to, size) for at, to, size in matcher.get_matching_blocks() if size]

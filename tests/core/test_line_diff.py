@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from time import process_time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.line_diff import Span, compare, hunks_of, numbered, split_lines, with_hunks
+
+TEXT = st.lists(
+    st.sampled_from(["a\n", "b\n", "a\r\n", "\n", "c", "\r", "@@\n", "\x0c\n", "d\n", "e\n", "f\n"]), max_size=40
+).map("".join)
+FAST_S = 2.0
+
+
+def reference(old: list[str], new: list[str], spans: list[Span], chosen: set[int]) -> str:
+    """Apply hunks from the last to the first, each as a whole, equal lines around it among them."""
+    found = list(old)
+    for number, hunk in reversed(list(enumerate(hunks_of(spans)))):
+        if number in chosen:
+            found[hunk[0].old_start : hunk[-1].old_end] = new[hunk[0].new_start : hunk[-1].new_end]
+    return "".join(found)
+
+
+@given(TEXT, TEXT)
+def test_spans_hold_both_texts_in_turn_and_say_the_truth(old: str, new: str) -> None:
+    before, after = split_lines(old), split_lines(new)
+    spans = compare(before, after)
+    assert "".join(before) == old
+    assert [line for span in spans for line in before[span.old_start : span.old_end]] == before
+    assert [line for span in spans for line in after[span.new_start : span.new_end]] == after
+    for span in spans:
+        sides = before[span.old_start : span.old_end], after[span.new_start : span.new_end]
+        assert (sides[0] == sides[1]) == span.is_equal
+    assert all(one.is_equal != other.is_equal for one, other in pairwise(spans))
+
+
+@given(TEXT, TEXT, st.sets(st.integers(0, 12)))
+def test_any_hunks_are_applied_to_the_byte(old: str, new: str, chosen: set[int]) -> None:
+    before, after = split_lines(old), split_lines(new)
+    spans = compare(before, after)
+    assert with_hunks(before, after, spans, chosen) == reference(before, after, spans, chosen)
+    assert with_hunks(before, after, spans, range(100)) == new
+    assert with_hunks(before, after, spans, ()) == old
+
+
+@given(TEXT, TEXT)
+def test_numbers_and_hunks_agree(old: str, new: str) -> None:
+    spans = compare(split_lines(old), split_lines(new))
+    changed = [(number, span) for number, hunk in enumerate(hunks_of(spans)) for span in hunk if not span.is_equal]
+    assert changed == list(numbered(spans))
+
+
+def test_a_last_line_without_an_end_stays_apart_from_what_comes_behind_it() -> None:
+    before, after = ["a"], ["a\n", "b"]
+    spans = compare(before, after)
+    assert with_hunks(before, after, spans, {0}) == "a\nb"
+    assert [span.is_equal for span in spans] == [False]
+
+
+def test_large_and_hostile_texts_take_no_quadratic_time() -> None:
+    many = [f"line {number}\n" for number in range(50_000)]
+    pairs = [
+        (many, [f"LINE {number}\n" if number % 50 == 7 else line for number, line in enumerate(many)]),
+        (many, [line.upper() for line in many]),
+        (["a\n", "b\n"] * 25_000, ["b\n", "a\n", "c\n"] * 16_000),
+        (many, many[25_000:] + many[:25_000]),
+    ]
+    for old, new in pairs:
+        began = process_time()
+        spans = compare(old, new)
+        assert process_time() - began < FAST_S
+        assert spans[-1].old_end == len(old)
+    assert len(hunks_of(compare(*pairs[0]))) == 1000
