@@ -89,6 +89,7 @@ _CSS = (
 
 
 def _lines(events: Sequence[Envelope]) -> Iterator[str]:
+    hunks: dict[str, int] = {}
     for envelope in events:
         time = f"{envelope.time.astimezone():%H:%M}"
         match envelope.event:
