@@ -16,6 +16,7 @@ ROLES = (
     "match", "cursor", "selected", "caret",
 )  # fmt: skip
 PREFIX = "lines--"
+_MOST_STYLES = 20_000
 _MOST_STYLES = 2000
 
 
@@ -31,6 +32,8 @@ class Palette:
         """Return the style of one or more roles, later ones over earlier ones."""
         found = self._styles.get(roles)
         if found is None:
+            if len(self._styles) > _MOST_STYLES:  # the colours of pictures
+                self._styles = {"": self.base}
             found = self.base
             for role in roles.split():
                 target = link_target(role)
@@ -45,6 +48,8 @@ class Palette:
         return Strip([Segment(text, self.style(roles)) for text, roles in line]).extend_cell_length(width, self.base)
 
     def _own(self, role: str) -> Style:
+        if role.startswith(("fg:#", "bg:#")):
+            return Style(color=role[3:]) if role.startswith("fg") else Style(bgcolor=role[3:])
         name = PREFIX + role
         rules = self._widget.get_component_styles(name)
         whole = self._widget.get_component_rich_style(name)

@@ -13,15 +13,21 @@ from textual.screen import Screen
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
 from lmtui.core.mentions import mention_text
+from lmtui.core.pictures import sniff
 from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Scope, bindings, closing, hint_text, of_scope
 from lmtui.tui.editor import open_editor
 from lmtui.tui.latest import Latest
 from lmtui.tui.lines.file_text import FileText
 from lmtui.tui.lines.file_view import FileView
+from lmtui.tui.lines.page_view import PageView
+from lmtui.tui.pictures import PictureError, picture_lines
 from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import Bar
 from lmtui.tui.widgets.fit import Part
+
+
+FRAME_ROWS = 2
 
 
 class Viewer(Screen[None]):
@@ -37,6 +43,8 @@ class Viewer(Screen[None]):
         self._host, self._path, self._line, self._mark = host, path, line, mark
         self._title_bar, self._hints = Bar(id="viewer-title"), Bar(id="viewer-hints")
         self._file = FileView(id="viewer-file")
+        self._picture = PageView(lambda _: [], id="viewer-picture")
+        self._picture.display = False
         self._ask = AskLine("viewer-ask")
         self._asks_for_line = False
         self._searches = Latest[str](lambda work: self.run_worker(work, group="viewer-search"), self._search)
@@ -47,6 +55,7 @@ class Viewer(Screen[None]):
         """Lay out title, text, the line to type into, and keys."""
         yield self._title_bar
         yield self._file
+        yield self._picture
         yield self._ask
         yield self._hints
 
@@ -135,6 +144,8 @@ class Viewer(Screen[None]):
         except LmtuiError as error:
             file.show(error.full_text())
             return
+        if sniff(found.data) and await self._show_picture(found.data):
+            return
         text = await asyncio.to_thread(FileText, self._path, found.data)
         self._size_bytes = found.size_bytes
         is_cut = found.size_bytes > len(found.data)
@@ -142,6 +153,22 @@ class Viewer(Screen[None]):
         self._draw_title()
         if self._line and not keeps_place:
             self.call_after_refresh(file.go_to_line, self._line)
+
+    async def _show_picture(self, data: bytes) -> bool:
+        """Draw a picture in cells, where the terminal has the colours for it; False where it cannot be, which is said."""
+        size = self.app.size
+        if self.app.console.color_system not in ("256", "truecolor"):
+            return False
+        try:
+            lines = await picture_lines(data, size.width - 1, size.height - FRAME_ROWS)
+        except PictureError as error:
+            self._say(f"not drawn: {error}")
+            return False
+        self._picture.show(lambda _: lines)
+        self._file.display, self._picture.display = False, True
+        self._picture.focus()
+        self._say(f"{sniff(data).removeprefix('image/')} · {len(data):,} bytes")
+        return True
 
     async def _edit(self) -> None:
         try:
