@@ -48,7 +48,7 @@ class Viewer(Screen[None]):
         self._ask = AskLine("viewer-ask")
         self._asks_for_line = False
         self._searches = Latest[str](lambda work: self.run_worker(work, group="viewer-search"), self._search)
-        self._note = ""
+        self._note = self._lasting_note = ""
         self._size_bytes = 0
 
     def compose(self) -> ComposeResult:
@@ -144,7 +144,7 @@ class Viewer(Screen[None]):
         except LmtuiError as error:
             file.show(error.full_text())
             return
-        if sniff(found.data) and await self._show_picture(found.data):
+        if sniff(found.data) and await self._shows_picture(found.data):
             return
         text = await asyncio.to_thread(FileText, self._path, found.data)
         self._size_bytes = found.size_bytes
@@ -154,7 +154,7 @@ class Viewer(Screen[None]):
         if self._line and not keeps_place:
             self.call_after_refresh(file.go_to_line, self._line)
 
-    async def _show_picture(self, data: bytes) -> bool:
+    async def _shows_picture(self, data: bytes) -> bool:
         """Draw a picture in cells, where the terminal has the colours for it; False where it cannot be, which is said."""
         size = self.app.size
         if self.app.console.color_system not in ("256", "truecolor"):
@@ -162,7 +162,7 @@ class Viewer(Screen[None]):
         try:
             lines = await picture_lines(data, size.width - 1, size.height - FRAME_ROWS)
         except PictureError as error:
-            self._say(f"not drawn: {error}")
+            self._lasting_note = f"not drawn: {error}"
             return False
         self._picture.show(lambda _: lines)
         self._file.display, self._picture.display = False, True
@@ -188,6 +188,7 @@ class Viewer(Screen[None]):
         counts = f"{file.line_count:,} lines · {self._size_bytes:,} bytes" if self._size_bytes else ""
         found = file.match_text
         right = [Part(found, "$accent" if found[:1].isdigit() else "$warning")] if found else []
-        right += [Part(clean_line(self._note), "$accent", 1)] if self._note else []
+        note = self._note or self._lasting_note
+        right += [Part(clean_line(note), "$accent", 1)] if note else []
         self._title_bar.show([Part(clean_line(self._path), "bold")], [*right, Part(counts, "$text-muted", 2)])
         self._note = ""
