@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, NoReturn
 from lmtui import __version__
 from lmtui.config import MODES, NETWORKS, SANDBOXES, Loaded, load_config
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
+from lmtui.frontends.places import check_screen, wants_plain
 from lmtui.paths import config_dir
 from lmtui.store.trust import read_trust
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import SessionHost
-from lmtui.frontends.places import check_screen, is_in_browser, wants_plain
 
 EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 64, 130
 
@@ -259,8 +259,10 @@ def _settings(arguments: argparse.Namespace) -> tuple[Path, Loaded]:
 
 
 def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *, is_demo: bool = False) -> int:
-    if wants_plain(is_asked=arguments.plain) and not is_in_browser():
-        return _plain(arguments, session_id, task, is_demo=is_demo)
+    if wants_plain(is_asked=arguments.plain):
+        from lmtui.frontends.plain.console import PlainStart, run_plain
+
+        return run_plain(_host_opener(arguments, session_id)[2], PlainStart(session_id, task, is_demo))
     check_screen()
     gc.disable()  # a tenth of the start-up; the app turns it on again when its first frame stands
     from lmtui.tui.app import LmtuiApp
@@ -307,13 +309,6 @@ def _host_opener(
         return runtime
 
     return workspace, loaded, open_host, opened
-
-
-def _plain(arguments: argparse.Namespace, session_id: str, task: str, *, is_demo: bool) -> int:
-    from lmtui.frontends.plain.console import PlainStart, run_plain
-
-    _, _, open_host, _ = _host_opener(arguments, session_id)
-    return run_plain(open_host, PlainStart(session_id, task, is_demo))
 
 
 def _serve(arguments: argparse.Namespace) -> int:

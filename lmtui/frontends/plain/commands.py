@@ -1,0 +1,223 @@
+"""The slash commands of the linear mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lmtui.core.clean import clean_line, reveal
+from lmtui.core.errors import LmtuiError
+from lmtui.core.events import MessageAdded, PlanChanged, SessionRenamed
+from lmtui.core.messages import Role
+from lmtui.core.rules import Mode
+from lmtui.core.sessions import Changes, Restoration, SessionSummary
+from lmtui.frontends.plain.desk import Desk
+from lmtui.frontends.plain.words import INDENT, changes_text, count, plan_lines, quoted
+
+MAX_SESSIONS = 20
+
+
+class Left(Exception):
+    """The user leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCommand:
+    """A command: what may follow its name, what it does in words, and the deed."""
+
+    argument: str
+    text: str
+    run: Callable[[Commands, str], None]
+
+
+class Commands:
+    """Runs commands on a desk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._listed: Sequence[SessionSummary] = ()
+
+    def run(self, text: str) -> bool:
+        """Run a slash command; False for what goes to the model: other text, and paths such as `/usr/bin`.
+
+        Raises:
+            Left: it was the command to leave.
+        """
+        head, _, argument = text.strip().partition(" ")
+        name = "quit" if text.strip() == "quit" else head[1:].lower()
+        if not (head.startswith("/") or name == "quit") or not name or "/" in name or "." in name:
+            return False
+        found = COMMANDS.get(_OTHER_NAMES.get(name, name))
+        if found is None:
+            self._desk.say(f"no command /{clean_line(name)}; /help lists them")
+            return True
+        try:
+            found.run(self, argument.strip())
+        except LmtuiError as error:
+            self._desk.say(f"error: {error.full_text()}")
+        return True
+
+    def help(self, _: str) -> None:
+        """List the commands."""
+        for name, each in COMMANDS.items():
+            self._desk.say(f"/{name}{f' {each.argument}' if each.argument else ''}: {each.text}")
+        self._desk.say(
+            "!command runs a shell command of your own; with !! the model is not told of it",
+            "a line that ends in a backslash goes on in the next; three backticks begin and end many lines",
+            "ctrl+c stops the agent; twice it leaves",
+        )
+
+    def leave(self, _: str) -> None:
+        """Leave."""
+        raise Left
+
+    def sessions(self, words: str) -> None:
+        """List sessions with numbers to resume them by."""
+        self._listed = self._desk.host.archive.sessions(words, MAX_SESSIONS)
+        for number, each in enumerate(self._listed, 1):
+            here = ", this one" if each.id == self._desk.session.id else ""
+            title = clean_line(each.title) or "without a title"
+            self._desk.say(f"{number}. {title}: {each.state}, {count(each.changed_files, 'file')} changed, id {each.id}{here}")
+        self._desk.say("/resume and a number opens one" if self._listed else "no sessions")
+
+    def new(self, _: str) -> None:
+        """Open a new session."""
+        self._desk.open()
+        self._desk.say(f"a new session, id {self._desk.session.id}")
+
+    def resume(self, which: str) -> None:
+        """Open an earlier session by its number in the list or its id."""
+        if not which:
+            self.sessions("")
+            return
+        is_listed = which.isdecimal() and 0 < int(which) <= len(self._listed)
+        self._desk.open(self._listed[int(which) - 1].id if is_listed else which)
+        self.tell_where_it_stands()
+
+    def tell_where_it_stands(self) -> None:
+        """Say which session is open and what was said last in it."""
+        events = [envelope.event for envelope in self._desk.act(lambda session: session.history())]
+        titles = [event.title for event in events if isinstance(event, SessionRenamed)]
+        said = [event for event in events if isinstance(event, MessageAdded) and event.text.strip()]
+        title = clean_line(titles[-1]) if titles else "without a title"
+        self._desk.say(f"session {self._desk.session.id}: {title}, {count(len(said), 'message')}")
+        if said:
+            self._desk.say("you said last:" if said[-1].role is Role.USER else "lmtui answered last:", *quoted(said[-1].text))
+
+    def mode(self, name: str) -> None:
+        """Say the mode, or change it."""
+        if not name:
+            self._desk.say(f"mode: {self._desk.session.mode.value}; there are {', '.join(Mode)}")
+        elif name in set(Mode):
+            self._desk.act(lambda session: session.set_mode(Mode(name)))
+        else:
+            self._desk.say(f"no mode {clean_line(name)}; there are {', '.join(Mode)}")
+
+    def model(self, name: str) -> None:
+        """List the models, or take another."""
+        if name:
+            self._desk.act(lambda session: session.set_model(name))
+            return
+        for server in self._desk.room.wait(self._desk.host.find_servers()):
+            self._desk.say(f"{clean_line(server.kind)} at {clean_line(server.url)}:")
+            self._desk.say(*(f"{INDENT}{clean_line(model.name)}" for model in server.models))
+        self._desk.say("/model and a name takes another of the server in use")
+
+    def rename(self, title: str) -> None:
+        """Give the session a title."""
+        if title:
+            self._desk.act(lambda session: session.rename(title))
+        self._desk.say(f"the title is {clean_line(title)}" if title else "/rename wants a title")
+
+    def status(self, _: str) -> None:
+        """Say where one stands."""
+        session = self._desk.session
+        parts = self._desk.act(lambda session: session.window_use.parts())
+        self._desk.say(
+            f"session {session.id}",
+            f"folder {clean_line(str(self._desk.host.workspace))}",
+            f"mode {session.mode.value}",
+            f"the next request holds about {count(sum(part.tokens for part in parts), 'token')}",
+        )
+
+    def plan(self, _: str) -> None:
+        """Say the plan and the todos."""
+        events = [envelope.event for envelope in self._desk.act(lambda session: session.history())]
+        changed = next((event for event in reversed(events) if isinstance(event, PlanChanged)), None)
+        if changed is None:
+            self._desk.say("no plan and no todos yet")
+            return
+        self._desk.say(*plan_lines(changed))
+        for item in (*changed.plan.steps, *changed.plan.todos):
+            self._desk.say(f"{INDENT}{item.status.value.replace('_', ' ')}: {clean_line(item.text)}")
+
+    def changes(self, path: str) -> None:
+        """Say which files the session changed, or read out how it changed one."""
+        changes = self._changes()
+        if changes is None:
+            return
+        total = self._desk.room.wait(changes.total())
+        if path:
+            found = [change for change in total if change.path == path]
+            self._desk.say(*(line for change in found for line in quoted(change.diff or "no text")))
+            total = () if found else total
+            if not found:
+                self._desk.say(f"this session did not change {clean_line(path)}")
+        self._desk.say(*(changes_text([change]) for change in total))
+        if not total and not path:
+            self._desk.say("nothing is changed")
+
+    def undo(self, number: str) -> None:
+        """Take back the last steps."""
+        changes = self._changes()
+        if changes is not None:
+            self._apply(changes, self._desk.room.wait(changes.plan_undo(_number(number))))
+
+    def redo(self, number: str) -> None:
+        """Do again what was taken back."""
+        changes = self._changes()
+        if changes is not None:
+            self._apply(changes, self._desk.room.wait(changes.plan_redo(_number(number))))
+
+    def _changes(self) -> Changes | None:
+        changes = self._desk.session.changes
+        if changes is None:
+            self._desk.say("no checkpoints can be made here, so there is nothing to see or to take back")
+        return changes
+
+    def _apply(self, changes: Changes, plan: Restoration) -> None:
+        if plan.conflicts:
+            self._desk.say(
+                f"refused, because these changed since by another hand: {', '.join(map(clean_line, plan.conflicts))}"
+            )
+            return
+        self._desk.say(f"{plan.action} would do this: {changes_text(plan.changes) or 'nothing'}")
+        if plan.left_out:
+            self._desk.say(f"not kept, so not put back: {', '.join(reveal(clean_line(each)) for each in plan.left_out)}")
+        self._desk.terminal.drop_typed()
+        if self._desk.terminal.read("yes or no? ").strip().lower() in ("y", "yes"):
+            self._desk.room.wait(changes.apply(plan))
+        else:
+            self._desk.say("nothing is changed")
+
+
+def _number(text: str) -> int:
+    return max(1, int(text)) if text.isdecimal() else 1
+
+
+COMMANDS: dict[str, SlashCommand] = {
+    "help": SlashCommand("", "say all commands", Commands.help),
+    "sessions": SlashCommand("[words]", "list the sessions, or those that say these words", Commands.sessions),
+    "new": SlashCommand("", "begin a new session", Commands.new),
+    "resume": SlashCommand("number or id", "go on with an earlier session", Commands.resume),
+    "rename": SlashCommand("title", "give this session a title", Commands.rename),
+    "mode": SlashCommand("[name]", "say or change how much is asked: manual, normal, auto, plan", Commands.mode),
+    "model": SlashCommand("[name]", "list the models, or take another", Commands.model),
+    "plan": SlashCommand("", "say the plan and the todos", Commands.plan),
+    "changes": SlashCommand("[file]", "say what this session changed, or read out how it changed a file", Commands.changes),
+    "undo": SlashCommand("[number]", "take back the last steps; asks first", Commands.undo),
+    "redo": SlashCommand("[number]", "do again what was taken back; asks first", Commands.redo),
+    "status": SlashCommand("", "say session, folder, mode and use of the window", Commands.status),
+    "quit": SlashCommand("", "leave", Commands.leave),
+}
+_OTHER_NAMES = {"exit": "quit", "clear": "new", "todo": "plan"}

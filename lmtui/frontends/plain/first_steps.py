@@ -1,0 +1,49 @@
+"""What the linear mode asks before a session opens: which model, and whether the folder's own settings hold."""
+
+from __future__ import annotations
+
+from lmtui.core.clean import clean_line
+from lmtui.core.errors import LmtuiError
+from lmtui.frontends.plain.desk import Desk
+
+YES = ("y", "yes")
+
+
+def ask_for_server(desk: Desk) -> None:
+    """Let a model be chosen: one that answers here, an address, or the demo.
+
+    Raises:
+        EOFError: the user leaves.
+    """
+    desk.say(desk.host.setup_note, "looking for model servers on the usual ports")
+    found = [(server, model.name) for server in desk.room.wait(desk.host.find_servers()) for model in server.models]
+    for number, (server, name) in enumerate(found, 1):
+        desk.say(f"{number}. {clean_line(name)}, {clean_line(server.kind)} at {clean_line(server.url)}")
+    if not found:
+        desk.say("no model server answers here")
+    while True:
+        typed = desk.terminal.read("a number, an address such as http://127.0.0.1:8080, or demo: ").strip()
+        try:
+            if typed.isdecimal() and 0 < int(typed) <= len(found):
+                server, name = found[int(typed) - 1]
+                return desk.room.wait(desk.host.use_server(server.url, name))
+            if typed == "demo":
+                return desk.room.wait(desk.host.start_demo())
+            if "." in typed or ":" in typed:
+                return desk.room.wait(desk.host.use_server(typed, ""))
+        except LmtuiError as error:
+            desk.say(f"error: {error.full_text()}")
+
+
+def ask_for_trust(desk: Desk) -> None:
+    """Ask whether what the folder brings holds; an empty answer leaves it open."""
+    waiting = desk.host.trust.waiting()
+    if not waiting:
+        return
+    desk.say("this folder brings settings of its own; they do not hold until you trust them:")
+    desk.say(*(f"  {clean_line(item.kind)} in {clean_line(item.source)}: {clean_line(item.text)}" for item in waiting))
+    desk.terminal.drop_typed()
+    typed = desk.terminal.read("trust all of these, yes or no? ").strip().lower()
+    if typed:
+        desk.host.trust.answer(is_trusted=typed in YES)
+    desk.say("they hold from the next session on" if typed in YES else "they do not hold")
