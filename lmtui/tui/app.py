@@ -147,7 +147,9 @@ class LmtuiApp(ThemedApp):
 
     async def _open_first_session(self) -> None:
         self.workbench.set_note("opening the session …")
-        workbench, wanted = self.workbench, self.options.session_id
+        workbench = self.workbench
+        restored = await workbench.sessions_part.restore() if workbench.sessions_part is not None else ""
+        wanted = self.options.session_id or ("" if self.options.task or self.options.is_demo else restored)
         feed = await workbench.open_session(wanted)
         if feed is None and wanted and await workbench.open_session() is not None:
             workbench.say(f"session {wanted} could not be opened (is it open in another lmtui?); this is a new one", "warning")

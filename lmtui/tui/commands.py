@@ -15,10 +15,11 @@ from lmtui.tui.table.everywhere import EVERYWHERE
 from lmtui.tui.table.panes import PANES
 from lmtui.tui.table.prompt import PROMPT
 from lmtui.tui.table.reading import READING
+from lmtui.tui.table.sessions import SESSIONS
 
 __all__ = ["COMMANDS", "Command", "Scope", "SlashCall"]
 
-COMMANDS: tuple[Command, ...] = EVERYWHERE + AROUND + PROMPT + PANES + CHAT + READING + DIALOGS
+COMMANDS: tuple[Command, ...] = EVERYWHERE + AROUND + PROMPT + PANES + CHAT + READING + SESSIONS + DIALOGS
 
 
 _BY_ID = {command.id: command for command in COMMANDS}

@@ -12,7 +12,7 @@ from textual.worker import Worker
 from lmtui.core.pictures import Image
 
 if TYPE_CHECKING:
-    from lmtui.core.sessions import Session, SessionHost
+    from lmtui.core.sessions import Session, SessionHost, SessionSummary
     from lmtui.tui.dialogs import Dialogs
     from lmtui.tui.router import Feed, Router
 
@@ -25,6 +25,8 @@ class Desk:
         self.host: SessionHost | None = None
         self.dialogs: Dialogs | None = None
         self._app = app
+        self.parked: dict[str, SessionSummary] = {}
+        self.marks: set[str] = set()
         self._wakes: dict[str, asyncio.Event] = {}
         self._workers: dict[str, Worker[None]] = {}
 
@@ -37,6 +39,11 @@ class Desk:
     def feeds(self) -> Mapping[str, Feed]:
         """Return the open sessions by id."""
         return self.router.feeds if self.router is not None else {}
+
+    @property
+    def order(self) -> list[str]:
+        """Return the ids of all that is open, read or `parked` (open before a restart, and read when it is shown), by age."""
+        return sorted({*self.feeds, *self.parked})
 
     @property
     def running(self) -> list[Feed]:
@@ -57,6 +64,7 @@ class Desk:
         assert self.host is not None
         session = await (self.host.open_session(session_id) if session_id else self.host.new_session())
         feed = self.router.add(session)
+        self.parked.pop(session.id, None)
         self._start_driving(session)
         self.router.show(feed)
         return feed
@@ -94,6 +102,7 @@ class Desk:
 
     def forget(self, session_id: str) -> None:
         """Stop listening to a session that is gone."""
+        self.parked.pop(session_id, None)
         if self.router is not None:
             self.router.remove(session_id)
         self._wakes.pop(session_id, None)

@@ -13,13 +13,14 @@ from lmtui.tui.modals.questions import AskText, Confirm
 from lmtui.tui.modals.reading import Reading
 from lmtui.tui.modals.restore import RestoreQuestion
 from lmtui.tui.modals.rules import Rules
-from lmtui.tui.modals.switcher import Switcher
 from lmtui.tui.modals.trust import TrustQuestion
+from lmtui.tui.parts.agents import AgentPart
 from lmtui.tui.parts.around import AroundPart
 from lmtui.tui.parts.chat import ChatPart
 from lmtui.tui.parts.files import FilesPart
 from lmtui.tui.parts.layout import LayoutPart
 from lmtui.tui.parts.prompt import PromptPart
+from lmtui.tui.parts.sessions import SessionsPart
 from lmtui.tui.router import Router
 from lmtui.tui.screens.changes import NO_CHANGES, ChangesScreen
 from lmtui.tui.screens.first_run import FirstRun
@@ -43,12 +44,13 @@ class Dialogs:
     layout_part = LayoutPart
     prompt_part = PromptPart
     files_part = FilesPart
+    sessions_part = SessionsPart
+    agent_part = AgentPart
     approval = Approval
     beside_approval = (AskText, Batch, CommandEdit, GrantChoice, Reading)
     picker = Picker
     ask_text = AskText
     confirm = Confirm
-    switcher = Switcher
     first_run = FirstRun
     changes = ChangesScreen
     no_changes = NO_CHANGES

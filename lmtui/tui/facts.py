@@ -8,11 +8,13 @@ from datetime import datetime
 from enum import StrEnum
 
 from lmtui.core import events
+from lmtui.core.agent_events import Job, JobsChanged
 from lmtui.core.clean import clean_line
 from lmtui.core.events import Envelope, TurnReason
 from lmtui.core.messages import Role
 from lmtui.core.plan import Plan
 from lmtui.core.workspace import FileChange
+from lmtui.tui.agents import Agents
 from lmtui.tui.changed_files import ChangedFiles
 
 LAST_LINE_CHARS = 120
@@ -55,6 +57,8 @@ class Facts:
     mode: str = ""
     sandbox: events.SandboxSelected | None = None
     plan: Plan = field(default_factory=Plan)
+    agents: Agents = field(default_factory=Agents)
+    jobs: tuple[Job, ...] = ()
     queued: tuple[str, ...] = ()
     is_queue_paused: bool = False
     approvals: dict[str, events.ApprovalRequested] = field(default_factory=dict)
@@ -76,6 +80,7 @@ class Facts:
         """Take in one event."""
         event = envelope.event
         self.changed_files.apply(envelope)
+        self.agents.apply(envelope)
         if event.agent != events.ROOT and not isinstance(event, events.ApprovalRequested | events.ApprovalResolved):
             return
         match event:
@@ -107,6 +112,8 @@ class Facts:
                 self.sandbox = event
             case events.PlanChanged():
                 self.plan = event.plan
+            case JobsChanged():
+                self.jobs = event.jobs
             case events.InboxChanged():
                 self.queued, self.is_queue_paused = event.queued, event.is_paused
             case events.UsageUpdated():

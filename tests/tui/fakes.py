@@ -25,6 +25,7 @@ from lmtui.core.sessions import (
 )
 from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import FileChange, FileChangeKind
+from tests.tui.fake_archive import FakeArchive
 from tests.tui.fake_files import FakeFiles
 from tests.tui.fake_settings import FakeSettings, FakeWindow
 
@@ -292,19 +293,13 @@ class FakeHost:
         self.trust = FakeTrust()
         self.files = FakeFiles(self.workspace)
         self.settings = FakeSettings()
+        self.archive = FakeArchive(self)
         self._numbers = itertools.count(1)
 
     @property
     def session(self) -> FakeSession:
         """Return the session opened last."""
         return list(self.opened.values())[-1]
-
-    def sessions(self, search: str = "", limit: int = 50) -> Sequence[SessionSummary]:
-        self.searched.append(search)
-        words = search.lower().split()
-        return [each for each in self.summaries if all(word in f"{each.title} {each.last_line}".lower() for word in words)][
-            :limit
-        ]
 
     async def new_session(self) -> FakeSession:
         return self._add(FakeSession(f"20260314_1402{next(self._numbers):02}_abc123", clock=self.clock))
@@ -318,10 +313,6 @@ class FakeHost:
     def _add(self, session: FakeSession) -> FakeSession:
         self.opened[session.id] = session
         return session
-
-    async def delete_session(self, session_id: str) -> None:
-        self.deleted.append(session_id)
-        self.summaries = [each for each in self.summaries if each.id != session_id]
 
     async def find_servers(self) -> Sequence[ServerFound]:
         return self.servers
@@ -359,7 +350,7 @@ SERVERS = (
 
 def play_work(session: FakeSession) -> None:
     """Play half a turn of real work; the model is still writing at the end of it."""
-    from lmtui.core.plan import Todo, TodoStatus
+    from lmtui.core.plan import PlanStep, Todo, TodoStatus
 
     clock = session.clock
     session.emit(events.SandboxSelected(backend="docker", network="none", text="Docker, no network"))
@@ -374,7 +365,7 @@ def play_work(session: FakeSession) -> None:
     session.start_call("c1", "read", "parser/lexer.py 1–120")
     session.finish_call("c1", "read", result="1  class Lexer:", elapsed_ms=12)
     steps = tuple(
-        Todo(number, text, status)
+        PlanStep(number, text, status)
         for number, (text, status) in enumerate(
             [
                 ("read the tokenizer", TodoStatus.COMPLETED),

@@ -29,7 +29,10 @@ class Mark(StrEnum):
 
 
 class Block:
-    """One part of a conversation.  `has_gap`: a blank line stands before it.  `is_cut_off`: the model sees it no more."""
+    """One part of a conversation.  `has_gap`: a blank line stands before it.  `is_cut_off`: the model sees it no more.
+
+    `seq` is the place in the session of the event that it was made from.
+    """
 
     kind: ClassVar[str] = ""
 
@@ -37,6 +40,7 @@ class Block:
         self.has_gap = False
         self.is_folded = True
         self.is_cut_off = False
+        self.seq = 0
 
     @property
     def marks(self) -> frozenset[Mark]:

@@ -60,10 +60,12 @@ class Conversation:
         self._left_out: set[str] = set()
         self._model: tuple[str, str] | None = None
         self._live = _Live()
+        self._seq = 0
 
     def apply(self, envelope: Envelope) -> None:
         """Take one event; those of other agents, and those that are not shown here, change nothing."""
         event = envelope.event
+        self._seq = envelope.seq
         if event.agent == self._agent:
             if isinstance(event, FilesChanged):
                 self._steps[step_id(envelope.seq)] = event.call_id
@@ -251,6 +253,7 @@ class Conversation:
 
     def _put(self, block: Block) -> None:
         before = self.document.blocks[-1] if self.document.blocks else None
+        block.seq = self._seq
         block.has_gap = before is not None and needs_gap(before, block)
         self.document.append(block)
 

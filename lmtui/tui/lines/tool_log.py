@@ -1,18 +1,23 @@
-"""The tool log: every call of every agent, one aligned line each, the newest last."""
+"""The tool log: every call of every agent, one aligned line each, the newest last; narrowed down by a filter."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import Unpack
+from time import thread_time
+from typing import ClassVar, Unpack
 
+from textual.binding import BindingType
 from textual.message import Message
 
 from lmtui.core.clean import clean_line
-from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, ToolCallFinished, ToolCallStarted, TurnEnded
+from lmtui.core.events import ROOT, ApprovalRequested, ApprovalResolved, Envelope, ToolCallFinished, ToolCallStarted, TurnEnded
 from lmtui.core.file_events import FilesChanged, FilesRestored, step_id
+from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.calls import CallState
+from lmtui.tui.lines.log_filter import LogFilter, read_filter
 from lmtui.tui.lines.row_view import RowView
 from lmtui.tui.lines.surface import WidgetOptions
 from lmtui.tui.lines.text import Line, fit, fit_middle, pad
@@ -23,6 +28,10 @@ _WIDEST_TOOL = 13
 _TITLE_ROOM = 24
 _TIME_COLUMN = 5
 _TIGHT_WIDTH = 32
+_DECISION_COLUMN = 8
+_DECISION_WIDTH = 64
+_SLICE_S, _PAUSE_S = 0.006, 0.004
+_ENTRIES_A_LOOK = 500
 
 
 @dataclass(slots=True)
@@ -37,10 +46,13 @@ class LogEntry:
     state: CallState = CallState.RUNNING
     elapsed_ms: int = -1
     done_state: CallState = CallState.OK
+    decision: str = ""
 
 
 class ToolLog(RowView, can_focus=True, inherit_bindings=False):
     """Shows the tool calls of a session.  Give it every event."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.LOG)
 
     empty_text = "Every tool call of every agent will be listed here."
 
@@ -50,6 +62,7 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
 
         log: ToolLog
         call_id: str
+        agent: str = ROOT
 
         @property
         def control(self) -> ToolLog:
@@ -66,6 +79,10 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
         self._steps: dict[str, str] = {}
         self._approvals: dict[str, str] = {}
         self._agent_width = 4
+        self._filter = LogFilter()
+        self._shown: list[int] = []
+        self._scanned = 0
+        self._is_scanning = False
 
     def apply(self, envelope: Envelope) -> None:
         """Take one event."""
@@ -76,6 +93,7 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
             case ToolCallFinished():
                 self._open.pop(event.call_id, None)
                 state = CallState.OK if event.ok else CallState.FAILED
+                self._decide(event.call_id, event.decision)
                 self._set_state(event.call_id, state, event.elapsed_ms)
             case ApprovalRequested():
                 self._approvals[event.approval_id] = event.call_id
@@ -91,13 +109,83 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
                     del self._open[call_id]
                     self._set_state(call_id, CallState.STOPPED)
 
+    # -- the filter -----------------------------------------------------------------------------------------------------
+
+    def narrow(self, text: str) -> None:
+        """Show only what fits (see `log_filter`), all of it for an empty text; a long log is looked through in slices."""
+        wanted = read_filter(text)
+        if wanted != self._filter:
+            self._filter, self._shown, self._scanned = wanted, [], 0
+            self.cursor = 0
+            self.empty_text = ToolLog.empty_text if wanted.is_empty else "No call fits the filter."
+            self._scan()
+            self.cursor = max(0, self.line_total() - 1) if self.is_following else 0
+            self.redraw()
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Return how many calls are shown, and how many there are."""
+        return self.line_total(), len(self._entries)
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Tell whether a filter is in force."""
+        return not self._filter.is_empty
+
+    def _scan(self) -> None:
+        self._is_scanning = False
+        if self._filter.is_empty:
+            return
+        end = thread_time() + _SLICE_S
+        entries, total = self._entries, len(self._entries)
+        while self._scanned < total and thread_time() < end:
+            last = min(total, self._scanned + _ENTRIES_A_LOOK)
+            self._shown += [at for at in range(self._scanned, last) if self._fits(entries[at])]
+            self._scanned = last
+        self.touch()
+        if self._scanned < total and self.is_running:
+            self._is_scanning = True
+            self.set_timer(_PAUSE_S, self._scan)
+
+    def _fits(self, entry: LogEntry) -> bool:
+        return self._filter.fits(entry.tool, entry.agent, entry.title, state_word(entry.state))
+
+    def _fit_again(self, index: int) -> None:
+        """Take a call in or out whose state is another now."""
+        if not self._filter.states or index >= self._scanned:
+            return
+        place = bisect_left(self._shown, index)
+        is_in = place < len(self._shown) and self._shown[place] == index
+        if self._fits(self._entries[index]) != is_in:
+            if is_in:
+                del self._shown[place]
+            else:
+                self._shown.insert(place, index)
+            self.redraw()
+
+    def _row_of(self, index: int) -> int:
+        """Return in which row a call stands, -1 for none."""
+        if self._filter.is_empty:
+            return index
+        place = bisect_left(self._shown, index)
+        return place if place < len(self._shown) and self._shown[place] == index else -1
+
+    # -- rows -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def current(self) -> LogEntry | None:
+        """Return the call under the cursor."""
+        if self.cursor >= self.line_total():
+            return None
+        return self._entries[self.cursor if self._filter.is_empty else self._shown[self.cursor]]
+
     def line_total(self) -> int:
-        """Return how many calls there were."""
-        return len(self._entries)
+        """Return how many calls are shown."""
+        return len(self._entries) if self._filter.is_empty else len(self._shown)
 
     def row_at(self, row: int) -> Line:
-        """Return a call: time, agent, tool, what on, state, duration."""
-        entry = self._entries[row]
+        """Return a call: time, agent, tool, what on, who decided (where there is room), state, duration."""
+        entry = self._entries[row if self._filter.is_empty else self._shown[row]]
         sign, role = entry.state.value
         elapsed = seconds(entry.elapsed_ms / 1000).replace(" ", "") if entry.elapsed_ms >= 0 else ""
         agent = pad(fit(entry.agent, self._agent_width), self._agent_width)
@@ -105,20 +193,28 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
         spare = self.content_width - len(lead) - self._agent_width - _TIME_COLUMN - 5 - _TITLE_ROOM
         tool_width = min(_WIDEST_TOOL, max(_TOOL_COLUMN, spare))
         tool = pad(fit(entry.tool, tool_width), tool_width)
-        room = self.content_width - len(lead) - self._agent_width - tool_width - _TIME_COLUMN - 5
+        decided = _DECISION_COLUMN if self.content_width >= _DECISION_WIDTH else 0
+        room = self.content_width - len(lead) - self._agent_width - tool_width - _TIME_COLUMN - 5 - decided
         title = pad(fit_middle(entry.title, max(4, room)), max(4, room))
         return (
             (f" {lead}", "muted"),
             (f"{agent} {tool} ", "muted"),
             (title, ""),
+            (f" {fit(entry.decision, decided - 1):<{decided - 1}}" if decided else "", _decision_role(entry.decision)),
             (f" {sign}", role),
             (f"{elapsed:>{_TIME_COLUMN}}", "muted"),
         )
 
     def choose(self) -> None:
         """Ask for the call under the cursor to be shown."""
-        if self._entries:
-            self.post_message(self.Opened(self, self._entries[self.cursor].call_id))
+        entry = self.current
+        if entry is not None:
+            self.post_message(self.Opened(self, entry.call_id, entry.agent))
+
+    def copy_text(self) -> str:
+        """Return the call under the cursor in words."""
+        entry = self.current
+        return f"{entry.agent} {entry.tool} {entry.title}" if entry is not None else ""
 
     def _start(self, time: datetime, event: ToolCallStarted) -> None:
         agent, tool, title = clean_line(event.agent), clean_line(event.tool), clean_line(event.title)
@@ -130,7 +226,15 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
         if self._agent_width < len(agent) <= _WIDEST_AGENT:
             self._agent_width = len(agent)
             self.redraw()
-        self.touch(len(self._entries) - 1)
+        if self._filter.is_empty:
+            self.touch(len(self._entries) - 1)
+        elif not self._is_scanning:
+            self._scan()
+
+    def _decide(self, call_id: str, decision: str) -> None:
+        index = self._rows.get(call_id)
+        if index is not None and decision:
+            self._entries[index].decision = clean_line(decision)
 
     def _restore(self, event: FilesRestored) -> None:
         if event.action == "restore":
@@ -149,4 +253,16 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
             if state is CallState.FAILED:
                 entry.done_state = state
             entry.elapsed_ms = elapsed_ms
-            self.repaint_row(row)
+            self._fit_again(row)
+            shown = self._row_of(row)
+            if shown >= 0:
+                self.repaint_row(shown)
+
+
+def state_word(state: CallState) -> str:
+    """Return what a state is called in a filter."""
+    return state.name.lower()
+
+
+def _decision_role(decision: str) -> str:
+    return "bad" if decision == "no" else "muted"

@@ -37,6 +37,11 @@ class Transcript(FindView, can_focus=True, inherit_bindings=False):
         self._behind: Conversation | None = None
         self._copied_fence: tuple[str, int] = ("", -1)
 
+    @property
+    def agent(self) -> str:
+        """Return whose conversation it is."""
+        return self._agent
+
     def apply(self, envelope: Envelope) -> None:
         """Take one event."""
         event = envelope.event
@@ -124,6 +129,11 @@ class Transcript(FindView, can_focus=True, inherit_bindings=False):
     def action_previous_change(self) -> None:
         """Go to the call before that changed files."""
         self.jump_to(Mark.CHANGE, -1)
+
+    def place_seq(self) -> int:
+        """Return the place in the session of what the cursor is on while the pane has the focus, else 0."""
+        is_placed = self.has_focus and 0 <= self.cursor < len(self.document)
+        return self.document.blocks[self.cursor].seq if is_placed else 0
 
     def show_call(self, call_id: str) -> bool:
         """Put the cursor on a tool call; False if it is not in this conversation."""

@@ -46,3 +46,8 @@ class Choice:
     id: str
     text: str
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GridWanted:
+    """All open sessions are wanted side by side."""

@@ -1,11 +1,12 @@
-"""All sessions of the workspace: state, title, last line, age, changes; open, new, search, rename, delete."""
+"""All sessions of the workspace, the open ones first: open, new, search, rename, fork, mark, close, export, delete."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from textual import on
 from textual.app import ComposeResult
@@ -13,36 +14,57 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Input, OptionList, Static
-from textual.widgets.option_list import Option
+from textual.widgets import Input, Static
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
-from lmtui.core.sessions import SessionHost, SessionSummary
-from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
-from lmtui.tui.lines.text import fit
+from lmtui.core.sessions import SessionSummary
+from lmtui.tui.commands import Scope, bindings, closing, of_scope
+from lmtui.tui.desk import Desk
+from lmtui.tui.lines.session_list import SessionList, head_row
+from lmtui.tui.lines.text import plain
+from lmtui.tui.live_summary import in_order
+from lmtui.tui.modals.picker import Picker
 from lmtui.tui.modals.questions import AskText, Confirm
-from lmtui.tui.modals.results import Picked
+from lmtui.tui.modals.results import Choice, GridWanted, Picked
 from lmtui.tui.widgets.bars import HEIGHTS
-from lmtui.tui.wording import age_text, count_text
+from lmtui.tui.widgets.verbs import Verbs
 
-STATES = {
-    "waits": ("◐", "$warning"),
-    "writing": ("●", "$accent"),
-    "done": ("✓", "$success"),
-    "interrupted": ("–", "$text-muted"),
-    "error": ("✗", "$error"),
-    "limit": ("✗", "$warning"),
-    "blocked": ("✗", "$warning"),
-    "new": ("○", "$text-muted"),
-}
-AGE_CELLS = 8
-CHANGES_CELLS = 12
-TITLE_SHARE = 0.36
+MOST_SESSIONS = 1000
+FRAME_ROWS = 11
+READ_S = 0.05
+LIVE_S = 0.25
+FORMS = (
+    Choice("md", "Markdown", "a file to read and to share"),
+    Choice("html", "one HTML page", "for a browser; loads nothing"),
+    Choice("jsonl", "JSON lines", "every event, as the log has it"),
+)
 
 
-class Switcher(ModalScreen[Picked | None]):
-    """Lists the sessions; reading them happens in a thread."""
+class SessionDeeds(Protocol):
+    """What the list can do to sessions; all raise `LmtuiError`."""
+
+    async def rename(self, session_id: str, title: str) -> None:
+        """Give one a title."""
+
+    async def delete(self, session_id: str) -> None:
+        """Delete one."""
+
+    async def close(self, session_id: str) -> None:
+        """Close one that is open."""
+
+    async def fork(self, session_id: str, seq: int = 0) -> str:
+        """Copy one and return the id of the copy."""
+
+    async def export(self, session_id: str, form: str) -> None:
+        """Write one to a file and say where."""
+
+    def toggle_mark(self, session_id: str) -> None:
+        """Mark one, or unmark it."""
+
+
+class Switcher(ModalScreen[Picked | GridWanted | None]):
+    """Lists the sessions; reading and searching them happens in a thread, and the first are shown while it goes on."""
 
     CSS_PATH = "../dialogs.tcss"
     VERTICAL_BREAKPOINTS = HEIGHTS
@@ -50,143 +72,184 @@ class Switcher(ModalScreen[Picked | None]):
 
     SCOPE: ClassVar[Scope] = Scope.SWITCHER
 
-    def __init__(
-        self,
-        host: SessionHost,
-        *,
-        active_id: str,
-        now: Callable[[], datetime],
-        rename: Callable[[str, str], Awaitable[None]],
-        delete: Callable[[str], Awaitable[None]],
-    ) -> None:
+    def __init__(self, desk: Desk, deeds: SessionDeeds, *, now: Callable[[], datetime]) -> None:
         super().__init__()
-        self._host, self._active_id, self._now = host, active_id, now
-        self._rename, self._delete = rename, delete
-        self._summaries: list[SessionSummary] = []
+        self._desk, self._deeds, self._now = desk, deeds, now
+        self._found: dict[str, SessionSummary] = {}
+        self._at = desk.active.session.id if desk.active is not None else ""
+        self._ends: list[Callable[[], None]] = []
+        self._is_due = False
         self._search = Input(placeholder="search in everything that was said", compact=True, id="switcher-search")
         self._search.cursor_blink = False
         self._search.display = False
-        self._options = OptionList(compact=True, markup=False)
+        self._title = Static("SESSIONS", classes="box-title", markup=False)
+        self._head = Static("", id="switcher-head", markup=False)
+        self._list = SessionList(now, desk.marks)
+        self._verbs = Verbs()
 
     def compose(self) -> ComposeResult:
-        """Lay out title, search and list."""
-        with Vertical(classes="box wide"):
-            yield Static("SESSIONS", classes="box-title", markup=False)
+        """Lay out title, search, list and verbs."""
+        with Vertical(classes="box wide", id="switcher-box"):
+            yield self._title
             yield self._search
-            yield self._options
-            yield Static(f"{hint_text(of_scope(Scope.SWITCHER))} · esc close", classes="hint", markup=False)
+            yield self._head
+            yield self._list
+            yield self._verbs
 
     def on_mount(self) -> None:
-        """Read the sessions."""
-        self._options.focus()
+        """Read the sessions, and follow those that are open."""
+        self._list.focus()
+        self._verbs.show([*of_scope(Scope.SWITCHER), closing()])
+        self._ends = [feed.session.subscribe(lambda _: self._happened()) for feed in self._desk.feeds.values()]
         self._read("")
+
+    def on_unmount(self) -> None:
+        """Follow them no more."""
+        for end in self._ends:
+            end()
+
+    def on_resize(self) -> None:
+        """Fit the columns to the width."""
+        self.call_after_refresh(self._draw)
+
+    # -- reading --------------------------------------------------------------------------------------------------------
 
     def _read(self, words: str) -> None:
         self.run_worker(self._load(words), group="switcher", exclusive=True)
 
     async def _load(self, words: str) -> None:
+        host = self._desk.host
+        if host is None:
+            return
+        found: dict[str, SessionSummary] = {}
         try:
-            summaries = await asyncio.to_thread(self._host.sessions, words)
+            rows = host.archive.find(words, MOST_SESSIONS)
+            is_done = False
+            while not is_done:
+                batch, is_done = await asyncio.to_thread(take_some, rows)
+                found |= {each.id: each for each in batch}
+                self._found = found
+                self._draw(is_done=is_done)
         except LmtuiError as error:
-            self.notify(error.full_text(), severity="error", markup=False)
-            return
-        self._show(summaries)
+            self.notify(clean_line(error.full_text()), severity="error", markup=False)
 
-    def _show(self, summaries: Sequence[SessionSummary]) -> None:
-        self._summaries = list(summaries)
-        options = self._options
-        width = max(40, options.content_size.width or 76)
-        options.clear_options()
-        if not summaries:
-            options.add_option(Option(Content.styled("no session yet", "$text-muted"), disabled=True))
-            return
-        options.add_options([Option(summary_line(each, self._now(), width), id=each.id) for each in summaries])
-        ids = [each.id for each in summaries]
-        options.highlighted = ids.index(self._active_id) if self._active_id in ids else 0
+    def _happened(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self.set_timer(LIVE_S, self._draw)
+
+    def _draw(self, *, is_done: bool = True) -> None:
+        self._is_due = False
+        desk, words = self._desk, self._search.value.strip()
+        rows = in_order(self._found.values(), desk.feeds, desk.parked, self._now())
+        self._list.empty_text = ("nothing found" if words else "no session yet") if is_done else "reading …"
+        self._list.show(rows, words, self._at)
+        self._at = self._at if not is_done else ""
+        self._list.styles.height = max(1, min(self.size.height - FRAME_ROWS - self._verbs.size.height + 2, len(rows)))
+        self._head.update(Content.styled(plain(head_row(self._list.content_width)), "$text-muted"))
+        count = f"{len(rows):,}{'' if is_done else ' …'}"
+        self._title.update(Content.assemble("SESSIONS", (f"  {count}", "$text-muted")))
 
     @on(Input.Submitted, "#switcher-search")
     def _searched(self) -> None:
-        self._options.focus()
+        self._list.focus()
 
     @on(Input.Changed, "#switcher-search")
     def _type(self, event: Input.Changed) -> None:
         self._read(event.value.strip())
 
-    @on(OptionList.OptionSelected)
-    def _chosen(self, event: OptionList.OptionSelected) -> None:
-        if event.option_id:
-            _ = self.dismiss(Picked(event.option_id))
+    @on(SessionList.Chosen)
+    def _chosen(self) -> None:
+        self.action_sessions_open()
+
+    # -- what can be done -----------------------------------------------------------------------------------------------
 
     def action_sessions_open(self) -> None:
         """Open the marked session."""
-        marked = self._marked()
-        if marked:
-            _ = self.dismiss(Picked(marked.id))
+        if self._list.current is not None:
+            _ = self.dismiss(Picked(self._list.current.id))
 
     def action_sessions_new(self) -> None:
         """Ask for a new session."""
         _ = self.dismiss(Picked(""))
+
+    def action_sessions_grid(self) -> None:
+        """Ask for all open sessions side by side."""
+        _ = self.dismiss(GridWanted())
 
     def action_sessions_search(self) -> None:
         """Show the search."""
         self._search.display = True
         self._search.focus()
 
-    def action_sessions_rename(self) -> None:
-        """Ask for the marked session's title."""
-        marked = self._marked()
-        if marked:
-            self.run_worker(self._ask_title(marked))
+    def action_sessions_move(self, rows: int) -> None:
+        """Move the cursor; far is to the first or the last row."""
+        self._list.put_cursor(self._list.cursor + rows)
 
-    async def _ask_title(self, marked: SessionSummary) -> None:
-        title = await self.app.push_screen_wait(AskText("Title", value=marked.title))
+    def action_sessions_page(self, pages: int) -> None:
+        """Move the cursor by pages."""
+        self._list.page(pages)
+
+    def action_sessions_deed(self, name: str) -> None:
+        """Do something to the session under the cursor."""
+        current = self._list.current
+        if current is None:
+            return
+        if name == "mark":
+            self._deeds.toggle_mark(current.id)
+            self._draw()
+            return
+        deed = {"rename": self._rename, "delete": self._delete, "fork": self._fork, "export": self._export}.get(
+            name, self._shut
+        )
+        self.run_worker(self._try(deed(current)), group="deed")
+
+    async def _rename(self, current: SessionSummary) -> None:
+        title = await self.app.push_screen_wait(AskText("Title", value=current.title))
         if title:
-            await self._try(self._rename(marked.id, title))
+            await self._deeds.rename(current.id, title)
 
-    def action_sessions_delete(self) -> None:
-        """Ask, then delete the marked session."""
-        marked = self._marked()
-        if marked:
-            self.run_worker(self._ask_delete(marked))
-
-    async def _ask_delete(self, marked: SessionSummary) -> None:
-        text = f"{clean_line(marked.title) or marked.id}\nIts log is deleted; files it changed stay as they are."
+    async def _delete(self, current: SessionSummary) -> None:
+        text = f"{clean_line(current.title) or current.id}\nIts log is deleted; files it changed stay as they are."
         if await self.app.push_screen_wait(Confirm("Delete this session?", text)):
-            await self._try(self._delete(marked.id))
+            await self._deeds.delete(current.id)
 
-    async def _try(self, work: Awaitable[None]) -> None:
-        """Do something to a session and list them anew; one that another lmtui holds is told, not fatal."""
+    async def _fork(self, current: SessionSummary) -> None:
+        self._at = await self._deeds.fork(current.id)
+        self.notify("forked; the original stays, and no file was changed", markup=False)
+
+    async def _export(self, current: SessionSummary) -> None:
+        form = await self.app.push_screen_wait(Picker("EXPORT AS", FORMS))
+        if form is not None:
+            await self._deeds.export(current.id, form)
+
+    async def _shut(self, current: SessionSummary) -> None:
+        await self._deeds.close(current.id)
+
+    async def _try(self, deed: Awaitable[None]) -> None:
+        """Do it and list the sessions anew; one that another lmtui holds is told, not fatal."""
         try:
-            await work
+            await deed
         except LmtuiError as error:
             self.app.notify(clean_line(error.full_text()), severity="error", markup=False)
-        self._read(self._search.value.strip())
+        if self.is_running:
+            self._read(self._search.value.strip())
 
     def action_close_or_stop(self) -> None:
         """Leave the search, or close."""
-        if self._search.display and self._search.has_focus:
+        if self._search.display:
             self._search.value, self._search.display = "", False
-            self._options.focus()
+            self._list.focus()
         else:
             _ = self.dismiss(None)
 
-    def _marked(self) -> SessionSummary | None:
-        index = self._options.highlighted
-        return self._summaries[index] if index is not None and index < len(self._summaries) else None
 
-
-def summary_line(summary: SessionSummary, now: datetime, width: int) -> Content:
-    """Return one session in aligned columns: state, title, last line, age, changed files."""
-    sign, color = STATES.get(summary.state, ("○", "$text-muted"))
-    changes = count_text(summary.changed_files, "change") if summary.changed_files else "–"
-    title_cells = max(12, int(width * TITLE_SHARE))
-    last_cells = max(0, width - title_cells - AGE_CELLS - CHANGES_CELLS - 8)
-    title = fit(clean_line(summary.title) or "(nothing said yet)", title_cells)
-    last = fit(f"{summary.state}: {clean_line(summary.last_line)}" if summary.last_line else summary.state, last_cells)
-    return Content.assemble(
-        (f"{sign} ", color),
-        (title.ljust(title_cells + 2), "$text"),
-        (last.ljust(last_cells + 2), color if summary.state == "waits" else "$text-muted"),
-        (age_text(summary.updated, now).rjust(AGE_CELLS), "$text-muted"),
-        (changes.rjust(CHANGES_CELLS), "$text-muted"),
-    )
+def take_some(rows: Iterator[SessionSummary]) -> tuple[list[SessionSummary], bool]:
+    """Return the sessions that are found within a moment, and whether that was all.  Blocks (disk)."""
+    end = time.monotonic() + READ_S
+    found: list[SessionSummary] = []
+    for each in rows:
+        found.append(each)
+        if time.monotonic() >= end:
+            return found, False
+    return found, True

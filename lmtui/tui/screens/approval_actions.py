@@ -50,12 +50,22 @@ class ApprovalActions(Screen[None]):
         active, dialogs = self.desk.active, self.desk.dialogs
         if dialogs is None or self._sync_shown() or self.app.screen is not self or active is None:
             return
-        open_ids = [each for each in active.facts.approvals if each not in self._postponed]
-        if open_ids:
-            request = active.facts.approvals[open_ids[0]]
+        self._ask(active)
+
+    def ask_approval(self, feed: Feed) -> None:
+        """Show the first question of a session, whatever is open, also one that was left for later."""
+        self._postponed -= set(feed.facts.approvals)
+        if self.desk.dialogs is not None and not self._sync_shown():
+            self._ask(feed)
+
+    def _ask(self, feed: Feed) -> None:
+        dialogs = self.desk.dialogs
+        open_ids = [each for each in feed.facts.approvals if each not in self._postponed]
+        if open_ids and dialogs is not None:
+            request = feed.facts.approvals[open_ids[0]]
             _ = self.app.push_screen(
-                dialogs.approval(request, active.facts, now=self.now),
-                lambda result: self._decide(active, request.approval_id, result),
+                dialogs.approval(request, feed.facts, now=self.now),
+                lambda result: self._decide(feed, request.approval_id, result),
             )
 
     def _sync_shown(self) -> bool:

@@ -18,6 +18,7 @@ from lmtui.tui.widgets.prompt import Prompt
 if TYPE_CHECKING:
     from lmtui.tui.lines.file_tree import FileTree
     from lmtui.tui.lines.tool_log import ToolLog
+    from lmtui.tui.parts.agents import AgentPart
     from lmtui.tui.parts.files import FilesPart
     from lmtui.tui.widgets.panes import Panes
 
@@ -30,6 +31,7 @@ class PaneActions(ChangeActions):
         self.panes: Panes | None = None
         self.pane = "chat"
         self.files_part: FilesPart | None = None
+        self.agent_part: AgentPart | None = None
         self.prompt = Prompt(placeholder="what should be done?")
 
     @abstractmethod
@@ -102,9 +104,8 @@ class PaneActions(ChangeActions):
 
     def on_tool_log_opened(self, event: ToolLog.Opened) -> None:
         """Show a call in the conversation."""
-        current = self.panes.current if self.panes is not None else None
-        if current is not None and current.transcript.show_call(event.call_id):
-            self.go_to("chat")
+        if self.agent_part is not None:
+            self.run_worker(self.agent_part.show(event.agent, event.call_id), group="agents")
 
     def action_files_diff(self) -> None:
         """Show how the session changed the file under the cursor."""

@@ -11,7 +11,7 @@ from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
 from lmtui.core.rules import Mode
 from lmtui.tui.desk import Desk
-from lmtui.tui.modals.results import Choice, Picked
+from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.approval_actions import ApprovalActions
 from lmtui.tui.wording import window_text
 
@@ -68,21 +68,6 @@ class SessionActions(ApprovalActions):
         """Start afresh."""
         if self.desk.host is not None:
             self.run_worker(self.open_session(), group="open-session")
-
-    def action_session_list(self) -> None:
-        """Show all sessions."""
-        host, dialogs, active = self.desk.host, self.desk.dialogs, self.desk.active
-        if host is not None and dialogs is not None:
-            active_id = active.session.id if active else ""
-            switcher = dialogs.switcher(
-                host, active_id=active_id, now=self.now, rename=self.desk.rename, delete=self.delete_session
-            )
-            _ = self.app.push_screen(switcher, self._switch)
-
-    def _switch(self, picked: Picked | None) -> None:
-        if picked is not None:
-            self.run_worker(self.open_session(picked.session_id), group="open-session")
-        self.sync_approval()
 
     def action_session_id(self) -> None:
         """Show the session's id."""
@@ -154,11 +139,22 @@ class SessionActions(ApprovalActions):
         if host is None:
             return
         was_active = self.desk.active is not None and self.desk.active.session.id == session_id
-        await host.delete_session(session_id)
+        await host.archive.delete(session_id)
         self.desk.forget(session_id)
         await self.forget_panes(session_id)
         if was_active:
             await self.open_session()
+
+    async def close_session(self, session_id: str) -> None:
+        """Close a session; the one on screen gives way to another that is open, else to a new one."""
+        feed = self.desk.feeds.get(session_id)
+        was_active = feed is not None and feed is self.desk.active
+        self.desk.forget(session_id)
+        if feed is not None:
+            await feed.session.close()
+            await self.forget_panes(session_id)
+        if was_active:
+            await self.open_session(next(iter(reversed(self.desk.order)), ""))
 
     @abstractmethod
     async def forget_panes(self, session_id: str) -> None:

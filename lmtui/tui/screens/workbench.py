@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lmtui.tui.meter import Meter
     from lmtui.tui.parts.layout import LayoutPart
     from lmtui.tui.parts.prompt import PromptPart
+    from lmtui.tui.parts.sessions import SessionsPart
     from lmtui.tui.router import Feed
     from lmtui.tui.widgets.columns import Columns
 
@@ -80,6 +81,7 @@ class Workbench(PaneActions):
         self.handlers: dict[str, Handler] = self._sending.handlers()
         self.prompt_part: PromptPart | None = None
         self._layout_part: LayoutPart | None = None
+        self.sessions_part: SessionsPart | None = None
 
     def compose(self) -> ComposeResult:
         """Lay out the panes; their number does not depend on what they show."""
@@ -115,6 +117,10 @@ class Workbench(PaneActions):
         self.handlers |= self.prompt_part.handlers()
         self.files_part = dialogs.files_part(self)
         self.handlers |= self.files_part.handlers()
+        self.agent_part = dialogs.agent_part(self)
+        self.handlers |= self.agent_part.handlers()
+        self.sessions_part = dialogs.sessions_part(self, state_dir() / "open")
+        self.handlers |= self.sessions_part.handlers()
         self.handlers |= dialogs.around_part(self, self._meter(dialogs), self._want_theme).handlers()
         assert self.desk.router is not None
         self.desk.router.shared = (panes.plan, panes.files)
@@ -233,6 +239,10 @@ class Workbench(PaneActions):
             self.panes.show_session(feed)
         if self.prompt_part is not None:
             self.run_worker(self.prompt_part.show(feed.session.id), group="draft")
+        if self.sessions_part is not None:
+            self.sessions_part.changed()
+        if self.agent_part is not None:
+            self.agent_part.draw()
 
     # -- the prompt -----------------------------------------------------------------------------------------------------
 
@@ -281,13 +291,15 @@ class Workbench(PaneActions):
         """Run such a command at its key."""
         await self.call(command_id)
 
-    def action_close_or_stop(self) -> None:
+    async def action_close_or_stop(self) -> None:
         """Close the completions, a side pane or a line of words; else interrupt; else come back to the prompt."""
         active = self.desk.active
         if self.prompt.close_completions():
             return
         if self.pane != "chat" and self.has_tabs:
             self.go_to(self.pane)
+        elif self.agent_part is not None and await self.agent_part.leave():
+            return
         elif active is not None and active.session.is_running:
             self.interrupt()
         else:

@@ -34,6 +34,8 @@ class Scope(StrEnum):
     PICKER = "lists"
     CONFIRM = "questions"
     SWITCHER = "sessions"
+    GRID = "sessions side by side"
+    LOG = "tool log"
     FIRST_RUN = "first run"
     HELP = "help"
     VIEWER = "file and difference"

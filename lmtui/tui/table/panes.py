@@ -60,6 +60,14 @@ PANES: tuple[Command, ...] = (
         "files.find", Scope.WORKBENCH, "Find a file", "Find a file of the workspace by a few characters of its path.",
         ("alt+l",), "find a file", ("find-file",), "WORDS", is_first=True, runs="call('files.find')",
     ),
+    Command(
+        "log.filter", Scope.LOG, "Filter", "Narrow the log down: words, tool:shell, agent:root, state:failed.",
+        ("slash",), "filter", runs="screen.call('log.filter')",
+    ),
+    Command(
+        "log.whole", Scope.LOG, "Whole call", "Read a call's arguments and all of its result.",
+        ("w",), "whole call", runs="screen.call('log.whole')",
+    ),
     Command("asking.close", Scope.ASKING, "Close", "Clear what was typed and go back.", ("escape",), "clear", runs="give_up"),
     Command("asking.up", Scope.ASKING, "Row before", "Go to the row before.", ("up",), runs="step(-1)"),
     Command("asking.down", Scope.ASKING, "Next row", "Go to the next row.", ("down",), runs="step(1)"),

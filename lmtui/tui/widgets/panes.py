@@ -8,21 +8,30 @@ from textual.app import ComposeResult
 from textual.widget import Widget
 
 from lmtui.tui.lines.file_tree import FileTree
+from lmtui.tui.lines.plan_view import PlanView
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
 from lmtui.tui.router import Feed
 from lmtui.tui.widgets.bars import Bar
 from lmtui.tui.widgets.columns import Columns
 from lmtui.tui.widgets.fit import Part
-from lmtui.tui.widgets.plan_panel import PlanPanel
 
 
-@dataclass(frozen=True)
+@dataclass
 class SessionPanes:
-    """The panes of one session; they stay as they are while another session is on screen."""
+    """The panes of one session; they stay as they are while another session is on screen.
 
-    transcript: Transcript
+    `agent` is the conversation of a sub-agent that stands in the place of the root's.
+    """
+
+    root: Transcript
     log: ToolLog
+    agent: Transcript | None = None
+
+    @property
+    def transcript(self) -> Transcript:
+        """Return the conversation that is shown."""
+        return self.agent or self.root
 
 
 class Panes(Columns):
@@ -32,7 +41,7 @@ class Panes(Columns):
     Panes { height: 1fr; }
     Panes .pane { background: $surface; height: 1fr; padding: 1 1 0 1; }
     Panes .pane Bar { padding: 0; }
-    Panes .pane LineSurface, Panes .pane PlanPanel { scrollbar-background: $surface; scrollbar-background-hover: $surface; }
+    Panes .pane LineSurface { scrollbar-background: $surface; scrollbar-background-hover: $surface; }
     Panes LineSurface { background: transparent; }
     """
 
@@ -40,7 +49,7 @@ class Panes(Columns):
         super().__init__(id="panes")
         self._by_session: dict[str, SessionPanes] = {}
         self.current: SessionPanes | None = None
-        self.files, self.plan = FileTree(id="files"), PlanPanel(id="plan")
+        self.files, self.plan = FileTree(id="files"), PlanView(id="plan")
         self._files_title, self._log_title = Bar(id="files-title"), Bar(id="log-title")
 
     def compose(self) -> ComposeResult:
@@ -59,21 +68,26 @@ class Panes(Columns):
         if session_id not in self._by_session:
             panes = SessionPanes(Transcript(classes="transcript"), ToolLog(classes="log"))
             self._by_session[session_id] = panes
-            feed.panels = (panes.transcript, panes.log)
-            _ = self.chat_pane.mount(panes.transcript)
+            feed.panels = (panes.root, panes.log)
+            _ = self.chat_pane.mount(panes.root)
             _ = self.log_pane.mount(panes.log)
         self.current = self._by_session[session_id]
         for each, shown in self._by_session.items():
-            shown.transcript.display = shown.log.display = each == session_id
-        self.plan.show(feed.facts.plan)
+            shown.log.display = each == session_id
+            shown.root.display = each == session_id and shown.agent is None
+            if shown.agent is not None:
+                shown.agent.display = each == session_id
+        self.plan.show(feed.facts)
         self.files.show_changes(feed.facts.changed_files)
 
     def draw_titles(self) -> None:
         """Draw the panes' first lines."""
         changed = self.files.changed_count
         self.show_files_note(Part(f"{changed} changed" if changed else "", "$text-muted", 1))
-        follow = "follow" if self.current is not None and self.current.log.is_following else ""
-        self._log_title.show([Part("LOG", "$text-muted")], [Part(follow, "$text-muted", 1)])
+        log = self.current.log if self.current is not None else None
+        notes = ["{:,} of {:,}".format(*log.counts)] if log is not None and log.is_narrowed else []
+        notes += ["follow"] if log is not None and log.is_following else []
+        self._log_title.show([Part("LOG", "$text-muted")], [Part(" · ".join(notes), "$text-muted", 1)])
 
     def show_files_note(self, note: Part) -> None:
         """Draw the first line of the files with a note."""
@@ -83,7 +97,9 @@ class Panes(Columns):
         """Take away the panes of a session that is gone."""
         panes = self._by_session.pop(session_id, None)
         if panes is not None:
-            await panes.transcript.remove()
+            await panes.root.remove()
+            if panes.agent is not None:
+                await panes.agent.remove()
             await panes.log.remove()
 
     def pane(self, name: str) -> Widget | None:
@@ -108,6 +124,10 @@ class Panes(Columns):
         """Return what copying gives where the focus is."""
         if self.files.has_focus:
             return self.files.current_path
+        if self.plan.has_focus:
+            return self.plan.copy_text()
+        if self.current is not None and self.current.log.has_focus:
+            return self.current.log.copy_text()
         if self.current is not None and self.current.transcript.has_focus:
             return self.current.transcript.copy_text()
         return ""

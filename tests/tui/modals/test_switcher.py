@@ -2,10 +2,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from lmtui.core.errors import SessionFileError
 from lmtui.core.sessions import SessionSummary
-from lmtui.tui.modals.switcher import summary_line
+from lmtui.tui.lines.session_list import head_row, session_row
+from lmtui.tui.lines.text import plain, width_of
 from tests.tui.driving import Driver, running
+from tests.tui.fake_archive import FakeArchive
 from tests.tui.fakes import START, FakeHost
 
 
@@ -96,27 +100,28 @@ async def test_n_starts_a_new_session() -> None:
         await driver.until(lambda: len(driver.host.opened) == 2)
 
 
-def test_a_line_has_aligned_columns_and_fits() -> None:
-    lines = [summary_line(each, START, 76) for each in host_with_sessions().summaries]
-    assert {line.cell_length for line in lines} == {lines[0].cell_length}
-    assert lines[0].cell_length <= 76
-    assert "(nothing said yet)" in lines[2].plain
+@pytest.mark.parametrize("width", [40, 71, 100, 140])
+def test_rows_have_the_columns_of_their_head_and_fit(width: int) -> None:
+    rows = [session_row(each, START, width) for each in host_with_sessions().summaries]
+    assert {width_of(row) for row in rows} == {width_of(head_row(width))}
+    assert width_of(rows[0]) <= width
+    assert "(nothing" in plain(rows[2])
 
 
 def test_hostile_titles_stay_on_one_line() -> None:
-    line = summary_line(summary("s", "a\nb\x1b[2J\u202e", "done", "x\ty", 1, 0), START, 80)
-    assert "\n" not in line.plain
-    assert "\x1b" not in line.plain
-    assert "<U+202E>" in line.plain
+    row = plain(session_row(summary("s", "a\nb\x1b[2J\u202e", "done", "x\ty", 1, 0), START, 120))
+    assert "\n" not in row
+    assert "\x1b" not in row
+    assert "<U+202E>" in row
 
 
 async def test_a_session_that_another_lmtui_holds_is_told_and_ends_nothing() -> None:
-    class Held(FakeHost):
-        async def delete_session(self, session_id: str) -> None:
+    class Held(FakeArchive):
+        async def delete(self, session_id: str) -> None:
             raise SessionFileError(f"session {session_id} is open in another lmtui", "Close it there.")
 
-    host = Held()
-    host.summaries = host_with_sessions().summaries
+    host = host_with_sessions()
+    host.archive = Held(host)
     async with running(host) as driver:
         await open_switcher(driver)
         await driver.press("down", "d")

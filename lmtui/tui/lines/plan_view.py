@@ -1,0 +1,189 @@
+"""Plan, todos, counters, sub-agents and jobs of a session in one pane of lines; a part with nothing in it is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Unpack
+
+from lmtui.core import events
+from lmtui.core.agent_events import Job, JobsChanged
+from lmtui.core.clean import clean_line
+from lmtui.core.events import Envelope
+from lmtui.core.plan import Counter, PlanStep, Todo, TodoStatus
+from lmtui.tui.agents import Agent
+from lmtui.tui.facts import Facts
+from lmtui.tui.lines.row_view import RowView
+from lmtui.tui.lines.surface import WidgetOptions
+from lmtui.tui.lines.text import Line, fit, indent, row, wrap
+
+SIGNS = {
+    TodoStatus.PENDING: ("○", "muted"),
+    TodoStatus.IN_PROGRESS: ("●", "accent"),
+    TodoStatus.COMPLETED: ("✓", "good"),
+    TodoStatus.BLOCKED: ("✗", "warn"),
+}
+AGENT_SIGNS = {"working": ("●", "accent"), "waits": ("◐", "warn"), "done": ("✓", "good"), "failed": ("✗", "bad")}
+_BAR_CELLS = 12
+_NAME_SHARE = 0.45
+_DETAIL: Line = (("    ", ""),)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """One row: `key` names what it belongs to, `text` is what copying it gives, `agent` what choosing it opens."""
+
+    line: Line
+    key: str = ""
+    text: str = ""
+    agent: str = ""
+
+
+class PlanView(RowView, can_focus=True, inherit_bindings=False):
+    """Shows them from a session's facts.  `open_agent` is called with the agent that was chosen."""
+
+    empty_text = "What the agent means to do stands here once it writes todos."
+
+    def __init__(self, zone: tzinfo | None = None, **options: Unpack[WidgetOptions]) -> None:
+        super().__init__(**options)
+        self.open_agent: Callable[[str], None] = lambda _: None
+        self._zone = zone
+        self._facts = Facts()
+        self._turned: set[str] = set()
+        self._rows: list[PlanRow] = []
+
+    def apply(self, envelope: Envelope) -> None:
+        """Draw anew where one of the parts is another; the facts know it already."""
+        event = envelope.event
+        is_ours = isinstance(event, events.PlanChanged | JobsChanged | events.ApprovalRequested | events.ApprovalResolved)
+        if is_ours or envelope.event.agent != events.ROOT:
+            self._build()
+
+    def show(self, facts: Facts) -> None:
+        """Draw a session's parts."""
+        if facts is not self._facts:
+            self._facts = facts
+            self._turned.clear()
+            self.cursor = 0
+        self._build()
+
+    def line_total(self) -> int:
+        """Return how many rows there are."""
+        return len(self._rows)
+
+    def row_at(self, row: int) -> Line:
+        """Return a row."""
+        return self._rows[row].line
+
+    def width_changed(self) -> None:
+        """Lay out anew."""
+        self._build()
+
+    def choose(self) -> None:
+        """Open an agent's conversation, or unfold what the cursor is on."""
+        chosen = self._rows[self.cursor] if self.cursor < len(self._rows) else None
+        if chosen is not None and chosen.agent:
+            self.open_agent(chosen.agent)
+        elif chosen is not None and chosen.key:
+            self._turned ^= {chosen.key}
+            self._build()
+
+    def copy_text(self) -> str:
+        """Return what the cursor is on, whole."""
+        return self._rows[self.cursor].text if self.cursor < len(self._rows) else ""
+
+    def _build(self) -> None:
+        facts, width = self._facts, self.content_width - 1
+        plan = facts.plan
+        parts = [
+            _listed("PLAN", plan.steps, "step", self._turned, width),
+            _listed("TODO", plan.todos, "todo", self._turned, width),
+            [_counter_row(each, width) for each in plan.counters],
+            _agent_rows([*facts.agents.in_order()], width),
+            _job_rows(facts.jobs, self._zone, width),
+        ]
+        rows: list[PlanRow] = []
+        for part in parts:
+            if part:
+                rows += [PlanRow(()), *part] if rows else part
+        self._rows = rows
+        self.cursor = max(0, min(self.cursor, len(rows) - 1))
+        self.redraw()
+
+
+def _head(title: str, note: str, width: int) -> PlanRow:
+    return PlanRow(row(((f" {title}", "muted"),), ((note, "muted"),) if note else (), width))
+
+
+def _listed(title: str, todos: Iterable[Todo], kind: str, turned: set[str], width: int) -> list[PlanRow]:
+    todos = list(todos)
+    if not todos:
+        return []
+    done = sum(todo.status is TodoStatus.COMPLETED for todo in todos)
+    return [
+        _head(title, f"{done}/{len(todos)}", width),
+        *(row for todo in todos for row in _todo_rows(todo, f"{kind} {todo.id}", turned, width)),
+    ]
+
+
+def _todo_rows(todo: Todo, key: str, turned: set[str], width: int) -> list[PlanRow]:
+    """Return a todo: its first line, and below it the rest, unless it is done; choosing it turns that over."""
+    sign, role = SIGNS[todo.status]
+    is_done = todo.status is TodoStatus.COMPLETED
+    style = "muted" if is_done else "strong" if todo.status is TodoStatus.IN_PROGRESS else ""
+    name = f"{todo.id} {clean_line(todo.text)}" if isinstance(todo, PlanStep) else clean_line(todo.text)
+    more = [clean_line(todo.notes)] if todo.notes else []
+    if isinstance(todo, PlanStep):
+        more += [f"check: {clean_line(todo.verification)}"] if todo.verification else []
+        more += [f"→ {clean_line(todo.result)}"] if todo.result else []
+    whole = "\n".join([clean_line(todo.text), *more])
+    lead: Line = ((f" {sign} ", role),)
+    is_open = is_done == (key in turned)
+    room = max(8, width - 3)
+    if not is_open:
+        return [PlanRow((*lead, (fit(name, room), style)), key, whole)]
+    first, *rest = wrap(((name, style),), room)
+    lines = [(*lead, *first), *indent(rest, (("   ", ""),))]
+    lines += [line for text in more for line in indent(wrap(((text, "muted"),), max(8, width - 4)), _DETAIL)]
+    return [PlanRow(line, key, whole) for line in lines]
+
+
+def _counter_row(counter: Counter, width: int) -> PlanRow:
+    """Return a counter: its name, a bar, and the numbers; no bar where the end is not known."""
+    name, done = clean_line(counter.name), max(0, counter.done)
+    numbers = f"{done:,}/{counter.total:,}" if counter.total > 0 else f"{done:,}"
+    filled = min(_BAR_CELLS, done * _BAR_CELLS // counter.total) if counter.total > 0 else 0
+    bar: Line = (("█" * filled, "good" if done >= counter.total else "accent"), ("░" * (_BAR_CELLS - filled), "muted"))
+    right: Line = (*(bar if counter.total > 0 else ()), (f" {numbers:>9}", ""))
+    return PlanRow(row(((" " + fit(name, max(6, int(width * _NAME_SHARE))), ""),), right, width), "", f"{name}: {numbers}")
+
+
+def _agent_rows(agents: list[tuple[int, Agent]], width: int) -> list[PlanRow]:
+    if not agents:
+        return []
+    at_work = sum(agent.state in ("working", "waits") for _, agent in agents)
+    rows = [_head("AGENTS", f"{at_work} at work" if at_work else f"{len(agents)}", width)]
+    for depth, agent in agents:
+        sign, role = AGENT_SIGNS[agent.state]
+        lead: Line = ((f" {'  ' * min(depth, 6)}{sign} ", role), (clean_line(agent.id), "strong"))
+        text = f"  {agent.title}" + (f" · {agent.doing}" if agent.doing else "")
+        shown = row((*lead, (text, "muted")), (("waits", "warn"),) if agent.state == "waits" else (), width)
+        rows.append(PlanRow(shown, "", f"{agent.id}: {agent.title}\n{agent.doing}".strip(), agent.id))
+    return rows
+
+
+def _job_rows(jobs: Iterable[Job], zone: tzinfo | None, width: int) -> list[PlanRow]:
+    listed = sorted(jobs, key=lambda job: (job.next_time is None, job.next_time.timestamp() if job.next_time else 0.0))
+    if not listed:
+        return []
+    rows = [_head("JOBS", "", width)]
+    for job in listed:
+        when = _when(job.next_time, zone)
+        left: Line = ((" ⏲ ", "muted"), (clean_line(job.title), ""), (f"  {clean_line(job.schedule)}", "muted"))
+        rows.append(PlanRow(row(left, ((when, "muted"),), width), "", f"{job.title}  {job.schedule}  {when}"))
+    return rows
+
+
+def _when(time: datetime | None, zone: tzinfo | None) -> str:
+    return f"{time.astimezone(zone):%a %H:%M}" if time is not None else "paused"
