@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from textual import events
@@ -25,6 +25,7 @@ class TerminalApp(App[int]):
     has_mouse: bool = True
     attention: Attention | None = None
     frames_drawn: int = 0
+    has_job_control: Callable[[], bool] = staticmethod(lambda: False)
 
     @property
     def bytes_written(self) -> int:
@@ -67,6 +68,13 @@ class TerminalApp(App[int]):
             draw()
         words = "the mouse is the app's again" if self.has_mouse else "the mouse is the terminal's; alt+m takes it back"
         self.tell(words)
+
+    def action_suspend(self) -> None:
+        """Go to sleep until the shell's `fg`; where no shell could say that, say so."""
+        if self._driver is not None and self._driver.can_suspend and self.has_job_control():
+            self.action_suspend_process()
+        else:
+            self.tell("no shell is there that could wake lmtui again, so it does not go to sleep", is_good=False)
 
     def tell(self, text: str, *, is_good: bool = True) -> None:
         """Say something on the screen that is on top: in its own line of words where it has one."""

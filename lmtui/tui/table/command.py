@@ -110,6 +110,7 @@ KEY_NAMES = {
     "alt+comma": "alt+,",
     "alt+equals_sign": "alt+=",
     "alt+minus": "alt+-",
+    "ctrl+underscore": "ctrl+_",
 }
 _OWN_KEYS: dict[str, tuple[str, ...]] = {}
 

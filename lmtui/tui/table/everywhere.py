@@ -22,6 +22,10 @@ EVERYWHERE: tuple[Command, ...] = (
         "app.leave", Scope.APP, "Quit", "Leave; asks once when an agent works.", ("ctrl+q",), "quit", ("exit", "quit"),
         is_fixed=True, is_first=True,
     ),
+    Command(
+        "app.suspend", Scope.APP, "Sleep", "Give the terminal back to the shell; its `fg` wakes lmtui again.",
+        ("ctrl+z",), is_fixed=True, is_first=True,
+    ),
     Command("app.focus_next", Scope.APP, "Next pane", "Move to the next pane.", ("tab",), is_fixed=True),
     Command("app.focus_previous", Scope.APP, "Previous pane", "Move to the pane before.", ("shift+tab",), is_fixed=True),
     Command("app.theme", Scope.APP, "Theme", "Choose the colours.", (), "", ("theme",), "[name]", values="themes"),

@@ -20,6 +20,14 @@ PROMPT: tuple[Command, ...] = (
         ("ctrl+r",), "history",
     ),
     Command(
+        "prompt.undo", Scope.PROMPT, "Undo typing", "Take back what was typed last.",
+        ("ctrl+underscore",), runs="undo",
+    ),
+    Command(
+        "prompt.redo", Scope.PROMPT, "Redo typing", "Type again what was taken back.",
+        ("ctrl+y",), runs="redo",
+    ),
+    Command(
         "prompt.take_back", Scope.WORKBENCH, "Take back", "Take the last queued text back into the prompt.",
         ("alt+up",), "take back", is_first=True, runs="call('prompt.take_back')",
     ),
