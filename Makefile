@@ -1,7 +1,7 @@
 # What a developer runs.  Everything works from a fresh clone; `make setup` makes the environment that the rest uses.
 PYTHON ?= .venv/bin/python
 
-.PHONY: setup check format lint types contracts test bench battery demo screenshots
+.PHONY: setup check format lint types contracts test bench battery demo screenshots docs
 
 setup: .venv/.made
 
@@ -40,3 +40,6 @@ demo: setup
 
 screenshots: setup
 	$(PYTHON) screenshots/make.py
+
+docs: setup
+	$(PYTHON) -m docs.make_keys

@@ -25,7 +25,7 @@ def read(folder: Path, text: str) -> Keymap:
         ("session.new = []", {"session.new": ()}),
         ('session.new = "Shift+F4"', {"session.new": ("shift+f4",)}),
         ('viewer.next = ">"', {"viewer.next": (">",)}),
-        ('session.new = "alt+,"', {"session.new": ("alt+comma",)}),
+        ('layout.narrower = "alt+,"', {"layout.narrower": ("alt+comma",)}),
         ("", {}),
     ],
 )

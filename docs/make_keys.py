@@ -1,0 +1,39 @@
+"""Writes docs/keys.md from the table of commands: `make docs`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lmtui.tui.commands import COMMANDS, Command, Scope
+from lmtui.tui.table.command import KEY_NAMES
+
+PAGE = Path(__file__).with_name("keys.md")
+HEAD = """\
+# Keys and commands
+
+Made from the table of commands by `make docs`; do not edit it by hand. In the app `f1` shows the same, and `ctrl+p` finds
+commands by their names. The words in the first column are what a keymap names: see [the workbench](workbench.md).
+"""
+
+
+def page() -> str:
+    """Return the whole page."""
+    sections = [_section(scope) for scope in Scope if any(each.scope is scope for each in COMMANDS)]
+    return "\n".join([HEAD, *sections])
+
+
+def _section(scope: Scope) -> str:
+    lines = [f"## {scope.value.capitalize()}", "", "| Command | Keys | Typed | What it does |", "| --- | --- | --- | --- |"]
+    lines += [_row(each) for each in COMMANDS if each.scope is scope]
+    return "\n".join([*lines, ""])
+
+
+def _row(each: Command) -> str:
+    keys = " ".join(f"`{KEY_NAMES.get(key, key)}`" for key in each.keys)
+    typed = " ".join(f"`/{name}`" for name in each.slash) + (f" {each.argument}" if each.slash and each.argument else "")
+    cells = (f"`{each.id}`", keys, typed, f"{each.title}: {each.help}")
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+if __name__ == "__main__":
+    _ = PAGE.write_text(page(), encoding="utf-8")
