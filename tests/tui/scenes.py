@@ -18,6 +18,7 @@ from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import DIFF, START, FakeHost, play_work
 from tests.tui.scenes_files import FILE_SCENES
 from tests.tui.scenes_prompt import PROMPT_SCENES
+from tests.tui.scenes_sessions import SESSION_SCENES
 
 COMMAND = "rm -rf build/ && python -m build --wheel"
 SANDBOX = "docker, no network"
@@ -345,6 +346,7 @@ SCENES = (
     Scene("without_sides", scenes_around.without_sides, sizes=("wide",)),
     *(Scene(name, steps) for name, steps in FILE_SCENES),
     *(Scene(name, steps) for name, steps in PROMPT_SCENES),
+    *(Scene(name, steps) for name, steps in SESSION_SCENES),
     Scene("chat_search", scenes_chat.chat_search),
     Scene("chat_search_line", scenes_chat.chat_search_line),
     Scene("chat_copy_mode", scenes_chat.chat_copy_mode),

@@ -37,6 +37,9 @@ _MOST_MODEL = 22
 _TIGHT_WIDTH = 60
 
 
+_ENDS: Line = ((f"{'age':>{_AGE_CELLS}}{'files':>{_FILES_CELLS}}{'tokens':>{_TOKENS_CELLS}}", "muted"),)
+
+
 class SessionList(RowView, can_focus=True, inherit_bindings=False):
     """Shows sessions; the cursor stays on its session whatever comes before it."""
 
@@ -101,11 +104,13 @@ def columns(width: int) -> tuple[int, int, int]:
     return title, model, rest - title - model
 
 
-def head_row(width: int) -> Line:
-    """Return the names of the columns."""
+def head_row(width: int, *, is_search: bool = False) -> Line:
+    """Return the names of the columns; in a search, what was found takes the room of model and last line."""
     title, model, last = columns(width)
+    if is_search:
+        return ((f"{'':4}{'title':<{title}} {fit('found in', model + last + 1):<{model + last + 1}}", "muted"), *_ENDS)
     names = f"{'':4}{'title':<{title}} {fit('model', model):<{model}} {fit('last line', last):<{last}}"
-    return ((f"{names}{'age':>{_AGE_CELLS}}{'files':>{_FILES_CELLS}}{'tokens':>{_TOKENS_CELLS}}", "muted"),)
+    return ((names, "muted"), *_ENDS)
 
 
 def session_row(summary: SessionSummary, now: datetime, width: int, *, is_marked: bool = False) -> Line:
@@ -114,17 +119,20 @@ def session_row(summary: SessionSummary, now: datetime, width: int, *, is_marked
     title_cells, model_cells, last_cells = columns(width)
     title = fit(clean_line(summary.title) or "(nothing said yet)", title_cells)
     last = f"{summary.state}: {clean_line(summary.last_line)}" if summary.last_line else summary.state
-    if summary.match:
-        last = clean_line(summary.match)
-    elif summary.is_elsewhere:
+    if summary.is_elsewhere:
         last = "open in another lmtui"
-    loud = summary.state == "waits" and not summary.match
+    middle: Line = (
+        (f" {pad(fit(clean_line(summary.model), model_cells), model_cells)} ", "muted"),
+        (pad(fit(last, last_cells), last_cells), role if summary.state == "waits" else "muted"),
+    )
+    if summary.match:
+        cells = model_cells + last_cells + 1
+        middle = ((f" {pad(fit(clean_line(summary.match), cells), cells)}", ""),)
     return (
         (f"{sign} ", role),
         (f"{MARK if is_marked else ' '} ", "accent"),
         (pad(title, title_cells), "strong" if summary.is_open else ""),
-        (f" {pad(fit(clean_line(summary.model), model_cells), model_cells)} ", "muted"),
-        (pad(fit(last, last_cells), last_cells), role if loud else "" if summary.match else "muted"),
+        *middle,
         (f"{age_text(summary.updated, now):>{_AGE_CELLS}}", "muted"),
         (f"{summary.changed_files or '–':>{_FILES_CELLS}}", "muted"),
         (f"{tokens_text(summary.tokens) if summary.tokens else '–':>{_TOKENS_CELLS}}", "muted"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Unpack
@@ -15,7 +16,7 @@ from lmtui.tui.lines.surface import WidgetOptions
 from lmtui.tui.lines.text import Line, crop, fill, fit, fit_middle, row, width_of
 
 _LEAST_CELLS = 38
-_LEAST_ROWS, _MOST_ROWS = 6, 12
+_LEAST_ROWS, _MOST_ROWS = 6, 16
 _HEAD_ROWS = 2
 
 
@@ -52,8 +53,8 @@ class Tiles(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def across(self) -> int:
-        """Return how many tiles stand side by side."""
-        return max(1, min(len(self.tiles), self.content_width // _LEAST_CELLS))
+        """Return how many tiles stand side by side: about as many as below each other."""
+        return max(1, min(math.ceil(math.sqrt(len(self.tiles))), self.content_width // _LEAST_CELLS))
 
     @property
     def rows_each(self) -> int:

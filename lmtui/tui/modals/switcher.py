@@ -146,7 +146,7 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
         self._list.show(rows, words, self._at)
         self._at = self._at if not is_done else ""
         self._list.styles.height = max(1, min(self.size.height - FRAME_ROWS - self._verbs.size.height + 2, len(rows)))
-        self._head.update(Content.styled(plain(head_row(self._list.content_width)), "$text-muted"))
+        self._head.update(Content.styled(plain(head_row(self._list.content_width, is_search=bool(words))), "$text-muted"))
         count = f"{len(rows):,}{'' if is_done else ' …'}"
         self._title.update(Content.assemble("SESSIONS", (f"  {count}", "$text-muted")))
 

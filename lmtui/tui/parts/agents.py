@@ -8,6 +8,7 @@ from typing import Any
 
 from lmtui.core.clean import clean
 from lmtui.core.events import ROOT, Envelope, ToolCallFinished, ToolCallStarted
+from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.text import Line
 from lmtui.tui.lines.transcript import Transcript
@@ -16,7 +17,6 @@ from lmtui.tui.stage import Handler, Stage
 from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import Bar
 from lmtui.tui.widgets.fit import Part
-from lmtui.tui.wording import duration_text
 
 
 class AgentPart:
@@ -159,7 +159,7 @@ def call_page(history: Sequence[Envelope], call_id: str) -> list[_Section]:
                 found += [_Section("CALL", f"{event.tool} by {who}"), _Section("ARGUMENTS", arguments or "none")]
             case ToolCallFinished() as event if event.call_id == call_id:
                 decided = " · ".join(part for part in (event.decision, event.rule, event.why) if part)
-                took = f"{'ok' if event.ok else 'failed'} in {_took(event.elapsed_ms)}"
+                took = f"{'ok' if event.ok else 'failed'} in {seconds(event.elapsed_ms / 1000)}"
                 found.append(_Section("DECISION", decided or "nobody was asked"))
                 found.append(_Section("RESULT", f"{took}\n{clean(event.result)}"))
             case _:
@@ -169,7 +169,3 @@ def call_page(history: Sequence[Envelope], call_id: str) -> list[_Section]:
 
 def _told(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _took(elapsed_ms: int) -> str:
-    return f"{elapsed_ms} ms" if elapsed_ms < 1000 else duration_text(elapsed_ms / 1000)

@@ -27,7 +27,7 @@ from lmtui.tui.widgets.fit import Part
 from lmtui.tui.widgets.verbs import Verbs
 
 LIVE_S = 0.25
-MOST_LINES = 12
+MOST_LINES = 16
 LOOK_BACK = 200
 LINE_CHARS = 300
 STREAM_CHARS = 2000

@@ -149,12 +149,13 @@ class SessionActions(ApprovalActions):
         """Close a session; the one on screen gives way to another that is open, else to a new one."""
         feed = self.desk.feeds.get(session_id)
         was_active = feed is not None and feed is self.desk.active
+        before = [each for each in self.desk.order if each < session_id]
         self.desk.forget(session_id)
         if feed is not None:
             await feed.session.close()
             await self.forget_panes(session_id)
         if was_active:
-            await self.open_session(next(iter(reversed(self.desk.order)), ""))
+            await self.open_session(next(iter([*before[-1:], *self.desk.order]), ""))
 
     @abstractmethod
     async def forget_panes(self, session_id: str) -> None:

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.events import (
+    ApprovalRequested,
+    Envelope,
+    Event,
+    MessageAdded,
+    ModelChanged,
+    SessionOpened,
+    SessionRenamed,
+    ToolCallFinished,
+    TurnEnded,
+    TurnReason,
+    TurnStarted,
+    UsageUpdated,
+)
+from lmtui.core.file_events import FilesChanged
+from lmtui.core.messages import Role, Usage
+from lmtui.core.workspace import FileChange, FileChangeKind
+from lmtui.store.sessions import SessionStore
+from lmtui.store.summaries import Summaries
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+OPENED = SessionOpened(workspace="/w", version="1")
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path_factory.mktemp("home")))
+
+
+def write(store: SessionStore, number: int, *events: Event) -> Path:
+    session_id = f"20260102_0304{number:02}_abcdef"
+    log = store.create(session_id)
+    for seq, event in enumerate((OPENED, *events), 1):
+        log.append(Envelope(seq, NOW + timedelta(seconds=seq), session_id, event))
+    log.close()
+    return log.path
+
+
+def test_a_row_says_what_the_log_said_last(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path)
+    change = FileChange("a]b.py", FileChangeKind.ADDED, 1, 0, '+"files":["x"]')
+    write(
+        store,
+        1,
+        ModelChanged(model="old", url="u"),
+        SessionRenamed(title="first"),
+        TurnStarted(turn_id="t"),
+        ModelChanged(model="new", url="u"),
+        FilesChanged(call_id='","files":[1]', files=("a]b.py", "c.py"), changes=(change,)),
+        FilesChanged(call_id="2", files=("c.py",)),
+        UsageUpdated(usage=Usage(1000, 24, 0)),
+        MessageAdded(role=Role.ASSISTANT, text="one\ntwo ☃\n"),
+        MessageAdded(role=Role.ASSISTANT, text=" "),
+        MessageAdded(role=Role.USER, text="thanks"),
+        TurnEnded(turn_id="t", reason=TurnReason.LIMIT),
+        SessionRenamed(title="second"),
+    )
+    (found,) = Summaries(store).find()
+    assert (found.title, found.model, found.state, found.last_line) == ("second", "new", "limit", "two ☃")
+    assert (found.changed_files, found.tokens) == (2, 1024)
+    assert (found.created, found.updated) == (NOW + timedelta(seconds=1), NOW + timedelta(seconds=13))
+
+
+def test_what_nobody_works_on_any_more_was_interrupted_unless_it_waits(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path)
+    write(store, 1, TurnStarted(turn_id="t"))
+    write(store, 2, TurnStarted(turn_id="t"), ApprovalRequested(approval_id="a", call_id="c", tool="shell", text="ls"))
+    held = store.open(write(store, 3, TurnStarted(turn_id="t")).stem)
+    states = {each.id[13:15]: (each.state, each.is_elsewhere) for each in Summaries(store).find()}
+    held.close()
+    assert states == {"01": ("interrupted", False), "02": ("waits", False), "03": ("writing", True)}
+
+
+def test_a_search_finds_all_words_wherever_they_are_and_shows_the_line_with_most(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path)
+    said = MessageAdded(role=Role.USER, text='look\nat the "Größe" of it\nplease')
+    result = ToolCallFinished(call_id="c", tool="read", ok=True, result="a\nGRÖSSE and look at once", elapsed_ms=1)
+    write(store, 1, said, result)
+    write(store, 2, MessageAdded(role=Role.USER, text="nothing of the kind"))
+    summaries = Summaries(store)
+    assert [each.match for each in summaries.find("größe look")] == ["GRÖSSE and look at once"]
+    assert [each.match for each in summaries.find('"größe"')] == ['at the "Größe" of it']
+    assert [each.match for each in summaries.find("PLEASE nothing")] == []
+    assert [each.match for each in summaries.find("message_added")] == []
+    assert [each.id[13:15] for each in summaries.find("kind", 5)] == ["02"]
+
+
+def test_a_log_that_grew_is_read_again_and_one_that_is_gone_is_left_out(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path)
+    first, second = write(store, 1, SessionRenamed(title="one")), write(store, 2)
+    summaries = Summaries(store)
+    assert len(list(summaries.find())) == 2
+    second.unlink()
+    log = store.open(first.stem)
+    log.append(Envelope(3, NOW, first.stem, SessionRenamed(title="other")))
+    log.close()
+    assert [each.title for each in summaries.find()] == ["other"]
+    assert [each.id for each in summaries.look_up([second.stem, first.stem])] == [first.stem]
+
+
+def test_no_more_than_asked_for_and_no_foreign_file(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path)
+    for number in range(4):
+        write(store, number)
+    (write(store, 9)).write_text('{"kind": "other"}\nnonsense\n')
+    assert [each.id[13:15] for each in Summaries(store).find(limit=2)] == ["03", "02"]
+    assert len(list(Summaries(store).find())) == 4

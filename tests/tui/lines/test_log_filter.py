@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from lmtui.core.events import ToolCallFinished
+from lmtui.tui.lines.calls import CallState
+from lmtui.tui.lines.log_filter import STATE_WORDS, read_filter
+from lmtui.tui.lines.tool_log import ToolLog, state_word
+from tests.tui.lines.stage import envelopes, screen_lines, settled
+from tests.tui.lines.test_tool_log import LogStage, fill, started
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("", True),
+        ("tool:", True),
+        ("lexer", True),
+        ("LEXER py", True),
+        ("lexer zebra", False),
+        ("tool:re", True),
+        ("tool:shell", False),
+        ("tool:shell tool:read", True),
+        ("agent:ro state:ok", True),
+        ("state:failed", False),
+        ("what:lexer", False),
+    ],
+)
+def test_words_and_fields_narrow_down(text: str, fits: object) -> None:
+    assert read_filter(text).fits("read", "root", "parser/lexer.py", "ok") is fits
+
+
+def test_every_state_has_the_word_that_the_filter_knows() -> None:
+    assert tuple(state_word(state) for state in CallState) == STATE_WORDS
+
+
+async def test_a_filter_shows_what_fits_now_and_what_comes_to_fit_it() -> None:
+    log = ToolLog()
+    stage = LogStage(log)
+    async with stage.run_test(size=(80, 10)) as pilot:
+        fill(log, [started("a", "one.py"), started("b", "two.py"), started("c", "three.py", agent="docs")])
+        log.narrow("state:failed")
+        await settled(pilot)
+        assert log.counts == (0, 3)
+        assert "No call fits" in screen_lines(log)[0]
+        fill(log, [ToolCallFinished(call_id="b", tool="read", ok=False, result="", elapsed_ms=1, decision="no")])
+        await settled(pilot)
+        assert log.counts == (1, 3)
+        assert screen_lines(log)[0].split()[-3:] == ["no", "✗", "1ms"]
+        log.narrow("agent:docs")
+        fill(log, [started("d", "four.py", agent="docs"), started("e", "five.py")])
+        await settled(pilot)
+        assert [line.split()[3] for line in screen_lines(log)[:2]] == ["three.py", "four.py"]
+        await pilot.press("end", "enter")
+        assert stage.opened == ["d"]
+        log.narrow("")
+        await settled(pilot)
+        assert log.counts == (5, 5)
+
+
+async def test_a_long_log_is_looked_through_in_slices() -> None:
+    log = ToolLog()
+    async with LogStage(log).run_test(size=(80, 10)) as pilot:
+        for envelope in envelopes(started(str(at), f"file{at}.py") for at in range(60_000)):
+            log.apply(envelope)
+        log.narrow("file59999")
+        first = log.counts[0]
+        for _ in range(200):
+            await pilot.pause(0.02)
+            if log.counts[0]:
+                break
+        assert (first, log.counts) == (0, (1, 60_000))

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from lmtui.core.agent_events import AgentFinished, AgentStarted, Job, JobsChanged
+from lmtui.core.events import Event, PlanChanged
+from lmtui.core.plan import Counter, Plan, PlanStep, Todo, TodoStatus
+from lmtui.store.codec import decode, encode
+from lmtui.tui.facts import Facts
+from lmtui.tui.lines.plan_view import PlanView
+from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
+
+PLAN = Plan(
+    steps=(
+        PlanStep(1, "read it", TodoStatus.COMPLETED, verification="look", result="seen"),
+        PlanStep(2, "change what is there", TodoStatus.IN_PROGRESS, verification="pytest -q"),
+    ),
+    todos=(Todo(1, "a\x1b[2Jb", TodoStatus.BLOCKED, notes="why not"),),
+    counters=(Counter("files", 6, 12), Counter("seen", 3)),
+)
+
+
+def facts_after(*events: Event) -> Facts:
+    facts = Facts()
+    for envelope in envelopes(events):
+        facts.apply(envelope)
+    return facts
+
+
+async def shown(view: PlanView, *events: Event, size: tuple[int, int] = (44, 30)) -> list[str]:
+    async with Stage(view).run_test(size=size) as pilot:
+        view.show(facts_after(*events))
+        await settled(pilot)
+        return [line for line in screen_lines(view) if line]
+
+
+async def test_an_empty_plan_says_what_will_be_there() -> None:
+    assert "What the agent means to do" in (await shown(PlanView()))[0]
+
+
+async def test_only_parts_with_something_in_them_are_there() -> None:
+    lines = await shown(PlanView(), PlanChanged(plan=Plan(todos=(Todo(1, "x"),))))
+    assert [line.split() for line in lines] == [["TODO", "0/1"], ["○", "x"]]
+
+
+async def test_steps_notes_counters_agents_and_jobs_stand_one_below_the_other() -> None:
+    jobs = (Job("2", "later"), Job("1", "nightly", "daily 02:00", datetime(2026, 3, 15, 2, tzinfo=UTC)))
+    lines = await shown(
+        PlanView(zone=UTC),
+        PlanChanged(plan=PLAN),
+        AgentStarted(agent="tester", title="tests"),
+        AgentStarted(agent="fuzzer", parent="tester", title="fuzz"),
+        AgentFinished(agent="fuzzer", outcome="done", summary="3 crashes"),
+        JobsChanged(jobs=jobs),
+    )
+    assert [" ".join(line.split()) for line in lines] == [
+        "PLAN 1/2",
+        "✓ 1 read it",
+        "● 2 change what is there",
+        "check: pytest -q",
+        "TODO 0/1",
+        "✗ ab",
+        "why not",
+        "files ██████░░░░░░ 6/12",
+        "seen 3",
+        "AGENTS 1 at work",
+        "● tester tests",
+        "✓ fuzzer fuzz · 3 crashes",
+        "JOBS",
+        "⏲ nightly daily 02:00 Sun 02:00",
+        "⏲ later paused",
+    ]
+
+
+async def test_choosing_unfolds_a_step_and_opens_an_agent() -> None:
+    view = PlanView()
+    opened: list[str] = []
+    view.open_agent = opened.append
+    async with Stage(view).run_test(size=(44, 30)) as pilot:
+        view.show(facts_after(PlanChanged(plan=PLAN), AgentStarted(agent="tester")))
+        await settled(pilot)
+        await pilot.press("down", "enter")
+        await settled(pilot)
+        assert [line.strip() for line in screen_lines(view)[2:4]] == ["check: look", "→ seen"]
+        assert view.copy_text() == "read it\ncheck: look\n→ seen"
+        await pilot.press("end", "enter")
+        assert opened == ["tester"]
+
+
+async def test_a_thousand_todos_are_two_widgets_less_than_one_for_each() -> None:
+    view = PlanView()
+    async with Stage(view).run_test(size=(44, 10)) as pilot:
+        before = len(pilot.app.query("*"))
+        view.show(facts_after(PlanChanged(plan=Plan(todos=tuple(Todo(at, f"todo {at}") for at in range(1000))))))
+        await settled(pilot)
+        assert view.line_total() == 1001
+        assert len(pilot.app.query("*")) == before
+
+
+def test_a_plan_with_steps_and_counters_is_stored_and_an_old_one_still_read() -> None:
+    (envelope,) = envelopes([PlanChanged(plan=PLAN)])
+    line = encode(envelope)
+    assert decode(line) == envelope
+    old = line.replace(',"verification":"look","result":"seen"', "").replace(',"verification":"pytest -q","result":""', "")
+    old = old[: old.index(',"counters"')] + "}}"
+    found = decode(old).event
+    assert isinstance(found, PlanChanged)
+    assert found.plan.steps[0] == PlanStep(1, "read it", TodoStatus.COMPLETED)

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lmtui.tui.options import StartOptions
+from tests.tui.driving import Driver, running
+from tests.tui.fakes import FakeHost, play_work
+from tests.tui.modals.test_switcher import host_with_sessions
+from tests.tui.scenes_sessions import send_agents
+
+DOCS, RENAME, EMPTY = "20260314_110000_aaaaaa", "20260314_120000_bbbbbb", "20260314_130000_cccccc"
+
+
+def active_id(driver: Driver) -> str:
+    assert driver.app.desk.active is not None
+    return driver.app.desk.active.session.id
+
+
+async def open_both(driver: Driver) -> None:
+    for session_id in (DOCS, RENAME):
+        await driver.app.workbench.open_session(session_id)
+        await driver.settle()
+
+
+async def kept(driver: Driver) -> None:
+    await driver.until(lambda: not [each for each in driver.app.workers if each.group == "sessions" and not each.is_finished])
+
+
+async def test_alt_right_and_left_go_round_the_open_sessions() -> None:
+    async with running(host_with_sessions()) as driver:
+        first = active_id(driver)
+        await driver.press("alt+right")
+        assert active_id(driver) == first
+        await open_both(driver)
+        seen = []
+        for _ in range(3):
+            await driver.press("alt+right")
+            seen.append(active_id(driver))
+        assert seen == [first, DOCS, RENAME]
+        await driver.press("alt+left")
+        assert active_id(driver) == DOCS
+
+
+async def test_what_was_open_is_open_again_and_read_when_it_is_shown() -> None:
+    async with running(host_with_sessions()) as driver:
+        await open_both(driver)
+        await driver.press("alt+k", "alt+left")
+        await kept(driver)
+        assert active_id(driver) == DOCS
+    async with running(host_with_sessions()) as driver:
+        assert active_id(driver) == DOCS
+        assert list(driver.host.opened) == [DOCS]
+        assert list(driver.app.desk.parked) == [RENAME]
+        assert driver.app.desk.marks == {RENAME}
+        await driver.press("alt+right")
+        await driver.until(lambda: RENAME in driver.host.opened)
+        await driver.settle()
+        assert active_id(driver) == RENAME
+        assert not driver.app.desk.parked
+
+
+@pytest.mark.parametrize("options", [StartOptions(task="do it"), StartOptions(session_id=EMPTY)])
+async def test_a_task_begins_afresh_and_a_session_that_is_named_is_opened(options: StartOptions) -> None:
+    async with running(host_with_sessions()) as driver:
+        await open_both(driver)
+        await kept(driver)
+    async with running(host_with_sessions(), options=options) as driver:
+        assert active_id(driver) not in (DOCS, RENAME)
+        assert set(driver.app.desk.parked) == {DOCS, RENAME}
+
+
+async def test_sessions_that_are_gone_or_held_elsewhere_are_passed_over_and_said() -> None:
+    async with running(host_with_sessions()) as driver:
+        await open_both(driver)
+        await kept(driver)
+    host = FakeHost()
+    host.summaries = [replace(host_with_sessions().summaries[1], is_elsewhere=True)]
+    async with running(host) as driver:
+        assert active_id(driver) not in (DOCS, RENAME)
+        assert "“rename pass” is open in another lmtui" in driver.text()
+        assert "gone" in driver.text()
+
+
+async def test_a_fork_is_asked_for_its_place_and_opened() -> None:
+    async with running(host_with_sessions()) as driver:
+        play_work(driver.host.session)
+        original = active_id(driver)
+        seqs = [each.seq for each in driver.host.session.history() if each.event.kind == "message_added"]
+        await driver.type("/fork")
+        await driver.until_screen("Picker")
+        await driver.press("down", "down", "enter")
+        await driver.until(lambda: bool(driver.host.archive.forked))
+        assert driver.host.archive.forked == [(original, seqs[0])]
+        await driver.until(lambda: active_id(driver) != original)
+        await driver.until(lambda: "no file was changed" in driver.text())
+
+
+async def test_a_key_in_the_conversation_forks_up_to_the_block_under_the_cursor() -> None:
+    async with running(host_with_sessions()) as driver:
+        play_work(driver.host.session)
+        await driver.settle()
+        started = [each.seq for each in driver.host.session.history() if each.event.kind == "tool_call_started"]
+        await driver.press("f9", "home", "c", "alt+f")
+        await driver.until(lambda: bool(driver.host.archive.forked))
+        assert driver.host.archive.forked[0][1] == started[0]
+
+
+async def test_the_switcher_forks_marks_exports_and_closes() -> None:
+    async with running(host_with_sessions()) as driver:
+        await open_both(driver)
+        await driver.press("f2")
+        await driver.until_screen("Switcher")
+        await driver.until(lambda: "docs" in driver.text())
+        await driver.press("m")
+        assert driver.app.desk.marks == {RENAME}
+        assert "★ rename pass" in driver.text()
+        await driver.press("x")
+        await driver.until_screen("Picker")
+        await driver.press("down", "enter")
+        await driver.until(lambda: driver.host.archive.exported == [(RENAME, "html")])
+        await driver.until_screen("Switcher")
+        await driver.press("f")
+        await driver.until(lambda: "rename pass (fork)" in driver.text())
+        await driver.press("home")
+        await driver.press("c")
+        await driver.until(lambda: len(driver.app.desk.feeds) == 2)
+        assert "docs" in driver.text()
+
+
+async def test_closing_the_session_on_screen_shows_another_that_is_open() -> None:
+    async with running(host_with_sessions()) as driver:
+        first = active_id(driver)
+        await open_both(driver)
+        await driver.type("/close")
+        await driver.until(lambda: active_id(driver) == DOCS)
+        assert driver.host.opened[RENAME].is_closed
+        assert driver.app.desk.order == [DOCS, first]
+
+
+async def test_the_grid_shows_all_open_sessions_and_answers_what_one_waits_for() -> None:
+    async with running(host_with_sessions()) as driver:
+        await open_both(driver)
+        waiting = driver.host.opened[DOCS]
+        waiting.begin_turn("Build the docs.")
+        waiting.ask("w1", "npm run build")
+        await driver.type("/grid")
+        await driver.until_screen("Grid")
+        assert "waits for you: shell npm run build" in driver.text()
+        assert "on screen" in driver.text()
+        before = len(driver.app.screen.query("*"))
+        await driver.press("up", "a")
+        await driver.until_screen("Approval")
+        driver.host.clock.forward(1)
+        await driver.pilot.pause(0.5)
+        await driver.press("y")
+        await driver.until(lambda: "w1" in waiting.answers)
+        await driver.until_screen("Grid")
+        assert len(driver.app.screen.query("*")) == before
+        await driver.press("enter")
+        await driver.until(lambda: active_id(driver) == DOCS)
+
+
+async def test_an_agents_conversation_stands_in_place_of_the_roots_until_escape() -> None:
+    async with running(host_with_sessions()) as driver:
+        send_agents(driver.host.session)
+        await driver.until_screen("Approval")
+        await driver.press("l", "f7", "home", "down", "enter")
+        await driver.until(lambda: "esc back" in driver.text())
+        assert "Two things to change" in driver.text("#chat-pane")
+        widgets = len(driver.app.screen.query("*"))
+        await driver.press("f8", "end", "enter")
+        await driver.until(lambda: "fuzzer" in driver.text("#agent-line"))
+        assert len(driver.app.screen.query("*")) == widgets
+        await driver.press("escape")
+        await driver.until(lambda: "esc back" not in driver.text())
+        assert "Two things to change" not in driver.text("#chat-pane")
+
+
+async def test_the_log_is_narrowed_by_a_line_and_a_call_read_whole() -> None:
+    async with running(host_with_sessions()) as driver:
+        play_work(driver.host.session)
+        await driver.settle()
+        await driver.press("f8", "slash", *"tool:shell")
+        assert "1 of 3" in driver.text()
+        await driver.press("enter", "w")
+        await driver.until_screen("Reading")
+        assert "2 failed, 14 passed" in driver.text()
+        assert "command: pytest -q tests/test_lexer.py" in driver.text()
+        await driver.press("escape", "slash", "escape")
+        assert "of 3" not in driver.text()
