@@ -6,16 +6,19 @@ import argparse
 import asyncio
 import sys
 
-from benchmarks import checkpoints, engine, files, fullscreen, sandbox, screen, transcript
+from benchmarks import checkpoints, diffs, engine, files, fullscreen, hour, sandbox, screen, sessions, transcript
 from benchmarks.report import Figure, table
 
 _MEASURED = {
     "engine": engine.figures,
     "fullscreen": fullscreen.figures,
     "files": files.figures,
+    "diffs": diffs.figures,
     "sandbox": sandbox.figures,
     "checkpoints": checkpoints.figures,
     "transcript": transcript.figures,
+    "hour": hour.figures,
+    "sessions": sessions.figures,
 }
 _PARTS = (*_MEASURED, "screen")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from lmtui.tui.themed_app import ThemedApp, theme_choices
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import SessionHost
+    from lmtui.tui.collector import Collector
     from lmtui.tui.dialogs import Dialogs
     from lmtui.tui.router import Feed
 
@@ -65,6 +65,7 @@ class LmtuiApp(ThemedApp):
         self._open_host = open_host
         self._is_leaving = False
         self.desk = Desk(self)
+        self._collector: Collector | None = None
         self.animation_level = "none"
         use_keys(self.options.keys)
 
@@ -109,13 +110,14 @@ class LmtuiApp(ThemedApp):
         frame_s = SSH_FRAME_S if "SSH_CONNECTION" in os.environ else FRAME_S
         self.desk.router = self.desk.dialogs.router(self._schedule, self._show_session, self._facts_changed, frame_s)
         self.attention = self.desk.dialogs.attention(self.write_to_terminal, self.options.notify, os.environ)
+        self.has_job_control = self.desk.dialogs.has_job_control
         await self.workbench.furnish()
         self.follow_theme_file(self.desk.dialogs.theme_watch)
         if self.options.problems:
             self.workbench.say("\n".join(self.options.problems), "error")
-        gc.collect()
-        gc.freeze()
-        gc.enable()
+        attention = self.attention
+        self._collector = self.desk.dialogs.collector(lambda: attention.is_away)
+        self._collector.begin()
         try:
             self.desk.host = await asyncio.to_thread(self._open_host)
             if self.options.is_demo:
@@ -254,6 +256,8 @@ class LmtuiApp(ThemedApp):
             self.workbench.draw()
             if self.attention is not None:
                 self.attention.look(self.desk.feeds.values(), self.desk.active)
+            if self._collector is not None:
+                self._collector.look()
 
 
 def _load_dialogs() -> Dialogs:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from lmtui.tui.attention import Attention
+from lmtui.tui.collector import Collector
+from lmtui.tui.job_control import has_job_control
 from lmtui.tui.meter import Meter
 from lmtui.tui.modals.approval import Approval
 from lmtui.tui.modals.batch import Batch
 from lmtui.tui.modals.command_edit import CommandEdit
 from lmtui.tui.modals.grant import GrantChoice
+from lmtui.tui.modals.hunks import approval_of
 from lmtui.tui.modals.picker import Picker
 from lmtui.tui.modals.questions import AskText, Confirm
 from lmtui.tui.modals.reading import Reading
@@ -37,6 +40,7 @@ class Dialogs:
     router = Router
     panes = Panes
     attention = Attention
+    collector = Collector
     theme_watch = ThemeWatch
     around_part = AroundPart
     meter = Meter
@@ -47,6 +51,7 @@ class Dialogs:
     sessions_part = SessionsPart
     agent_part = AgentPart
     approval = Approval
+    approval_of = staticmethod(approval_of)
     beside_approval = (AskText, Batch, CommandEdit, GrantChoice, Reading)
     picker = Picker
     ask_text = AskText
@@ -59,6 +64,7 @@ class Dialogs:
     rules = Rules
     trust = TrustQuestion
     help = Help
+    has_job_control = staticmethod(has_job_control)
     header_parts = staticmethod(header_parts)
     status_parts = staticmethod(status_parts)
     status_text = staticmethod(status_text)

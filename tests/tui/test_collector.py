@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from lmtui.tui.collector import BATCHES, THOROUGH_EVERY, YOUNG, Collector
+
+
+@pytest.fixture(autouse=True)
+def usual_collection() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*before)
+    gc.collect()
+
+
+class Ring:
+    def __init__(self) -> None:
+        self.own = self
+
+
+def work() -> list[list[int]]:
+    """Make as much as makes a collection worth while, and return what is alive of it."""
+    made: list[list[int]] = []
+    while gc.get_count()[1] < BATCHES:
+        made += [[number] for number in range(YOUNG)]
+    return made
+
+
+def test_what_is_new_is_collected_and_the_living_set_aside() -> None:
+    collector = Collector(lambda: False)
+    collector.begin()
+    gone = weakref.ref(Ring())
+    before = gc.get_freeze_count()
+    collector.look()
+    assert gc.get_freeze_count() == before
+    kept = work()
+    collector.look()
+    assert gone() is None
+    assert gc.get_freeze_count() >= before + len(kept)
+
+
+def test_what_was_set_aside_is_looked_at_again_when_nobody_looks() -> None:
+    is_away = False
+    collector = Collector(lambda: is_away)
+    collector.begin()
+    ring = Ring()
+    gone = weakref.ref(ring)
+    _ = work()
+    collector.look()
+    del ring
+    for _ in range(THOROUGH_EVERY):
+        _ = work()
+        collector.look()
+    assert gone() is not None
+    is_away = True
+    _ = work()
+    collector.look()
+    assert gone() is None
