@@ -16,6 +16,7 @@ from tests.tui import scenes_around, scenes_chat
 from tests.tui.driving import Driver
 from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import DIFF, START, FakeHost, play_work
+from tests.tui.scenes_diffs import DIFF_SCENES
 from tests.tui.scenes_files import FILE_SCENES
 from tests.tui.scenes_prompt import PROMPT_SCENES
 from tests.tui.scenes_sessions import SESSION_SCENES
@@ -345,6 +346,7 @@ SCENES = (
     Scene("zoomed", scenes_around.zoomed),
     Scene("without_sides", scenes_around.without_sides, sizes=("wide",)),
     *(Scene(name, steps) for name, steps in FILE_SCENES),
+    *(Scene(name, steps) for name, steps in DIFF_SCENES),
     *(Scene(name, steps) for name, steps in PROMPT_SCENES),
     *(Scene(name, steps) for name, steps in SESSION_SCENES),
     Scene("chat_search", scenes_chat.chat_search),

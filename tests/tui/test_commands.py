@@ -29,10 +29,10 @@ def test_ids_and_slash_names_are_unique() -> None:
     assert [name for name, count in Counter(name for each in COMMANDS for name in each.slash).items() if count > 1] == []
 
 
-WINS_OVER_THE_APP = {"prompt.complete", "approve.why", "reading.close"}
+WINS_OVER_THE_APP = {"prompt.complete", "approve.why", "hunks.why", "reading.close"}
 MEETING = [
     (Scope.APP, Scope.WORKBENCH, Scope.PROMPT),
-    *((Scope.APP, Scope.MOVING, scope) for scope in (Scope.APPROVAL, Scope.BATCH, Scope.CHANGES, Scope.RESTORE, Scope.TRUST)),
+    *((Scope.APP, Scope.MOVING, scope) for scope in (Scope.APPROVAL, Scope.HUNKS, Scope.BATCH, Scope.CHANGES, Scope.RESTORE, Scope.TRUST)),
     *((Scope.APP, scope) for scope in (Scope.GRANT, Scope.EDIT, Scope.RULES, Scope.FIRST_RUN)),
     (Scope.APP, Scope.MOVING, Scope.READING),
     (Scope.APP, Scope.WORKBENCH, Scope.MOVING, Scope.FILES),

@@ -3,39 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 
 from lmtui.core.clean import clean_line
+from lmtui.core.line_diff import Span, compare, hunks_of, split_lines
 from lmtui.core.workspace import FileChange, FileChangeKind
+from lmtui.tui.lines.patch_lines import NO_END, NONE, DiffLine, Run, TextLines
 from lmtui.tui.lines.text import Line, fold, indent
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)")
-_CONTEXT = 3
 _LONGEST_DIFF = 65_000
 _NOTHING = "(no text to compare)"
 MINUS = "−"
 
 
 @dataclass(frozen=True, slots=True)
-class DiffLine:
-    """One line: `sign` is space, `+` or `-`; numbers count from 1 and are 0 on the side where the line is not."""
-
-    sign: str
-    old: int
-    new: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Hunk:
     """Lines that belong together.  `skipped` equal lines stand before it; they are in `before` where they are known."""
 
-    lines: tuple[DiffLine, ...]
+    runs: tuple[Run, ...]
     heading: str = ""
     skipped: int = 0
-    before: tuple[DiffLine, ...] = ()
+    before: Sequence[DiffLine] = ()
+
+    @property
+    def lines(self) -> Iterator[DiffLine]:
+        """Return the lines one below the other."""
+        return (line for run in self.runs for line in run.lines())
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Return how many lines are added and removed."""
+        changed = [run for run in self.runs if not run.is_equal]
+        return sum(len(run.new) for run in changed), sum(len(run.old) for run in changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +46,17 @@ class FilePatch:
     path: str
     hunks: tuple[Hunk, ...]
     note: str = ""
-    after: tuple[DiffLine, ...] = ()
+    after: Sequence[DiffLine] = ()
 
     @property
     def added(self) -> int:
         """Return how many lines were added."""
-        return sum(line.sign == "+" for hunk in self.hunks for line in hunk.lines)
+        return sum(hunk.counts[0] for hunk in self.hunks)
 
     @property
     def removed(self) -> int:
         """Return how many lines were removed."""
-        return sum(line.sign == "-" for hunk in self.hunks for line in hunk.lines)
+        return sum(hunk.counts[1] for hunk in self.hunks)
 
 
 def parse_patch(text: str, path: str = "") -> tuple[FilePatch, ...]:
@@ -68,12 +69,12 @@ def parse_patch(text: str, path: str = "") -> tuple[FilePatch, ...]:
     at = 0
     while at < len(lines):
         line = lines[at]
-        hunk = _HUNK.match(line)
-        if hunk:
-            body, at = _hunk_lines(lines, at + 1, hunk)
-            start = int(hunk[1]) + (hunk[2] == "0")
-            hunks.append(Hunk(body, clean_line(hunk[5]), max(0, start - 1 - last_old)))
-            last_old = max((each.old for each in body), default=last_old)
+        head = _HUNK.match(line) if line.startswith("@@") else None
+        if head:
+            runs, at = _runs_of_hunk(lines, at + 1, head)
+            start = int(head[1]) + (head[2] == "0")
+            hunks.append(Hunk(runs, clean_line(head[5]), max(0, start - 1 - last_old)))
+            last_old = max((_last_old(run) for run in runs), default=last_old)
             continue
         if line.startswith(("diff --git ", "--- ")) and hunks:
             files.append(FilePatch(path, tuple(hunks), note))
@@ -102,20 +103,16 @@ def patches_of(changes: Iterable[FileChange]) -> tuple[FilePatch, ...]:
 
 
 def patch_of_texts(path: str, old: str, new: str) -> FilePatch:
-    """Compare two texts.  Slow for large ones (difflib): call it away from the event loop above some thousand lines."""
-    before, after = old.splitlines(), new.splitlines()
-    matcher = SequenceMatcher(None, before, after, autojunk=len(before) + len(after) > 4000)
+    """Compare two texts; fit for a thread, where they are large."""
+    before, after = split_lines(old), split_lines(new)
     hunks: list[Hunk] = []
-    seen = 0
-    for group in matcher.get_grouped_opcodes(_CONTEXT):
-        start = group[0][1]
-        shift = group[0][3] - start
-        body = tuple(line for code in group for line in _lines_of_code(code, before, after))
-        skipped = tuple(_equal(before, number, number + shift) for number in range(seen, start))
-        hunks.append(Hunk(body, "", len(skipped), skipped))
-        seen = group[-1][2]
-    shift = len(after) - len(before)
-    rest = tuple(_equal(before, number, number + shift) for number in range(seen, len(before))) if hunks else ()
+    seen = seen_new = 0
+    for group in hunks_of(compare(before, after)):
+        start = group[0].old_start
+        skipped = TextLines(" ", before, seen, start, old=seen + 1, new=seen_new + 1)
+        hunks.append(Hunk(tuple(_run_of_span(span, before, after) for span in group), "", start - seen, skipped))
+        seen, seen_new = group[-1].old_end, group[-1].new_end
+    rest = TextLines(" ", before, seen, len(before) if hunks else seen, old=seen + 1, new=seen_new + 1)
     return FilePatch(path, tuple(hunks), "" if hunks else "no difference", rest)
 
 
@@ -135,34 +132,57 @@ def unified_lines(hunk: Hunk, width: int, digits: int) -> list[Line]:
 
 def digits_of(files: Iterable[FilePatch]) -> int:
     """Return how many digits the line numbers need."""
-    top = max((max(line.old, line.new) for file in files for hunk in file.hunks for line in hunk.lines[-1:]), default=0)
-    return max(3, len(str(top)))
+    runs = (hunk.runs[-1] for file in files for hunk in file.hunks if hunk.runs)
+    top = max((max(lines.old, lines.new) + len(lines) for run in runs for lines in (run.old, run.new)), default=0)
+    return max(3, len(str(max(0, top - 1))))
 
 
-def _hunk_lines(lines: list[str], at: int, head: re.Match[str]) -> tuple[tuple[DiffLine, ...], int]:
+def _runs_of_hunk(lines: list[str], at: int, head: re.Match[str]) -> tuple[tuple[Run, ...], int]:
+    """Read as many lines as the head of a hunk says, or up to one that belongs to none."""
     old, new = int(head[1]), int(head[3])
-    old_left = int(head[2] or 1)
-    new_left = int(head[4] or 1)
-    found: list[DiffLine] = []
+    old_left, new_left = int(head[2] or 1), int(head[4] or 1)
     end = len(lines) - (lines[-1] == "")
+    runs: list[Run] = []
+    removed = NONE
     while at < end and (old_left > 0 or new_left > 0):
-        sign, text = (lines[at][:1] or " "), _shown(lines[at][1:])
-        at += 1
-        match sign:
-            case "+":
-                found.append(DiffLine("+", 0, new, text))
-                new, new_left = new + 1, new_left - 1
-            case "-":
-                found.append(DiffLine("-", old, 0, text))
-                old, old_left = old + 1, old_left - 1
-            case " ":
-                found.append(DiffLine(" ", old, new, text))
-                old, new, old_left, new_left = old + 1, new + 1, old_left - 1, new_left - 1
-            case "\\":
+        sign = lines[at][:1] or " "
+        if sign not in "+- ":
+            if sign == "\\":
+                at += 1
                 continue
-            case _:
-                return tuple(found), at - 1
-    return tuple(found), at
+            break
+        most = {"-": old_left, "+": new_left}.get(sign, max(old_left, new_left))
+        stop = _end_of_run(lines, at, min(end, at + max(most, 1)), sign)
+        size = stop - at
+        note = NO_END if lines[stop : stop + 1] and lines[stop].startswith("\\") and sign != " " else ""
+        part = TextLines(sign, lines, at, stop, old=old if sign != "+" else 0, new=new if sign != "-" else 0, cut=1, note=note)
+        old, old_left = (old + size, old_left - size) if sign != "+" else (old, old_left)
+        new, new_left = (new + size, new_left - size) if sign != "-" else (new, new_left)
+        at = stop
+        if len(removed) and sign != "+":
+            runs.append(Run(removed, NONE))
+            removed = NONE
+        if sign == "-":
+            removed = part
+        else:
+            runs.append(Run(removed, part) if sign == "+" else Run(NONE, part))
+            removed = NONE
+    if len(removed):
+        runs.append(Run(removed, NONE))
+    if lines[at : at + 1] and lines[at].startswith("\\"):
+        at += 1
+    return tuple(runs), at
+
+
+def _end_of_run(lines: list[str], at: int, most: int, sign: str) -> int:
+    while at < most and (lines[at][:1] or " ") == sign:
+        at += 1
+    return at
+
+
+def _last_old(run: Run) -> int:
+    lines = run.new if run.is_equal else run.old
+    return lines.old + len(lines) - 1 if len(lines) else 0
 
 
 def _path_of(line: str) -> str:
@@ -172,18 +192,15 @@ def _path_of(line: str) -> str:
     return clean_line(name[2:] if name.startswith(("a/", "b/")) else name)
 
 
-def _lines_of_code(code: tuple[str, int, int, int, int], before: list[str], after: list[str]) -> Iterator[DiffLine]:
-    kind, old_start, old_end, new_start, new_end = code
-    if kind == "equal":
-        yield from (_equal(before, number, number + new_start - old_start) for number in range(old_start, old_end))
-        return
-    yield from (DiffLine("-", number + 1, 0, _shown(before[number])) for number in range(old_start, old_end))
-    yield from (DiffLine("+", 0, number + 1, _shown(after[number])) for number in range(new_start, new_end))
+def _run_of_span(span: Span, before: list[str], after: list[str]) -> Run:
+    if span.is_equal:
+        return Run(NONE, TextLines(" ", before, span.old_start, span.old_end, old=span.old_start + 1, new=span.new_start + 1))
+    return Run(
+        TextLines("-", before, span.old_start, span.old_end, old=span.old_start + 1, new=0, note=_note(before, span.old_end)),
+        TextLines("+", after, span.new_start, span.new_end, old=0, new=span.new_start + 1, note=_note(after, span.new_end)),
+    )
 
 
-def _equal(before: list[str], old: int, new: int) -> DiffLine:
-    return DiffLine(" ", old + 1, new + 1, _shown(before[old]))
-
-
-def _shown(text: str) -> str:
-    return clean_line(text.removesuffix("\r").expandtabs(4))
+def _note(lines: list[str], end: int) -> str:
+    """Return what is said of the line before `end`."""
+    return NO_END if 0 < end == len(lines) and not lines[-1].endswith("\n") else ""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar
 
+from textual import on
 from textual.binding import BindingType
 from textual.content import Content
 
@@ -13,7 +15,8 @@ from lmtui.core.events import ApprovalRequested, Outcome
 from lmtui.core.sessions import Answer
 from lmtui.tui.commands import Command, Scope, bindings, closing, of_scope
 from lmtui.tui.facts import Facts
-from lmtui.tui.lines.diff_view import DiffView
+from lmtui.tui.lines.base import LineView
+from lmtui.tui.lines.diff_view import DiffView, split_word
 from lmtui.tui.lines.page_view import PageView
 from lmtui.tui.modals import approval_words as words
 from lmtui.tui.modals.batch import Batch
@@ -34,12 +37,14 @@ class Approval(Consent[Answer | AllAnswered | Left | None]):
     GUARDED: ClassVar[tuple[str, ...]] = ("approve.once", "approve.session", "approve.always", "approve.edit")
 
     def __init__(self, request: ApprovalRequested, facts: Facts, *, now: Callable[[], datetime]) -> None:
-        has_difference = words.has_difference(request)
-        body = DiffView() if has_difference else PageView(lambda width: words.body_lines(request, width))
-        super().__init__(body, now)
+        super().__init__(self.make_body(request), now)
         self.request = request
         self._facts, self._now = facts, now
         self._draft = request.text
+
+    def make_body(self, request: ApprovalRequested) -> LineView:
+        """Return what shows the request: a change line by line, or the text."""
+        return DiffView() if words.has_difference(request) else PageView(lambda width: words.body_lines(request, width))
 
     def on_mount(self) -> None:
         """Show the change."""
@@ -66,9 +71,26 @@ class Approval(Consent[Answer | AllAnswered | Left | None]):
         if not self.request.suggested_rule:
             left_out |= {"approve.session", "approve.always"}
         if len(self._facts.approvals) < 2:
-            left_out.add("approve.all")
-        found = [each for each in of_scope(Scope.APPROVAL) if each.id not in left_out]
+            left_out |= {"approve.all", "hunks.batch"}
+        if not (isinstance(self.body, DiffView) and self.body.can_split):
+            left_out |= {"approve.split", "hunks.split"}
+        found = [self.worded(each) for each in of_scope(self.SCOPE) if each.id not in left_out]
         return [*found, closing("stop the turn")]
+
+    def worded(self, each: Command) -> Command:
+        """Return a choice with the word for what it would do now."""
+        is_split = isinstance(self.body, DiffView) and self.body.is_split
+        return replace(each, hint=split_word(is_split=is_split)) if each.id.endswith(".split") else each
+
+    @on(DiffView.LaidOut)
+    def _reword(self) -> None:
+        self.draw()
+
+    def action_approve_split(self) -> None:
+        """Show the change side by side, or in one column."""
+        if isinstance(self.body, DiffView):
+            self.body.action_toggle_split()
+            self.call_after_refresh(self.draw)
 
     def action_approve_once(self) -> None:
         """Let it run this once."""

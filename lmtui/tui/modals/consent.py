@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import ClassVar, TypeVar
 
@@ -90,9 +90,7 @@ class Consent(ModalScreen[Result]):
 
     def on_screen_resume(self) -> None:
         """Begin the dead time, also when another question stood over this one."""
-        self._dead_time.restart()
-        self.set_timer(DEAD_TIME_S, self._wake)
-        self._look()
+        self.restart_dead_time()
 
     @abstractmethod
     def headline(self, width: int) -> Content:
@@ -106,9 +104,34 @@ class Consent(ModalScreen[Result]):
     def choices(self) -> Sequence[Command]:
         """Return what can be answered."""
 
+    def dimmed(self) -> Collection[str]:
+        """Return the ids of the choices that do not count yet."""
+        return () if self.shows_live else self.GUARDED
+
     def needs_reading(self) -> bool:
         """Tell whether the body must be seen to its end before an answer counts."""
         return True
+
+    def more_text(self) -> str:
+        """Return words of its own for what is to be done before an answer counts."""
+        return ""
+
+    def restart_dead_time(self) -> None:
+        """Let keys count only after a moment again: something else stands there now."""
+        self._dead_time.restart()
+        self.set_timer(DEAD_TIME_S, self._wake)
+        self._look()
+
+    @property
+    def is_fitted(self) -> bool:
+        """Tell whether the body has the rows that it gets."""
+        body = self.body
+        return self._is_fitted and body.content_width == (body.scrollable_content_region.width or body.size.width)
+
+    @property
+    def is_awake(self) -> bool:
+        """Tell whether the dead time is over."""
+        return self._dead_time.is_over
 
     @property
     def is_live(self) -> bool:
@@ -159,9 +182,8 @@ class Consent(ModalScreen[Result]):
 
     def _note_end(self) -> None:
         body = self.body
-        is_laid_out = body.content_width == (body.scrollable_content_region.width or body.size.width)
         lines = body.line_total()
-        if self._is_fitted and is_laid_out and body.size.height and lines and body.scroll_y + body.size.height >= lines:
+        if self.is_fitted and body.size.height and lines and body.scroll_y + body.size.height >= lines:
             self._has_seen_end = True
 
     def _wake(self) -> None:
@@ -173,7 +195,7 @@ class Consent(ModalScreen[Result]):
     def _look(self) -> None:
         self.shows_live = self.is_live
         more = "more below: scroll" if self.is_tight or self.size.width < len(MORE) + 10 else MORE
-        self._more.update(Content.styled("" if self._has_seen_end else more, "$warning"))
+        self._more.update(Content.styled("" if self._has_seen_end else self.more_text() or more, "$warning"))
         choices = self.choices()
         is_full = verbs_cells(choices) <= max(10, self.size.width - 6)
-        self._verbs.show(choices, dim=() if self.shows_live else self.GUARDED, keys_only=self.is_tight and not is_full)
+        self._verbs.show(choices, dim=self.dimmed(), keys_only=self.is_tight and not is_full)

@@ -64,7 +64,7 @@ class ApprovalActions(Screen[None]):
         if open_ids and dialogs is not None:
             request = feed.facts.approvals[open_ids[0]]
             _ = self.app.push_screen(
-                dialogs.approval(request, feed.facts, now=self.now),
+                dialogs.approval_of(request, feed.facts, now=self.now),
                 lambda result: self._decide(feed, request.approval_id, result),
             )
 

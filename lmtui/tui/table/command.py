@@ -22,6 +22,7 @@ class Scope(StrEnum):
     ASKING = "filter and search line"
     COPYING = "copy mode"
     APPROVAL = "approval"
+    HUNKS = "approval of a change"
     GRANT = "what always means"
     EDIT = "changing a command"
     BATCH = "several approvals"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lmtui.tui.table.command import Command, Scope
+from lmtui.tui.table.hunks import HUNKS
 
 DIALOGS: tuple[Command, ...] = (
     Command("approve.once", Scope.APPROVAL, "Once", "Let it run this once.", ("y",), "once"),
@@ -26,6 +27,8 @@ DIALOGS: tuple[Command, ...] = (
         ("Y",), "all that wait…",
     ),
     Command("approve.later", Scope.APPROVAL, "Later", "Leave it waiting and look at something else.", ("l",), "later"),
+    Command("approve.split", Scope.APPROVAL, "Side by side", "Side by side, or one column.", ("u",), "side by side"),
+    *HUNKS,
     Command("grant.choose", Scope.GRANT, "Grant", "Let it run and keep the marked rule.", ("enter",), "grant", is_first=True),
     Command("edit.send", Scope.EDIT, "Run", "Run what stands there, this once.", ("enter",), "run this once", is_first=True),
     Command("edit.newline", Scope.EDIT, "New line", "Begin another line.", ("ctrl+j",), "line", is_first=True),

@@ -5,9 +5,9 @@ from unicodedata import category
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmtui.tui.lines.diff_rows import changed_range
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.patch import FilePatch, parse_patch, patch_of_texts
+from lmtui.tui.lines.words import changed_ranges
 from tests.tui.lines.stage import Stage, screen_lines, settled
 
 DIFF = """\
@@ -165,7 +165,23 @@ def test_any_text_is_read_as_a_patch_without_a_fault(text: str) -> None:
         assert not {"Cc", "Zl", "Zp"} & set(map(category, text))
 
 
-def test_only_the_part_that_differs_is_marked() -> None:
-    assert changed_range("while self.peek(2):", "while self.depth(2):") == (11, 15)
-    assert changed_range("abc", "xyz") is None
-    assert changed_range("same", "same and more") is None
+def test_only_the_words_that_differ_are_marked() -> None:
+    assert changed_ranges("while self.peek(2):", "while self.depth(2):") == ((11, 15),)
+    assert changed_ranges("abc", "xyz") == ()
+    assert changed_ranges("same", "same and more") == ()
+    assert changed_ranges("same and more", "same") == ((4, 13),)
+
+
+def test_several_changes_of_a_line_are_marked_one_by_one_and_neighbours_together() -> None:
+    text, other = "def f(a: int, b: str) -> bool:", "def g(a: int, c: str) -> None:"
+    assert [text[start:end] for start, end in changed_ranges(text, other)] == ["f", "b", "bool"]
+    text, other = "the old red car is here", "the new car is here"
+    assert [text[start:end] for start, end in changed_ranges(text, other)] == ["old red"]
+
+
+@settings(deadline=None)
+@given(st.text("ab (漢\t", max_size=60), st.text("ab (漢\t", max_size=60))
+def test_marked_words_are_in_order_and_inside(text: str, other: str) -> None:
+    flat = [at for pair in changed_ranges(text, other) for at in pair]
+    assert flat == sorted(flat)
+    assert all(0 <= at <= len(text) for at in flat)

@@ -1,0 +1,193 @@
+"""Where each row of a diff stands, without making the rows: a diff is a list of stretches, whatever its size."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, zip_longest
+
+from lmtui.tui.lines.patch import MINUS, FilePatch, Hunk
+from lmtui.tui.lines.patch_lines import NONE, DiffLine, Run, TextLines
+from lmtui.tui.lines.text import fold
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRow:
+    """One row of a diff.
+
+    `kind` is `file` (a title), `hunk` (a heading), `fold` (equal lines left out), `old` or `new` (one column; the other side is
+    the line's counterpart), `pair` (both sides).  `hunk` counts from 0 over the whole diff, -1 outside of one.
+    """
+
+    kind: str
+    path: str
+    text: str = ""
+    old: DiffLine | None = None
+    new: DiffLine | None = None
+    hunk: int = -1
+    can_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Some rows that belong together: a title, a fold (`row`), or the lines of a run.
+
+    `ends` are the lines of the screen at which the rows end, counted within the stretch; empty where each takes one.
+    """
+
+    row: DiffRow
+    run: Run | None
+    rows: int
+    ends: tuple[int, ...] = ()
+    is_split: bool = False
+
+    @property
+    def height(self) -> int:
+        """Return how many lines of the screen it takes."""
+        return self.ends[-1] if self.ends else self.rows
+
+    def locate(self, line: int) -> tuple[int, int]:
+        """Return which row stands in a line of it, and which line of that row it is."""
+        if not self.ends:
+            return line, 0
+        at = bisect_right(self.ends, line)
+        return at, line - (self.ends[at - 1] if at else 0)
+
+    def line_of(self, number: int) -> int:
+        """Return the first line of a row."""
+        return (self.ends[number - 1] if number else 0) if self.ends else number
+
+    def row_at(self, number: int) -> DiffRow:
+        """Make one row."""
+        run, row = self.run, self.row
+        if run is None:
+            return row
+        if run.is_equal:
+            return DiffRow("pair", row.path, old=run.new[number], new=run.new[number], hunk=row.hunk)
+        kind, at = "pair", number
+        if not self.is_split:
+            kind, at = ("old", number) if number < len(run.old) else ("new", number - len(run.old))
+        old = run.old[at] if at < len(run.old) else None
+        new = run.new[at] if at < len(run.new) else None
+        return DiffRow(kind, row.path, old=old, new=new, hunk=row.hunk)
+
+    def texts(self) -> Iterator[tuple[int, str]]:
+        """Yield the raw texts with the rows that they stand in."""
+        if self.run is None:
+            return
+        yield from enumerate(self.run.old.raw())
+        yield from enumerate(self.run.new.raw(), 0 if self.is_split or self.run.is_equal else len(self.run.old))
+
+
+class DiffLayout:
+    """The stretches of a diff at a width.
+
+    Args:
+        opened: the equal lines before the hunks of these numbers (-1 - n: behind file n) are shown.
+        text_width: how many cells a line's text may take before it is folded.
+        width: the whole width, for titles.
+        heading: the words above a hunk, by its number; None for none.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[FilePatch],
+        opened: frozenset[int],
+        *,
+        is_split: bool,
+        text_width: int,
+        width: int,
+        heading: Callable[[int], str] | None = None,
+    ) -> None:
+        self._opened, self._is_split = opened, is_split
+        self._text_width, self._width, self._heading = text_width, width, heading
+        self.stretches: list[Stretch] = []
+        self.starts: list[int] = []
+        self.hunk_tops: list[int] = []
+        self.hunk_ends: list[int] = []
+        self.file_tops: list[int] = []
+        self.total = 0
+        for index, file in enumerate(files):
+            self._add_file(index, file, is_named=len(files) > 1 or bool(file.note))
+
+    def at(self, line: int) -> tuple[DiffRow, int]:
+        """Return the row in a line of the screen, and which line of it that is."""
+        place = bisect_right(self.starts, line) - 1
+        stretch = self.stretches[place]
+        number, part = stretch.locate(line - self.starts[place])
+        return stretch.row_at(number), part
+
+    def find(self, words: str) -> list[int]:
+        """Return the lines of the screen in which rows with these words begin, letter case aside, in order."""
+        wanted = words.casefold()
+        found: set[int] = set()
+        for start, stretch in zip(self.starts, self.stretches, strict=True):
+            found |= {start + stretch.line_of(row) for row, text in stretch.texts() if wanted in text.casefold()}
+        return sorted(found)
+
+    def _add_file(self, index: int, file: FilePatch, *, is_named: bool) -> None:
+        self.file_tops.append(self.total)
+        if is_named:
+            text = f"{file.path}  {file.note or f'+{file.added} {MINUS}{file.removed}'}"
+            self._add(Stretch(DiffRow("file", file.path, text), None, 1, self._title_ends(text)))
+        for hunk in file.hunks:
+            self._add_hunk(file, hunk, len(self.hunk_tops))
+        key = -1 - index
+        if file.after and key in self._opened:
+            self._add_equal(file, file.after)
+        elif file.after:
+            self._add(Stretch(DiffRow("fold", file.path, _equal_text(len(file.after)), hunk=key, can_open=True), None, 1))
+
+    def _add_hunk(self, file: FilePatch, hunk: Hunk, number: int) -> None:
+        self.hunk_tops.append(self.total)
+        if hunk.before and number in self._opened:
+            self._add_equal(file, hunk.before)
+        elif hunk.skipped:
+            text = _equal_text(hunk.skipped) + (f"   {hunk.heading}" if hunk.heading else "")
+            self._add(Stretch(DiffRow("fold", file.path, text, hunk=number, can_open=bool(hunk.before)), None, 1))
+        if self._heading is not None:
+            self.hunk_tops[-1] = self.total
+            self._add(Stretch(DiffRow("hunk", file.path, self._heading(number), hunk=number), None, 1))
+        for run in hunk.runs:
+            self._add_run(file, run, number)
+        self.hunk_ends.append(self.total)
+
+    def _add_equal(self, file: FilePatch, lines: Sequence[DiffLine]) -> None:
+        if isinstance(lines, TextLines):
+            self._add_run(file, Run(NONE, lines), -1)
+
+    def _add_run(self, file: FilePatch, run: Run, hunk: int) -> None:
+        are_beside = self._is_split or run.is_equal
+        rows = max(len(run.old), len(run.new)) if are_beside else len(run.old) + len(run.new)
+        ends: tuple[int, ...] = ()
+        if not (run.old.fits(self._text_width) and run.new.fits(self._text_width)):
+            old, new = self._heights(run.old), self._heights(run.new)
+            ends = tuple(accumulate(map(max, zip_longest(old, new, fillvalue=1)) if are_beside else (*old, *new)))
+        self._add(Stretch(DiffRow("", file.path, hunk=hunk), run, rows, ends, self._is_split))
+
+    def _add(self, stretch: Stretch) -> None:
+        self.stretches.append(stretch)
+        self.starts.append(self.total)
+        self.total += stretch.height
+
+    def _title_ends(self, text: str) -> tuple[int, ...]:
+        height = len(fold(((text, ""),), self._width))
+        return (height,) if height > 1 else ()
+
+    def _heights(self, lines: TextLines) -> list[int]:
+        width = self._text_width
+        sizes = [len(raw) if raw.isascii() and raw.isprintable() else -1 for raw in lines.raw()]
+        found = [1 if 0 <= size <= width else -(-size // width) if size > 0 else 0 for size in sizes]
+        if lines.note and found:
+            found[-1] = 0
+        return [height or len(fold(((text_of(lines[at]), ""),), width)) for at, height in enumerate(found)]
+
+
+def text_of(line: DiffLine) -> str:
+    """Return a line's text with what is said of it."""
+    return f"{line.text} {line.note}" if line.note else line.text
+
+
+def _equal_text(count: int) -> str:
+    return f"⋯ {count:,} equal line{'s' if count > 1 else ''}"

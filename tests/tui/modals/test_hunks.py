@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import pytest
+
+from lmtui.core.events import Outcome
+from lmtui.core.sessions import Answer
+from lmtui.tui.modals.hunks import HunkApproval
+from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.scenes_diffs import CHANGE, HUNKS
+
+
+async def ask(driver: Driver, diff: str = CHANGE, hunks: int = HUNKS) -> None:
+    await driver.type("go")
+    driver.host.session.ask("a1", "edit", tool="edit", diff=diff, path="parser/lexer.py", hunks=hunks)
+    await driver.until(lambda: isinstance(driver.app.screen, HunkApproval) or hunks < 2)
+    await driver.settle()
+    driver.host.clock.forward(1)
+
+
+async def press(driver: Driver, *keys: str) -> None:
+    for key in keys:
+        await driver.press(key)
+        driver.host.clock.forward(1)
+
+
+def given(driver: Driver) -> Answer:
+    return driver.host.session.answers["a1"]
+
+
+async def test_hunks_are_decided_one_by_one_and_the_last_one_sends_the_answer() -> None:
+    async with running(size=WIDE) as driver:
+        await ask(driver)
+        assert "hunk 1 of 3" in driver.text()
+        await press(driver, "y")
+        assert driver.host.session.answers == {}
+        assert "✓ accepted" in driver.text()
+        assert "1 accepted · 0 rejected · 2 open" in driver.text()
+        await press(driver, "n", "y")
+        assert given(driver) == Answer(Outcome.ONCE, hunks=(0, 2))
+
+
+async def test_what_has_no_answer_is_left_out_and_said_before() -> None:
+    async with running(size=WIDE) as driver:
+        await ask(driver)
+        await press(driver, "enter")
+        assert driver.host.session.answers == {}
+        await press(driver, "right_square_bracket", "y")
+        assert "apply 1, leave out 2" in driver.text()
+        await press(driver, "enter")
+        assert given(driver) == Answer(Outcome.ONCE, hunks=(1,))
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (("Y",), Answer(Outcome.ONCE)),
+        (("N",), Answer(Outcome.NO)),
+        (("y", "y", "y"), Answer(Outcome.ONCE)),
+        (("n", "n", "n"), Answer(Outcome.NO)),
+        (
+            ("right_square_bracket", "right_square_bracket", "left_square_bracket", "y", "n", "n"),
+            Answer(Outcome.ONCE, hunks=(1,)),
+        ),
+        (("f", *"why", "enter"), Answer(Outcome.NO, feedback="why")),
+        (("s",), Answer(Outcome.SESSION, rule="Edit(parser/lexer.py)")),
+    ],
+)
+async def test_keys_answer(keys: tuple[str, ...], answer: Answer) -> None:
+    async with running(size=(160, 60)) as driver:
+        await ask(driver)
+        await press(driver, *keys)
+        assert given(driver) == answer
+
+
+async def test_an_answer_can_be_changed_while_the_question_stands() -> None:
+    async with running(size=WIDE) as driver:
+        await ask(driver)
+        await press(driver, "y", "left_square_bracket", "n", "y", "y")
+        assert given(driver) == Answer(Outcome.ONCE, hunks=(1, 2))
+
+
+async def test_a_key_held_down_accepts_no_hunk_that_just_came_up() -> None:
+    async with running(size=WIDE) as driver:
+        await ask(driver)
+        await driver.press("y", "y", "y", "y")
+        assert "1 accepted · 0 rejected · 2 open" in driver.text()
+
+
+async def test_a_hunk_counts_only_after_its_end_was_seen_and_all_of_them_after_the_end_of_all() -> None:
+    long = "@@ -0,0 +1,100 @@\n" + "".join(f"+new {number}\n" for number in range(100)) + "@@ -50,1 +150,1 @@\n-a\n+b\n"
+    async with running(size=SMALL) as driver:
+        await ask(driver, long, 2)
+        await press(driver, "y", "Y")
+        assert driver.host.session.answers == {}
+        assert "0 accepted" in driver.text()
+        assert "scroll to its end" in driver.text()
+        await press(driver, *["pagedown"] * 12)
+        await press(driver, "left_square_bracket", "y")
+        assert "1 accepted" in driver.text()
+        await press(driver, "Y")
+        assert given(driver) == Answer(Outcome.ONCE)
+
+
+async def test_the_other_form_is_a_key_away_and_named_by_what_it_does() -> None:
+    async with running(size=WIDE) as driver:
+        await ask(driver)
+        assert "u one column" in driver.text()
+        await press(driver, "u")
+        assert "u side by side" in driver.text()
+
+
+async def test_a_change_that_the_engine_cannot_divide_is_asked_about_as_a_whole() -> None:
+    async with running(size=WIDE) as driver:
+        await ask(driver, CHANGE, 0)
+        await driver.until_screen("Approval")
+        await press(driver, "y")
+        assert given(driver) == Answer(Outcome.ONCE)
+
+
+async def test_several_that_wait_are_reached_by_key() -> None:
+    async with running(size=WIDE) as driver:
+        await ask(driver)
+        driver.host.session.ask("a2", "make")
+        await driver.until(lambda: "w all that wait" in driver.text())
+        await press(driver, "w")
+        await driver.until_screen("Batch")
+
+
+async def test_it_can_wait_and_be_explained() -> None:
+    async with running(size=WIDE) as driver:
+        await ask(driver)
+        await press(driver, "question_mark")
+        await driver.until_screen("Reading")
+        await press(driver, "escape", "l")
+        await driver.until_screen("Workbench")
+        assert driver.host.session.answers == {}
