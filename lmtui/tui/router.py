@@ -18,6 +18,7 @@ from lmtui.tui.replay import DIRECT_EVENTS, Replay
 
 BUSY_FACTOR = 3
 MAX_PIECE_CHARS = 65_536
+MOST_AT_ONCE = 800
 LOAD_SLICE_S = 0.006
 LOAD_PAUSE_S = 0.004
 
@@ -79,6 +80,11 @@ class Feed:
         self._unsubscribe = session.subscribe(self._receive)
 
     @property
+    def is_behind(self) -> bool:
+        """Tell whether something that happened is not drawn yet."""
+        return bool(self._pending)
+
+    @property
     def is_loading(self) -> bool:
         """Tell whether the panels show only the end of the session so far."""
         return self._replay is not None
@@ -89,11 +95,11 @@ class Feed:
         self._replay = None
 
     def draw(self, others: Iterable[Panel] = ()) -> None:
-        """Draw what is pending on its own panels and on others that show this session now."""
+        """Draw what is pending on its own panels and on others that show this session now, the oldest of very much first."""
         if self._replay is not None and self.panels and not self._is_begun:
             self._is_begun = True
             self._showing = self._replay.begin(self.panels)
-        pending, self._pending = self._pending, []
+        pending, self._pending = self._pending[:MOST_AT_ONCE], self._pending[MOST_AT_ONCE:]
         for panel in (*(self._showing if self.is_loading else self.panels), *others):
             for envelope in pending:
                 panel.apply(envelope)
@@ -104,6 +110,7 @@ class Feed:
         if replay is None or not replay.work(self.panels, budget_s):
             return False
         self._replay = None
+        self._pending = []  # what happened meanwhile is in the replay too
         replay.finish(self.panels)
         self.facts = replay.facts
         return True
@@ -164,6 +171,8 @@ class Router:
         feed.draw()
         self._on_change()
         self._go_on_loading()
+        if feed.is_behind:
+            self._wake()
 
     def flush(self) -> None:
         """Draw what is pending of the session on screen; the others wait until they are shown."""
@@ -174,6 +183,8 @@ class Router:
         self._on_change()
         pause_s = max(self._frame_s, BUSY_FACTOR * (time.thread_time() - started))
         self._free_at = time.monotonic() + pause_s
+        if self.active is not None and self.active.is_behind:
+            self._wake()
 
     def waiting(self) -> list[Feed]:
         """Return the sessions that wait for an answer, oldest first."""
