@@ -70,15 +70,15 @@ class Tiles(LineView, can_focus=True, inherit_bindings=False):
         self.tiles = tiles
         self.cursor = next((index for index, tile in enumerate(tiles) if tile.id == wanted), 0)
         self.redraw()
+        if at:
+            self.call_after_refresh(self._reveal)
 
     def move(self, across: int, down: int) -> None:
         """Move the cursor by tiles."""
         target = self.cursor + across + down * self.across
         if 0 <= target < len(self.tiles):
             self.cursor = target
-            top = target // self.across * self.rows_each
-            if top < self.scroll_offset.y or top + self.rows_each > self.scroll_offset.y + self.size.height:
-                self.jump(top)
+            self._reveal()
             self.redraw()
 
     def choose(self) -> None:
@@ -114,6 +114,11 @@ class Tiles(LineView, can_focus=True, inherit_bindings=False):
                 self.choose()
             self.cursor = index
             self.redraw()
+
+    def _reveal(self) -> None:
+        top = self.cursor // self.across * self.rows_each
+        if top < self.scroll_offset.y or top + self.rows_each > self.scroll_offset.y + self.size.height:
+            self.jump(top)
 
     def _part(self, index: int, at: int, width: int) -> Line:
         tile = self.tiles[index]
