@@ -22,6 +22,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.messages import Role
 from lmtui.core.pictures import Image
+from lmtui.engine.session import EngineSession
 from lmtui.providers.scenario import ScriptedTurn
 from lmtui.runtime.reports import session_events
 from lmtui.store.sessions import SessionStore
@@ -95,8 +96,9 @@ async def test_grants_queue_and_undo_of_the_original_are_not_the_forks(workspace
         ApprovalResolved(approval_id="a", outcome=Outcome.SESSION, rule="Shell(ls)"),
         InboxChanged(queued=("later",)),
     ]
+    assert isinstance(session, EngineSession)
     for event in granted:
-        session.emit(event)  # type: ignore[attr-defined]  # the engine's own
+        session.emit(event)
     await runtime.close()
     again = open_one(server.url, mode="auto")
     original = await again.open_session(session.id)

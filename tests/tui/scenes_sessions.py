@@ -65,10 +65,7 @@ async def planned(driver: Driver) -> None:
 async def agent_chat(driver: Driver) -> None:
     """A sub-agent's own conversation."""
     await planned(driver)
-    await driver.press("end", "up", "up", "up", "up")
-    while driver.app.screen.focused is not None and "reviewer" not in driver.app.workbench.panes.plan.copy_text():  # type: ignore[union-attr]  # furnished
-        await driver.press("up")
-    await driver.press("enter")
+    await driver.press("end", *["up"] * 4, "enter")
     await driver.until(lambda: "esc back" in driver.text())
 
 

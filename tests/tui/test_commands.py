@@ -36,6 +36,9 @@ MEETING = [
     *((Scope.APP, scope) for scope in (Scope.GRANT, Scope.EDIT, Scope.RULES, Scope.FIRST_RUN)),
     (Scope.APP, Scope.MOVING, Scope.READING),
     (Scope.APP, Scope.WORKBENCH, Scope.MOVING, Scope.FILES),
+    (Scope.APP, Scope.WORKBENCH, Scope.MOVING, Scope.LINES, Scope.LOG),
+    (Scope.APP, Scope.SWITCHER),
+    (Scope.APP, Scope.GRID),
     (Scope.APP, Scope.MOVING, Scope.VIEWER),
 ]
 

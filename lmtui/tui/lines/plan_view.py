@@ -80,6 +80,17 @@ class PlanView(RowView, can_focus=True, inherit_bindings=False):
         """Lay out anew."""
         self._build()
 
+    def move_cursor(self, rows: int) -> None:
+        """Move the cursor to the next row that something can be done with, by one; headings and blank rows are passed over."""
+        step = 1 if rows > 0 else -1
+        target = self.cursor + rows
+        while 0 <= target < len(self._rows) and not self._rows[target].text:
+            target += step
+        if 0 <= target < len(self._rows):
+            self.put_cursor(target)
+        else:
+            self.scroll_lines(step)
+
     def choose(self) -> None:
         """Open an agent's conversation, or unfold what the cursor is on."""
         chosen = self._rows[self.cursor] if self.cursor < len(self._rows) else None

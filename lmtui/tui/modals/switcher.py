@@ -158,12 +158,9 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
     def _type(self, event: Input.Changed) -> None:
         self._read(event.value.strip())
 
-    @on(SessionList.Chosen)
-    def _chosen(self) -> None:
-        self.action_sessions_open()
-
     # -- what can be done -----------------------------------------------------------------------------------------------
 
+    @on(SessionList.Chosen)
     def action_sessions_open(self) -> None:
         """Open the marked session."""
         if self._list.current is not None:
@@ -199,10 +196,9 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
             self._deeds.toggle_mark(current.id)
             self._draw()
             return
-        deed = {"rename": self._rename, "delete": self._delete, "fork": self._fork, "export": self._export}.get(
-            name, self._shut
-        )
-        self.run_worker(self._try(deed(current)), group="deed")
+        deeds = {"rename": self._rename, "delete": self._delete, "fork": self._fork, "export": self._export}
+        deed = deeds[name](current) if name in deeds else self._deeds.close(current.id)
+        self.run_worker(self._try(deed), group="deed")
 
     async def _rename(self, current: SessionSummary) -> None:
         title = await self.app.push_screen_wait(AskText("Title", value=current.title))
@@ -222,9 +218,6 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
         form = await self.app.push_screen_wait(Picker("EXPORT AS", FORMS))
         if form is not None:
             await self._deeds.export(current.id, form)
-
-    async def _shut(self, current: SessionSummary) -> None:
-        await self._deeds.close(current.id)
 
     async def _try(self, deed: Awaitable[None]) -> None:
         """Do it and list the sessions anew; one that another lmtui holds is told, not fatal."""
