@@ -1,8 +1,8 @@
-"""A scripted hour of work in the whole app, at its pace but without its pauses: how long the event loop was blocked at a time.
+"""A scripted hour of work in the whole app, without its pauses: how long the event loop was blocked at a time.
 
-Twenty turns over a fake session: answers streamed at 200 tokens a second, thinking, calls with output; meanwhile keys, scrolling,
-search, resizes, themes, and every main screen opened and closed.  Each callback of the loop is timed in CPU of its thread; the
-percentile is over the longest callback between two beats, twenty milliseconds from each other.
+Twenty turns over a fake session: answers streamed at 200 tokens a second, thinking, calls with output; meanwhile keys,
+scrolling, search, resizes, themes, and every main screen opened and closed.  Each callback of the loop is timed in CPU of its
+thread; the percentile is over the longest callback between two beats, twenty milliseconds from each other.
 """
 
 from __future__ import annotations

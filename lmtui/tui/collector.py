@@ -1,7 +1,7 @@
 """When Python looks for garbage: often and over what is new, never over a whole day's objects while somebody types.
 
-A full collection takes as long as there are objects, a tenth of a second for some hundred thousand.  What is alive after a small
-one is set aside (`gc.freeze`) and not looked at again; now and then, when nobody looks, everything is.
+A full collection takes as long as there are objects, a tenth of a second for some hundred thousand.  What is alive after a
+small one is set aside (`gc.freeze`) and not looked at again; now and then, when nobody looks, everything is.
 """
 
 from __future__ import annotations
