@@ -7,6 +7,7 @@ import contextlib
 import io
 import os
 import selectors
+from functools import partial
 from typing import TextIO, cast
 
 from textual._time import get_time
@@ -50,7 +51,7 @@ class TerminalDriver(LinuxDriver):
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         self.bytes_written = 0
-        self._wake_reader, self._wake_writer = os.pipe()
+        self._wake_reader = self._wake_writer = -1
         if self._file is not None:
             self._file = cast("io.TextIOWrapper", LastingOutput(self._file))
 
@@ -64,6 +65,7 @@ class TerminalDriver(LinuxDriver):
         """Wait for input and pass it on; asleep until something comes, where Textual's own looks ten times a second."""
         parser = XTermParser(self._debug)
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._wake_reader, self._wake_writer = os.pipe()
         with selectors.DefaultSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             selector.register(self._wake_reader, selectors.EVENT_READ)
@@ -88,14 +90,17 @@ class TerminalDriver(LinuxDriver):
             with contextlib.suppress(OSError):
                 _ = os.write(self._wake_writer, b"x")
             thread.join(_LEAVE_S)
+        for number in {self._wake_reader, self._wake_writer} - {-1}:
+            os.close(number)
+        self._wake_reader = self._wake_writer = -1
         self.exit_event.clear()
         super().disable_input()
 
-    def close(self) -> None:
-        """Let go of the terminal."""
-        super().close()
-        for number in (self._wake_reader, self._wake_writer):
-            os.close(number)
+    def _sigcont_application(self, *_: object) -> None:
+        """Take the terminal again after a sleep; the kernel sends the same signal where a terminal is closed."""
+        if self._must_signal_resume:
+            super()._sigcont_application()
+            self._loop.call_soon_threadsafe(partial(self._app.refresh, layout=True))
 
     def use_mouse(self, *, is_on: bool) -> None:
         """Take the mouse, or leave it to the terminal."""

@@ -41,13 +41,24 @@ class Terminal:
         return subprocess.run(run, capture_output=True, text=True, check=True).stdout
 
     def open(self, *arguments: str, width: int = 120, height: int = 32) -> None:
+        window = f"{self._command(arguments)}; echo ended with code $?; sleep 60"
+        self._new_window(width, height, "-c", window)
+
+    def open_shell(self, *arguments: str, width: int = 120, height: int = 32) -> None:
+        """Start the program as a job of a shell."""
+        self._new_window(width, height, "-i")
+        self.type(f" {self._command(arguments)}")
+        self.keys("Enter")
+
+    def _new_window(self, width: int, height: int, *shell: str) -> None:
         self._socket = f"lmtui-test-{os.getpid()}-{next(self._opened)}"
+        size = ("-x", str(width), "-y", str(height))
+        self.tmux("-f", "/dev/null", "new-session", "-d", *size, "bash", "--norc", *shell)
+
+    def _command(self, arguments: tuple[str, ...]) -> str:
         environ = " ".join(f"{name}={shlex.quote(value)}" for name, value in self._program.full_environ().items())
         run = f"{sys.executable} -m lmtui {shlex.join(arguments)}"
-        command = f"cd {self._program.workspace} && env -u COLUMNS -u LINES {environ} {run}"
-        window = f"{command}; echo ended with code $?; sleep 60"
-        size = ("-x", str(width), "-y", str(height))
-        self.tmux("-f", "/dev/null", "new-session", "-d", *size, "bash", "--norc", "-c", window)
+        return f"cd {self._program.workspace} && env -u COLUMNS -u LINES {environ} {run}"
 
     def close(self) -> None:
         subprocess.run(["tmux", "-L", self._socket, "kill-server"], capture_output=True, check=False)

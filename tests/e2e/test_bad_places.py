@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from lmtui.providers.scenario import Scenario, ScriptedTurn
+from lmtui.providers.scripted import ScriptedServer
+from tests.e2e.conftest import Program
+from tests.e2e.test_prompt import lmtui_pid
+from tests.e2e.test_tmux import Terminal, terminal
+
+__all__ = ["terminal"]
+
+pytestmark = pytest.mark.tmux
+
+SCENARIOS = (
+    Scenario((ScriptedTurn("word " * 600, rate=20.0), ScriptedTurn("And on it goes.")), name="slow", match="talk"),
+    Scenario((ScriptedTurn("This is the answer."), ScriptedTurn("This is another one."))),
+)
+RESTORED = "0 0 1"
+STATE = "#{alternate_on} #{mouse_any_flag} #{cursor_flag}"
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ScriptedServer]:
+    async with ScriptedServer(*SCENARIOS) as server:
+        yield server
+
+
+def start(server: ScriptedServer, *before: str) -> tuple[str, ...]:
+    return (*before, "--url", server.url, "--sandbox", "process")
+
+
+async def leaves(terminal: Terminal, code: int = 0) -> None:
+    """Wait for the end and see that the terminal is as it was, and that nothing broke."""
+    screen = await terminal.until(f"ended with code {code}")
+    assert "Traceback" not in screen
+    assert terminal.tmux("display", "-p", STATE).strip() == RESTORED
+
+
+async def task(terminal: Terminal, text: str, answer: str) -> None:
+    terminal.type(text)
+    terminal.keys("Enter")
+    await terminal.until(answer)
+
+
+@pytest.mark.parametrize("size", [(60, 18), (20, 5), (10, 3), (300, 80)], ids=str)
+async def test_a_terminal_of_any_size_starts_works_and_grows(
+    terminal: Terminal, server: ScriptedServer, size: tuple[int, int]
+) -> None:
+    terminal.open(*start(server), width=size[0], height=size[1])
+    await asyncio.sleep(2)
+    terminal.type("say something")
+    terminal.keys("Enter")
+    await asyncio.sleep(1)
+    terminal.tmux("resize-window", "-x", "100", "-y", "30")
+    await terminal.until("This is the answer.")
+    terminal.keys("C-q")
+    await leaves(terminal)
+
+
+async def test_a_storm_of_resizes_leaves_a_whole_screen(terminal: Terminal, server: ScriptedServer) -> None:
+    terminal.open(*start(server))
+    await terminal.until("process")
+    await task(terminal, "say something", "This is the answer.")
+    for number in range(200):
+        terminal.tmux("resize-window", "-x", str(20 + number % 140), "-y", str(5 + number % 40))
+        await asyncio.sleep(0.002)
+    terminal.tmux("resize-window", "-x", "120", "-y", "32")
+    await terminal.until("This is the answer.")
+    await task(terminal, "and now", "This is another one.")
+    terminal.keys("C-q")
+    await leaves(terminal)
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"NO_COLOR": "1"},
+        {"LANG": "C", "LC_ALL": "C"},
+        {"LANG": "", "LC_ALL": "POSIX"},
+        {"TERM": "vt100"},
+        {"TERM": "screen"},
+        {"TERM": "nothing-known"},
+        {"SSH_CONNECTION": "10.0.0.1 22 10.0.0.2 22"},
+        {"COLORTERM": "", "TERM": "linux"},
+    ],
+    ids=str,
+)
+async def test_an_odd_environment_works(
+    program: Program, terminal: Terminal, server: ScriptedServer, environ: dict[str, str]
+) -> None:
+    program.environ |= environ
+    terminal.open(*start(server))
+    await terminal.until("process")
+    await task(terminal, "say something", "This is the answer.")
+    if "NO_COLOR" in environ:
+        assert "\x1b[3" not in terminal.tmux("capture-pane", "-p", "-e").replace("\x1b[39m", "")
+    terminal.keys("C-q")
+    await leaves(terminal)
+
+
+@pytest.mark.parametrize(("environ", "words"), [({"TERM": "dumb"}, "TERM=dumb"), ({"PYTHONIOENCODING": "ascii"}, "UTF-8")])
+async def test_where_nothing_can_be_drawn_the_plain_mode_is_named(
+    program: Program, terminal: Terminal, server: ScriptedServer, environ: dict[str, str], words: str
+) -> None:
+    program.environ |= environ
+    terminal.open(*start(server))
+    assert words in await terminal.until("lmtui --plain")
+    await leaves(terminal, 64)
+
+
+@pytest.mark.parametrize("events", ["on", "off"])
+async def test_focus_that_comes_and_goes_takes_no_key_away(terminal: Terminal, server: ScriptedServer, events: str) -> None:
+    terminal.open(*start(server))
+    terminal.tmux("set-option", "-g", "focus-events", events)
+    await terminal.until("process")
+    for _ in range(5):
+        terminal.tmux("send-keys", "-H", "1b", "5b", "4f", "1b", "5b", "49", "1b", "5b", "4f")
+    await task(terminal, "say something", "This is the answer.")
+    terminal.keys("C-q")
+    await leaves(terminal)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+async def test_a_signal_in_a_turn_restores_the_terminal_and_the_session_goes_on(
+    program: Program, terminal: Terminal, server: ScriptedServer, number: int
+) -> None:
+    terminal.open(*start(server))
+    await terminal.until("process")
+    await task(terminal, "talk to me", "word word")
+    os.kill(lmtui_pid(program), number)
+    await leaves(terminal, 130)
+    terminal.close()
+    terminal.open(*start(server, "resume"))
+    await terminal.until("interrupted")
+    await task(terminal, "talk on", "And on it goes.")
+    terminal.keys("C-q")
+    await leaves(terminal)
+
+
+async def test_a_kill_in_a_turn_leaves_a_session_that_goes_on(
+    program: Program, terminal: Terminal, server: ScriptedServer
+) -> None:
+    terminal.open(*start(server))
+    await terminal.until("process")
+    await task(terminal, "talk to me", "word word")
+    os.kill(lmtui_pid(program), signal.SIGKILL)
+    await terminal.until("ended with code 137")
+    terminal.close()
+    terminal.open(*start(server, "resume"))
+    await terminal.until("talk to me")
+    terminal.keys("C-q")
+    await leaves(terminal)
+
+
+async def test_a_terminal_that_goes_away_in_a_turn_ends_the_program_and_its_session_goes_on(
+    program: Program, terminal: Terminal, server: ScriptedServer
+) -> None:
+    terminal.open(*start(server))
+    await terminal.until("process")
+    await task(terminal, "talk to me", "word word")
+    pid = lmtui_pid(program)
+    started = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    terminal.close()
+    _, alive = await asyncio.to_thread(psutil.wait_procs, started, 20)
+    assert not alive
+    again = await program.run(*start(server, "resume"), "talk on")
+    assert again.out == "And on it goes.\n"
+
+
+async def test_a_sleep_gives_the_terminal_back_and_fg_draws_everything_again(
+    program: Program, terminal: Terminal, server: ScriptedServer
+) -> None:
+    terminal.open_shell(*start(server))
+    await terminal.until("not isolated")
+    await task(terminal, "say something", "This is the answer.")
+    terminal.type("a draft")
+    await terminal.until("a draft")
+    terminal.keys("C-z")
+    await terminal.until("Stopped")
+    assert terminal.tmux("display", "-p", STATE).strip() == RESTORED
+    terminal.type("echo still a shell")
+    terminal.keys("Enter")
+    await terminal.until("\nstill a shell")
+    terminal.type("fg")
+    terminal.keys("Enter")
+    await terminal.until(lambda screen: "This is the answer." in screen and "a draft" in screen)
+    terminal.keys("Enter")
+    await terminal.until("This is another one.")
+    terminal.keys("C-q")
+    await asyncio.sleep(1)
+    terminal.type("echo ended with code $?")
+    terminal.keys("Enter")
+    await leaves(terminal)
+
+
+async def test_without_a_shell_behind_it_there_is_no_sleep(terminal: Terminal, server: ScriptedServer) -> None:
+    terminal.open(*start(server))
+    await terminal.until("process")
+    terminal.keys("C-z")
+    await terminal.until("no shell is there")
+    await task(terminal, "say something", "This is the answer.")
+    terminal.keys("C-q")
+    await leaves(terminal)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    run = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
+    if os.getuid() or subprocess.run(run, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small disk needs root")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+async def test_a_full_disk_for_the_users_folder_breaks_nothing(
+    program: Program, terminal: Terminal, server: ScriptedServer, small_disk: Path
+) -> None:
+    program.home = small_disk
+    terminal.open(*start(server))
+    await terminal.until("not isolated")
+    filler = small_disk / "filler"
+    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+    await task(terminal, "say something", "This is the answer.")
+    filler.unlink()
+    await task(terminal, "and now", "This is another one.")
+    terminal.keys("C-q")
+    await leaves(terminal)
