@@ -101,8 +101,8 @@ async def _figures() -> list[Figure]:
                 ratios += [cost / floor] if number else []
             percent, idle_bytes, key_bytes = await asyncio.to_thread(_rest, ours, environ, folder)
     return [
-        Figure("start to first interactive frame, CPU ÷ bare app", statistics.median(ratios), "×", 1.5),
-        Figure("idle for 10 s: CPU", percent, "%", 0.1),
+        Figure("start to first interactive frame, CPU ÷ bare app", statistics.median(ratios), "×", 1.25),
+        Figure("idle for 10 s: CPU", percent, "%", 0.05),
         Figure("idle for 10 s: bytes written", idle_bytes, "B", 0.5),
         Figure("bytes for one key in the prompt", key_bytes, "B", 600),
     ]

@@ -16,6 +16,7 @@ class Compare(Protocol):
 
 
 SIZES = {"small": SMALL, "wide": WIDE, "medium": MEDIUM}
+THEMES = {"paper": "wide", "contrast": "small"}
 
 
 @pytest.mark.parametrize(
@@ -25,9 +26,12 @@ def test_picture(scene: Scene, size: str, snap_compare: Compare) -> None:
     assert snap_compare(app_of(scene), terminal_size=SIZES[size], run_before=played(scene))
 
 
-@pytest.mark.parametrize("theme", ["paper", "contrast"])
-def test_picture_of_the_workbench_in_another_theme(theme: str, snap_compare: Compare) -> None:
-    assert snap_compare(app_of(SCENES[0], theme), terminal_size=WIDE, run_before=played(SCENES[0]))
+@pytest.mark.parametrize(
+    ("scene", "theme"), [pytest.param(scene, theme, id=f"{scene.name}-{theme}") for scene in SCENES for theme in THEMES]
+)
+def test_picture_in_another_theme(scene: Scene, theme: str, snap_compare: Compare) -> None:
+    size = THEMES[theme] if THEMES[theme] in scene.sizes else scene.sizes[0]
+    assert snap_compare(app_of(scene, theme), terminal_size=SIZES[size], run_before=played(scene))
 
 
 class SceneApp(LmtuiApp):
