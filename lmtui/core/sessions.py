@@ -84,6 +84,9 @@ class Changes(Protocol):
     async def total(self) -> tuple[FileChange, ...]:
         """Return the difference between the session's beginning and now, by file."""
 
+    async def of_turn(self, turn_id: str) -> tuple[FileChange, ...]:
+        """Return the difference between a turn's first step and its last, by file; what was taken back does not count."""
+
     async def plan_undo(self, count: int = 1) -> Restoration:
         """Plan to take back the last steps that are not taken back yet."""
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from lmtui.core.workspace import DirEntry, FileContent
+from lmtui.core.workspace import DirEntry, FileChange, FileContent
 
 MAX_PATHS = 200_000
 MAX_SHOWN_BYTES = 16_777_216
@@ -57,6 +57,9 @@ class Files(Protocol):
 
     async def git_status(self) -> Mapping[str, GitState]:
         """Return what git tells of files that differ or are ignored; nothing where there is no repository."""
+
+    async def git_changes(self) -> Sequence[FileChange]:
+        """Return what differs from the last commit, untracked files too, by path; at most 500 files."""
 
     async def list(self, path: str) -> Sequence[DirEntry]:
         """List one folder, folders first; `""` is the workspace itself."""

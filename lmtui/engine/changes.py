@@ -60,6 +60,16 @@ class SessionChanges:
         paths = sorted({path for record in records for path in record.paths})
         return await self._checkpoints.changes(records[0].before, now.id, paths)
 
+    async def of_turn(self, turn_id: str) -> tuple[FileChange, ...]:
+        """Return the difference between a turn's first step and its last, by file."""
+        records = [record for record in self._ledger().standing() if record.step.turn_id == turn_id]
+        if not all(record.step.can_undo for record in records):  # no checkpoints: what each step told
+            return tuple(change for record in records for change in record.step.changes)
+        if not records:
+            return ()
+        paths = sorted({path for record in records for path in record.paths})
+        return await self._checkpoints.changes(records[0].before, records[-1].after, paths)
+
     async def plan_undo(self, count: int = 1) -> Restoration:
         """Plan to take back the last steps that are not taken back yet."""
         standing = self._ledger().standing()

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError
-from lmtui.core.workspace import DirEntry, FileContent
+from lmtui.core.workspace import DirEntry, FileChange, FileContent
 from lmtui.core.workspace_files import MAX_PATHS, MAX_SHOWN_BYTES, FolderListener, GitState
 from lmtui.runtime.folder_watch import FolderWatch
+from lmtui.runtime.git_changes import git_changes
 from lmtui.runtime.trust import OWN_SETTINGS, read_own_settings
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
@@ -39,6 +40,10 @@ class WorkspaceFiles:
     async def git_status(self) -> Mapping[str, GitState]:
         """Return what git tells of files that differ or are ignored."""
         return await (await self._sandbox()).listing.git_status()
+
+    async def git_changes(self) -> Sequence[FileChange]:
+        """Return what differs from the last commit, untracked files too."""
+        return await git_changes(await self._sandbox())
 
     async def list(self, path: str) -> Sequence[DirEntry]:
         """List one folder, folders first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lmtui.tui.attention import Attention
+from lmtui.tui.change_views import ChangeSources, ChangeView
 from lmtui.tui.collector import Collector
 from lmtui.tui.job_control import has_job_control
 from lmtui.tui.meter import Meter
@@ -58,6 +59,8 @@ class Dialogs:
     confirm = Confirm
     first_run = FirstRun
     changes = ChangesScreen
+    change_sources = ChangeSources
+    change_view = ChangeView
     no_changes = NO_CHANGES
     turns_of = staticmethod(turns_of)
     restore = RestoreQuestion

@@ -39,6 +39,10 @@ class FakeChanges:
     async def total(self) -> tuple[FileChange, ...]:
         return tuple({change.path: change for step in self.steps() if not step.is_undone for change in step.changes}.values())
 
+    async def of_turn(self, turn_id: str) -> tuple[FileChange, ...]:
+        steps = [step for step in self.steps() if step.turn_id == turn_id and not step.is_undone]
+        return tuple(change for step in steps for change in step.changes)
+
     async def plan_undo(self, count: int = 1) -> Restoration:
         undoable = [step for step in self.steps() if not step.is_undone]
         return self._plan("undo", undoable[-count:])

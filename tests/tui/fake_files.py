@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.workspace import DirEntry, FileContent
+from lmtui.core.workspace import DirEntry, FileChange, FileContent
 from lmtui.core.workspace_files import MAX_SHOWN_BYTES, FolderListener, FoldersChanged, GitState
 
 CONTENTS = {
@@ -26,6 +26,7 @@ class FakeFiles:
         self.git: dict[str, GitState] = {}
         self.asked: list[str] = []
         self.watched: set[str] = set()
+        self.differences: list[FileChange] = []
         self.problem = ""
         self.paths_note = ""
         self._root = root or Path("/home/ada/src/parser")
@@ -39,6 +40,12 @@ class FakeFiles:
     async def git_status(self) -> Mapping[str, GitState]:
         self.asked.append("git")
         return dict(self.git)
+
+    async def git_changes(self) -> Sequence[FileChange]:
+        self.asked.append("git changes")
+        if self.problem:
+            raise SandboxError(self.problem)
+        return self.differences
 
     async def list(self, path: str) -> Sequence[DirEntry]:
         self.asked.append(f"list {path}")

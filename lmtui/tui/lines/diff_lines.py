@@ -12,7 +12,7 @@ from textual.message import Message
 from lmtui.tui.lines.base import LineView
 from lmtui.tui.lines.diff_layout import DiffLayout
 from lmtui.tui.lines.diff_rows import DiffPainter
-from lmtui.tui.lines.patch import FilePatch, digits_of, parse_patch, patch_of_texts
+from lmtui.tui.lines.patch import FilePatch, digits_of, parse_patch, patch_of_texts, with_context
 from lmtui.tui.lines.surface import WidgetOptions
 from lmtui.tui.lines.text import Line
 
@@ -132,6 +132,20 @@ class DiffLines(LineView, can_focus=True, inherit_bindings=False):
         """Change between side by side and one column."""
         self._wants_split = not self.is_split
         self.lay_out()
+
+    @property
+    def has_folds(self) -> bool:
+        """Tell whether equal lines can be shown or left out."""
+        return bool(self._opened) or any(each.row.can_open for each in self.rows.stretches)
+
+    def fill_in(self, lines: Sequence[str]) -> bool:
+        """Make the lines between the hunks known from the new text of the one file shown; False where it does not fit."""
+        filled = with_context(self._files[0], lines) if len(self._files) == 1 else None
+        if filled is None:
+            return False
+        self._files = (filled,)
+        self.lay_out()
+        return True
 
     def toggle_folds(self) -> None:
         """Show all equal lines that are known, or leave all of them out."""

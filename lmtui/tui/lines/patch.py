@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from lmtui.core.clean import clean_line
 from lmtui.core.line_diff import Span, compare, hunks_of, split_lines
 from lmtui.core.workspace import FileChange, FileChangeKind
-from lmtui.tui.lines.patch_lines import NO_END, NONE, DiffLine, Run, TextLines
+from lmtui.tui.lines.patch_lines import NO_END, NONE, DiffLine, Run, TextLines, shown
 from lmtui.tui.lines.text import Line, fold, indent
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)")
@@ -114,6 +114,23 @@ def patch_of_texts(path: str, old: str, new: str) -> FilePatch:
         seen, seen_new = group[-1].old_end, group[-1].new_end
     rest = TextLines(" ", before, seen, len(before) if hunks else seen, old=seen + 1, new=seen_new + 1)
     return FilePatch(path, tuple(hunks), "" if hunks else "no difference", rest)
+
+
+def with_context(file: FilePatch, lines: Sequence[str]) -> FilePatch | None:
+    """Return a patch with the equal lines between its hunks, taken from the new text; None where that is another text."""
+    hunks: list[Hunk] = []
+    seen_old = seen_new = 0
+    for hunk in file.hunks:
+        start = seen_new + hunk.skipped
+        new = [line.text for line in hunk.lines if line.sign != "-"]
+        if [shown(line) for line in lines[start : start + len(new)]] != new:
+            return None
+        before = TextLines(" ", lines, seen_new, start, old=seen_old + 1, new=seen_new + 1)
+        hunks.append(replace(hunk, before=before))
+        added, removed = hunk.counts
+        seen_old, seen_new = seen_old + hunk.skipped + len(new) - added + removed, start + len(new)
+    end = len(lines) - (lines[-1:] == [""])
+    return replace(file, hunks=tuple(hunks), after=TextLines(" ", lines, seen_new, end, old=seen_old + 1, new=seen_new + 1))
 
 
 def unified_lines(hunk: Hunk, width: int, digits: int) -> list[Line]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from typing import Unpack
 
 from textual.message import Message
@@ -17,6 +17,7 @@ from lmtui.tui.lines.patch import MINUS
 from lmtui.tui.lines.row_view import RowView
 from lmtui.tui.lines.surface import WidgetOptions
 from lmtui.tui.lines.text import Line, fit, fit_middle, pad, row
+from lmtui.tui.turns import Turn
 
 _TOOL_COLUMN = 5
 _TIGHT_WIDTH = 40
@@ -24,12 +25,18 @@ _TIGHT_WIDTH = 40
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """One row.  `step` is None by file; `path` is empty for a step of several files, whose own rows follow it."""
+    """One row.  `step` is None by file; `path` is empty for a step or a turn of several files, whose own rows follow it.
+
+    A turn has a `title`; `turn_id` names it in its own rows.
+    """
 
     changes: tuple[FileChange, ...]
     path: str = ""
     step: Step | None = None
     is_inside: bool = False
+    turn_id: str = ""
+    title: str = ""
+    time: datetime | None = None
 
 
 def rows_by_step(steps: Iterable[Step]) -> list[StepRow]:
@@ -46,6 +53,17 @@ def rows_by_step(steps: Iterable[Step]) -> list[StepRow]:
 def rows_by_file(changes: Iterable[FileChange]) -> list[StepRow]:
     """Return the files by path."""
     return [StepRow((change,), change.path) for change in sorted(changes, key=lambda change: change.path)]
+
+
+def rows_by_turn(turns: Iterable[tuple[Turn, Sequence[FileChange]]]) -> list[StepRow]:
+    """Return the turns that changed something, newest first, each with a row for each of its files."""
+    found: list[StepRow] = []
+    for turn, changes in reversed(list(turns)):
+        if changes:
+            found.append(StepRow(tuple(changes), "", None, turn_id=turn.id, title=turn.text.strip(), time=turn.time))
+            by_path = sorted(changes, key=lambda change: change.path)
+            found += [StepRow((change,), change.path, None, is_inside=True, turn_id=turn.id) for change in by_path]
+    return found
 
 
 class StepList(RowView, can_focus=True, inherit_bindings=False):
@@ -107,6 +125,10 @@ def row_line(found: StepRow, width: int, zone: tzinfo | None = None) -> Line:
     has_text = any(change.diff for change in found.changes) or added or removed
     counts: Line = ((f"+{added}", "good"), (f" {MINUS}{removed}", "bad")) if has_text else (("no text", "muted"),)
     right: Line = (*counts, *_mark(found.step if not found.is_inside else None))
+    if found.title:
+        clock = f" {found.time.astimezone(zone):%H:%M} " if found.time is not None and width >= _TIGHT_WIDTH else " "
+        room = max(6, width - len(clock) - sum(len(text) for text, _ in right) - 2)
+        return row(((clock, "muted"), (fit(clean_line(found.title), room), "")), right, width)
     if found.step is None or found.is_inside:
         sign, role = CHANGE_SIGNS[found.changes[0].kind]
         left: Line = (("      " if found.is_inside else " ", ""), (f"{sign} ", role))

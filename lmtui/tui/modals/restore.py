@@ -29,6 +29,7 @@ class Way(StrEnum):
 
     ALL = "all"
     TALK = "talk"
+    LOOK = "look"
 
 
 class RestoreQuestion(Consent[Way | None]):
@@ -78,6 +79,8 @@ class RestoreQuestion(Consent[Way | None]):
     def choices(self) -> Sequence[Command]:
         """Return what can be answered."""
         found = [] if self._plan.conflicts else [command("restore.yes")]
+        if self._plan.conflicts:
+            found.append(command("restore.look"))
         if self._is_rewind:
             found.append(command("restore.talk"))
         return [*found, command("restore.no"), closing()] if found else [closing()]
@@ -91,6 +94,11 @@ class RestoreQuestion(Consent[Way | None]):
         """Rewind the conversation only."""
         if self.is_live and self._is_rewind:
             _ = self.dismiss(Way.TALK)
+
+    def action_restore_look(self) -> None:
+        """Look at what was changed since."""
+        if self._plan.conflicts:
+            _ = self.dismiss(Way.LOOK)
 
     def action_restore_no(self) -> None:
         """Leave everything as it is."""

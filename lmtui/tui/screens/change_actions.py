@@ -14,6 +14,7 @@ from lmtui.tui.wording import count_text
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import Changes, Restoration
+    from lmtui.tui.widgets.prompt import Prompt
 
 TURN_CELLS = 56
 
@@ -21,16 +22,22 @@ TURN_CELLS = 56
 class ChangeActions(SessionActions):
     """The part of the workbench that looks back."""
 
+    prompt: Prompt
+
     def action_changes_show(self) -> None:
         """Show what the session changed, by step and by file."""
         self.show_changes()
 
-    def show_changes(self, path: str = "") -> None:
-        """Show what the session changed, with the cursor on a file."""
+    def show_changes(self, path: str = "", *, is_whole: bool = False) -> None:
+        """Show what the session changed, with the cursor on a file; `is_whole`: all of it by file, not step by step."""
         active, dialogs = self.desk.active, self.desk.dialogs
         if active is None or dialogs is None:
             return
-        _ = self.app.push_screen(dialogs.changes(active.session.changes, active.facts.changes, self.restore, path))
+        files = self.desk.host.files if self.desk.host is not None else None
+        turns = dialogs.turns_of(active.session.history())
+        sources = dialogs.change_sources(active.session.changes, dict(active.facts.changes), files, turns)
+        view = dialogs.change_view.SESSION if is_whole else None
+        _ = self.app.push_screen(dialogs.changes(sources, self.restore, path, view))
 
     def action_undo_last(self) -> None:
         """Take back what the last step did."""
@@ -81,7 +88,8 @@ class ChangeActions(SessionActions):
         text = next((turn.text for turn in turns if turn.id == turn_id), "")
         if turn_id is not None:
             what = fit(clean_line(text.strip()), TURN_CELLS)
-            await self.restore(changes.plan_rewind(turn_id), what)
+            if await self.restore(changes.plan_rewind(turn_id), what) and not self.prompt.text.strip():
+                self.prompt.replace_text(text)  # what was said can be said again, in other words
 
     async def restore(self, plan: Awaitable[Restoration], what: str) -> bool:
         """Show a plan, and do what it says if the answer is yes; True if it was done."""
@@ -94,7 +102,9 @@ class ChangeActions(SessionActions):
                 self._tell("nothing would change")
                 return False
             way = await self.app.push_screen_wait(dialogs.restore(planned, what, now=self.now))
-            if way is None:
+            if way == "look":
+                self.show_changes(planned.conflicts[0], is_whole=True)
+            if way not in ("all", "talk"):
                 return False
             await changes.apply(planned, with_files=way == "all")
         except LmtuiError as error:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import on
@@ -16,11 +17,12 @@ from textual.widgets import Static
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sessions import Changes, Restoration
-from lmtui.core.workspace import FileChange
+from lmtui.tui.change_views import ChangeSources, ChangeView, Listed
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
-from lmtui.tui.lines.diff_view import DiffView
+from lmtui.tui.lines.diff_view import DiffView, split_word
 from lmtui.tui.lines.patch import MINUS, patches_of
-from lmtui.tui.lines.step_list import StepList, rows_by_file, rows_by_step
+from lmtui.tui.lines.step_list import StepList, StepRow
+from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar
 from lmtui.tui.widgets.fit import Part
 from lmtui.tui.widgets.verbs import Verbs
@@ -28,12 +30,13 @@ from lmtui.tui.wording import count_text
 
 NO_CHANGES = "undo is not available here: no checkpoints can be made in this session"
 RESTORING = frozenset({"changes.restore", "changes.restore_hunk"})
+STEPWISE = frozenset({"changes.steps", "changes.turns"})
 
 Restore = Callable[[Awaitable[Restoration], str], Awaitable[bool]]
 
 
 class ChangesScreen(Screen[None]):
-    """Lists changes.  `restore` asks about a plan and applies it; without `changes` there is only what events told (`told`)."""
+    """Lists changes.  `restore` asks about a plan and applies it; `path` is where the cursor stands at first."""
 
     CSS_PATH = "../dialogs.tcss"
     HORIZONTAL_BREAKPOINTS = WIDTHS
@@ -42,15 +45,18 @@ class ChangesScreen(Screen[None]):
 
     SCOPE: ClassVar[Scope] = Scope.CHANGES
 
-    def __init__(self, changes: Changes | None, told: Mapping[str, FileChange], restore: Restore, path: str = "") -> None:
+    def __init__(self, sources: ChangeSources, restore: Restore, path: str = "", view: ChangeView | None = None) -> None:
         super().__init__()
-        self._changes, self._told, self._restore, self._path = changes, dict(told), restore, path
-        self._is_by_file = changes is None
+        self._sources, self._restore, self._path = sources, restore, path
+        self._changes = sources.changes
+        self._view = view or (ChangeView.SESSION if sources.changes is None else ChangeView.STEPS)
         self._head = Bar(id="changes-head")
         self._list, self._diff = StepList(id="changes-list"), DiffView(id="changes-diff")
         self._diff.empty_text = "No text to compare: the file is binary, empty or too large."
         self._note = Static("", id="changes-note", markup=False)
+        self._ask_line = AskLine("changes-ask")
         self._verbs = Verbs(id="changes-verbs")
+        self._counts = ""
 
     def compose(self) -> ComposeResult:
         """Lay out the list, the difference and the verbs."""
@@ -58,22 +64,30 @@ class ChangesScreen(Screen[None]):
         with Horizontal(id="changes-body"):
             yield self._list
             yield self._diff
+        yield self._ask_line
         yield self._note
         yield self._verbs
 
     def on_mount(self) -> None:
         """Show the steps."""
         self._list.focus()
-        left_out = RESTORING if self._changes is None else frozenset()
-        self._verbs.show([*(each for each in of_scope(Scope.CHANGES) if each.id not in left_out), closing()])
+        self._show_verbs()
         self._say(NO_CHANGES if self._changes is None else "")
         self._load()
 
-    def action_changes_by_file(self) -> None:
-        """List the other way."""
-        if self._changes is not None:
-            self._is_by_file = not self._is_by_file
+    def action_changes_view(self, name: str) -> None:
+        """Show the changes of steps, of turns, of the session, or against git."""
+        view = ChangeView[name.upper()]
+        if self._changes is not None or view in (ChangeView.SESSION, ChangeView.GIT):
+            self._view = view
+            self._list.cursor = 0
+            self._say("")
+            self._show_verbs()
             self._load()
+
+    def action_changes_by_file(self) -> None:
+        """List the session's changes the other way."""
+        self.action_changes_view("steps" if self._view is ChangeView.SESSION else "session")
 
     def action_changes_next(self) -> None:
         """Go to the next row."""
@@ -90,6 +104,54 @@ class ChangesScreen(Screen[None]):
     def action_changes_previous_hunk(self) -> None:
         """Go to the change before."""
         self._diff.action_previous_hunk()
+
+    def action_changes_file(self, step: int) -> None:
+        """Go to the next file of the difference, or the one before."""
+        self._diff.step_file(step)
+
+    def action_changes_fold(self) -> None:
+        """Show all equal lines, or leave them out."""
+        self.run_worker(self._fold(), group="changes-fold", exclusive=True)
+
+    async def _fold(self) -> None:
+        row, files = self._list.current, self._sources.files
+        if self._diff.has_folds or row is None or files is None or self._view not in (ChangeView.SESSION, ChangeView.GIT):
+            self._diff.toggle_folds()
+            return
+        try:
+            content = await files.read(row.path)
+        except LmtuiError:
+            content = None
+        lines = content.data.decode("utf-8", "replace").split("\n") if content is not None else []
+        if self._diff.fill_in(lines):
+            self._diff.toggle_folds()
+        else:
+            self._say("the lines between cannot be shown: the file is another by now")
+
+    def action_changes_search(self) -> None:
+        """Ask what to look for in the difference."""
+        self._ask_line.ask(self, "search in this difference", move=self.action_changes_match)
+
+    def action_changes_match(self, step: int) -> None:
+        """Go to the next match, or the one before."""
+        self._diff.step_match(step)
+        self._draw_head()
+
+    def typed(self, text: str) -> None:
+        """Look for what was typed."""
+        self._diff.search(text)
+        self._draw_head()
+
+    def done(self, text: str) -> None:
+        """Stay at the match."""
+        del text
+        self._ask_line.close()
+        self._diff.focus()
+
+    def given_up(self) -> None:
+        """Look for nothing any more."""
+        self.typed("")
+        self._diff.focus()
 
     def action_changes_split(self) -> None:
         """Show side by side, or one column."""
@@ -115,16 +177,27 @@ class ChangesScreen(Screen[None]):
         row, changes = self._list.current, self._changes
         if row is None or changes is None:
             return
-        if not row.path:
-            self._say("this step changed several files: go to one of them first")
-        elif row.step is None and hunk is not None:
-            self._say("one hunk goes back in the list by step (f)")
+        if self._view is ChangeView.GIT:
+            self._say(f"nothing goes back to a commit here: run git restore -- {row.path} yourself, or take a step back (1)")
+        elif not row.path:
+            what = "turn" if row.title else "step"
+            self._say(f"this {what} changed several files: go to one of them first")
         elif hunk is not None and hunk < 0:
             self._say("there is no hunk here")
         else:
-            step_id = row.step.id if row.step is not None else _first_step(changes, row.path)
-            what = row.path if hunk is None else f"hunk {hunk + 1} of {row.path}"
-            self.run_worker(self._ask(changes.plan_restore(step_id, row.path, hunk), what), group="restore", exclusive=True)
+            self._plan(changes, row, hunk)
+
+    def _plan(self, changes: Changes, row: StepRow, hunk: int | None) -> None:
+        what = row.path if hunk is None else f"hunk {hunk + 1} of {row.path}"
+        steps = [row.step] if row.step is not None else self._sources.steps_of(row)
+        step_id = steps[0].id if steps else ""
+        if hunk is not None and row.step is None:
+            found = self._sources.step_of_hunk(row, hunk)
+            if found is None:
+                self._say("several steps made this change, or it is taken back already: go to them one by one (1)")
+                return
+            step_id, hunk = found[0].id, found[1]
+        self.run_worker(self._ask(changes.plan_restore(step_id, row.path, hunk), what), group="restore", exclusive=True)
 
     async def _ask(self, plan: Awaitable[Restoration], what: str) -> None:
         if await self._restore(plan, what):
@@ -134,22 +207,37 @@ class ChangesScreen(Screen[None]):
         self.run_worker(self._fill(), group="changes", exclusive=True)
 
     async def _fill(self) -> None:
-        changes = self._changes
+        view = self._view
         try:
-            total = await changes.total() if changes is not None else tuple(self._told.values())
+            listed = await self._sources.listed(view)
         except LmtuiError as error:
             self._say(error.full_text(), "$error")
-            total = tuple(self._told.values())
-        by_step = rows_by_step(changes.steps()) if changes is not None else []
-        rows = rows_by_file(total) if self._is_by_file else by_step
+            listed = Listed([], ()) if view is ChangeView.GIT else self._sources.told_only()
+        total = listed.total
         added, removed = sum(each.added_lines for each in total), sum(each.removed_lines for each in total)
-        counts = f"{count_text(len(total), 'file')}  +{added} {MINUS}{removed} since the session began"
-        way = "by file" if self._is_by_file else "by step, newest first"
-        self._head.show([Part("CHANGES", "bold"), Part(way, "$text-muted", 2)], [Part(counts, "$text-muted", 1)])
+        self._counts = f"{count_text(len(total), 'file')}  +{added} {MINUS}{removed} {view.value[1]}"
         if self._path:
-            self._list.cursor = next((at for at, row in enumerate(rows) if row.path == self._path), 0)
+            self._list.cursor = next((at for at, row in enumerate(listed.rows) if row.path == self._path), 0)
             self._path = ""
-        self._list.show(rows)
+        self._list.show(listed.rows)
+        self._draw_head()
+
+    def _draw_head(self) -> None:
+        found = self._diff.match_text
+        right = [Part(found, "$accent" if found[:1].isdigit() else "$warning")] if found else []
+        left = [Part("CHANGES", "bold"), Part(self._view.value[0], "$text-muted", 2)]
+        self._head.show(left, [*right, Part(self._counts, "$text-muted", 1)])
+
+    @on(DiffView.LaidOut)
+    def _show_verbs(self) -> None:
+        left_out = RESTORING | STEPWISE if self._changes is None else RESTORING if self._view is ChangeView.GIT else frozenset()
+        word = split_word(is_split=self._diff.is_split)
+        shown = [
+            replace(each, hint=word) if each.id == "changes.split" else each
+            for each in of_scope(Scope.CHANGES)
+            if each.id not in left_out
+        ]
+        self._verbs.show([*shown, closing()])
 
     @on(StepList.Marked)
     def _marked(self, event: StepList.Marked) -> None:
@@ -161,7 +249,3 @@ class ChangesScreen(Screen[None]):
     def _say(self, text: str, style: str = "$warning") -> None:
         self._note.display = bool(text)
         self._note.update(Content.styled(clean_line(text), style))
-
-
-def _first_step(changes: Changes, path: str) -> str:
-    return next((step.id for step in changes.steps() if any(each.path == path for each in step.changes)), "")

@@ -4,7 +4,7 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import FileChange, FileChangeKind
-from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.driving import MEDIUM, SMALL, WIDE, Driver, running
 from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import play_work
 from tests.tui.scenes import with_steps
@@ -72,6 +72,161 @@ async def test_by_file_the_first_step_that_changed_it_is_meant() -> None:
         await driver.press("f", "r")
         await driver.until_screen("RestoreQuestion")
         assert changes.restored == [(changes.steps()[1].id, "README.md", None)]
+
+
+async def test_turns_are_listed_with_their_files() -> None:
+    async with running(size=WIDE) as driver:
+        changes = await at_changes(driver)
+        await driver.press("2")
+        await driver.until(lambda: "by turn" in driver.text("#changes-head"))
+        shown = driver.text("#changes-list")
+        assert shown.index("Make the tokenizer") < shown.index("README.md") < shown.index("parser/lexer.py")
+        await driver.press("r")
+        assert "this turn changed several files" in driver.text("#changes-note")
+        await driver.press("end", "up", "h")
+        await driver.until_screen("RestoreQuestion")
+        assert changes.restored == [(changes.steps()[0].id, "parser/lexer.py", 0)]
+
+
+async def test_what_differs_from_the_last_commit_is_listed_and_nothing_of_it_goes_back() -> None:
+    async with running(size=WIDE) as driver:
+        driver.host.files.differences = [
+            FileChange("gone.py", FileChangeKind.DELETED, 0, 1, "@@ -1 +0,0 @@\n-old\n"),
+            FileChange("new.py", FileChangeKind.ADDED, 1, 0, "@@ -0,0 +1 @@\n+new\n"),
+        ]
+        changes = await at_changes(driver)
+        await driver.press("4")
+        await driver.until(lambda: "since the last commit" in driver.text("#changes-head"))
+        assert "D gone.py" in driver.text("#changes-list")
+        assert "2 files  +1 −1" in driver.text("#changes-head")
+        await driver.press("r")
+        assert "git restore -- gone.py" in driver.text("#changes-note")
+        await driver.press("n", "h", "3")
+        await driver.until(lambda: "the whole session" in driver.text("#changes-head"))
+        assert changes.restored == []
+
+
+async def test_git_that_cannot_tell_says_so_and_lists_nothing() -> None:
+    async with running(size=WIDE) as driver:
+        await at_changes(driver)
+        driver.host.files.problem = "git is not available here"
+        await driver.press("4")
+        await driver.until(lambda: "git is not available here" in driver.text("#changes-note"))
+        assert "No file was changed." in driver.text("#changes-list")
+
+
+async def test_by_file_a_hunk_goes_back_through_the_step_that_made_it() -> None:
+    async with running(size=WIDE) as driver:
+        changes = await at_changes(driver)
+        await driver.press("3", "end", "up", "h")
+        await driver.until_screen("RestoreQuestion")
+        step = next(step for step in changes.steps() if any(change.path == "parser/lexer.py" for change in step.changes))
+        assert changes.restored == [(step.id, "parser/lexer.py", 0)]
+
+
+async def test_a_hunk_that_several_steps_made_says_where_it_can_go_back() -> None:
+    class Merged(FakeChanges):
+        async def total(self) -> tuple[FileChange, ...]:
+            return (FileChange("a.py", FileChangeKind.MODIFIED, 1, 1, "@@ -1 +1 @@\n-one\n+three\n"),)
+
+    async with running(size=WIDE) as driver:
+        driver.host.session.begin_turn("go")
+        changes = Merged(driver.host.session)
+        changes.add("s1", "edit", "a.py", FileChange("a.py", FileChangeKind.MODIFIED, 1, 1, "@@ -1 +1 @@\n-one\n+two\n"))
+        changes.add("s2", "edit", "a.py", FileChange("a.py", FileChangeKind.MODIFIED, 1, 1, "@@ -1 +1 @@\n-two\n+three\n"))
+        await driver.press("f10")
+        await driver.until_screen("ChangesScreen")
+        await driver.press("3")
+        await driver.until(lambda: "the whole session" in driver.text("#changes-head"))
+        await driver.press("h")
+        assert "several steps made this change" in driver.text("#changes-note")
+        assert changes.restored == []
+
+
+async def test_words_are_found_in_a_difference() -> None:
+    async with running(size=WIDE) as driver:
+        await at_changes(driver)
+        await driver.press("end", "slash", *"depth")
+        await driver.until(lambda: "1 of 3" in driver.text("#changes-head"))
+        await driver.press("enter", "m")
+        assert "2 of 3" in driver.text("#changes-head")
+        await driver.press("M", "M")
+        assert "3 of 3" in driver.text("#changes-head")
+        await driver.press("slash", "escape")
+        assert "of 3" not in driver.text("#changes-head")
+
+
+async def test_the_form_is_named_by_what_the_key_does() -> None:
+    async with running(size=WIDE) as driver:
+        await at_changes(driver)
+        await driver.press("end")
+        assert "u one column" in driver.text("#changes-verbs")
+        await driver.press("u")
+        assert "u side by side" in driver.text("#changes-verbs")
+
+
+async def test_files_of_a_step_are_gone_to_by_key() -> None:
+    async with running(size=MEDIUM) as driver:
+        changes = await with_steps(driver)
+        diff = "@@ -0,0 +1,50 @@\n" + "+x\n" * 50
+        changes.add("s8", "shell", "make", *(FileChange(name, FileChangeKind.ADDED, 50, 0, diff) for name in ("a.py", "b.py")))
+        await driver.press("f10")
+        await driver.until(lambda: "a.py  added" in driver.text("#changes-diff"))
+        await driver.press("right_curly_bracket")
+        assert "b.py  added" in driver.text("#changes-diff")
+        assert "a.py  added" not in driver.text("#changes-diff")
+        await driver.press("left_curly_bracket")
+        assert "a.py  added" in driver.text("#changes-diff")
+
+
+async def test_equal_lines_are_shown_from_the_file_as_it_is_and_left_out_again() -> None:
+    async with running(size=WIDE) as driver:
+        driver.host.files.contents["a.py"] = b"one\ntwo\nthree\nNEW\nfive\n"
+        driver.host.files.differences = [
+            FileChange("a.py", FileChangeKind.MODIFIED, 1, 1, "@@ -3,2 +3,2 @@\n three\n-old\n+NEW\n")
+        ]
+        await at_changes(driver)
+        await driver.press("4")
+        await driver.until(lambda: "2 equal lines" in driver.text("#changes-diff"))
+        await driver.press("o")
+        await driver.until(lambda: "one" in driver.text("#changes-diff") and "five" in driver.text("#changes-diff"))
+        await driver.press("o")
+        await driver.until(lambda: "2 equal lines" in driver.text("#changes-diff"))
+        driver.host.files.contents["a.py"] = b"another\n"
+        await driver.press("4")
+        await driver.settle()
+        await driver.press("o")
+        await driver.until(lambda: "the file is another by now" in driver.text("#changes-note"))
+
+
+async def test_a_refused_undo_leads_to_the_changes_of_the_file() -> None:
+    async with running(size=WIDE) as driver:
+        changes = await with_steps(driver)
+        changes.conflicts = ("parser/lexer.py",)
+        await driver.type("/undo 3")
+        await driver.until_screen("RestoreQuestion")
+        await driver.press("d")
+        await driver.until_screen("ChangesScreen")
+        await driver.until(lambda: "depth = 1" in driver.text("#changes-diff"))
+        assert "the whole session" in driver.text("#changes-head")
+        assert changes.applied == []
+
+
+@pytest.mark.parametrize(
+    ("draft", "then"), [("", "Make the tokenizer accept nested comments and add tests."), ("mine", "mine")]
+)
+async def test_after_a_rewind_what_was_said_is_in_the_prompt_unless_something_stands_there(draft: str, then: str) -> None:
+    async with running(size=WIDE) as driver:
+        await with_steps(driver)
+        driver.app.workbench.prompt.replace_text(draft)
+        await driver.press("alt+r")
+        await driver.until_screen("Picker")
+        await driver.press("enter")
+        await driver.until_screen("RestoreQuestion")
+        driver.host.clock.forward(1)
+        await driver.press("c")
+        await driver.until_screen("Workbench")
+        await driver.until(lambda: driver.app.workbench.prompt.text == then)
 
 
 async def test_a_no_puts_nothing_back() -> None:
