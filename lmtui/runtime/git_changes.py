@@ -54,7 +54,7 @@ async def _base(sandbox: Sandbox) -> str:
 
 async def _diffs(sandbox: Sandbox, base: str, paths: Sequence[str]) -> list[str]:
     """Return the differences of some files, asked for at once; one by one where the answer does not tell them apart."""
-    result = await sandbox.run_git((*_DIFF, base, "--", *(f":(top,literal){path}" for path in paths)))
+    result = await sandbox.run_git((*_DIFF, base, "--", *paths))
     if result.exit_code != 0:
         raise SandboxError(result.output.strip() or "git could not compare the files with the last commit")
     parts = [f"diff --git {part}" for part in f"\n{result.output}".split("\ndiff --git ")[1:]]
