@@ -39,7 +39,10 @@ PANES: tuple[Command, ...] = (
     ),
     Command("files.open", Scope.FILES, "Open folder", "Open the folder.", ("right", "l"), runs="focused.expand"),
     Command("files.close", Scope.FILES, "Close folder", "Close the folder.", ("left", "h"), runs="focused.collapse"),
-    Command("files.diff", Scope.FILES, "Difference", "Show how the session changed this file.", ("d",), "diff"),
+    Command(
+        "files.diff", Scope.FILES, "Difference", "Show how the session changed this file.",
+        ("d",), "diff", runs="screen.files_diff",
+    ),
     Command(
         "files.filter", Scope.FILES, "Find a file", "Type a few characters of a path; enter opens, escape clears.",
         ("slash",), "find", runs="screen.call('files.filter')",

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import pytest
+from textual.actions import ActionParseResult
+from textual.dom import DOMNode
+
+from lmtui.tui.app import PALETTE_SCOPES, LmtuiApp
+from lmtui.tui.commands import COMMANDS, Command, Scope
+from lmtui.tui.modals.approval import Approval
+from lmtui.tui.options import StartOptions
+from lmtui.tui.widgets.verbs import Verbs
+from tests.tui.driving import WIDE, Driver
+from tests.tui.scenes import SCENES, Scene
+
+IN_ITS_MODE = ("copying(", "finding(", "screen.copy_text")  # outside of their mode these let the next binding have the key
+SCENE = {scene.name: scene for scene in SCENES}
+
+
+class RecordingApp(LmtuiApp):
+    """Once it records, it takes down what each key would do, and whether something is there to do it, and does nothing."""
+
+    is_recording = False
+    wanted = ""
+
+    def __init__(self, scene: Scene) -> None:
+        self.host = scene.host()
+        self.recorded: list[tuple[str, bool]] = []
+        super().__init__(lambda: self.host, StartOptions(workspace=str(self.host.workspace)), now=self.host.clock)
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        if not self.is_recording or not isinstance(action, str):
+            return await super().run_action(action, default_namespace, namespaces)
+        if action != self.wanted and action.startswith(IN_ITS_MODE):
+            return await super().run_action(action, default_namespace, namespaces)
+        node, name, parameters = self._parse_action(action, default_namespace or self, namespaces)
+        is_there = callable(getattr(node, f"action_{name}", None))
+        if name == "call":
+            is_there = is_there and parameters[0] in self.workbench.handlers
+        self.recorded.append((action, is_there))
+        return True
+
+
+Steps = Callable[[Driver], Awaitable[None]]
+
+
+async def nothing(_: Driver) -> None:
+    pass
+
+
+def keys(*pressed: str) -> Steps:
+    async def press(driver: Driver) -> None:
+        await driver.press(*pressed)
+
+    return press
+
+
+PLACES: dict[Scope, tuple[str, Steps]] = {
+    Scope.APP: ("workbench", keys("f9")),
+    Scope.WORKBENCH: ("workbench", nothing),
+    Scope.PROMPT: ("workbench", nothing),
+    Scope.MOVING: ("workbench", keys("f9")),
+    Scope.LINES: ("workbench", keys("f9")),
+    Scope.CHAT: ("workbench", keys("f9")),
+    Scope.FILES: ("workbench", keys("f6")),
+    Scope.FINDING: ("chat_search", nothing),
+    Scope.SEARCHING: ("chat_search_line", nothing),
+    Scope.COPYING: ("chat_copy_mode", nothing),
+    Scope.APPROVAL: ("approval_command", nothing),
+    Scope.GRANT: ("approval_always", nothing),
+    Scope.EDIT: ("approval_edited", nothing),
+    Scope.BATCH: ("approval_batch", nothing),
+    Scope.RULES: ("rules", nothing),
+    Scope.CHANGES: ("changes", nothing),
+    Scope.RESTORE: ("undo", nothing),
+    Scope.TRUST: ("trust", nothing),
+    Scope.SETTINGS: ("settings", nothing),
+    Scope.READING: ("approval_why", nothing),
+    Scope.PICKER: ("workbench", keys("f5")),
+    Scope.CONFIRM: ("workbench", keys("ctrl+q")),
+    Scope.SWITCHER: ("switcher", nothing),
+    Scope.FIRST_RUN: ("first_run", nothing),
+    Scope.HUNKS: ("approval_hunks", nothing),
+    Scope.GRID: ("grid", nothing),
+    Scope.LOG: ("workbench", keys("f8")),
+    Scope.VIEWER: ("viewer_wrapped", nothing),
+    Scope.ASKING: ("files_found", nothing),
+}
+
+SAME_THING = {"first.start enter": [("select", True)]}  # the list has the key and tells the screen what was chosen
+
+
+async def record(scope: Scope, commands: list[Command]) -> dict[str, list[tuple[str, bool]]]:
+    """Press every key of some commands where they apply, and return what each would have done."""
+    name, steps = PLACES[scope]
+    scene, found = SCENE[name], dict[str, list[tuple[str, bool]]]()
+    app = RecordingApp(scene)
+    async with app.run_test(size=WIDE) as pilot:
+        driver = Driver(app, pilot, app.host)
+        if not scene.setup_note:
+            await driver.until(lambda: app.desk.active is not None)
+            await driver.settle()
+        await scene.steps(driver)
+        await driver.settle()
+        await steps(driver)
+        await driver.settle()
+        app.is_recording = True
+        for each in commands:
+            for key in each.keys:
+                app.recorded.clear()
+                app.wanted = each.action
+                await pilot.press(key)
+                await pilot.pause(0.06)
+                found[f"{each.id} {key}"] = list(app.recorded)
+        app.is_recording = False
+    return found
+
+
+def test_every_scope_with_keys_has_a_place_where_they_are_pressed() -> None:
+    assert {each.scope for each in COMMANDS if each.keys} == set(PLACES)
+
+
+@pytest.mark.parametrize("scope", list(PLACES), ids=str)
+async def test_every_key_of_the_table_does_what_the_table_says(scope: Scope) -> None:
+    commands = [each for each in COMMANDS if each.scope is scope and each.keys]
+    found = await record(scope, commands)
+    wanted = {f"{each.id} {key}": [(each.action, True)] for each in commands for key in each.keys}
+    wanted |= {key: done for key, done in SAME_THING.items() if key in wanted}
+    assert {key: done[:1] for key, done in found.items()} == wanted
+
+
+def test_every_command_without_a_key_is_found_in_a_palette() -> None:
+    scopes = (Scope.APP, *PALETTE_SCOPES)
+    assert [each.id for each in COMMANDS if not each.keys and each.scope not in scopes] == []
+
+
+async def test_every_verb_of_a_dialog_can_be_clicked() -> None:
+    app = RecordingApp(SCENE["approval_command"])
+    async with app.run_test(size=WIDE) as pilot:
+        driver = Driver(app, pilot, app.host)
+        await driver.until(lambda: app.desk.active is not None)
+        await SCENE["approval_command"].steps(driver)
+        verbs = app.screen.query_one(Verbs)
+        app.is_recording = True
+        lines = driver.text().splitlines()
+        region = verbs.region
+        clicked = set[str]()
+        for y in range(region.height):
+            row = lines[region.y + y][region.x : region.right]
+            for x in (index for index, char in enumerate(row) if char != " " and row[index - 1 : index] in ("", " ")):
+                await pilot.click(verbs, offset=(x, y))
+                clicked |= {action for action, _ in app.recorded}
+        app.is_recording = False
+        assert isinstance(app.screen, Approval)
+        assert clicked >= {each.action for each in app.screen.choices()}
