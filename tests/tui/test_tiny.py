@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.tui.driving import running
@@ -31,9 +33,10 @@ async def test_the_session_list_on_a_tiny_screen_shows_a_session(size: tuple[int
         await driver.until(lambda: SUMMARIES[0].title[:8] in driver.text())
 
 
-async def test_nothing_of_a_tiny_layout_stays_on_a_larger_screen() -> None:
+async def test_nothing_of_a_tiny_layout_stays_on_a_larger_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(size=(60, 18)) as driver:
         wanted = driver.text()
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "another home"))
     async with running(size=(20, 5)) as driver:
         await driver.pilot.resize_terminal(60, 18)
         await driver.settle()

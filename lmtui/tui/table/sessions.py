@@ -1,4 +1,4 @@
-"""Commands of the lists of sessions: the switcher, and the open ones side by side."""
+"""Commands of sessions: from the main screen, in the switcher, and where the open ones stand side by side."""
 
 from __future__ import annotations
 
@@ -10,6 +10,34 @@ def _deed(name: str, title: str, text: str, key: str) -> Command:
 
 
 SESSIONS: tuple[Command, ...] = (
+    Command(
+        "session.grid", Scope.WORKBENCH, "Sessions side by side", "See all open sessions live, a tile each.",
+        ("alt+g",), "grid", ("grid",), is_first=True, runs="call('session.grid')",
+    ),
+    Command(
+        "session.next", Scope.WORKBENCH, "Next session", "Go to the next open session.",
+        ("alt+right",), "", ("next",), is_first=True, runs="call('session.next')",
+    ),
+    Command(
+        "session.previous", Scope.WORKBENCH, "Session before", "Go to the open session before.",
+        ("alt+left",), "", ("previous",), is_first=True, runs="call('session.previous')",
+    ),
+    Command(
+        "session.mark", Scope.WORKBENCH, "Mark session", "Mark this session in all lists, or take the mark away.",
+        ("alt+k",), "mark", ("mark",), is_first=True, runs="call('session.mark')",
+    ),
+    Command(
+        "session.fork", Scope.WORKBENCH, "Fork", "Go on in a copy of this session, up to the message under the cursor.",
+        ("alt+f",), "fork", ("fork",), is_first=True, runs="call('session.fork')",
+    ),
+    Command(
+        "session.export", Scope.WORKBENCH, "Export", "Write this session to a file: md, html or jsonl.",
+        (), "", ("export",), "[md|html|jsonl]", runs="call('session.export')",
+    ),
+    Command(
+        "session.close", Scope.WORKBENCH, "Close session", "Close this session; it stays in the list.",
+        (), "", ("close",), runs="call('session.close')",
+    ),
     Command("sessions.open", Scope.SWITCHER, "Open", "Open the marked session.", ("enter",), "open"),
     Command("sessions.new", Scope.SWITCHER, "New", "Start a new session.", ("n",), "new"),
     _deed("fork", "Fork", "Copy the marked session; the original stays, and no file changes.", "f"),
