@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.modals.hunks import HunkApproval
 from tests.tui.driving import Driver
+from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import play_work
 
 HUNKS = 3
@@ -28,6 +30,8 @@ CHANGE = """\
          return found
 -        # never reached
 """
+NEW = "@@ -0,0 +1,2 @@\n+def test_nested():\n+    assert True\n"
+GONE = "@@ -1 +0,0 @@\n-old\n"
 
 
 async def hunks_approval(driver: Driver) -> None:
@@ -46,4 +50,45 @@ async def hunks_approval(driver: Driver) -> None:
     await driver.pilot.pause(0.4)
 
 
-DIFF_SCENES = (("approval_hunks", hunks_approval),)
+async def with_changes(driver: Driver) -> None:
+    """Two turns that changed files, and what git knows beside them."""
+    session = driver.host.session
+    changes = FakeChanges(session)
+    lexer = FileChange("parser/lexer.py", FileChangeKind.MODIFIED, 5, 4, CHANGE)
+    test = FileChange("parser/tests/test_lexer.py", FileChangeKind.ADDED, 2, 0, NEW)
+    for words, tool, changed in (
+        ("Make the tokenizer accept nested comments and add tests.", "edit", (lexer, test)),
+        ("Drop the old notes.", "shell", (FileChange("NOTES.md", FileChangeKind.DELETED, 0, 1, GONE),)),
+    ):
+        session.begin_turn(words)
+        session.start_call(words, tool, changed[0].path)
+        session.finish_call(words, tool, summary="+5 −4", decision="once")
+        changes.add(words, tool, changed[0].path, *changed)
+        session.end_turn()
+        driver.host.clock.forward(300)
+    driver.host.files.differences = [lexer, test, FileChange("docs/漢字.md", FileChangeKind.ADDED, 2, 0, NEW)]
+    await driver.press("f10")
+    await driver.until_screen("ChangesScreen")
+
+
+async def changes_by_turn(driver: Driver) -> None:
+    """What each turn changed, searched."""
+    await with_changes(driver)
+    await driver.press("2")
+    await driver.until(lambda: "by turn" in driver.text("#changes-head"))
+    await driver.press("down", "down", "down", "slash", *"depth")
+
+
+async def changes_against_git(driver: Driver) -> None:
+    """What differs from the last commit."""
+    await with_changes(driver)
+    await driver.press("4")
+    await driver.until(lambda: "since the last commit" in driver.text("#changes-head"))
+    await driver.press("down", "r")
+
+
+DIFF_SCENES = (
+    ("approval_hunks", hunks_approval),
+    ("changes_by_turn", changes_by_turn),
+    ("changes_against_git", changes_against_git),
+)

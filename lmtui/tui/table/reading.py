@@ -24,7 +24,7 @@ READING: tuple[Command, ...] = (
         ("4",), "git", runs="changes_view('git')",
     ),
     Command("changes.next", Scope.CHANGES, "Next", "Go to the next line of the list.", ("n",)),
-    Command("changes.previous", Scope.CHANGES, "Before", "Go to the line before.", ("p",), "before"),
+    Command("changes.previous", Scope.CHANGES, "Before", "Go to the line before.", ("p",)),
     Command(
         "changes.next_hunk", Scope.CHANGES, "Next hunk", "Go to the next change.",
         ("right_square_bracket",), "next hunk",
