@@ -57,10 +57,11 @@ def _leave_now(*_: object) -> None:
 
 
 class Console:
-    """Talks with one user over one terminal."""
+    """Talks with one user over one terminal; for `settle_s` it waits for what is learned while a session opens."""
 
-    def __init__(self, terminal: Terminal) -> None:
+    def __init__(self, terminal: Terminal, settle_s: float = SETTLE_S) -> None:
         self._terminal = terminal
+        self._settle_s = settle_s
         self._stops = 0
         self._resolved: set[str] = set()
 
@@ -99,7 +100,7 @@ class Console:
 
     def _settle(self) -> None:
         """Say what is learned while a session opens, above all which sandbox it has; it may also come later."""
-        until = time.monotonic() + SETTLE_S
+        until = time.monotonic() + self._settle_s
         while (left := until - time.monotonic()) > 0:
             try:
                 envelope = self._desk.inbox.get(timeout=left)

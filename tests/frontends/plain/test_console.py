@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from lmtui.core.events import Outcome
+from lmtui.core.pictures import Image
+from lmtui.core.rules import GrantScope, Mode
+from lmtui.core.sessions import Answer
+from lmtui.core.trust import TrustItem
+from lmtui.frontends.plain.console import Console, PlainStart
+from tests.tui.fakes import FakeHost, FakeSession
+
+
+class Paper:
+    """A terminal that types what it was given, and keeps what was said; at the end there is no more to read."""
+
+    def __init__(self, *typed: str | type[BaseException]) -> None:
+        self.typed = list(typed)
+        self.said: list[str] = []
+        self.started_with: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+    def read(self, prompt: str, *, is_kept: bool = False, start: str = "") -> str:
+        self.said.append(prompt)
+        self.started_with += [start] if start else []
+        if not self.typed:
+            raise EOFError
+        found = self.typed.pop(0)
+        if isinstance(found, str):
+            return found
+        raise found
+
+    def drop_typed(self) -> None:
+        pass
+
+
+class Asking(FakeSession):
+    """A session that asks about one command in every turn, and ends the turn with the answer."""
+
+    def submit(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
+        super().submit(text, typed=typed, images=images)
+        self.ask("a1", "make test", offered_rules=("Shell(make test)", "Shell(make *)"))
+
+    def answer(self, approval_id: str, answer: Answer) -> None:
+        super().answer(approval_id, answer)
+        self.end_turn()
+
+
+class Host(FakeHost):
+    async def new_session(self) -> FakeSession:
+        return self._add(Asking(f"session{len(self.opened)}", clock=self.clock))
+
+
+def talk(*typed: str | type[BaseException], host: FakeHost | None = None, start: PlainStart | None = None) -> tuple[Paper, int]:
+    paper, shown = Paper(*typed), host or Host()
+    code = Console(paper, settle_s=0.0).run(lambda: shown, start or PlainStart())
+    assert shown.is_closed
+    return paper, code
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        (["y"], Answer(Outcome.ONCE)),
+        (["what?", "y"], Answer(Outcome.ONCE)),
+        (["n"], Answer(Outcome.NO)),
+        (["f", "use make check"], Answer(Outcome.NO, feedback="use make check")),
+        (["a", "3"], Answer(Outcome.ALWAYS, rule="Shell(make test)", scope=GrantScope.USER)),
+        (["a", "", "n"], Answer(Outcome.NO)),
+        (["a", "9", "y"], Answer(Outcome.ONCE)),
+        (["e", "make lint"], Answer(Outcome.ONCE, edited="make lint")),
+        (["e", "", "y"], Answer(Outcome.ONCE)),
+        ([], Answer(Outcome.NO)),
+    ],
+)
+def test_an_approval_is_answered_with_what_was_typed(typed: Iterable[str], answer: Answer) -> None:
+    host = Host()
+    _, code = talk("go", *typed, host=host)
+    assert host.session.answers == {"a1": answer}
+    assert code == 0
+
+
+def test_what_is_typed_at_an_edit_begins_with_the_command() -> None:
+    assert talk("go", "e", "make lint")[0].started_with == ["make test"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "sent"),
+    [
+        (["one", "y"], "one"),
+        (["one\\", "two\\", "three", "y"], "one\ntwo\nthree"),
+        (["```", "def f():", "", "    pass\\", "```", "y"], "def f():\n\n    pass\\"),
+        (["/usr/bin/python is broken", "y"], "/usr/bin/python is broken"),
+    ],
+)
+def test_a_text_of_many_lines_is_one_message(typed: list[str], sent: str) -> None:
+    host = Host()
+    talk(*typed, host=host)
+    assert host.session.submitted == [sent]
+
+
+def test_ctrl_c_at_an_approval_stops_the_turn() -> None:
+    host = Host()
+    paper, code = talk("go", KeyboardInterrupt, host=host)
+    assert host.session.answers == {}
+    assert "turn finished: interrupted, 0 ms" in paper.said
+    assert code == 0
+
+
+def test_ctrl_c_twice_leaves_with_the_code_of_an_interrupt() -> None:
+    assert talk(KeyboardInterrupt, KeyboardInterrupt)[1] == 130
+    assert talk(KeyboardInterrupt, "/status", KeyboardInterrupt)[1] == 0
+
+
+def test_commands_of_the_users_own_go_to_the_session_with_or_without_the_model() -> None:
+    host = Host()
+    talk("!ls", "!!pwd", "!", host=host)
+    assert host.session.waiting.commands == [("ls", True), ("pwd", False)]
+
+
+def test_modes_titles_and_new_sessions() -> None:
+    host = Host()
+    paper, _ = talk("/mode plan", "/mode odd", "/rename lexer", "/new", "/nonsense", "/quit", "never read", host=host)
+    first = next(iter(host.opened.values()))
+    assert first.mode is Mode.PLAN
+    assert "no mode odd; there are manual, normal, auto, plan" in paper.said
+    assert len(host.opened) == 2
+    assert "no command /nonsense; /help lists them" in paper.said
+    assert paper.typed == ["never read"]
+
+
+def test_the_first_run_asks_for_a_server_and_the_folder_for_trust() -> None:
+    host = Host(setup_note="No model server is chosen yet.")
+    host.trust.items = [TrustItem("setting", ".env", "model = x\x1b[2J")]
+    paper, _ = talk("2", "yes", host=host)
+    assert host.used == ("http://127.0.0.1:11434/v1", "qwen2.5-coder:7b")
+    assert host.trust.is_trusted is True
+    assert "  setting in .env: model = x" in paper.said
+
+
+def test_a_task_from_the_command_line_is_sent_at_once() -> None:
+    host = Host()
+    talk("y", host=host, start=PlainStart(task="go on"))
+    assert host.session.submitted == ["go on"]
