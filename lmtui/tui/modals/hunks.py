@@ -101,42 +101,6 @@ class HunkApproval(Approval, inherit_bindings=False):
         if self.is_awake:
             self._decide(is_accepted=False)
 
-    def action_hunks_all(self) -> None:
-        """Let the whole change happen."""
-        self.action_approve_once()
-
-    def action_hunks_none(self) -> None:
-        """Refuse the whole change."""
-        self.action_approve_no()
-
-    def action_hunks_because(self) -> None:
-        """Refuse the whole change with a reason."""
-        self.action_approve_because()
-
-    def action_hunks_session(self) -> None:
-        """Let the whole change happen, and the same again in this session."""
-        self.action_approve_session()
-
-    def action_hunks_always(self) -> None:
-        """Let the whole change happen and keep a rule."""
-        self.action_approve_always()
-
-    def action_hunks_why(self) -> None:
-        """Say why it asks."""
-        self.action_approve_why()
-
-    def action_hunks_batch(self) -> None:
-        """Show everything that waits."""
-        self.action_approve_all()
-
-    def action_hunks_later(self) -> None:
-        """Leave it waiting."""
-        self.action_approve_later()
-
-    def action_hunks_split(self) -> None:
-        """Change between side by side and one column."""
-        self.action_approve_split()
-
     def action_hunks_next(self) -> None:
         """Go to the next hunk."""
         self._go_to(self._current + 1)

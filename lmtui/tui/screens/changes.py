@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.screen import Screen
 from textual.widgets import Static
 
 from lmtui.core.clean import clean_line
@@ -22,6 +21,7 @@ from lmtui.tui.commands import Scope, bindings, closing, of_scope
 from lmtui.tui.lines.diff_view import DiffView, split_word
 from lmtui.tui.lines.patch import MINUS, patches_of
 from lmtui.tui.lines.step_list import StepList, StepRow
+from lmtui.tui.screens.diff_screen import DiffScreen
 from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar
 from lmtui.tui.widgets.fit import Part
@@ -35,7 +35,7 @@ STEPWISE = frozenset({"changes.steps", "changes.turns"})
 Restore = Callable[[Awaitable[Restoration], str], Awaitable[bool]]
 
 
-class ChangesScreen(Screen[None]):
+class ChangesScreen(DiffScreen):
     """Lists changes.  `restore` asks about a plan and applies it; `path` is where the cursor stands at first."""
 
     CSS_PATH = "../dialogs.tcss"
@@ -46,15 +46,14 @@ class ChangesScreen(Screen[None]):
     SCOPE: ClassVar[Scope] = Scope.CHANGES
 
     def __init__(self, sources: ChangeSources, restore: Restore, path: str = "", view: ChangeView | None = None) -> None:
-        super().__init__()
+        super().__init__(DiffView(id="changes-diff"), AskLine("changes-ask"))
         self._sources, self._restore, self._path = sources, restore, path
         self._changes = sources.changes
         self._view = view or (ChangeView.SESSION if sources.changes is None else ChangeView.STEPS)
         self._head = Bar(id="changes-head")
-        self._list, self._diff = StepList(id="changes-list"), DiffView(id="changes-diff")
-        self._diff.empty_text = "No text to compare: the file is binary, empty or too large."
+        self._list = StepList(id="changes-list")
+        self.diff.empty_text = "No text to compare: the file is binary, empty or too large."
         self._note = Static("", id="changes-note", markup=False)
-        self._ask_line = AskLine("changes-ask")
         self._verbs = Verbs(id="changes-verbs")
         self._counts = ""
 
@@ -63,8 +62,8 @@ class ChangesScreen(Screen[None]):
         yield self._head
         with Horizontal(id="changes-body"):
             yield self._list
-            yield self._diff
-        yield self._ask_line
+            yield self.diff
+        yield self.ask_line
         yield self._note
         yield self._verbs
 
@@ -97,69 +96,28 @@ class ChangesScreen(Screen[None]):
         """Go to the row before."""
         self._list.move_cursor(-1)
 
-    def action_changes_next_hunk(self) -> None:
-        """Go to the next change of the difference."""
-        self._diff.action_next_hunk()
-
-    def action_changes_previous_hunk(self) -> None:
-        """Go to the change before."""
-        self._diff.action_previous_hunk()
-
-    def action_changes_file(self, step: int) -> None:
-        """Go to the next file of the difference, or the one before."""
-        self._diff.step_file(step)
-
     def action_changes_fold(self) -> None:
         """Show all equal lines, or leave them out."""
         self.run_worker(self._fold(), group="changes-fold", exclusive=True)
 
     async def _fold(self) -> None:
         row, files = self._list.current, self._sources.files
-        if self._diff.has_folds or row is None or files is None or self._view not in (ChangeView.SESSION, ChangeView.GIT):
-            self._diff.toggle_folds()
+        if self.diff.has_folds or row is None or files is None or self._view not in (ChangeView.SESSION, ChangeView.GIT):
+            self.diff.toggle_folds()
             return
         try:
             content = await files.read(row.path)
         except LmtuiError:
             content = None
         lines = content.data.decode("utf-8", "replace").split("\n") if content is not None else []
-        if self._diff.fill_in(lines):
-            self._diff.toggle_folds()
+        if self.diff.fill_in(lines):
+            self.diff.toggle_folds()
         else:
             self._say("the lines between cannot be shown: the file is another by now")
 
-    def action_changes_search(self) -> None:
-        """Ask what to look for in the difference."""
-        self._ask_line.ask(self, "search in this difference", move=self.action_changes_match)
-
-    def action_changes_match(self, step: int) -> None:
-        """Go to the next match, or the one before."""
-        self._diff.step_match(step)
-        self._draw_head()
-
-    def typed(self, text: str) -> None:
-        """Look for what was typed."""
-        self._diff.search(text)
-        self._draw_head()
-
-    def done(self, text: str) -> None:
-        """Stay at the match."""
-        del text
-        self._ask_line.close()
-        self._diff.focus()
-
-    def given_up(self) -> None:
-        """Look for nothing any more."""
-        self.typed("")
-        self._diff.focus()
-
-    def action_changes_split(self) -> None:
-        """Show side by side, or one column."""
-        self._diff.action_toggle_split()
-
     def action_changes_open(self) -> None:
         """Go to the difference, or back."""
-        (self._diff if self._list.has_focus else self._list).focus()
+        (self.diff if self._list.has_focus else self._list).focus()
 
     def action_changes_restore(self) -> None:
         """Ask whether the file goes back to what it was before the step."""
@@ -167,7 +125,7 @@ class ChangesScreen(Screen[None]):
 
     def action_changes_restore_hunk(self) -> None:
         """Ask whether the change in view is taken back."""
-        self._put_back(self._diff.current_hunk - 1)
+        self._put_back(self.diff.current_hunk - 1)
 
     def action_close_or_stop(self) -> None:
         """Close."""
@@ -220,10 +178,11 @@ class ChangesScreen(Screen[None]):
             self._list.cursor = next((at for at, row in enumerate(listed.rows) if row.path == self._path), 0)
             self._path = ""
         self._list.show(listed.rows)
-        self._draw_head()
+        self.draw_head()
 
-    def _draw_head(self) -> None:
-        found = self._diff.match_text
+    def draw_head(self) -> None:
+        """Say what is shown, how much, and which match one is at."""
+        found = self.diff.match_text
         right = [Part(found, "$accent" if found[:1].isdigit() else "$warning")] if found else []
         left = [Part("CHANGES", "bold"), Part(self._view.value[0], "$text-muted", 2)]
         self._head.show(left, [*right, Part(self._counts, "$text-muted", 1)])
@@ -231,7 +190,7 @@ class ChangesScreen(Screen[None]):
     @on(DiffView.LaidOut)
     def _show_verbs(self) -> None:
         left_out = RESTORING | STEPWISE if self._changes is None else RESTORING if self._view is ChangeView.GIT else frozenset()
-        word = split_word(is_split=self._diff.is_split)
+        word = split_word(is_split=self.diff.is_split)
         shown = [
             replace(each, hint=word) if each.id == "changes.split" else each
             for each in of_scope(Scope.CHANGES)
@@ -242,9 +201,9 @@ class ChangesScreen(Screen[None]):
     @on(StepList.Marked)
     def _marked(self, event: StepList.Marked) -> None:
         row = self._list.current
-        self._diff.show_patches(patches_of(row.changes) if row is not None else ())
+        self.diff.show_patches(patches_of(row.changes) if row is not None else ())
         if event.is_chosen:
-            self._diff.focus()
+            self.diff.focus()
 
     def _say(self, text: str, style: str = "$warning") -> None:
         self._note.display = bool(text)
