@@ -14,7 +14,7 @@ from textual.widgets import Static
 from lmtui.tui.commands import Command, Scope, bindings, of_scope
 
 KEY_CELLS = 19
-SLASH_CELLS = 16
+SLASH_CELLS = 20
 BESIDE_CELLS = 70
 
 
