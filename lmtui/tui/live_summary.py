@@ -52,10 +52,13 @@ def waits_for(facts: Facts) -> str:
 def in_order(
     found: Iterable[SessionSummary], feeds: Mapping[str, Feed], parked: Iterable[str], now: datetime
 ) -> list[SessionSummary]:
-    """Return sessions, the open ones first, with their state of this moment; `parked` are open but not read yet."""
+    """Return sessions, the open ones first, as they are at this moment: what waits, what works, the others by age.
+
+    `parked` are open but not read yet.
+    """
     known = {each.id: each for each in found}
-    live = [live_summary(feed, known[each], now) for each, feed in feeds.items() if each in known]
+    live = [live_summary(feeds[each], known[each], now) for each in sorted(feeds, reverse=True) if each in known]
     live.sort(key=lambda each: (each.state != "waits", each.state != "writing"))
-    asleep = [replace(known[each], is_open=True) for each in parked if each in known]
+    asleep = [replace(known[each], is_open=True) for each in sorted(parked, reverse=True) if each in known]
     first = {each.id for each in (*live, *asleep)}
     return [*live, *asleep, *(each for each in known.values() if each.id not in first)]

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from lmtui.core.errors import SessionFileError
+from lmtui.core.events import SessionRenamed
 from lmtui.core.sessions import SessionSummary
 from lmtui.tui.lines.session_list import head_row, session_row
 from lmtui.tui.lines.text import plain, width_of
@@ -90,7 +91,8 @@ async def test_a_session_on_disk_is_renamed() -> None:
         await driver.press("end", "x", "enter")
         await driver.until_screen("Switcher")
         renamed = driver.host.opened["20260314_110000_aaaaaa"]
-        assert [each.event.title for each in renamed.history() if each.event.kind == "session_renamed"][-1] == "docsx"  # type: ignore[attr-defined]  # of that kind
+        titles = [each.event.title for each in renamed.history() if isinstance(each.event, SessionRenamed)]
+        assert titles[-1] == "docsx"
 
 
 async def test_n_starts_a_new_session() -> None:
