@@ -32,7 +32,10 @@ def test_ids_and_slash_names_are_unique() -> None:
 WINS_OVER_THE_APP = {"prompt.complete", "approve.why", "hunks.why", "reading.close"}
 MEETING = [
     (Scope.APP, Scope.WORKBENCH, Scope.PROMPT),
-    *((Scope.APP, Scope.MOVING, scope) for scope in (Scope.APPROVAL, Scope.HUNKS, Scope.BATCH, Scope.CHANGES, Scope.RESTORE, Scope.TRUST)),
+    *(
+        (Scope.APP, Scope.MOVING, scope)
+        for scope in (Scope.APPROVAL, Scope.HUNKS, Scope.BATCH, Scope.CHANGES, Scope.RESTORE, Scope.TRUST)
+    ),
     *((Scope.APP, scope) for scope in (Scope.GRANT, Scope.EDIT, Scope.RULES, Scope.FIRST_RUN)),
     (Scope.APP, Scope.MOVING, Scope.READING),
     (Scope.APP, Scope.WORKBENCH, Scope.MOVING, Scope.FILES),

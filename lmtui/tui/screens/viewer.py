@@ -26,7 +26,6 @@ from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import Bar
 from lmtui.tui.widgets.fit import Part
 
-
 FRAME_ROWS = 2
 
 

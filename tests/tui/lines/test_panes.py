@@ -14,6 +14,7 @@ from lmtui.core.messages import Role
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind
 from lmtui.tui.lines.base import LineView
 from lmtui.tui.lines.diff_view import DiffView
+from lmtui.tui.lines.file_text import FileText
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.file_view import FileView
 from lmtui.tui.lines.markdown import warm_up
@@ -36,7 +37,7 @@ def filled_panes() -> list[LineView]:
         log.apply(envelope)
         tree.apply(envelope)
     tree.set_listing("", [DirEntry("needle", "file")])
-    file.show("a.txt", b"needle\n")
+    file.show(FileText("a.txt", b"needle\n"))
     diff.show_texts([("a.txt", "", "needle\n")])
     return [transcript, log, tree, file, diff]
 
