@@ -30,9 +30,13 @@ async def view_ms(every: int) -> dict[str, float]:
     _ = highlight(["x = 1"], lexer_for_path("big.py"))  # Pygments is loaded by then: other panes draw code too
     async with running(Bench(view), SIZE) as (_, meter):
         gc.freeze()
-        return {
+        found = {
             "paint": await cost_ms(meter, lambda _: view.show_patches((patch_of_texts("big.py", old, new),))),
             "page": await cost_ms(meter, lambda _: view.action_page_down(), 10),
+        }
+        if view.hunk_count == 1:
+            return found
+        return found | {
             "hunk": await cost_ms(meter, lambda _: view.action_next_hunk(), 10),
             "search": await cost_ms(meter, lambda _: view.search("other_49")),
             "split": await cost_ms(meter, lambda _: view.action_toggle_split()),
@@ -42,6 +46,7 @@ async def view_ms(every: int) -> dict[str, float]:
 def compare_ms() -> float:
     """Return CPU of comparing two files with 1,000 changes, without drawing."""
     old, new = map(split_lines, texts(50))
+    gc.freeze()
     began = process_time()
     compare(old, new)
     return (process_time() - began) * 1000

@@ -133,10 +133,13 @@ def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int
             found += _slowly(old, new, (old_start, old_end, new_start, new_end))
             continue
         for old_at, new_at in anchors:
-            found.append((old_at, new_at, 1))
+            if old_at < old_start or new_at < new_start:
+                continue  # in the equal lines behind an anchor before
             if old_start < old_at and new_start < new_at:
                 waiting.append((old_start, old_at, new_start, new_at))
-            old_start, new_start = old_at + 1, new_at + 1
+            size = _equal_head(old, new, (old_at, old_end, new_at, new_end))
+            found.append((old_at, new_at, size))
+            old_start, new_start = old_at + size, new_at + size
         waiting.append((old_start, old_end, new_start, new_end))
     return found
 
