@@ -23,7 +23,8 @@ from tests.tui.scenes import SCENES, Scene  # noqa: E402 - the checkout is not i
 
 WANTED = (
     "workbench", "approval_command", "approval_edit", "approval_always", "approval_batch", "changes", "undo", "rules", "trust",
-    "switcher", "first_run",
+    "switcher", "first_run", "approval_hunks", "changes_by_turn", "grid", "plan", "files", "viewer", "chat_search", "settings",
+    "window_use", "prompt_paths",
 )  # fmt: skip
 FONT = "Fira Code"
 PNG_FONT = "DejaVu Sans Mono"
@@ -70,7 +71,7 @@ def main() -> None:
     """Make all pictures."""
     with tempfile.TemporaryDirectory() as home:
         os.environ["LMTUI_HOME"] = home
-        os.environ["TZ"] = "UTC"
+        os.environ |= {"TZ": "UTC", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
         for scene in SCENES:
             if scene.name in WANTED:
                 for size in (WIDE, SMALL):
