@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+from errno import ENOTDIR
 from pathlib import Path
 
 from lmtui.core.errors import SessionFileError
@@ -24,6 +25,8 @@ class ImageFolder:
         ref = ImageRef(name, image.media_type, image.name, len(image.data))
         path = self._folder / name
         try:
+            if self._folder.is_symlink():
+                raise NotADirectoryError(ENOTDIR, "its folder is a link")
             self._folder.mkdir(mode=0o700, exist_ok=True)
             if not path.is_file():
                 new = self._folder / f".{name}.{os.getpid()}"
@@ -55,8 +58,11 @@ class ImageFolder:
         return image
 
     def delete(self) -> None:
-        """Delete the folder and what is in it, as far as that can be done."""
+        """Delete the folder and what is in it, as far as that can be done; of a link in its place only the link."""
         with contextlib.suppress(OSError):
+            if self._folder.is_symlink():
+                self._folder.unlink()
+                return
             for path in self._folder.iterdir():
                 path.unlink()
             self._folder.rmdir()

@@ -46,3 +46,16 @@ def test_deleting_leaves_nothing(tmp_path: Path) -> None:
     folder.put(PNG)
     folder.delete()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_in_place_of_the_folder_is_neither_filled_nor_emptied(tmp_path: Path) -> None:
+    elsewhere, link = tmp_path / "elsewhere", tmp_path / "s.images"
+    elsewhere.mkdir()
+    (elsewhere / "mine").write_text("kept")
+    link.symlink_to(elsewhere)
+    folder = ImageFolder(link)
+    with pytest.raises(SessionFileError, match="its folder is a link"):
+        folder.put(PNG)
+    folder.delete()
+    assert not link.is_symlink()
+    assert [path.name for path in elsewhere.iterdir()] == ["mine"]
