@@ -24,8 +24,10 @@ class Said:
 
     @property
     def shown(self) -> str:
-        """Return it as a list shows it and a log keeps it: commands begin with `!`."""
-        return ("!" if self.is_told else "!!") + self.text if self.is_command else self.text
+        """Return it as a list shows it and a log keeps it: commands begin with `!`, and nothing else does."""
+        if self.is_command:
+            return ("!" if self.is_told else "!!") + self.text
+        return f" {self.text}" if self.text.startswith("!") else self.text
 
 
 def read_said(shown: str) -> Said:
@@ -62,11 +64,12 @@ class Inbox:
         """Take the oldest that is not held back."""
         return self._entries.pop(0)
 
-    def take_steering(self) -> tuple[Said, ...]:
-        """Take all that goes into the running turn."""
-        taken = tuple(entry for entry in self._entries if entry.is_steering)
-        self._entries = [entry for entry in self._entries if not entry.is_steering]
-        return taken
+    def take_steering(self) -> Said | None:
+        """Take the oldest that goes into the running turn, None where there is none."""
+        said = next((entry for entry in self._entries if entry.is_steering), None)
+        if said is not None:
+            self._entries.remove(said)
+        return said
 
     def drop(self, index: int) -> str:
         """Take one back as it was typed; an index that is gone gives an empty text."""

@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lmtui.core.errors import ProviderError, SessionFileError
-from lmtui.core.events import MessageAdded, ToolCallFinished, ToolCallStarted, TurnEnded, TurnReason, TurnStarted
+from lmtui.core.events import (
+    InboxChanged,
+    MessageAdded,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    TurnReason,
+    TurnStarted,
+)
 from lmtui.core.messages import Completion, FinishReason, Role, ToolCall, Usage
 from lmtui.engine.ahead import ask_ahead, give_up
 from lmtui.engine.asking import ask_model
@@ -125,11 +133,18 @@ def _refuse(desk: Desk, call: ToolCall, turn_id: str) -> None:
 
 
 async def _take_steering(desk: Desk, turn_id: str) -> bool:
-    """Put what the user said meanwhile into the conversation; True where there was something."""
-    taken = desk.inbox.take_steering()
-    for said in taken:
-        await add_message(desk, said, turn_id)
-    return bool(taken)
+    """Put what the user said meanwhile into the conversation; True where there was something.
+
+    One after the other: what an interrupt finds still waiting stays in the inbox.
+    """
+    is_any = False
+    while (said := desk.inbox.take_steering()) is not None:
+        is_any = True
+        try:
+            await add_message(desk, said, turn_id)
+        finally:
+            desk.emit(InboxChanged(agent=desk.agent, queued=desk.inbox.texts, is_paused=desk.inbox.is_paused))
+    return is_any
 
 
 def _count(tally: _Tally, completion: Completion, iteration: int) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+from collections.abc import Sequence
 
 import pytest
 
@@ -282,6 +283,27 @@ async def test_steering_goes_in_before_the_next_step() -> None:
     await rig.session.wait_idle()
     assert rig.provider.requests[1].messages[-1].text == "and be quick"
     assert len(rig.of("turn_started")) == 1
+    assert [event.queued for event in rig.events if isinstance(event, InboxChanged)] == [("and be quick",), ()]
+
+
+async def test_an_interrupt_while_steering_is_taken_up_loses_none_of_it() -> None:
+    class Slow(FakeSandbox):
+        async def real_paths(self, paths: Sequence[str]) -> tuple[str, ...]:
+            if "a/b.py" in paths:
+                rig.session.interrupt()
+                await asyncio.sleep(5)
+            return tuple(paths)
+
+    rig = Rig(FakeProvider([0.05, *answer("", ("ls", "{}"))], answer("ok")), Slow())
+    rig.session.submit("go")
+    await asyncio.sleep(0.01)
+    rig.session.steer("look at @a/b.py")
+    rig.session.steer("and be quick")
+    await rig.session.wait_idle()
+    texts = [event.text for event in rig.events if isinstance(event, MessageAdded) and event.role is Role.USER]
+    assert texts == ["go", "look at @a/b.py"]
+    shown = [event for event in rig.events if isinstance(event, InboxChanged)][-1]
+    assert (shown.queued, shown.is_paused) == (("and be quick",), True)
 
 
 async def test_queued_tasks_run_one_after_the_other() -> None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from lmtui.core.events import ApprovalRequested, InboxChanged, Outcome, ToolCallFinished, ToolCallStarted, TurnEnded
 from lmtui.core.file_events import FilesChanged
 from lmtui.core.messages import Role
@@ -154,3 +156,19 @@ async def test_a_command_left_in_the_queue_by_a_crash_is_a_command_again() -> No
     again = Rig(FakeProvider(answer("ok")), FakeSandbox(commands=dict(MAKE)), past=past)
     await again.run("go on")
     assert again.sandbox.ran == ["make"]
+
+
+@pytest.mark.parametrize("is_command", [True, False])
+async def test_after_a_crash_only_what_was_a_command_runs(is_command: bool) -> None:
+    rig = Rig(FakeProvider([0.05, *answer("one")]), FakeSandbox(commands=dict(MAKE)))
+    rig.session.submit("go")
+    await asyncio.sleep(0.01)
+    if is_command:
+        rig.session.waiting.run_command("make")
+    else:
+        rig.session.submit("!make", typed="[pasted 12 lines #1]")
+    past = list(rig.log.events)
+    await rig.session.close()
+    resumed = Rig(FakeProvider(answer("a"), answer("b")), FakeSandbox(commands=dict(MAKE)), past=past)
+    await resumed.run("next")
+    assert resumed.sandbox.ran == (["make"] if is_command else [])
