@@ -59,3 +59,15 @@ async def test_tab_without_a_completion_leaves_the_prompt() -> None:
     async with running() as driver:
         await burst(driver, *"hello", "tab")
         assert not driver.app.workbench.prompt.has_focus
+
+
+@pytest.mark.parametrize("text", ["a\x1b]0;owned\x07b", "a\x9b2Jb", "a\u202eb\x08", "a\ud800b"])
+async def test_no_control_character_of_the_prompt_reaches_the_terminal(text: str) -> None:
+    async with running() as driver:
+        prompt = driver.app.workbench.prompt
+        prompt.replace_text(text)
+        await driver.pilot.pause()
+        drawn = prompt.render_line(0).text
+        assert drawn.startswith("a")
+        assert all(char.isprintable() for char in drawn)
+        assert prompt.text == text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+from rich.text import Text
 from textual import events
 from textual.geometry import Region
 from textual.message import Message
@@ -12,6 +13,10 @@ from textual.strip import Strip
 from textual.widgets import TextArea
 
 from lmtui.tui.folding import Folds, is_large
+
+_REORDERING = (0x061C, *range(0x200E, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+_UNKNOWN = dict.fromkeys((*range(0x7F, 0xA0), *_REORDERING, *range(0xD800, 0xE000)), "\ufffd")
+_SIGNS = {code: chr(0x2400 + code) for code in range(0x20) if code != 0x09} | _UNKNOWN
 
 
 class TokenArea(TextArea):
@@ -46,6 +51,10 @@ class TokenArea(TextArea):
         self._drawn = rows
         regions = tuple(Region(0, y, self.size.width, 1) for y in changed)
         return super().refresh(*regions) if regions else self
+
+    def get_line(self, line_index: int) -> Text:
+        """Return a line as it is drawn: with a sign for each control or reordering character, which stay in the text."""
+        return Text(self.document.get_line(line_index).translate(_SIGNS), end="", no_wrap=True)
 
     def replace_text(self, text: str) -> None:
         """Put a text into the prompt with the cursor at its end."""
