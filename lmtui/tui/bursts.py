@@ -4,6 +4,8 @@ from __future__ import annotations
 
 GAP_S = 0.005
 WAIT_S = 0.02
+LONG_KEYS = 10
+LONG_GAP_S = 0.15  # a large paste is read in pieces, and what was read is drawn between them
 
 
 class Burst:
@@ -11,12 +13,19 @@ class Burst:
 
     def __init__(self) -> None:
         self._last_s = float("-inf")
+        self._keys = 0
         self.lines = 0
+
+    @property
+    def wait_s(self) -> float:
+        """How long after its last key a burst may still go on."""
+        return LONG_GAP_S if self._keys >= LONG_KEYS else WAIT_S
 
     def take(self, time_s: float) -> bool:
         """Take note of a key; True where it came right behind the one before."""
-        is_close = time_s - self._last_s < GAP_S
+        is_close = time_s - self._last_s < (LONG_GAP_S if self._keys >= LONG_KEYS else GAP_S)
         self._last_s = time_s
+        self._keys = self._keys + 1 if is_close else 0
         if not is_close:
             self.lines = 0
         return is_close

@@ -4,6 +4,7 @@ import pytest
 from textual import events
 from textual.keys import _character_to_key
 
+from lmtui.tui.bursts import Burst
 from tests.tui.driving import Driver, running
 
 
@@ -71,3 +72,26 @@ async def test_no_control_character_of_the_prompt_reaches_the_terminal(text: str
         assert drawn.startswith("a")
         assert all(char.isprintable() for char in drawn)
         assert prompt.text == text
+
+
+def test_a_large_paste_that_is_read_in_pieces_stays_one_burst() -> None:
+    keys = Burst()
+    for number in range(20):
+        keys.take(number * 0.001)
+    keys.lines = 3
+    assert keys.take(0.1), "drawing what was read took its time"
+    assert keys.lines == 3
+    assert not keys.take(1.0)
+    assert keys.lines == 0
+
+
+async def test_undo_of_more_lines_than_the_prompt_shows_takes_them_away() -> None:
+    async with running() as driver:
+        driver.app.post_message(events.Paste("\n".join(f"line {number}" for number in range(50))))
+        await driver.pilot.pause(0.1)
+        await driver.press("alt+v")
+        assert driver.app.workbench.prompt.document.line_count == 50
+        await driver.press("ctrl+underscore")
+        assert "\n" not in driver.app.workbench.prompt.text
+        await driver.press("ctrl+y")
+        assert driver.app.workbench.prompt.document.line_count == 50

@@ -12,7 +12,7 @@ from textual.timer import Timer
 from textual.widgets import TextArea
 
 from lmtui.core.pictures import Image
-from lmtui.tui.bursts import WAIT_S, Burst
+from lmtui.tui.bursts import Burst
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.completing import Completing, Kind, Offer, Wanted, name_offers, past_offers, value_offers, wanted_at
 from lmtui.tui.folding import Typed
@@ -78,7 +78,7 @@ class Prompt(TokenArea):
         self._follow()
         for binding in self._bindings.key_to_bindings.get(event.key, ()):
             if binding.action == "prompt_send" and is_close:
-                self._held_enter = self.set_timer(WAIT_S, self._release_enter)
+                self._held_enter = self.set_timer(self._burst.wait_s, self._release_enter)
             elif "." in binding.action or not await self.app.run_action(binding.action, self):
                 continue
             event.stop()

@@ -56,6 +56,11 @@ class TokenArea(TextArea):
         """Return a line as it is drawn: with a sign for each control or reordering character, which stay in the text."""
         return Text(self.document.get_line(line_index).translate(_SIGNS), end="", no_wrap=True)
 
+    def _recompute_cursor_offset(self) -> None:
+        """Leave the offset until the cursor is moved where an undo, which moves it last, has taken its line away."""
+        if self.cursor_location[0] < self.document.line_count:
+            super()._recompute_cursor_offset()  # type: ignore[no-untyped-call]  # of Textual
+
     def replace_text(self, text: str) -> None:
         """Put a text into the prompt with the cursor at its end."""
         self.text = text
