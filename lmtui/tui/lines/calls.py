@@ -103,7 +103,7 @@ class CallBlock(Block):
 
     def wait(self, *, is_waiting: bool) -> None:
         """Show that somebody must decide, or that somebody did."""
-        if self._finished is None:
+        if self.state in (CallState.RUNNING, CallState.WAITING):
             self.state = CallState.WAITING if is_waiting else CallState.RUNNING
 
     def write(self, text: str) -> None:
