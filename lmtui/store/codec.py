@@ -47,11 +47,24 @@ def decode(line: str) -> Envelope:
         if kind not in _BY_KIND:
             raise UnknownKind(f"unknown event {str(kind)[:40]!r}")
         event = _adapter(_BY_KIND[kind]).validate_python({key: each for key, each in value.items() if key not in _HEAD})
-        return Envelope(int(value["seq"]), datetime.fromisoformat(value["time"]), str(value["session"]), event)
+        return Envelope(int(value["seq"]), read_time(value["time"]), str(value["session"]), event)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError, ValidationError) as error:
         raise SessionFileError(f"not an event: {line[:60]!r}") from error
 
 
+def read_time(text: str) -> datetime:
+    """Return the time of an event; one without a zone is UTC.
+
+    Raises:
+        ValueError: it is no time, or one that cannot be told in every zone.
+    """
+    time = datetime.fromisoformat(text)
+    if not _FIRST_YEAR <= time.year <= _LAST_YEAR:
+        raise ValueError(f"no event can have happened in {time.year}")
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+_FIRST_YEAR, _LAST_YEAR = 1970, 9000
 _HEAD = frozenset({"seq", "time", "session", "kind"})
 
 

@@ -15,11 +15,15 @@ from pathlib import Path
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SessionFileError
+from lmtui.core.events import TurnReason
 from lmtui.core.sessions import SessionSummary
+from lmtui.store.codec import read_time
 from lmtui.store.sessions import SessionStore, is_in_use
 
 _HEAD = re.compile(rb'\{"seq":\d+,"time":"([^"]+)","session":"[^"]*","kind":"(\w+)"')
 _SEARCHED = {"message_added": "text", "tool_call_finished": "result", "session_renamed": "title"}
+_REASONS = tuple(map(str, TurnReason))
+_BROKEN = (ValueError, AttributeError, TypeError, OverflowError, RecursionError)  # what a line of a log may lead to
 _LAST_LINE_CHARS = 200
 _MATCH_CHARS = 300
 _MATCH_LEAD_CHARS = 20
@@ -101,7 +105,8 @@ class _Scan:
             case "turn_started":
                 self.state = "writing"
             case "turn_ended":
-                self.state = str(json.loads(line).get("reason", "done"))
+                reason = json.loads(line).get("reason")
+                self.state = reason if reason in _REASONS else str(TurnReason.DONE)
             case "approval_requested":
                 self.waiting.add(str(json.loads(line).get("approval_id")))
             case "approval_resolved":
@@ -144,7 +149,7 @@ def scan(path: Path, data: bytes) -> SessionSummary | None:
         first, last = first or head[1], head[1]
         try:
             found.take(head[2].decode(), line)
-        except (ValueError, AttributeError, TypeError):
+        except _BROKEN:
             continue
     try:
         created, updated = _time(first), _time(last)
@@ -160,7 +165,7 @@ def scan(path: Path, data: bytes) -> SessionSummary | None:
             last_line=clean_line(found.last_line()[:_LAST_LINE_CHARS]),
             tokens=found.tokens(),
         )
-    except (ValueError, AttributeError, TypeError):
+    except _BROKEN:
         return None
 
 
@@ -173,7 +178,7 @@ def _as_it_is_now(path: Path, summary: SessionSummary) -> SessionSummary:
 
 
 def _time(text: bytes) -> datetime:
-    return datetime.fromisoformat(text.decode())
+    return read_time(text.decode())
 
 
 def _files(line: bytes) -> list[str]:
@@ -201,7 +206,7 @@ def _match(data: bytes, words: list[str]) -> str | None:
             continue
         try:
             text = str(json.loads(line).get(name, ""))
-        except (ValueError, AttributeError):
+        except _BROKEN:
             continue
         for said in text.splitlines():
             low = said.casefold()

@@ -112,3 +112,36 @@ def test_no_more_than_asked_for_and_no_foreign_file(tmp_path: Path) -> None:
     (write(store, 9)).write_text('{"kind": "other"}\nnonsense\n')
     assert [each.id[13:15] for each in Summaries(store).find(limit=2)] == ["03", "02"]
     assert len(list(Summaries(store).find())) == 4
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '"kind":"turn_ended","reason":' + "[" * 100_000 + "]" * 100_000,
+        '"kind":"usage_updated","usage":{"prompt_tokens":Infinity}',
+        '"kind":"message_added","role":"assistant","text":' + "[" * 100_000 + '"say"' + "]" * 100_000,
+    ],
+)
+def test_a_line_made_to_break_the_list_does_not(tmp_path: Path, line: str) -> None:
+    store = SessionStore(tmp_path)
+    path = write(store, 1, SessionRenamed(title="say it"))
+    with path.open("a") as file:
+        file.write('{"seq":9,"time":"2026-01-02T03:04:05+00:00","session":"x",' + line + "}\n")
+    write(store, 2, SessionRenamed(title="say that"))
+    for search in ("", "say"):
+        assert "say that" in [summary.title for summary in Summaries(store).find(search)]
+
+
+def test_a_time_without_a_zone_is_universal_time(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path)
+    path = write(store, 1)
+    path.write_text(path.read_text().replace("+00:00", "").replace('Z"', '"'))
+    assert next(Summaries(store).find()).updated == NOW + timedelta(seconds=1)
+
+
+def test_a_state_that_is_none_of_ours_is_not_shown(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path)
+    path = write(store, 1, TurnStarted(turn_id="t"))
+    with path.open("a") as file:
+        file.write('{"seq":9,"time":"2026-01-02T03:04:05+00:00","session":"x","kind":"turn_ended","reason":"\\u001b]0;x"}\n')
+    assert next(Summaries(store).find()).state == "done"
