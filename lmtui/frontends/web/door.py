@@ -50,14 +50,17 @@ class Door:
 
     def is_own_origin(self, origin: str) -> bool:
         """Tell whether a request comes from a page of ours."""
-        return urlsplit(origin).netloc.lower() in self._names
+        try:
+            return urlsplit(origin).netloc.lower() in self._names
+        except ValueError:
+            return False
 
     def try_key(self, text: str) -> str:
         """Return the cookie for a token or a PIN, an empty text for a wrong one; a token is used up by that."""
         if self.is_locked:
             return ""
-        is_token = hmac.compare_digest(text.encode(), self.token.encode())
-        is_pin = bool(self._pin) and hmac.compare_digest(text.encode(), self._pin.encode())
+        is_token = _is_same(text, self.token)
+        is_pin = bool(self._pin) and _is_same(text, self._pin)
         if not (is_token or is_pin):
             self._wrong += 1
             if self._wrong >= MOST_TRIES:
@@ -72,4 +75,9 @@ class Door:
 
     def is_open_to(self, cookie: str) -> bool:
         """Tell whether a cookie is one that was given."""
-        return any(hmac.compare_digest(cookie.encode(), key.encode()) for key in self._keys)
+        return any(_is_same(cookie, key) for key in self._keys)
+
+
+def _is_same(text: str, secret: str) -> bool:
+    """Compare in a time that tells nothing; what a browser sent may be no text at all."""
+    return hmac.compare_digest(text.encode("utf-8", "surrogatepass"), secret.encode("utf-8", "surrogatepass"))

@@ -63,6 +63,7 @@ class WebServer(Server):
         super().__init__(command, host=host, port=port, title="lmtui", public_url=f"http://{shown}:{port}")
         self._door = door
         self._tell = tell
+        self._cookie = f"{COOKIE}-{port}"  # cookies know no ports: two of these servers would take each other's
 
     async def run(self) -> None:
         """Serve until a signal comes."""
@@ -106,7 +107,7 @@ class WebServer(Server):
             raise web.HTTPForbidden(text=f"lmtui is not called {request.host[:100]}")
         if (origin or request.path == "/ws") and not self._door.is_own_origin(origin):
             raise web.HTTPForbidden(text="this request comes from another site")
-        is_open = self._door.is_open_to(request.cookies.get(COOKIE, ""))
+        is_open = self._door.is_open_to(request.cookies.get(self._cookie, ""))
         if not is_open and (request.path not in ("/", "/key") and not request.path.startswith("/static/fonts/")):
             raise web.HTTPForbidden(text="open / first")
         response = await handler(request)
@@ -122,7 +123,7 @@ class WebServer(Server):
         token = request.query.get("token", "")
         if token:
             return self._let_in(token)
-        if not self._door.is_open_to(request.cookies.get(COOKIE, "")):
+        if not self._door.is_open_to(request.cookies.get(self._cookie, "")):
             return self._ask_for_key()
         size = request.query.get("fontsize", "")
         font_size = int(size) if size.isdecimal() and int(size) in FONT_SIZES else 16
@@ -142,7 +143,7 @@ class WebServer(Server):
         if self._door.token != before:
             self._tell_link()
         response = web.HTTPSeeOther("/")
-        response.set_cookie(COOKIE, cookie, httponly=True, samesite="Strict", path="/")
+        response.set_cookie(self._cookie, cookie, httponly=True, samesite="Strict", path="/")
         return response
 
     def _ask_for_key(self, *, was_wrong: bool = False) -> web.Response:
