@@ -21,7 +21,7 @@ DEBOUNCE_S = 0.2
 _CLOSE_WRITE, _MOVED, _CREATE, _DELETE, _GONE = 0x8, 0xC0, 0x100, 0x200, 0xC00
 _ONLY_FOLDER, _NO_FOLLOW, _EXCLUDE_UNLINKED = 0x0100_0000, 0x0200_0000, 0x0400_0000
 _MASK = _CLOSE_WRITE | _MOVED | _CREATE | _DELETE | _GONE | _ONLY_FOLDER | _NO_FOLLOW | _EXCLUDE_UNLINKED
-_IS_OVERFLOW, _IS_FORGOTTEN = 0x4000, 0x8000
+_WAS_MOVED, _IS_OVERFLOW, _IS_FORGOTTEN = 0x800, 0x4000, 0x8000
 _HEADER = struct.Struct("iIII")
 _READ_BYTES = 65_536
 _GIT = ".git"
@@ -58,9 +58,7 @@ class FolderWatch:
             return
         for folder in set(self._by_folder) - folders - {_GIT}:
             number = self._by_folder.pop(folder)
-            del self._by_number[number]
-            assert self._libc is not None
-            self._libc.inotify_rm_watch(self._fd, number)
+            self._forget(number)
         for folder in (folders | {_GIT}) - set(self._by_folder):
             if not self._add(folder):
                 return
@@ -103,6 +101,11 @@ class FolderWatch:
             return False
         return True
 
+    def _forget(self, number: int) -> None:
+        self._by_number.pop(number, None)
+        assert self._libc is not None
+        self._libc.inotify_rm_watch(self._fd, number)
+
     def _give_up(self, problem: str) -> None:
         self.close()
         self._listener(FoldersChanged(problem=problem))
@@ -119,8 +122,11 @@ class FolderWatch:
             if folder is None or name.startswith(_OWN_NAMES) or (folder == _GIT and name.endswith(b".lock")):
                 continue
             self._changed.add(folder)
-            if mask & _IS_FORGOTTEN:
+            if mask & _WAS_MOVED:  # the watch would follow it to its new name, and the old name may come back
+                self._forget(number)
+            elif mask & _IS_FORGOTTEN:
                 del self._by_number[number]
+            if mask & (_WAS_MOVED | _IS_FORGOTTEN):
                 self._by_folder.pop(folder, None)
         if self._changed and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(DEBOUNCE_S, self._tell)

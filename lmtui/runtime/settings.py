@@ -58,6 +58,7 @@ def write_setting(file: Path, name: str, value: Any) -> None:
     import tomlkit  # noqa: PLC0415  (start-up: only who changes a setting needs it)
 
     try:
+        file = file.resolve()  # a link to a file kept elsewhere stays one
         document = tomlkit.parse(file.read_text("utf-8")) if file.exists() else tomlkit.document()
         if value is None:
             document.pop(name, None)

@@ -84,3 +84,18 @@ async def test_nothing_is_told_after_the_end(watched: Watched, tmp_path: Path) -
     watched.watch.watch(frozenset({"src"}))
     await asyncio.sleep(0.4)
     assert watched.told == []
+
+
+async def test_a_folder_that_took_the_name_of_one_moved_away_is_watched_too(watched: Watched, tmp_path: Path) -> None:
+    watched.watch.watch(frozenset({"", "src"}))
+    (tmp_path / "src").rename(tmp_path / "old")
+    (tmp_path / "src").mkdir()
+    await watched.until(lambda: bool(watched.told))
+    watched.watch.watch(frozenset({"", "src", "old"}))
+    watched.told.clear()
+    (tmp_path / "src" / "a.py").write_text("x")
+    await watched.until(lambda: bool(watched.told))
+    assert watched.told == [FoldersChanged(frozenset({"src"}))]
+    watched.watch.watch(frozenset({"", "old"}))
+    watched.watch.watch(frozenset({""}))
+    assert watched.watch.folders == {""}

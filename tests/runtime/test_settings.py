@@ -116,3 +116,13 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"config\.toml cannot be changed"):
         book.settings.change("seed", "3")
     assert file().read_text() == "seed = \n"
+
+
+def test_a_link_to_the_file_stays_one(tmp_path: Path) -> None:
+    kept = tmp_path / "dotfiles.toml"
+    kept.write_text("seed = 7\n")
+    file().parent.mkdir(parents=True, exist_ok=True)
+    file().symlink_to(kept)
+    _ = Book(tmp_path).settings.change("seed", "8")
+    assert file().is_symlink()
+    assert kept.read_text() == "seed = 8\n"
