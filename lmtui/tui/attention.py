@@ -90,11 +90,12 @@ class Attention:
             self._write(GIVE_TITLE_BACK)
 
     def _notify(self, text: str) -> None:
+        text = text.replace(";", ",")  # it parts arguments: `9;4;…` is a progress bar in some terminals
         match self._way:
             case "osc9":
                 self._write(self._wrapped(f"\x1b]9;{text}\x07"))
             case "osc777":
-                self._write(self._wrapped(f"\x1b]777;notify;lmtui;{text.replace(';', ',')}\x07"))
+                self._write(self._wrapped(f"\x1b]777;notify;lmtui;{text}\x07"))
             case "bell":
                 self._write("\x07")
 

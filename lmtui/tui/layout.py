@@ -60,7 +60,7 @@ def read_layout(folder: Path) -> Layout:
         return Layout()
     except json.JSONDecodeError as error:
         raise LayoutError(f"{file}: line {error.lineno}: {error.msg}; the usual layout is used") from error
-    except (OSError, UnicodeDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise LayoutError(f"{file}: {error}; the usual layout is used") from error
     return _checked(file, data)
 

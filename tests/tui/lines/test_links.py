@@ -15,7 +15,8 @@ from tests.tui.lines.stage import Stage, envelopes, settled
 
 
 @pytest.mark.parametrize(
-    "target", ["https://example.com", "http://127.0.0.1:8080/a?b=c#d", "https://[::1]/x", "https://e.org/ä b"]
+    "target",
+    ["https://example.com", "http://127.0.0.1:8080/a?b=c#d", "https://[::1]/x", "https://e.org/ä b", "https://e.org/\ud800"],
 )
 def test_addresses_on_the_web_are_links(target: str) -> None:
     role = link_role(target)
