@@ -63,6 +63,11 @@ class DraftPart:
             prompt.folds.load(found.pastes)
             self._saved = found
             prompt.replace_text(found.text)
+        elif found.text not in ("", prompt.text):  # typing has begun already, and would take its place
+            prompt.folds.load(found.pastes)
+            prompt.history_texts.add(found.text)
+            await self._write(lambda: store.add(found), "history")
+            self._stage.say("what was not sent the last time is in the history")
 
     def changed(self) -> None:
         """Take note that the text changed."""

@@ -7,6 +7,7 @@ import pytest
 from textual import events
 
 from lmtui.core.sessions import ServedModel, ServerFound
+from lmtui.tui.folding import Typed
 from lmtui.tui.prompt_store import PromptStore
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fakes import FakeHost
@@ -181,6 +182,18 @@ async def test_a_draft_is_written_once_typing_stops_and_comes_back() -> None:
         assert prompt_text(driver).endswith("and this")
         await driver.press("enter")
         assert driver.host.session.submitted == [f"{LONG} and this"]
+
+
+async def test_a_draft_that_comes_when_typing_has_begun_is_in_the_history() -> None:
+    store = PromptStore(Path(os.environ["LMTUI_HOME"]) / "state" / "history", FakeHost().workspace)
+    store.save_draft("another", Typed("not sent yet"))
+    async with running(is_ready=False) as driver:
+        driver.app.workbench.prompt.replace_text("typed at once")
+        await driver.until(lambda: store.history() != [])
+        assert prompt_text(driver) == "typed at once"
+        assert [each.text for each in store.history()] == ["not sent yet"]
+        await driver.press("up")
+        assert prompt_text(driver) == "not sent yet"
 
 
 async def test_each_session_keeps_its_own_draft() -> None:
