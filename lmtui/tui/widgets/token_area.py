@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -59,7 +60,8 @@ class TokenArea(TextArea):
     def _recompute_cursor_offset(self) -> None:
         """Leave the offset until the cursor is moved where an undo, which moves it last, has taken its line away."""
         if self.cursor_location[0] < self.document.line_count:
-            super()._recompute_cursor_offset()  # type: ignore[no-untyped-call]  # of Textual
+            recompute: Callable[[], object] = super()._recompute_cursor_offset
+            _ = recompute()
 
     def replace_text(self, text: str) -> None:
         """Put a text into the prompt with the cursor at its end."""
