@@ -32,6 +32,7 @@ PNG_FONT = "DejaVu Sans Mono"
 
 async def picture(scene: Scene, size: tuple[int, int]) -> str:
     """Return the SVG of a scene."""
+    os.environ["LMTUI_HOME"] = tempfile.mkdtemp(dir=os.environ["LMTUI_PICTURES"])
     async with running(scene.host(), size=size, is_ready=not scene.setup_note) as driver:
         await scene.steps(driver)
         await driver.settle()
@@ -70,7 +71,7 @@ def write(name: str, svg: str) -> None:
 def main() -> None:
     """Make all pictures."""
     with tempfile.TemporaryDirectory() as home:
-        os.environ["LMTUI_HOME"] = home
+        os.environ["LMTUI_PICTURES"] = os.environ["LMTUI_HOME"] = home
         os.environ |= {"TZ": "UTC", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
         for scene in SCENES:
             if scene.name in WANTED:

@@ -124,7 +124,7 @@ class PlanView(RowView, can_focus=True, inherit_bindings=False):
 
 
 def _head(title: str, note: str, width: int) -> PlanRow:
-    return PlanRow(row(((f" {title}", "muted"),), ((note, "muted"),) if note else (), width))
+    return PlanRow(row(((title, "muted"),), ((note, "muted"),) if note else (), width))
 
 
 def _listed(title: str, todos: Iterable[Todo], kind: str, turned: set[str], width: int) -> list[PlanRow]:

@@ -49,6 +49,11 @@ class LogEntry:
     decision: str = ""
 
 
+def short_time(elapsed_ms: int) -> str:
+    """Return a duration in at most four characters or so: `12ms`, `0.4s`, `1.9s`, `42s`, `3min`."""
+    return f"{elapsed_ms / 1000:.1f}s" if 100 <= elapsed_ms < 1000 else seconds(elapsed_ms / 1000).replace(" ", "")
+
+
 class ToolLog(RowView, can_focus=True, inherit_bindings=False):
     """Shows the tool calls of a session.  Give it every event."""
 
@@ -187,7 +192,7 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
         """Return a call: time, agent, tool, what on, who decided (where there is room), state, duration."""
         entry = self._entries[row if self._filter.is_empty else self._shown[row]]
         sign, role = entry.state.value
-        elapsed = seconds(entry.elapsed_ms / 1000).replace(" ", "") if entry.elapsed_ms >= 0 else ""
+        elapsed = short_time(entry.elapsed_ms) if entry.elapsed_ms >= 0 else ""
         agent = pad(fit(entry.agent, self._agent_width), self._agent_width)
         lead = f"{entry.time.astimezone(self._zone):%H:%M} " if self.content_width >= _TIGHT_WIDTH else ""
         spare = self.content_width - len(lead) - self._agent_width - _TIME_COLUMN - 5 - _TITLE_ROOM

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from datetime import UTC
 
+import pytest
+
 from lmtui.core.events import ApprovalRequested, Event, ToolCallFinished, ToolCallStarted, TurnEnded, TurnReason
-from lmtui.tui.lines.tool_log import ToolLog
+from lmtui.tui.lines.tool_log import ToolLog, short_time
 from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
 
 
@@ -98,3 +100,11 @@ async def test_a_hundred_thousand_calls_cost_no_widgets() -> None:
         await settled(pilot)
         assert log.line_total() == 100_000
         assert len(pilot.app.query("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("elapsed_ms", "text"),
+    [(0, "0ms"), (99, "99ms"), (100, "0.1s"), (404, "0.4s"), (1900, "1.9s"), (42_000, "42s"), (180_000, "3min")],
+)
+def test_a_duration_leaves_room_beside_its_sign(elapsed_ms: int, text: str) -> None:
+    assert short_time(elapsed_ms) == text
