@@ -138,12 +138,13 @@ async def _take_steering(desk: Desk, turn_id: str) -> bool:
     One after the other: what an interrupt finds still waiting stays in the inbox.
     """
     is_any = False
-    while (said := desk.inbox.take_steering()) is not None:
+    inbox = desk.inbox  # a session that is closed meanwhile has another one, and what waits here is to wait again
+    while (said := inbox.take_steering()) is not None:
         is_any = True
         try:
             await add_message(desk, said, turn_id)
         finally:
-            desk.emit(InboxChanged(agent=desk.agent, queued=desk.inbox.texts, is_paused=desk.inbox.is_paused))
+            desk.emit(InboxChanged(agent=desk.agent, queued=inbox.texts, is_paused=inbox.is_paused))
     return is_any
 
 

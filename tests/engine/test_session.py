@@ -286,13 +286,16 @@ async def test_steering_goes_in_before_the_next_step() -> None:
     assert [event.queued for event in rig.events if isinstance(event, InboxChanged)] == [("and be quick",), ()]
 
 
-async def test_an_interrupt_while_steering_is_taken_up_loses_none_of_it() -> None:
+@pytest.mark.parametrize("is_closed", [False, True])
+async def test_an_interrupt_while_steering_is_taken_up_loses_none_of_it(is_closed: bool) -> None:
     class Slow(FakeSandbox):
         async def real_paths(self, paths: Sequence[str]) -> tuple[str, ...]:
             if "a/b.py" in paths:
-                rig.session.interrupt()
+                closing.append(asyncio.create_task(rig.session.close())) if is_closed else rig.session.interrupt()
                 await asyncio.sleep(5)
             return tuple(paths)
+
+    closing: list[asyncio.Task[None]] = []
 
     rig = Rig(FakeProvider([0.05, *answer("", ("ls", "{}"))], answer("ok")), Slow())
     rig.session.submit("go")
@@ -303,7 +306,8 @@ async def test_an_interrupt_while_steering_is_taken_up_loses_none_of_it() -> Non
     texts = [event.text for event in rig.events if isinstance(event, MessageAdded) and event.role is Role.USER]
     assert texts == ["go", "look at @a/b.py"]
     shown = [event for event in rig.events if isinstance(event, InboxChanged)][-1]
-    assert (shown.queued, shown.is_paused) == (("and be quick",), True)
+    assert (shown.queued, shown.is_paused) == (("and be quick",), not is_closed)
+    await asyncio.gather(*closing)
 
 
 async def test_queued_tasks_run_one_after_the_other() -> None:
