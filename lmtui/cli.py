@@ -131,13 +131,19 @@ def _app_parser() -> _Parser:
     parser.add_argument("--theme", metavar="NAME")
     parser.add_argument("--plain", action="store_true", help="line by line, for screen readers: lmtui --plain ~/src/parser")
     _add_common(parser)
+    _add_image(parser)
     return parser
+
+
+def _add_image(parser: _Parser) -> None:
+    parser.add_argument("--image", action="append", metavar="FILE", help="a picture for a model that sees; may be repeated")
 
 
 def _run_parser() -> _Parser:
     parser = _parser("run", "Run one task without a screen.", 'lmtui run --mode auto "add a test for parse()"')
     parser.add_argument("task", metavar="TASK", help="what to do; - reads it from standard input")
     _add_common(parser)
+    _add_image(parser)
     _add_output(parser)
     return parser
 
@@ -147,6 +153,7 @@ def _resume_parser() -> _Parser:
     parser.add_argument("id", nargs="?", metavar="ID", help="an id or the end of one (default: the newest)")
     parser.add_argument("text", nargs="?", metavar="TEXT")
     _add_common(parser)
+    _add_image(parser)
     _add_output(parser)
     return parser
 
@@ -278,6 +285,7 @@ def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *,
         notify=config.notify,
         session_id=session_id,
         task=task,
+        images=tuple(getattr(arguments, "image", None) or ()),
         theme=config.theme,
         mode=config.mode,
         workspace=str(workspace),
@@ -335,11 +343,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _headless(arguments: argparse.Namespace, text: str, session_id: str = "") -> int:
     from lmtui.frontends import commands
+    from lmtui.frontends.headless import HeadlessTask
+    from lmtui.frontends.pictures import read_pictures
 
     workspace, loaded = _settings(arguments)
     if arguments.output != "text" and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8 (RFC 8259), whatever the terminal is
-    return asyncio.run(commands.task(workspace, loaded, text, session_id, arguments.output))
+    images = read_pictures(arguments.image or ())
+    return asyncio.run(commands.task(workspace, loaded, HeadlessTask(text, session_id, arguments.output, images)))
 
 
 def _resume(arguments: argparse.Namespace) -> int:

@@ -25,12 +25,12 @@ EXIT_BLOCKED = 3
 Report = Callable[[Path, Loaded, argparse.Namespace], Coroutine[None, None, int]]
 
 
-async def task(workspace: Path, loaded: Loaded, text: str, session_id: str, output: str) -> int:
+async def task(workspace: Path, loaded: Loaded, wanted: HeadlessTask) -> int:
     """Run one task and return the exit code."""
     is_mode_forced = loaded.sources["mode"] == "flag"
     runtime = open_runtime(workspace, loaded.config, is_attended=False, is_mode_forced=is_mode_forced, writes_log=True)
     try:
-        return await run_headless(runtime, HeadlessTask(text, session_id, output), sys.stdout, sys.stderr)
+        return await run_headless(runtime, wanted, sys.stdout, sys.stderr)
     finally:
         await runtime.close()
 

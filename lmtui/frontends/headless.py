@@ -25,6 +25,7 @@ from lmtui.core.events import (
     TurnEnded,
     TurnStarted,
 )
+from lmtui.core.pictures import Image
 from lmtui.core.rules import Mode
 from lmtui.core.sessions import Session
 from lmtui.runtime.host import Runtime, encode_event
@@ -34,11 +35,12 @@ OUTPUTS = ("text", "json", "stream-json")
 
 @dataclass(frozen=True, slots=True)
 class HeadlessTask:
-    """What to run: a text, in a new session or an earlier one (`session_id`), told in one of `OUTPUTS`."""
+    """What to run: a text with pictures, in a new session or an earlier one (`session_id`), told in one of `OUTPUTS`."""
 
     text: str
     session_id: str = ""
     output: str = "text"
+    images: tuple[Image, ...] = ()
 
 
 async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: TextIO) -> int:
@@ -78,7 +80,7 @@ async def _turn(session: Session, task: HeadlessTask, reporter: Reporter) -> Non
             reporter.print_line(envelope)
     unsubscribe = session.subscribe(reporter.take)
     try:
-        session.submit(task.text)
+        session.submit(task.text, images=task.images)
         await session.wait_idle()
     finally:
         unsubscribe()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from lmtui.core.pictures import Image
@@ -39,6 +40,18 @@ class PastingPart:
         tokens = [prompt.folds.add_image(image) for image in images if isinstance(image, Image)]
         words = " ".join((*([mentions] if mentions else []), *tokens))
         if words and prompt.replace_last(text, f"{words} ") and tokens:
+            await self._warn_if_blind()
+
+    async def attach(self, names: Sequence[str], text: str) -> None:
+        """Begin the prompt with pictures and a text; what is no picture is said."""
+        prompt = self._stage.prompt
+        found = [await asyncio.to_thread(pasting.read_picture, Path(name)) for name in names]
+        problems = [each for each in found if isinstance(each, str)]
+        if problems:
+            self._stage.say("; ".join(problems), "error")
+        tokens = [prompt.folds.add_image(each) for each in found if isinstance(each, Image)]
+        prompt.replace_text(" ".join((*tokens, text or prompt.text)))
+        if tokens:
             await self._warn_if_blind()
 
     async def _image(self, _: str) -> None:

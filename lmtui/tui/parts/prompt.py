@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from lmtui.core.sessions import SessionHost
@@ -30,6 +31,10 @@ class PromptPart:
         """Learn what belongs to the workspace."""
         await self._drafts.load(host.workspace)
         await self._completion.host_is_there()
+
+    async def attach(self, names: Sequence[str], text: str) -> None:
+        """Begin the prompt with pictures and a text."""
+        await self._pasting.attach(names, text)
 
     def changed(self) -> None:
         """Take note that the text changed."""

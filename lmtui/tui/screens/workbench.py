@@ -68,7 +68,7 @@ class Workbench(PaneActions):
         super().__init__(desk, now)
         self._options = options
         self._folder = Path(options.workspace or Path.cwd())
-        self._sending = Sending(self, options.task)
+        self._sending = Sending(self, "" if options.images else options.task)
         self._note = "starting …"
         self.say_s = SAY_S
         self._hide_say: Timer | None = None

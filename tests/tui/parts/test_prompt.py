@@ -8,6 +8,7 @@ from textual import events
 
 from lmtui.core.sessions import ServedModel, ServerFound
 from lmtui.tui.folding import Typed
+from lmtui.tui.options import StartOptions
 from lmtui.tui.prompt_store import PromptStore
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fakes import FakeHost
@@ -207,3 +208,16 @@ async def test_each_session_keeps_its_own_draft() -> None:
         assert driver.app.desk.router is not None
         driver.app.desk.router.show(feeds[first])
         await driver.until(lambda: prompt_text(driver) == "for the first")
+
+
+async def test_pictures_of_the_command_line_begin_the_prompt(tmp_path: Path) -> None:
+    (tmp_path / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"x" * 40)
+    (tmp_path / "note.txt").write_text("text")
+    images = (str(tmp_path / "dot.png"), str(tmp_path / "note.txt"))
+    async with running(options=StartOptions(workspace="/w", task="what is this?", images=images)) as driver:
+        await driver.until(lambda: "what is this?" in driver.app.workbench.prompt.text)
+        assert driver.app.workbench.prompt.text == "[image #1 dot.png] what is this?"
+        assert "note.txt is no PNG" in driver.text("#say")
+        assert driver.host.session.submitted == []
+        await driver.press("enter")
+        assert [image.name for image in driver.host.session.waiting.images] == ["dot.png"]
