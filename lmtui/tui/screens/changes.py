@@ -29,6 +29,7 @@ from lmtui.tui.widgets.verbs import Verbs
 from lmtui.tui.wording import count_text
 
 NO_CHANGES = "undo is not available here: no checkpoints can be made in this session"
+_NO_TEXT = "No text to compare: the file is binary, empty or too large."
 RESTORING = frozenset({"changes.restore", "changes.restore_hunk"})
 STEPWISE = frozenset({"changes.steps", "changes.turns"})
 
@@ -52,7 +53,6 @@ class ChangesScreen(DiffScreen):
         self._view = view or (ChangeView.SESSION if sources.changes is None else ChangeView.STEPS)
         self._head = Bar(id="changes-head")
         self._list = StepList(id="changes-list")
-        self.diff.empty_text = "No text to compare: the file is binary, empty or too large."
         self._note = Static("", id="changes-note", markup=False)
         self._verbs = Verbs(id="changes-verbs")
         self._counts = ""
@@ -201,6 +201,7 @@ class ChangesScreen(DiffScreen):
     @on(StepList.Marked)
     def _marked(self, event: StepList.Marked) -> None:
         row = self._list.current
+        self.diff.empty_text = _NO_TEXT if row is not None else "There is nothing to compare."
         self.diff.show_patches(patches_of(row.changes) if row is not None else ())
         if event.is_chosen:
             self.diff.focus()
