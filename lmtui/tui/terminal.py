@@ -8,14 +8,31 @@ import io
 import os
 import selectors
 from functools import partial
-from typing import TextIO, cast
+from typing import NamedTuple, TextIO, cast
 
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._time import get_time
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
+from textual.keys import _character_to_key
 
 _LEAVE_S = 0.05
+_WITH_ALT = "0123456789!\"#$%&'()*+,-./:;<=>?@`{|}~"  # what begins no longer sequence
+
+
+class _AltKey(NamedTuple):
+    value: str
+
+
+def teach_alt_keys() -> None:
+    """Let Alt with a digit or a sign be that key: Textual makes a letter of it (`¡` of Alt+1), or loses the Alt."""
+    table = cast("dict[str, tuple[_AltKey, ...]]", ANSI_SEQUENCES_KEYS)
+    for sign in _WITH_ALT:
+        table[f"\x1b{sign}"] = (_AltKey(f"alt+{_character_to_key(sign)}"),)
+
+
+teach_alt_keys()
 
 
 class LastingOutput(io.TextIOBase):
