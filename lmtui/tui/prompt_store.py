@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from lmtui.tui.folding import Typed
@@ -46,11 +47,14 @@ class PromptStore:
         """Return what was typed in a session and not sent."""
         return self._read_draft(self._drafts / f"{session_id}{_SUFFIX}")[0]
 
-    def take_newest_draft(self, session_id: str) -> Typed:
-        """Return the newest draft of this workspace that no running lmtui holds; from now on it is this session's."""
+    def take_newest_draft(self, session_id: str, others: Collection[str] = ()) -> Typed:
+        """Return the newest draft of this workspace that no running lmtui holds; from now on it is this session's.
+
+        What belongs to one of `others` (sessions that are open again) stays there.
+        """
         for path in self._paths():
             typed, pid = self._read_draft(path)
-            if typed.text and not _is_alive(pid):
+            if typed.text and not _is_alive(pid) and path.name.removesuffix(_SUFFIX) not in others:
                 with contextlib.suppress(OSError):
                     self.save_draft(session_id, typed)
                     path.unlink(missing_ok=True)

@@ -68,6 +68,7 @@ def test_the_newest_draft_of_a_dead_process_moves_to_the_new_session(tmp_path: P
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, timeout=60)
     store = PromptStore(tmp_path, Path("/w"))
+    assert store.take_newest_draft("new", {"dead"}).text == "", "that session is open again and keeps its own"
     assert store.take_newest_draft("new").text == "half a thought"
     assert store.draft("dead").text == ""
     assert store.draft("new").text == "half a thought"

@@ -58,7 +58,7 @@ class DraftPart:
         self._session_id = session_id
         found = await asyncio.to_thread(store.draft, session_id)
         if not before and not found.text:
-            found = await asyncio.to_thread(store.take_newest_draft, session_id)
+            found = await asyncio.to_thread(store.take_newest_draft, session_id, frozenset(self._stage.desk.parked))
         if prompt.text == text and (before or (found.text and not text)):
             prompt.folds.load(found.pastes)
             self._saved = found
