@@ -61,7 +61,8 @@ class PaneActions(ChangeActions):
 
     def go_to(self, pane: str) -> None:
         """Show a pane where the panes share the screen, and give it the focus; from the chat itself, back to the prompt."""
-        is_there = pane == self.pane and pane != "chat"
+        widget = self._pane_widget(pane)
+        is_there = (widget.has_focus and widget is not self.prompt) if pane == "chat" else pane == self.pane
         self.pane = "chat" if is_there else pane
         self.set_class(self.pane != "chat", "-side")
         for each in ("files", "plan", "log"):

@@ -13,14 +13,17 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
+from textual.dom import DOMNode
 from textual.message import Message
 from textual.timer import Timer
+from textual.widget import Widget
 from textual.widgets import Static
 
 from lmtui.core.clean import clean, clean_line
 from lmtui.paths import state_dir
-from lmtui.tui.commands import Scope, SlashCall, bindings, command, first_key, hint_text, parse_slash
+from lmtui.tui.commands import Scope, SlashCall, bindings, parse_slash
 from lmtui.tui.desk import Desk
+from lmtui.tui.hints import hint_parts
 from lmtui.tui.options import StartOptions
 from lmtui.tui.parts.sending import Sending
 from lmtui.tui.screens.approval_actions import Tone
@@ -43,7 +46,6 @@ if TYPE_CHECKING:
 
 TICK_S = 0.25
 SAY_S = 8.0
-HINTS = ("prompt.send", "prompt.newline", "session.list", "mode.choose", "app.stop")
 TONE_STYLES: dict[Tone, str] = {"info": "$text-muted", "warning": "$warning", "error": "$error"}
 
 
@@ -72,7 +74,7 @@ class Workbench(PaneActions):
         self._note = "starting …"
         self.say_s = SAY_S
         self._hide_say: Timer | None = None
-        self._is_error_said = False
+        self._is_error_said, self._said = False, ""
         self._header, self._hints, self._status = Bar(id="header"), Bar(id="hints"), Bar(id="status")
         self._queue_line, self._say_line = Static("", id="queue", markup=False), Static("", id="say", markup=False)
         self._spinner = Spinner("", id="spinner", markup=False)
@@ -171,7 +173,7 @@ class Workbench(PaneActions):
         else:
             header = self.desk.dialogs.header_parts(facts, folder, self._options.mode, self.pane if self.has_tabs else "")
             self._header.show(*header)
-        self._hints.show(*self._hint_parts())
+        self.on_descendant_focus()
         if self.panes is not None:
             self.panes.draw_titles()
         queue = self._sending.queue_content()
@@ -198,14 +200,20 @@ class Workbench(PaneActions):
         else:
             self._ticker.pause()
 
-    def _hint_parts(self) -> tuple[list[Part], list[Part]]:
-        left = [Part(hint_text([command(each)]), "$text-muted", rank) for rank, each in enumerate(HINTS)]
-        mouse = "" if getattr(self.app, "has_mouse", True) else f"mouse off  {first_key(command('app.mouse'))} on"
-        return left, [Part(mouse, "$warning", 1)] if mouse else []
+    def on_descendant_focus(self) -> None:
+        """Say where the keys go now."""
+        is_in_pane = self.panes is not None and not self.prompt.has_focus and self.panes in _ancestors(self.focused)
+        pane = self.panes.focused_pane() if self.panes is not None and is_in_pane else ""
+        self._hints.show(*hint_parts(pane, has_mouse=getattr(self.app, "has_mouse", True)))
+        if self.panes is not None:
+            self.panes.mark_focus(pane)
 
     def say(self, text: str, tone: Tone = "info") -> None:
         """Show a line above the prompt; it goes away by itself, an error with the next thing that is sent."""
         line = self._say_line
+        if tone == "error" and self._is_error_said:
+            text = self._said if text in self._said else f"{self._said}\n{text}"
+        self._said = text
         line.display = bool(text)
         line.update(Content.styled(clean(text), TONE_STYLES[tone]))
         self._is_error_said = tone == "error"
@@ -305,3 +313,7 @@ class Workbench(PaneActions):
         else:
             self._clear_say()
             self.prompt.focus()
+
+
+def _ancestors(widget: Widget | None) -> list[DOMNode]:
+    return widget.ancestors_with_self if widget is not None else []

@@ -47,6 +47,7 @@ class Panes(Columns):
 
     def __init__(self) -> None:
         super().__init__(id="panes")
+        self._focused, self._files_note = "", Part("")
         self._by_session: dict[str, SessionPanes] = {}
         self.current: SessionPanes | None = None
         self.files, self.plan = FileTree(id="files"), PlanView(id="plan")
@@ -80,18 +81,32 @@ class Panes(Columns):
         self.plan.show(feed.facts)
         self.files.show_changes(feed.facts.changed_files)
 
+    def mark_focus(self, focused: str) -> None:
+        """Let the title of the pane in focus stand out."""
+        if focused != self._focused:
+            self._focused = focused
+            self.show_files_note(self._files_note)
+            self._draw_log_title()
+
     def draw_titles(self) -> None:
         """Draw the panes' first lines."""
         changed = self.files.changed_count
         self.show_files_note(Part(f"{changed} changed" if changed else "", "$text-muted", 1))
+        self._draw_log_title()
+
+    def _draw_log_title(self) -> None:
         log = self.current.log if self.current is not None else None
         notes = ["{:,} of {:,}".format(*log.counts)] if log is not None and log.is_narrowed else []
         notes += ["follow"] if log is not None and log.is_following else []
-        self._log_title.show([Part("LOG", "$text-muted")], [Part(" · ".join(notes), "$text-muted", 1)])
+        self._log_title.show([Part("LOG", self._style_of("log"))], [Part(" · ".join(notes), "$text-muted", 1)])
 
     def show_files_note(self, note: Part) -> None:
         """Draw the first line of the files with a note."""
-        self._files_title.show([Part("FILES", "$text-muted")], [note])
+        self._files_note = note
+        self._files_title.show([Part("FILES", self._style_of("files"))], [note])
+
+    def _style_of(self, pane: str) -> str:
+        return "bold $accent" if pane == self._focused else "$text-muted"
 
     async def forget(self, session_id: str) -> None:
         """Take away the panes of a session that is gone."""
