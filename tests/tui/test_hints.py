@@ -37,3 +37,18 @@ async def test_one_error_does_not_hide_another() -> None:
         assert text.count("layout.json: line 1") == 1
         await driver.type("go on")
         assert not driver.app.screen.query_one("#say").display
+
+
+async def test_the_title_of_the_pane_in_focus_stands_out() -> None:
+    async with running() as driver:
+        title = driver.app.screen.query_one("#files-title")
+
+        def is_bold() -> bool:
+            segments = driver.app.screen._compositor.render_strips(driver.app.size)[title.region.y]
+            return any(segment.text.startswith("FILES") and bool(segment.style and segment.style.bold) for segment in segments)
+
+        assert not is_bold()
+        await driver.press("f6")
+        assert is_bold()
+        await driver.press("f6")
+        assert not is_bold()

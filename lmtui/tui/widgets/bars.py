@@ -33,7 +33,8 @@ class Bar(Widget):
         if (left, right) != self._parts:
             before = self.render()
             self._parts = (left, right)
-            if self.render() != before:
+            after = self.render()
+            if (after.plain, after.spans) != (before.plain, before.spans):  # two contents are equal whatever their colours
                 self.refresh()
 
     def render(self) -> Content:
