@@ -74,6 +74,7 @@ async def test_a_task_is_typed_approved_and_its_file_seen_in_a_browser(program: 
         assert await page.evaluate("location.search") == ""
         assert all(url.startswith((served.url, "data:")) for url in page.requested if not url.startswith("about:"))
         assert page.problems == []
+        await page.until_shown("1 changed")
         seen = len(page.received)
         await page.press("F6")
         await page.press("Enter")

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual import events
 
 from lmtui.tui.editor import editor_command
 from tests.tui.driving import running
@@ -30,3 +31,13 @@ async def test_where_the_terminal_cannot_be_given_away_the_text_stays_and_it_is_
         await driver.press("ctrl+g")
         await driver.until(lambda: "cannot be opened here" in driver.text("#say"))
         assert driver.app.workbench.prompt.text == "half a thought"
+
+
+async def test_letters_still_on_their_way_are_in_the_text_once_it_settled() -> None:
+    async with running() as driver:
+        prompt = driver.app.workbench.prompt
+        for letter in "half":
+            prompt.post_message(events.Key(letter, letter))
+        assert prompt.text == ""
+        await prompt.settle()
+        assert prompt.text == "half"

@@ -82,6 +82,7 @@ class PastingPart:
     async def _edit(self, _: str) -> None:
         """Let the user's editor write the prompt's text; what it does not save changes nothing."""
         prompt = self._stage.prompt
+        await prompt.settle()
         path = await asyncio.to_thread(_make_file, prompt.text)
         try:
             if await open_editor(self._stage.app, path, say=lambda text: self._stage.say(text, "error")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -85,6 +86,12 @@ class Prompt(TokenArea):
             event.prevent_default()
             return
         await super()._on_key(event)
+
+    async def settle(self) -> None:
+        """Wait until what was typed so far is in the text: a key that the app takes first may overtake letters."""
+        settled = asyncio.Event()
+        if self.call_later(settled.set):
+            await settled.wait()
 
     def _release_enter(self, *, as_line: bool = False) -> None:
         """Decide about an Enter that came right behind other keys: one that more follow is a line of a paste."""
