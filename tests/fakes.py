@@ -25,6 +25,7 @@ from lmtui.core.messages import (
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.ports import Checkpoints, HostGate, Images, Limits, OutputSink, Policy, Snapshot
 from lmtui.core.redaction import Redactor
+from lmtui.core.servers import ServedModel
 from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileChangeKind, FileContent, GrepMatch, SandboxStatus
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
@@ -63,8 +64,8 @@ class FakeProvider:
         finally:
             self.open_streams -= 1
 
-    async def window_tokens(self, model: str) -> int:
-        return 0
+    async def served(self, model: str) -> ServedModel | None:
+        return None
 
     async def close(self) -> None:
         pass

@@ -181,11 +181,16 @@ class ThinkingDelta(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillProgress(Event):
-    """The model reads the prompt.  `ratio` is 0 to 1, or -1 where the server does not tell."""
+    """The model reads the prompt.  `ratio` is 0 to 1, or -1 where the server does not tell.
+
+    `tokens` is how many it has to read anew and `estimate_s` how long that takes, as far as that is known from before (0).
+    """
 
     kind: ClassVar[str] = "prefill_progress"
     durable: ClassVar[bool] = False
     ratio: float = -1.0
+    tokens: int = 0
+    estimate_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,7 +356,12 @@ class InboxChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageUpdated(Event):
-    """What the last request cost.  Rates count decode time only; 0 is unknown.  `is_estimate`: the server did not say."""
+    """What the last request cost.  Rates count decode time only; 0 is unknown.  `is_estimate`: the server did not say.
+
+    The prompt is `reused_tokens` from the server's cache, `reread_tokens` that were sent before and read again, and the rest,
+    which is new; `is_cache_told` says that the server told so, else it is inferred.  `miss` names why something was read again.
+    `read_s` is how long the reading took, `turn_id` the turn that it was for.
+    """
 
     kind: ClassVar[str] = "usage_updated"
     usage: Usage
@@ -359,6 +369,12 @@ class UsageUpdated(Event):
     tokens_per_s: float = 0.0
     first_token_s: float = 0.0
     is_estimate: bool = False
+    reused_tokens: int = 0
+    reread_tokens: int = 0
+    is_cache_told: bool = False
+    miss: str = ""
+    read_s: float = 0.0
+    turn_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

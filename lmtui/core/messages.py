@@ -26,13 +26,30 @@ class FinishReason(StrEnum):
     CONTENT_FILTER = "content_filter"
 
 
+class CallForm(StrEnum):
+    """How a model is told of the tools, and in which form it is to call them.
+
+    `native`: in the request's `tools`, called by the server's own structured calls.  `text`: described in the system prompt,
+    called in the text.  `schema`: as `text`, and the server holds the whole answer to a JSON schema.
+    """
+
+    NATIVE = "native"
+    TEXT = "text"
+    SCHEMA = "schema"
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call as the model sent it; `arguments` is raw text and may not even be JSON."""
+    """One call as the model sent it; `arguments` is raw text and may not even be JSON.
+
+    `form` is empty for the server's own structured calls, else the shape in which it was found in the text (`fence`, `json`,
+    `xml`, …): such a call is recovered.
+    """
 
     id: str
     name: str
     arguments: str
+    form: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +95,10 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One request for a completion.  `messages` only ever grows within a session, so that servers reuse their cache."""
+    """One request for a completion.  `messages` only ever grows within a session, so that servers reuse their cache.
+
+    `messages` and `tools` are the same whatever `call_form` is: the provider writes them in that form.
+    """
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]
@@ -86,6 +106,9 @@ class ModelRequest:
     temperature: float | None = None
     seed: int | None = None
     max_tokens: int | None = None
+    call_form: CallForm = CallForm.NATIVE
+    top_p: float | None = None
+    repeat_penalty: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +136,10 @@ class CallPiece:
 
 @dataclass(frozen=True, slots=True)
 class PrefillPiece:
-    """The server says how far it has read the prompt; `ratio` is 0 to 1."""
+    """The server says how far it has read the prompt; `ratio` is 0 to 1, `tokens` the whole prompt (0 is unknown)."""
 
     ratio: float
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +153,23 @@ class RetryPiece:
 
 
 @dataclass(frozen=True, slots=True)
+class Timings:
+    """What a server measured itself: tokens that it read anew (not those of its cache) and wrote, and the seconds of each."""
+
+    read_tokens: int = 0
+    read_s: float = 0.0
+    cached_tokens: int = 0
+    written_tokens: int = 0
+    written_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """The last piece of every stream: the whole message, why it ended, and what it cost.
 
     `first_token_s` is the wait for the first token (prefill), `decode_s` the time from there to the end.
-    `model` is the name the server answered with.
+    `model` is the name the server answered with.  `problem` says, in words for the model, why something that was meant as a
+    call is none; `stopped` says, in words for the user, why lmtui itself ended the generation (it repeated itself, …).
     """
 
     message: Message
@@ -142,6 +178,9 @@ class Completion:
     first_token_s: float = 0.0
     decode_s: float = 0.0
     model: str = ""
+    problem: str = ""
+    stopped: str = ""
+    timings: Timings | None = None
 
 
 ModelPiece = TextPiece | ThinkingPiece | CallPiece | PrefillPiece | RetryPiece | Completion

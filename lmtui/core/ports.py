@@ -15,6 +15,7 @@ from lmtui.core.messages import ModelPiece, ModelRequest, ToolSpec
 from lmtui.core.permissions import Access, Mode, Rule, Verdict
 from lmtui.core.pictures import Image, ImageRef
 from lmtui.core.plan import Plan
+from lmtui.core.servers import ServedModel
 from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileContent, GrepMatch, SandboxStatus
 
 
@@ -32,8 +33,8 @@ class Provider(Protocol):
             ProviderError: the request failed for good.
         """
 
-    async def window_tokens(self, model: str) -> int:
-        """Return the window that is really served for a model, 0 where the server does not tell."""
+    async def served(self, model: str) -> ServedModel | None:
+        """Return what the server tells of a model (the only or the loaded one, if the name is empty), else None."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -71,6 +72,7 @@ class Images(Protocol):
 
 
 OutputSink = Callable[[str], None]
+TokenCounter = Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)

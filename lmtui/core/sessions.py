@@ -11,6 +11,7 @@ from typing import Protocol
 from lmtui.core.events import Envelope, Outcome
 from lmtui.core.permissions import GrantScope, Mode, Rule
 from lmtui.core.pictures import Image
+from lmtui.core.servers import ServerFound
 from lmtui.core.settings import Settings
 from lmtui.core.trust import Trust
 from lmtui.core.workspace import FileChange
@@ -227,27 +228,6 @@ class SessionSummary:
     tokens: int = 0
     match: str = ""
     is_elsewhere: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ServedModel:
-    """A model that a server offers.  `window_tokens` 0 is unknown; `is_loaded` None where the server does not say."""
-
-    name: str
-    window_tokens: int = 0
-    is_loaded: bool | None = None
-    has_tools: bool | None = None
-    has_vision: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ServerFound:
-    """A model server that answered: `kind` is LM Studio, Ollama, llama.cpp, vLLM or OpenAI-compatible."""
-
-    kind: str
-    url: str
-    models: tuple[ServedModel, ...]
-    note: str = ""
 
 
 class Archive(Protocol):

@@ -44,7 +44,8 @@ class Background:
 
     async def _learn_window(self, provider: Provider) -> None:
         model = self._desk().settings.model
-        window_tokens = await provider.window_tokens(model)
+        served = await provider.served(model)
+        window_tokens = served.window_tokens if served else 0
         desk = self._desk()
         if window_tokens and model == desk.settings.model and window_tokens != desk.window_tokens:
             self._emit(ModelChanged(model=model, url=provider.url, window_tokens=window_tokens))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lmtui.config import Loaded
 from lmtui.core.errors import UsageError
-from lmtui.core.sessions import ServerFound
+from lmtui.core.servers import ServerFound
 from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
 from lmtui.runtime.checks import backend_reports, tokenizer_name, workspace_problem
 from lmtui.runtime.reports import find_models, is_same_server

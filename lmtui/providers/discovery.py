@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from lmtui.core.clean import clean_line
-from lmtui.core.sessions import ServedModel, ServerFound
+from lmtui.core.servers import ServedModel, ServerFound
 from lmtui.providers.endpoint import LOCAL_KEY, base_url, ollama_url, root_url, without_alias
 
 if TYPE_CHECKING:
@@ -68,13 +68,13 @@ async def look_at(url: str, key: str = "", limit_s: float = PROBE_TIMEOUT_S) -> 
     return None
 
 
-async def served_window(url: str, key: str, model: str) -> int:
-    """Return the window in tokens that is really served for a model (the only one, if the name is empty); 0 is unknown."""
+async def served_model(url: str, key: str, model: str) -> ServedModel | None:
+    """Return what is told of a model (the only or the loaded one, if the name is empty), None where nothing is."""
     server = await look_at(url, key, _KNOWN_SERVER_TIMEOUT_S)
     for served in server.models if server else ():
         if served.name == model or (not model and (served.is_loaded or len(server.models if server else ()) == 1)):
-            return served.window_tokens
-    return 0
+            return served
+    return None
 
 
 def _client(root: str, key: str, limit_s: float) -> httpx2.AsyncClient:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.messages import ModelPiece, ModelRequest
+from lmtui.core.servers import ServedModel
 from lmtui.providers import faults
 from lmtui.providers.assembler import Assembler
-from lmtui.providers.discovery import served_window
+from lmtui.providers.discovery import served_model
 from lmtui.providers.endpoint import LOCAL_KEY, base_url
 from lmtui.providers.retry import RetryPolicy, with_retries
 from lmtui.providers.sse import SseDecoder
@@ -59,9 +60,9 @@ class OpenAICompatible:
             async for piece in attempts:
                 yield piece
 
-    async def window_tokens(self, model: str) -> int:
-        """Return the window that is really served for a model, 0 where the server does not tell."""
-        return await served_window(self._url, self._key, model)
+    async def served(self, model: str) -> ServedModel | None:
+        """Return what the server tells of a model; see `core.ports.Provider.served`."""
+        return await served_model(self._url, self._key, model)
 
     async def close(self) -> None:
         """Close the connections."""

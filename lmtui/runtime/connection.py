@@ -8,7 +8,7 @@ from dataclasses import replace
 from lmtui.config import Config
 from lmtui.core.errors import Fault, ProviderError, UsageError
 from lmtui.core.redaction import Redactor
-from lmtui.core.sessions import ServerFound
+from lmtui.core.servers import ServerFound
 from lmtui.providers.choice import ServerChoice, read_choice, write_choice
 from lmtui.providers.discovery import find_servers
 from lmtui.providers.endpoint import base_url, root_url

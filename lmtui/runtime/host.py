@@ -16,7 +16,8 @@ from lmtui.core.events import Envelope, Event, Level, ModeChanged, ModelChanged,
 from lmtui.core.hosts import NETWORK_TOOL, parse_pattern
 from lmtui.core.permissions import SOURCES, Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Limits, Policy, SessionLog
-from lmtui.core.sessions import Archive, ServerFound, Session
+from lmtui.core.servers import ServerFound
+from lmtui.core.sessions import Archive, Session
 from lmtui.core.settings import Settings
 from lmtui.core.trust import Trust
 from lmtui.engine.context import ModelSettings

@@ -8,7 +8,8 @@ from pathlib import Path
 from lmtui.config import Config
 from lmtui.core.events import Envelope
 from lmtui.core.rules import Effect
-from lmtui.core.sessions import ServerFound, SessionSummary
+from lmtui.core.servers import ServerFound
+from lmtui.core.sessions import SessionSummary
 from lmtui.providers.endpoint import root_url
 from lmtui.runtime.connection import Connection
 from lmtui.store.rules import read_rules, rules_file

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from lmtui.core.errors import UsageError
-from lmtui.core.sessions import ServedModel, ServerFound
-from lmtui.providers.discovery import find_servers, look_at, served_window
+from lmtui.core.servers import ServedModel, ServerFound
+from lmtui.providers.discovery import find_servers, look_at, served_model
 from lmtui.providers.endpoint import ollama_url
 
 Reply = tuple[int, bytes]
@@ -118,9 +118,13 @@ async def test_lm_studio_tells_the_window_of_what_is_loaded(serve: Serve) -> Non
         ServedModel("qwen", 8192, is_loaded=True, has_tools=True, has_vision=False),
         ServedModel("gemma", 0, is_loaded=False, has_tools=None, has_vision=True),
     )
-    assert await served_window(server.url, "", "qwen") == 8192
-    assert await served_window(server.url, "", "") == 8192
-    assert await served_window(server.url, "", "gemma") == 0
+    for name in ("qwen", ""):
+        served = await served_model(server.url, "", name)
+        assert served is not None
+        assert served.window_tokens == 8192
+    unloaded = await served_model(server.url, "", "gemma")
+    assert unloaded is not None
+    assert unloaded.window_tokens == 0
 
 
 async def test_ollama_tells_the_window_of_what_runs(serve: Serve) -> None:
@@ -249,7 +253,7 @@ async def test_a_server_that_refuses_the_key_is_there_and_says_so(serve: Serve) 
     server = await serve({}, otherwise=(401, b'{"error": {"message": "invalid api key"}}'))
     assert "refuses the key" in (await look(server, "wrong")).note
     assert "wants a key" in (await look(server)).note
-    assert await served_window(server.url, "wrong", "") == 0
+    assert await served_model(server.url, "wrong", "") is None
 
 
 async def test_the_key_goes_to_named_addresses_alone(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,7 +234,9 @@ async def test_each_request_begins_with_the_bytes_of_the_one_before() -> None:
 async def test_the_served_window_is_read() -> None:
     async with ScriptedServer(Scenario((ScriptedTurn("ok"),), window_tokens=4096)) as server:
         provider = OpenAICompatible(server.url)
-        assert await provider.window_tokens("scripted") == 4096
-        assert await provider.window_tokens("") == 4096
-        assert await provider.window_tokens("nosuch") == 0
+        for name in ("scripted", ""):
+            served = await provider.served(name)
+            assert served is not None
+            assert served.window_tokens == 4096
+        assert await provider.served("nosuch") is None
         await provider.close()

@@ -15,14 +15,8 @@ from lmtui.core.messages import Role, ToolCall, Usage
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.pictures import Image
 from lmtui.core.plan import Plan
-from lmtui.core.sessions import (
-    Answer,
-    Changes,
-    ServedModel,
-    ServerFound,
-    SessionSummary,
-    Subscriber,
-)
+from lmtui.core.servers import ServedModel, ServerFound
+from lmtui.core.sessions import Answer, Changes, SessionSummary, Subscriber
 from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import FileChange, FileChangeKind
 from tests.tui.fake_archive import FakeArchive

@@ -19,7 +19,8 @@ from textual.widgets.option_list import Option
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
-from lmtui.core.sessions import ServedModel, ServerFound, SessionHost
+from lmtui.core.servers import ServedModel, ServerFound
+from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Scope, bindings, command, first_key, of_scope
 from lmtui.tui.lines.text import fit
 from lmtui.tui.modals.results import Chosen

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from textual import events
 
-from lmtui.core.sessions import ServedModel, ServerFound
+from lmtui.core.servers import ServedModel, ServerFound
 from lmtui.tui.folding import Typed
 from lmtui.tui.options import StartOptions
 from lmtui.tui.prompt_store import PromptStore
