@@ -14,7 +14,6 @@ from lmtui.core.events import (
     RetryScheduled,
     TextDelta,
     ThinkingDelta,
-    UsageUpdated,
 )
 from lmtui.core.messages import (
     CallPiece,
@@ -27,9 +26,9 @@ from lmtui.core.messages import (
     TextPiece,
     ThinkingPiece,
     ToolCall,
-    Usage,
 )
 from lmtui.engine.desk import Desk
+from lmtui.engine.usage import show_usage
 
 
 async def ask_model(desk: Desk, turn_id: str) -> Completion:
@@ -69,7 +68,7 @@ async def ask_model(desk: Desk, turn_id: str) -> Completion:
             thinking_s=round(watch.seconds, 1),
         )
     )
-    _show_usage(desk, completion)
+    show_usage(desk, completion, turn_id)
     return replace(completion, message=message)
 
 
@@ -135,24 +134,6 @@ def _with_fresh_ids(desk: Desk, message: Message) -> Message:
         taken.add(fresh)
         calls.append(replace(call, id=fresh))
     return replace(message, tool_calls=tuple(calls))
-
-
-def _show_usage(desk: Desk, completion: Completion) -> None:
-    usage = completion.usage
-    is_estimate = usage is None or usage.prompt_tokens == 0
-    if usage is None or is_estimate:
-        usage = Usage(desk.conversation.size_tokens(), len(completion.message.text) // 4)
-    has_rate = completion.decode_s > 0 and usage.completion_tokens > 1
-    desk.emit(
-        UsageUpdated(
-            agent=desk.agent,
-            usage=usage,
-            window_tokens=desk.window_tokens,
-            tokens_per_s=round((usage.completion_tokens - 1) / completion.decode_s, 1) if has_rate else 0.0,
-            first_token_s=round(completion.first_token_s, 3),
-            is_estimate=is_estimate,
-        )
-    )
 
 
 class _ThinkingWatch:
