@@ -97,7 +97,8 @@ class ToolSpec:
 class ModelRequest:
     """One request for a completion.  `messages` only ever grows within a session, so that servers reuse their cache.
 
-    `messages` and `tools` are the same whatever `call_form` is: the provider writes them in that form.
+    `messages` and `tools` are the same whatever `call_form` is: the provider writes them in that form.  `is_held`: this one
+    answer must be a call, held to a schema by the server.
     """
 
     messages: tuple[Message, ...]
@@ -107,6 +108,7 @@ class ModelRequest:
     seed: int | None = None
     max_tokens: int | None = None
     call_form: CallForm = CallForm.NATIVE
+    is_held: bool = False
     top_p: float | None = None
     repeat_penalty: float | None = None
 

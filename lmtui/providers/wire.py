@@ -1,14 +1,17 @@
-"""Requests as bytes.  `messages` stands last and grows only at its end, so the bytes of a request begin with the one before.
+"""Requests as bytes.  `messages` grows only at its end, so the bytes of a request begin with the one before.
 
-Format: the chat-completions request of the OpenAI API, as local servers take it.
+Format: the chat-completions request of the OpenAI API, as local servers take it.  What changes from request to request stands
+behind `messages`.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping, Sequence
 
-from lmtui.core.messages import Message, ModelRequest, Role, ToolSpec
+from lmtui.core.messages import CallForm, Message, ModelRequest, Role, ToolSpec
+from lmtui.providers.tools_as_text import answer_schema, call_text, done_text, results_text, tools_text
 
 
 class RequestWriter:
@@ -16,23 +19,43 @@ class RequestWriter:
 
     def __init__(self) -> None:
         self._messages: tuple[Message, ...] = ()
+        self._told: tuple[CallForm, tuple[ToolSpec, ...]] = (CallForm.NATIVE, ())
         self._parts: list[bytes] = []
 
-    def write(self, request: ModelRequest) -> bytes:
-        """Return the body of a streaming request."""
-        self._extend(request.messages)
-        head = json.dumps(_head(request), ensure_ascii=False, separators=(",", ":"))
-        return b"".join((_utf8(head[:-1]), b',"messages":[', b",".join(self._parts), b"]}"))
+    def write(self, request: ModelRequest, extra: Mapping[str, object] | None = None) -> bytes:
+        """Return the body of a streaming request; `extra` are fields that only this kind of server knows."""
+        self._extend(request)
+        head = _utf8(_dump(_head(request) | dict(extra or {})))
+        tail = _tail(request)
+        end = _utf8(f",{_dump(tail)[1:]}" if tail else "}")
+        return b"".join((head[:-1], b',"messages":[', b",".join(self._parts), b"]", end))
 
-    def _extend(self, messages: tuple[Message, ...]) -> None:
+    def _extend(self, request: ModelRequest) -> None:
+        messages, form = request.messages, request.call_form
+        told = (form, () if form is CallForm.NATIVE else request.tools)  # in text the tools stand in the system prompt
         known = len(self._messages)
-        if len(messages) < known or any(old is not new for old, new in zip(self._messages, messages, strict=False)):
+        is_grown = len(messages) >= known and all(old is new for old, new in zip(self._messages, messages, strict=False))
+        if not is_grown or told != self._told:
             known = 0
             self._parts.clear()
-        self._parts += [
-            _utf8(json.dumps(wire_message(message), ensure_ascii=False, separators=(",", ":"))) for message in messages[known:]
-        ]
-        self._messages = messages
+        self._messages, self._told = messages, told
+        self._parts += [_utf8(_dump(each)) for each in wire_messages(messages[known:], request)]
+
+
+def wire_messages(messages: Sequence[Message], request: ModelRequest) -> list[dict[str, object]]:
+    """Return messages as servers take them, in the request's form of calls."""
+    if request.call_form is CallForm.NATIVE:
+        return [wire_message(message) for message in messages]
+    written: list[dict[str, object]] = []
+    results: list[Message] = []
+    for message in messages:
+        if message.role is Role.TOOL:
+            results.append(message)
+            continue
+        written += _results(results)
+        results = []
+        written.append(_as_text(message, request))
+    return written + _results(results)
 
 
 def wire_message(message: Message) -> dict[str, object]:
@@ -48,6 +71,32 @@ def wire_message(message: Message) -> dict[str, object]:
     return out
 
 
+def wire_tool(spec: ToolSpec) -> dict[str, object]:
+    """Return one tool as servers take it."""
+    return {
+        "type": "function",
+        "function": {"name": spec.name, "description": spec.description, "parameters": spec.parameters},
+    }
+
+
+def _results(results: Sequence[Message]) -> list[dict[str, object]]:
+    """Return the results of one answer's calls as one message: strict templates take no two of one role in a row."""
+    return [{"role": str(Role.USER), "content": results_text(results)}] if results else []
+
+
+def _as_text(message: Message, request: ModelRequest) -> dict[str, object]:
+    """Return a message with the tools (in the system prompt) and the calls (in an answer) written into its text."""
+    form = request.call_form
+    text = message.text
+    if message.role is Role.SYSTEM:
+        text = "\n\n".join(part for part in (text, tools_text(request.tools, form)) if part)
+    elif message.role is Role.ASSISTANT and form is CallForm.SCHEMA:
+        text = "\n".join(call_text(call, form) for call in message.tool_calls) or done_text(text)
+    elif message.tool_calls:
+        text = "\n".join(part for part in (text, *(call_text(call, form) for call in message.tool_calls)) if part)
+    return {"role": str(message.role), "content": text if not message.images else _content(message)}
+
+
 def _content(message: Message) -> str | list[dict[str, object]]:
     """Return the text, or with pictures the parts of the vision form: text first, then each picture as a data URL."""
     if not message.images:
@@ -59,27 +108,27 @@ def _content(message: Message) -> str | list[dict[str, object]]:
     return parts
 
 
-def wire_tool(spec: ToolSpec) -> dict[str, object]:
-    """Return one tool as servers take it."""
-    return {
-        "type": "function",
-        "function": {"name": spec.name, "description": spec.description, "parameters": spec.parameters},
-    }
-
-
 def _head(request: ModelRequest) -> dict[str, object]:
     head: dict[str, object] = {}
     if request.model:
         head["model"] = request.model
     head["stream"] = True
     head["stream_options"] = {"include_usage": True}
-    for name in ("temperature", "seed", "max_tokens"):
+    for name in ("temperature", "top_p", "seed", "repeat_penalty", "max_tokens"):
         value = getattr(request, name)
         if value is not None:
             head[name] = value
-    if request.tools:
+    if request.tools and request.call_form is CallForm.NATIVE:
         head["tools"] = [wire_tool(spec) for spec in request.tools]
     return head
+
+
+def _tail(request: ModelRequest) -> dict[str, object]:
+    """Return what holds the answer to a schema: in the schema's form, or for a single answer that must be a call."""
+    if not request.tools or not (request.is_held or request.call_form is CallForm.SCHEMA):
+        return {}
+    schema = answer_schema(request.tools, may_end=request.call_form is CallForm.SCHEMA)
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}}
 
 
 def _arguments(text: str) -> str:
@@ -89,6 +138,10 @@ def _arguments(text: str) -> str:
     except (ValueError, RecursionError):
         is_object = False
     return text if is_object else "{}"
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _utf8(text: str) -> bytes:
