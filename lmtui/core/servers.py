@@ -16,6 +16,7 @@ class ServerKind(StrEnum):
     LLAMA_CPP = "llama.cpp"
     VLLM = "vLLM"
     OTHER = "OpenAI-compatible"
+    UNKNOWN = "no model server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,21 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True)
 class ServerFound:
-    """A model server that answered.  `note` says what is wrong with it; `can_load`: it loads and unloads models when asked."""
+    """A model server that answered.  `note` says what is wrong with it; `can_load`: it loads and unloads models when asked.
+
+    `kind` is one of `ServerKind` or another name that a server gives itself.
+    """
 
     kind: str
     url: str
     models: tuple[ServedModel, ...]
     note: str = ""
     can_load: bool = False
+
+    @property
+    def chat_models(self) -> tuple[ServedModel, ...]:
+        """Return the models that can chat: all but the embedders."""
+        return tuple(model for model in self.models if not model.is_embedder)
 
 
 @dataclass(frozen=True, slots=True)

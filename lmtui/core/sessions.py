@@ -11,7 +11,7 @@ from typing import Protocol
 from lmtui.core.events import Envelope, Outcome
 from lmtui.core.permissions import GrantScope, Mode, Rule
 from lmtui.core.pictures import Image
-from lmtui.core.servers import ServerFound
+from lmtui.core.servers import ModelServers
 from lmtui.core.settings import Settings
 from lmtui.core.trust import Trust
 from lmtui.core.workspace import FileChange
@@ -280,6 +280,10 @@ class SessionHost(Protocol):
         """Return why no session can be opened yet (no model server chosen), else an empty string."""
 
     @property
+    def servers(self) -> ModelServers:
+        """Return what may be done with model servers."""
+
+    @property
     def archive(self) -> Archive:
         """Return the workspace's sessions, open or not."""
 
@@ -288,12 +292,6 @@ class SessionHost(Protocol):
 
     async def open_session(self, session_id: str) -> Session:
         """Open an earlier session by its id, or a unique end of it; one that is open already is returned as it is."""
-
-    async def find_servers(self) -> Sequence[ServerFound]:
-        """Look for model servers on the usual ports and where the settings point; never loads a model."""
-
-    async def use_server(self, url: str, model: str) -> None:
-        """Send the requests of sessions opened from now on to this server, and keep it as the user's choice."""
 
     async def start_demo(self) -> None:
         """Start the built-in scripted server on a fresh demo folder and make it the server in use."""

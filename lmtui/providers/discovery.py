@@ -1,139 +1,133 @@
 """Finding model servers on this machine and what they really serve.  Looking never loads a model.
 
-Endpoints: LM Studio `/api/v0/models`, Ollama `/api/tags` and `/api/ps`, llama.cpp `/props`, vLLM `max_model_len`; every kind
-has `/v1/models`.  Each is told apart by its own endpoint, all are asked at once, each within a second.
+All places are asked at once, and each for every kind of server: the kinds are told apart by endpoints of their own, never by
+the port.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
 
-from lmtui.core.clean import clean_line
-from lmtui.core.servers import ServedModel, ServerFound
-from lmtui.providers.endpoint import LOCAL_KEY, base_url, ollama_url, root_url, without_alias
+from lmtui.core.servers import ServedModel, ServerFound, ServerKind
+from lmtui.providers.endpoint import base_url, llama_cpp_url, ollama_url, root_url, without_alias
+from lmtui.providers.servers import llama_cpp, lm_studio, notes, ollama, plain
+from lmtui.providers.servers.client import Client, Reply
 
-if TYPE_CHECKING:
-    import httpx2
-
-PROBE_TIMEOUT_S = 1.0
+PROBE_TIMEOUT_S = 0.9
 _KNOWN_SERVER_TIMEOUT_S = 10.0
-_MAX_REPLY_BYTES = 4_000_000
-_KEY_REFUSED = object()
+_FIRST_SHARE = 0.7  # of the time for the lists; the rest is for what each model can do
 KNOWN_ADDRESSES = (
     ("LM Studio", "http://127.0.0.1:1234"),
     ("Ollama", "http://127.0.0.1:11434"),
     ("llama.cpp", "http://127.0.0.1:8080"),
     ("vLLM", "http://127.0.0.1:8000"),
+    ("SGLang", "http://127.0.0.1:30000"),
+    ("KoboldCpp", "http://127.0.0.1:5001"),
+    ("TabbyAPI", "http://127.0.0.1:5000"),
+    ("Jan", "http://127.0.0.1:1337"),
 )
 
 
 async def find_servers(extra: tuple[str, ...] = (), key: str = "") -> list[ServerFound]:
-    """Ask the usual ports, `OLLAMA_HOST` and the addresses in `extra`; return those that answered as model servers.
+    """Ask the usual ports, where the environment points, and the addresses in `extra`; return what answered.
 
-    The key is sent to the addresses in `extra` only: what happens to listen on a usual port has no claim to it.
+    Of the addresses in `extra` it is also told what is wrong with them.  The key is sent to those only: what happens to
+    listen on a usual port has no claim to it.
     """
     named = {root_url(address) for address in extra}
-    ollama = ollama_url(os.environ.get("OLLAMA_HOST", ""))
-    addresses = [*extra, *(url for _, url in KNOWN_ADDRESSES), *([ollama] if ollama else [])]
+    told = (ollama_url(os.environ.get("OLLAMA_HOST", "")), llama_cpp_url(os.environ))
+    addresses = [*extra, *(url for _, url in KNOWN_ADDRESSES), *(url for url in told if url)]
     roots: dict[str, str] = {}
     for root in map(root_url, addresses):
         roots.setdefault(without_alias(root), root)
-    found = await asyncio.gather(*(look_at(root, key if root in named else "") for root in roots.values()))
-    return [server for server in found if server is not None]
+    looks = (look_at(root, key if root in named else "", is_named=root in named) for root in roots.values())
+    return [server for server in await asyncio.gather(*looks) if server is not None]
 
 
-async def look_at(url: str, key: str = "", limit_s: float = PROBE_TIMEOUT_S) -> ServerFound | None:
-    """Return what one address serves, None where no model server answers; one that refuses the key has no models and a note."""
+async def look_at(url: str, key: str = "", limit_s: float = PROBE_TIMEOUT_S, *, is_named: bool = False) -> ServerFound | None:
+    """Return what one address serves, None where no model server answers.
+
+    One that refuses the key has no models and a note; with `is_named` so has whatever else answers there.
+    """
     root = root_url(url)
-    places = (f"{base_url(url)}/models", *(f"{root}{path}" for path in ("/api/v0/models", "/api/tags", "/api/ps", "/props")))
-    async with _client(root, key, limit_s) as client:
-        listed, lm_studio, ollama, running, props = await asyncio.gather(*(_get(client, place, limit_s) for place in places))
-    if items := _items(lm_studio, "data"):
-        chatting = (item for item in items if item.get("type") != "embeddings")
-        return ServerFound("LM Studio", root, tuple(_lm_studio_model(item) for item in chatting))
-    models = _items(listed, "data")
-    if isinstance(props, dict) and "default_generation_settings" in props:
-        window = _number(props["default_generation_settings"], "n_ctx")
-        return ServerFound("llama.cpp", root, tuple(_plain_model(item, window, is_loaded=True) for item in models))
-    if isinstance(ollama, dict) and "models" in ollama:
-        return ServerFound("Ollama", root, _ollama_models(ollama, running))
-    if models or (isinstance(listed, dict) and "data" in listed):
-        kind = "vLLM" if any("max_model_len" in item for item in models) else "OpenAI-compatible"
-        return ServerFound(kind, root, tuple(_plain_model(item, 0, is_loaded=None) for item in models))
-    if listed is _KEY_REFUSED:
-        return ServerFound("OpenAI-compatible", root, (), "it refuses the key" if key else "it wants a key")
+    end = asyncio.get_running_loop().time() + limit_s
+    async with Client(root, key) as client:
+        answers = await _ask(client, base_url(url), limit_s * _FIRST_SHARE)
+        found = _recognise(root, key, answers)
+        if found is not None:
+            left_s = end - asyncio.get_running_loop().time()
+            return _said(await _with_details(client, found, max(0.1, left_s)))
+    if is_named and answers.listed.is_there:
+        return ServerFound(ServerKind.UNKNOWN, root, (), notes.what_answers(answers.listed))
     return None
 
 
 async def served_model(url: str, key: str, model: str) -> ServedModel | None:
     """Return what is told of a model (the only or the loaded one, if the name is empty), None where nothing is."""
     server = await look_at(url, key, _KNOWN_SERVER_TIMEOUT_S)
-    for served in server.models if server else ():
-        if served.name == model or (not model and (served.is_loaded or len(server.models if server else ()) == 1)):
-            return served
+    found = server.models if server else ()
+    if model:
+        names = (model, f"{model}:latest") if server and server.kind == ServerKind.OLLAMA else (model,)
+        return next((each for each in found if each.name in names or each.instance == model), None)
+    chatting = [each for each in found if not each.is_embedder]
+    return next((each for each in chatting if each.is_loaded), chatting[0] if len(chatting) == 1 else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What the endpoints that tell the kinds apart answered."""
+
+    listed: Reply
+    lm_v1: Reply
+    lm_v0: Reply
+    tags: Reply
+    running: Reply
+    props: Reply
+
+
+async def _ask(client: Client, base: str, limit_s: float) -> _Answers:
+    paths = (f"{base}/models", lm_studio.V1, lm_studio.V0, ollama.TAGS, ollama.RUNNING, llama_cpp.PROPS)
+    return _Answers(*await asyncio.gather(*(client.get(path, limit_s) for path in paths)))
+
+
+def _recognise(root: str, key: str, answers: _Answers) -> ServerFound | None:
+    """Return the server behind some answers; other kinds imitate Ollama's endpoints, so it comes after them."""
+    listed, props = answers.listed.ok, answers.props.ok
+    owner = plain.kind_of(listed)
+    if lm_studio.is_v1(answers.lm_v1.ok):
+        return ServerFound(ServerKind.LM_STUDIO, root, lm_studio.models_v1(answers.lm_v1.ok), can_load=True)
+    if lm_studio.is_v0(answers.lm_v0.ok):
+        return ServerFound(ServerKind.LM_STUDIO, root, lm_studio.models_v0(answers.lm_v0.ok))
+    is_other = plain.is_listing(listed) and owner != ServerKind.OTHER
+    if not is_other and (llama_cpp.is_props(props) or llama_cpp.is_ours(listed)):
+        note = notes.refused(key) if answers.props.is_key_refused else ""
+        can_load = llama_cpp.is_router(listed, props)
+        return ServerFound(ServerKind.LLAMA_CPP, root, llama_cpp.models(listed, props), note, can_load)
+    if not is_other and isinstance(answers.tags.ok, dict) and "models" in answers.tags.ok:
+        return ServerFound(ServerKind.OLLAMA, root, ollama.models(answers.tags.ok, answers.running.ok), can_load=True)
+    if plain.is_listing(listed):
+        return ServerFound(owner, root, plain.models(listed, owner))
+    if answers.listed.is_key_refused or answers.lm_v1.is_key_refused:
+        return ServerFound(ServerKind.OTHER, root, (), notes.refused(key))
+    if notes.is_loading(answers.listed):
+        return ServerFound(ServerKind.LLAMA_CPP, root, (), notes.LOADING)
     return None
 
 
-def _client(root: str, key: str, limit_s: float) -> httpx2.AsyncClient:
-    import httpx2  # noqa: PLC0415  (not needed before the first look)
-
-    headers = {"Authorization": f"Bearer {key or LOCAL_KEY}"}
-    # Certificates take 60 ms of the event loop to load; plain http has none to check.
-    is_checked = not root.startswith("http:")
-    return httpx2.AsyncClient(timeout=limit_s, headers=headers, trust_env=False, verify=is_checked)
-
-
-async def _get(client: httpx2.AsyncClient, url: str, limit_s: float) -> Any:
-    """Return the JSON at an address, `_KEY_REFUSED` where the key is not taken, None for anything else."""
-    import httpx2  # noqa: PLC0415
-
-    data = bytearray()
-    try:
-        async with asyncio.timeout(limit_s), client.stream("GET", url) as response:
-            async for part in response.aiter_bytes():
-                data += part
-                if len(data) > _MAX_REPLY_BYTES:
-                    return None
-        value = json.loads(data)
-    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, TimeoutError, RecursionError):
-        return None
-    if response.status_code in (401, 403) and isinstance(value, dict) and "error" in value:
-        return _KEY_REFUSED
-    return value if response.status_code == 200 else None
+async def _with_details(client: Client, found: ServerFound, limit_s: float) -> ServerFound:
+    """Ask what the lists do not tell."""
+    if found.kind == ServerKind.OLLAMA:
+        return replace(found, models=await ollama.with_abilities(client, found.models, limit_s))
+    if found.kind == ServerKind.LLAMA_CPP and found.can_load:
+        return replace(found, models=await llama_cpp.ask_router(client, found.models, limit_s))
+    if len(found.models) == 1 and not found.models[0].window_tokens:
+        window = await plain.window_of(client, found.kind, limit_s)
+        return replace(found, models=(replace(found.models[0], window_tokens=window),)) if window else found
+    return found
 
 
-def _items(value: Any, key: str) -> list[dict[str, Any]]:
-    items = value.get(key) if isinstance(value, dict) else None
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-
-
-def _number(value: Any, key: str) -> int:
-    number = value.get(key) if isinstance(value, dict) else None
-    return number if isinstance(number, int) and number > 0 else 0
-
-
-def _lm_studio_model(item: dict[str, Any]) -> ServedModel:
-    is_loaded = item.get("state") == "loaded"
-    capabilities = item.get("capabilities")
-    return ServedModel(
-        clean_line(str(item.get("id", ""))),
-        _number(item, "loaded_context_length") if is_loaded else 0,
-        is_loaded,
-        "tool_use" in capabilities if isinstance(capabilities, list) else None,
-        item.get("type") == "vlm",
-    )
-
-
-def _ollama_models(tags: Any, running: Any) -> tuple[ServedModel, ...]:
-    loaded = {str(item.get("name")): _number(item, "context_length") for item in _items(running, "models")}
-    names = [str(item.get("name", "")) for item in _items(tags, "models")]
-    return tuple(ServedModel(clean_line(name), loaded.get(name, 0), name in loaded) for name in names)
-
-
-def _plain_model(item: dict[str, Any], window: int, *, is_loaded: bool | None) -> ServedModel:
-    meta = item.get("meta")
-    tokens = window or _number(item, "max_model_len") or _number(meta, "n_ctx")
-    return ServedModel(clean_line(str(item.get("id", ""))), tokens, is_loaded)
+def _said(found: ServerFound) -> ServerFound:
+    """Return a server with a note where it has nothing to offer."""
+    return found if found.models or found.note else replace(found, note=notes.no_models(found.kind))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit, urlunsplit
 
@@ -58,6 +59,18 @@ def ollama_url(host: str) -> str:
     name = parts.hostname or "127.0.0.1"
     shown = f"[{name}]" if ":" in name else name
     return without_alias(f"{parts.scheme}://{shown}:{port}" if port else f"{parts.scheme}://{shown}")
+
+
+def llama_cpp_url(environment: Mapping[str, str]) -> str:
+    """Return the address that llama.cpp's own variables stand for, empty where they name none."""
+    host, port = environment.get("LLAMA_ARG_HOST", "").strip(), environment.get("LLAMA_ARG_PORT", "").strip()
+    if not (host or port) or not (port or "8080").isdecimal() or "/" in host:
+        return ""
+    name = f"[{host}]" if ":" in host else host or "127.0.0.1"
+    try:
+        return without_alias(root_url(f"http://{name}:{port or 8080}"))
+    except UsageError:
+        return ""
 
 
 def without_alias(root: str) -> str:

@@ -18,6 +18,11 @@ _OVERFLOW = re.compile(
 )
 _NO_MODEL = re.compile(r"model.{0,80}(?:not found|does not exist|not loaded|no such|unknown|invalid)|no models? loaded", re.I)
 _LOADING = re.compile(r"loading|is starting|not ready", re.IGNORECASE)
+_NO_MEMORY = re.compile(
+    r"insufficient (?:system )?resources|not enough (?:resources|memory)|out of memory|requires more system memory"
+    r"|(?:unable|failed) to allocate|cudaMalloc|ErrorOutOfDeviceMemory",
+    re.IGNORECASE,
+)
 _WINDOW = re.compile(
     r"(?:context size \(|maximum context length (?:is|of) |maximum context of |\d\s*>\s*)(\d{3,7})", re.IGNORECASE
 )
@@ -65,6 +70,23 @@ def status_error(url: str, model: str, status: int, body: str, content_type: str
     if status >= 500:
         return ProviderError(Fault.SERVER_ERROR, f"{url} failed (HTTP {status}: {said})", "Look at the server's log.")
     return ProviderError(Fault.REJECTED, f"{url} rejects the request (HTTP {status}: {said})", "Look at the server's log.")
+
+
+def load_failed(url: str, model: str, status: int, body: str, *, verb: str = "load") -> ProviderError:
+    """Return the error for a model that could not be loaded or unloaded; `status` 0: no answer came, `body` says why."""
+    said = error_text(body)
+    if not status:
+        return unreachable(url, said)
+    if _NO_MEMORY.search(said):
+        hint = "Unload another model, or ask for a smaller window."
+        return ProviderError(Fault.REJECTED, f"{url} has no memory for {model}: {said}", hint)
+    if status in (401, 403):
+        hint = "Give the server's key with --api-key; LM Studio's keys have a permission of their own for loading."
+        return ProviderError(Fault.KEY_REFUSED, f"{url} refuses the key (HTTP {status})", hint)
+    if status == 404 or _NO_MODEL.search(said):
+        hint = "Look again to see what it has."
+        return ProviderError(Fault.UNKNOWN_MODEL, f"{url} has no model {model!r} to {verb}: {said}", hint)
+    return ProviderError(Fault.SERVER_ERROR, f"{url} could not {verb} {model}: {said}", "Look at the server's log.")
 
 
 def stream_error(error: object) -> ProviderError:

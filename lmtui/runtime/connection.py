@@ -11,7 +11,7 @@ from lmtui.core.redaction import Redactor
 from lmtui.core.servers import ServerFound
 from lmtui.providers.choice import ServerChoice, read_choice, write_choice
 from lmtui.providers.discovery import find_servers
-from lmtui.providers.endpoint import base_url, root_url
+from lmtui.providers.endpoint import base_url, root_url, without_alias
 from lmtui.providers.keys import resolve_key
 from lmtui.providers.openai_compat import OpenAICompatible
 from lmtui.providers.retry import RetryPolicy
@@ -68,6 +68,11 @@ class Connection:
         """Look on the usual ports and at the server in use."""
         return await find_servers((self._choice.url,) if self._choice.url else (), self._key)
 
+    def key_for(self, url: str) -> str:
+        """Return the key for an address: the user's own for the server in use, none for any other."""
+        is_in_use = bool(self._choice.url) and without_alias(root_url(url)) == without_alias(root_url(self._choice.url))
+        return self._key if is_in_use else ""
+
     def remember(self, url: str, model: str) -> None:
         """Use this server from now on and at the next start."""
         self.use(root_url(url), model, self.own_key)
@@ -94,7 +99,7 @@ class Connection:
         """
         if self._choice.url:
             return ""
-        found = [server for server in await find_servers() if server.models]
+        found = [server for server in await find_servers() if server.chat_models]
         if not found:
             raise ProviderError(
                 Fault.UNREACHABLE,
@@ -102,7 +107,7 @@ class Connection:
                 "Start one, or name another with --url; `lmtui demo` needs none.",
             )
         server = found[0]
-        first = next((model for model in server.models if model.is_loaded), server.models[0])
+        first = next((model for model in server.chat_models if model.is_loaded), server.chat_models[0])
         model = self._config.model or first.name
         self.use(server.url, model)
         return f"using {server.kind} at {server.url}, model {model}"

@@ -16,7 +16,7 @@ from lmtui.core.events import Envelope, Event, Level, ModeChanged, ModelChanged,
 from lmtui.core.hosts import NETWORK_TOOL, parse_pattern
 from lmtui.core.permissions import SOURCES, Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Limits, Policy, SessionLog
-from lmtui.core.servers import ServerFound
+from lmtui.core.servers import ModelServers
 from lmtui.core.sessions import Archive, Session
 from lmtui.core.settings import Settings
 from lmtui.core.trust import Trust
@@ -31,6 +31,7 @@ from lmtui.runtime.grants import Grants
 from lmtui.runtime.log_file import write_log_file
 from lmtui.runtime.protection import key_redactor, protect_process
 from lmtui.runtime.sandboxes import open_sandbox
+from lmtui.runtime.servers import Servers
 from lmtui.runtime.settings import UserSettings
 from lmtui.runtime.trust import FolderTrust, NothingToTrust
 from lmtui.sandbox.host_paths import check_workspace
@@ -84,6 +85,7 @@ class Runtime:
         self._is_mode_forced = is_mode_forced
         _rules(config, workspace)  # a rule that cannot be read is told at once
         self._connection = Connection(config)
+        self.servers: ModelServers = Servers(self._connection)
         self._store = SessionStore(workspace)
         self._sandbox: WorkspaceSandbox | None = None
         self._retired: list[WorkspaceSandbox] = []
@@ -179,14 +181,6 @@ class Runtime:
     def unattended(self) -> Sequence[str]:
         """Return the rules that would have allowed what was refused because nobody was there."""
         return [rule for session in self._sessions.values() for rule in session.unattended]
-
-    async def find_servers(self) -> Sequence[ServerFound]:
-        """Look for model servers on the usual ports and at the one in use."""
-        return await self._connection.find()
-
-    async def use_server(self, url: str, model: str) -> None:
-        """Send the requests of sessions opened from now on to this server, and keep it as the user's choice."""
-        self._connection.remember(url, model)
 
     def take_server_of(self, session_id: str) -> None:
         """Use the server that a session of ours used last, where the settings name none."""

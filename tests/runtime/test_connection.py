@@ -59,7 +59,7 @@ async def test_nothing_found_says_what_to_do(open_one: Open) -> None:
 async def test_a_chosen_server_is_kept_without_its_key(home: Path, open_one: Open, serve: Serve) -> None:
     server = await serve(DONE)
     first = open_one(api_key="sk-canary")
-    await first.use_server(server.url, "scripted")
+    await first.servers.use(server.url, "scripted")
     second = open_one(api_key="sk-canary")
     assert second.setup_note == ""
     await run(await second.new_session())
@@ -70,7 +70,7 @@ async def test_a_chosen_server_is_kept_without_its_key(home: Path, open_one: Ope
 
 async def test_the_settings_come_before_what_was_chosen(open_one: Open, serve: Serve) -> None:
     chosen, named = await serve(DONE), await serve(DONE)
-    await open_one().use_server(chosen.url, "nosuch")
+    await open_one().servers.use(chosen.url, "nosuch")
     await run(await open_one(named.url).new_session())
     assert named.requests
     assert not chosen.requests

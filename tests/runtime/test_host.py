@@ -113,7 +113,7 @@ async def test_an_opening_that_failed_does_not_lock_the_session(workspace: Path,
     second = open_one()
     with pytest.raises(UsageError, match="no model server"):
         await second.open_session(session_id)
-    await second.use_server(server.url, "scripted")
+    await second.servers.use(server.url, "scripted")
     assert (await second.open_session(session_id)).id == session_id
 
 

@@ -15,12 +15,12 @@ from lmtui.core.messages import Role, ToolCall, Usage
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.pictures import Image
 from lmtui.core.plan import Plan
-from lmtui.core.servers import ServedModel, ServerFound
 from lmtui.core.sessions import Answer, Changes, SessionSummary, Subscriber
 from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import FileChange, FileChangeKind
 from tests.tui.fake_archive import FakeArchive
 from tests.tui.fake_files import FakeFiles
+from tests.tui.fake_servers import FakeServers
 from tests.tui.fake_settings import FakeSettings, FakeWindow
 
 START = datetime(2026, 3, 14, 14, 2, 0, tzinfo=UTC)
@@ -278,7 +278,7 @@ class FakeHost:
         self.setup_note = setup_note
         self.opened: dict[str, FakeSession] = {}
         self.summaries: list[SessionSummary] = []
-        self.servers: Sequence[ServerFound] = SERVERS
+        self.servers = FakeServers(self)
         self.used: tuple[str, str] | None = None
         self.is_demo = False
         self.is_closed = False
@@ -308,13 +308,6 @@ class FakeHost:
         self.opened[session.id] = session
         return session
 
-    async def find_servers(self) -> Sequence[ServerFound]:
-        return self.servers
-
-    async def use_server(self, url: str, model: str) -> None:
-        self.used = (url, model)
-        self.setup_note = ""
-
     async def start_demo(self) -> None:
         self.is_demo = True
         self.setup_note = ""
@@ -323,23 +316,6 @@ class FakeHost:
         for session in self.opened.values():
             await session.close()
         self.is_closed = True
-
-
-SERVERS = (
-    ServerFound(
-        "LM Studio",
-        "http://127.0.0.1:1234/v1",
-        (ServedModel("qwen2.5-coder-7b-instruct", window_tokens=8192, is_loaded=True, has_tools=True),),
-    ),
-    ServerFound(
-        "Ollama",
-        "http://127.0.0.1:11434/v1",
-        (
-            ServedModel("qwen2.5-coder:7b", window_tokens=32768, is_loaded=False, has_tools=True),
-            ServedModel("llama3.2:3b", is_loaded=False, has_tools=False),
-        ),
-    ),
-)
 
 
 def play_work(session: FakeSession) -> None:

@@ -118,9 +118,9 @@ class Commands:
         if name:
             self._desk.act(lambda session: session.set_model(name))
             return
-        for server in self._desk.room.wait(self._desk.host.find_servers()):
+        for server in self._desk.room.wait(self._desk.host.servers.find()):
             self._desk.say(f"{clean_line(server.kind)} at {clean_line(server.url)}:")
-            self._desk.say(*(f"{INDENT}{clean_line(model.name)}" for model in server.models))
+            self._desk.say(*(f"{INDENT}{clean_line(model.name)}" for model in server.chat_models))
         self._desk.say("/model and a name takes another of the server in use")
 
     def rename(self, title: str) -> None:

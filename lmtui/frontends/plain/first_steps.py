@@ -16,7 +16,7 @@ def ask_for_server(desk: Desk) -> None:
         EOFError: the user leaves.
     """
     desk.say(desk.host.setup_note, "looking for model servers on the usual ports")
-    found = [(server, model.name) for server in desk.room.wait(desk.host.find_servers()) for model in server.models]
+    found = [(server, model.name) for server in desk.room.wait(desk.host.servers.find()) for model in server.chat_models]
     for number, (server, name) in enumerate(found, 1):
         desk.say(f"{number}. {clean_line(name)}, {clean_line(server.kind)} at {clean_line(server.url)}")
     if not found:
@@ -26,11 +26,11 @@ def ask_for_server(desk: Desk) -> None:
         try:
             if typed.isdecimal() and 0 < int(typed) <= len(found):
                 server, name = found[int(typed) - 1]
-                return desk.room.wait(desk.host.use_server(server.url, name))
+                return desk.room.wait(desk.host.servers.use(server.url, name))
             if typed == "demo":
                 return desk.room.wait(desk.host.start_demo())
             if "." in typed or ":" in typed:
-                return desk.room.wait(desk.host.use_server(typed, ""))
+                return desk.room.wait(desk.host.servers.use(typed, ""))
         except LmtuiError as error:
             desk.say(f"error: {error.full_text()}")
 

@@ -54,11 +54,11 @@ class CompletionPart:
         host = self._stage.desk.host
         if host is None or "models" in self._stage.prompt.completing.values:
             return
-        servers = await host.find_servers()
+        servers = await host.servers.find()
         self._stage.prompt.completing.values["models"] = [
             (model.name, clean_line(f"{server.kind}  {window_text(model.window_tokens)}"))
             for server in servers
-            for model in server.models
+            for model in server.chat_models
         ]
 
     async def _offer_paths(self, wanted: Wanted) -> None:

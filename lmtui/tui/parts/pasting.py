@@ -68,7 +68,7 @@ class PastingPart:
         if host is None or active is None:
             return
         model = active.facts.model
-        served = [each for server in await host.find_servers() for each in server.models if each.name == model]
+        served = [each for server in await host.servers.find() for each in server.models if each.name == model]
         if served and all(each.has_vision is False for each in served):
             self._sending.blind_models.add(model)
             self._stage.say(f"{model} sees no pictures; choose another model before you send", "warning")

@@ -135,13 +135,13 @@ class FirstRun(Screen[Chosen]):
         self.run_worker(work, group="first-run-start", exclusive=True)  # type: ignore[arg-type]  # a coroutine
 
     async def _look(self) -> None:
-        servers = await self._host.find_servers()
+        servers = await self._host.servers.find()
         self._fill(servers)
         self._say("" if servers else "No model server answers here. Start one (LM Studio, Ollama, llama.cpp …) and look again.")
 
     async def _use(self, place: Place) -> None:
         try:
-            await self._host.use_server(place.url, place.model)
+            await self._host.servers.use(place.url, place.model)
         except LmtuiError as error:
             self._say(error.full_text(), "$error")
             return

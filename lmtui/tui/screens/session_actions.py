@@ -119,7 +119,7 @@ class SessionActions(ApprovalActions):
         if host is None or active is None or dialogs is None:
             return
         self.say("asking the servers for their models …")
-        servers = await host.find_servers()
+        servers = await host.servers.find()
         root = active.facts.url.rstrip("/").removesuffix("/v1")
         here = [server for server in servers if server.url.rstrip("/").removesuffix("/v1") == root]
         choices = [

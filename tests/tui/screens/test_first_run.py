@@ -4,13 +4,14 @@ from pathlib import Path
 
 from lmtui.core.errors import Fault, ProviderError
 from tests.tui.driving import Driver, running
+from tests.tui.fake_servers import FakeServers
 from tests.tui.fakes import FakeHost
 
 NOTE = "No model server is chosen yet."
 
 
-class Refusing(FakeHost):
-    async def use_server(self, url: str, model: str) -> None:
+class Refusing(FakeServers):
+    async def use(self, url: str, model: str) -> None:
         raise ProviderError(Fault.UNREACHABLE, f"nothing answers at {url}", "Is it running?")
 
 
@@ -31,7 +32,7 @@ async def test_servers_are_listed_and_enter_takes_the_marked_one() -> None:
 
 async def test_another_address_is_typed() -> None:
     host = FakeHost(setup_note=NOTE)
-    host.servers = ()
+    host.servers.found = ()
     async with running(host, is_ready=False) as driver:
         await at_first_run(driver)
         await driver.until(lambda: "No model server answers" in driver.text())
@@ -41,8 +42,9 @@ async def test_another_address_is_typed() -> None:
 
 
 async def test_an_address_that_fails_is_said_and_asked_again() -> None:
-    host = Refusing(setup_note=NOTE)
-    host.servers = ()
+    host = FakeHost(setup_note=NOTE)
+    host.servers = Refusing(host)
+    host.servers.found = ()
     async with running(host, is_ready=False) as driver:
         await at_first_run(driver)
         await driver.press("enter", *"http://box", "enter")
@@ -52,7 +54,7 @@ async def test_an_address_that_fails_is_said_and_asked_again() -> None:
 
 async def test_the_demo_starts_without_a_model() -> None:
     host = FakeHost(setup_note=NOTE)
-    host.servers = ()
+    host.servers.found = ()
     async with running(host, is_ready=False) as driver:
         await at_first_run(driver)
         await driver.press("down", "enter")

@@ -1,0 +1,64 @@
+"""Loading and unloading in Ollama: an empty request with a time to keep it.
+
+Its `/v1` takes no window, and a request there loads the model again with the window that the model itself names.  So another
+window is had by another name: a copy that shares the files (`/api/create`) and has the window as its parameter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
+from lmtui.providers.faults import load_failed
+from lmtui.providers.servers import ollama
+from lmtui.providers.servers.client import Client, Reply
+from lmtui.providers.servers.facts import text
+from lmtui.providers.servers.memory import MemoryGate
+from lmtui.providers.servers.wanted import LOAD_LIMIT_S, UNLOAD_LIMIT_S, Wanted, loaded, passing
+
+GENERATE, CREATE = "/api/generate", "/api/create"
+KEEP = "30m"
+_LOOK_LIMIT_S = 10.0
+
+
+async def load(client: Client, wanted: Wanted, _: MemoryGate) -> AsyncGenerator[LoadProgress, None]:
+    """Load a model; with a window of its own, under the name of a copy that has it."""
+    name, server = wanted.model.name, wanted.server
+    is_other = bool(wanted.window_tokens) and wanted.window_tokens != wanted.model.window_tokens
+    if is_other:
+        copy = copy_name(name, wanted.window_tokens)
+        yield LoadProgress(f"making {copy}: the same files, window {wanted.window_tokens:,}")
+        body = {"model": copy, "from": name, "parameters": {"num_ctx": wanted.window_tokens}, "stream": False}
+        made = await client.post(CREATE, body, UNLOAD_LIMIT_S)
+        if text(made.ok, "status") != "success":
+            raise load_failed(server.url, copy, made.status, made.start or made.why, verb="make")
+        name = copy
+    task = asyncio.create_task(client.post(GENERATE, {"model": name, "keep_alive": KEEP, "stream": False}, LOAD_LIMIT_S))
+    async with aclosing(passing(task, f"loading {name}")) as steps:
+        async for step in steps:
+            yield step
+    _check(task.result(), server.url, name, "load")
+    running = (await client.get(ollama.RUNNING, _LOOK_LIMIT_S)).ok
+    found = ollama.models({"models": [{"name": name}]}, running)
+    yield loaded(found[0].window_tokens, wanted.window_tokens, name if is_other else "")
+
+
+async def unload(client: Client, server: ServerFound, model: ServedModel) -> None:
+    """Let a model go at once."""
+    reply = await client.post(GENERATE, {"model": model.name, "keep_alive": 0, "stream": False}, UNLOAD_LIMIT_S)
+    _check(reply, server.url, model.name, "unload")
+
+
+def copy_name(name: str, window_tokens: int) -> str:
+    """Return the name of the copy of a model with another window: `qwen3:8b` becomes `qwen3:8b-16k`."""
+    size = f"{window_tokens // 1024}k" if window_tokens % 1024 == 0 else str(window_tokens)
+    base, _, tag = name.partition(":")
+    return f"{base}:{re.sub(r'-[0-9]+k$', '', tag or 'latest')}-{size}"
+
+
+def _check(reply: Reply, url: str, name: str, verb: str) -> None:
+    if not isinstance(reply.ok, dict) or reply.ok.get("done") is not True:
+        raise load_failed(url, name, reply.status, reply.start or reply.why, verb=verb)

@@ -1,0 +1,91 @@
+"""Model servers that keep the promises of the port, scripted by the test: a load goes on as far as the script lets it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from lmtui.core.errors import LmtuiError
+from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
+
+
+class Choosing(Protocol):
+    used: tuple[str, str] | None
+    setup_note: str
+
+
+class FakeServers:
+    """Two servers, one of which loads and unloads.  `error` is raised by the next load or unload; `gate` holds a load."""
+
+    def __init__(self, host: Choosing) -> None:
+        self._host = host
+        self.found: Sequence[ServerFound] = SERVERS
+        self.looked = 0
+        self.loads: list[tuple[str, str, int]] = []
+        self.unloads: list[str] = []
+        self.given_up: list[str] = []
+        self.error: LmtuiError | None = None
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def find(self) -> Sequence[ServerFound]:
+        self.looked += 1
+        return self.found
+
+    async def look(self, url: str) -> ServerFound | None:
+        self.looked += 1
+        return next((server for server in self.found if server.url == url), None)
+
+    async def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
+        self.loads.append((url, model, window_tokens))
+        is_whole = False
+        try:
+            yield LoadProgress(f"loading {model}, 0 s")
+            await self.gate.wait()
+            if self.error is not None:
+                raise self.error
+            is_whole = True
+            window = window_tokens or 4096
+            self._change(url, model, is_loaded=True, window_tokens=window)
+            yield LoadProgress(f"loaded, window {window:,}", 1.0)
+        finally:
+            if not is_whole:
+                self.given_up.append(model)
+
+    async def unload(self, url: str, model: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.unloads.append(model)
+        self._change(url, model, is_loaded=False, window_tokens=0)
+
+    async def use(self, url: str, model: str) -> None:
+        self._host.used = (url, model)
+        self._host.setup_note = ""
+
+    def _change(self, url: str, name: str, *, is_loaded: bool, window_tokens: int) -> None:
+        def changed(each: ServedModel) -> ServedModel:
+            return replace(each, is_loaded=is_loaded, window_tokens=window_tokens) if each.name == name else each
+
+        self.found = tuple(
+            replace(server, models=tuple(map(changed, server.models))) if server.url == url else server for server in self.found
+        )
+
+
+SERVERS = (
+    ServerFound(
+        "LM Studio",
+        "http://127.0.0.1:1234/v1",
+        (ServedModel("qwen2.5-coder-7b-instruct", window_tokens=8192, is_loaded=True, has_tools=True),),
+    ),
+    ServerFound(
+        "Ollama",
+        "http://127.0.0.1:11434/v1",
+        (
+            ServedModel("qwen2.5-coder:7b", window_tokens=32768, is_loaded=False, has_tools=True),
+            ServedModel("llama3.2:3b", is_loaded=False, has_tools=False),
+        ),
+        can_load=True,
+    ),
+)
