@@ -5,6 +5,7 @@ LmtuiError
 ├── ConfigError           a setting has a value that it cannot have: exit code 64
 ├── ProviderError         the model server failed; `fault` says how
 │   └── ContextOverflow   the request does not fit the window that the server serves
+├── WindowFull            the conversation cannot be made to fit the model's window
 ├── SandboxError          the sandbox refused or broke
 │   └── SandboxUnavailable  no backend can run commands here
 ├── ToolError             a tool could not do it; its text goes to the model as the result
@@ -47,6 +48,7 @@ class Fault(StrEnum):
     LOADING = "loading"
     SERVER_ERROR = "server_error"
     REJECTED = "rejected"
+    NO_TOOLS = "no_tools"
     CUT = "cut"
     GARBAGE = "garbage"
     STREAM_ERROR = "stream_error"
@@ -73,6 +75,10 @@ class ContextOverflow(ProviderError):
     def __init__(self, message: str, hint: str = "", window_tokens: int = 0) -> None:
         super().__init__(Fault.OVERFLOW, message, hint)
         self.window_tokens = window_tokens
+
+
+class WindowFull(LmtuiError):
+    """The conversation cannot be made to fit the window any more; the text says what fills it and the way out."""
 
 
 class SandboxError(LmtuiError):

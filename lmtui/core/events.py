@@ -220,7 +220,7 @@ class ToolCallStarted(Event):
     """A tool call is dealt with: checked, asked about, run.  `title` is its arguments in a few words (a path, a command).
 
     `by` is empty for the model's calls, `user` for a command of the user's own, `user_alone` for one that the model is not
-    told of.
+    told of.  `recovered` is the shape in which the call was found where the model did not make it as it was told to.
     """
 
     kind: ClassVar[str] = "tool_call_started"
@@ -230,6 +230,7 @@ class ToolCallStarted(Event):
     title: str = ""
     turn_id: str = ""
     by: str = ""
+    recovered: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

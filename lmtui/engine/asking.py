@@ -9,7 +9,9 @@ from dataclasses import replace
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.events import (
     CallProgress,
+    Level,
     MessageAdded,
+    Notice,
     PrefillProgress,
     RetryScheduled,
     TextDelta,
@@ -20,6 +22,7 @@ from lmtui.core.messages import (
     Completion,
     Message,
     ModelPiece,
+    ModelRequest,
     PrefillPiece,
     RetryPiece,
     Role,
@@ -27,6 +30,8 @@ from lmtui.core.messages import (
     ThinkingPiece,
     ToolCall,
 )
+from lmtui.core.model_events import CallFormChanged
+from lmtui.engine.calling import FormChange, sizes_of
 from lmtui.engine.desk import Desk
 from lmtui.engine.usage import show_usage
 
@@ -37,7 +42,26 @@ async def ask_model(desk: Desk, turn_id: str) -> Completion:
     Raises:
         ProviderError: the server failed for good.
     """
-    request = desk.conversation.request(desk.toolbox.specs(), desk.settings)
+    await desk.model.ready()
+    request = _request(desk)
+    try:
+        return await _answer(desk, request, turn_id)
+    except ProviderError as error:
+        change = desk.model.calling.refused(error, request)
+        if change is None:
+            raise
+        _use_form(desk, change)
+        return await _answer(desk, _request(desk), turn_id)
+
+
+def _request(desk: Desk) -> ModelRequest:
+    calling = desk.model.calling
+    return desk.conversation.request(desk.toolbox.specs(), desk.settings, calling.form, is_held=calling.takes_held())
+
+
+async def _answer(desk: Desk, request: ModelRequest, turn_id: str) -> Completion:
+    """Send one request and return its answer, the message emitted and what it shows of the model taken up."""
+    sizes = sizes_of(request)
     desk.emit(PrefillProgress(agent=desk.agent))
     watch = _ThinkingWatch(desk)
     partial = _Partial()
@@ -69,7 +93,21 @@ async def ask_model(desk: Desk, turn_id: str) -> Completion:
         )
     )
     show_usage(desk, completion, turn_id)
+    if completion.stopped:
+        desk.emit(Notice(agent=desk.agent, level=Level.INFO, text=f"Generation was stopped: {completion.stopped}."))
+    change = desk.model.calling.see(request, completion, sizes)
+    if change is not None:
+        _use_form(desk, change)
+    elif desk.model.calling.worked:
+        desk.model.keep(call_form=desk.model.calling.form)
     return replace(completion, message=message)
+
+
+def _use_form(desk: Desk, change: FormChange) -> None:
+    """Tell the model of its tools in another form from the next request on."""
+    if change.form is not desk.model.calling.form:
+        desk.emit(CallFormChanged(agent=desk.agent, form=str(change.form), why=change.why))
+        desk.model.keep(call_form=change.form, note=change.why)
 
 
 class _Partial:

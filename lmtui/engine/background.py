@@ -1,4 +1,4 @@
-"""What a session learns beside its turns: the window that is served, and the sandbox, started before it is needed."""
+"""What a session learns beside its turns: what its model is, and the sandbox, started before it is needed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import Event, Level, ModelChanged, Notice, SandboxSelected
+from lmtui.core.model_events import CallFormChanged
 from lmtui.core.ports import Checkpoints, Provider, Sandbox
 from lmtui.engine.desk import Desk
 
@@ -25,9 +26,10 @@ class Background:
         self._tasks: set[asyncio.Task[None]] = set()
         self._has_sandbox = False
 
-    def learn_window(self, provider: Provider) -> None:
-        """Ask the server for the window of the model in use."""
-        self._spawn(self._learn_window(provider))
+    def learn_model(self, provider: Provider) -> None:
+        """Ask the server about the model in use."""
+        self._desk().model.forget()
+        self._spawn(self._learn_model(provider))
 
     def start_sandbox(self, sandbox: Sandbox, checkpoints: Checkpoints | None) -> None:
         """Start the sandbox, once, and say which it is; then keep the first state of the workspace, which takes longest."""
@@ -42,13 +44,18 @@ class Background:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _learn_window(self, provider: Provider) -> None:
+    async def _learn_model(self, provider: Provider) -> None:
         model = self._desk().settings.model
         served = await provider.served(model)
-        window_tokens = served.window_tokens if served else 0
         desk = self._desk()
-        if window_tokens and model == desk.settings.model and window_tokens != desk.window_tokens:
+        if model != desk.settings.model:
+            return
+        change = desk.model.learn(provider.url, model, served)
+        window_tokens = (served.window_tokens if served else 0) or desk.model.profile.window_tokens
+        if window_tokens and window_tokens != desk.window_tokens:
             self._emit(ModelChanged(model=model, url=provider.url, window_tokens=window_tokens))
+        if change is not None:
+            self._emit(CallFormChanged(form=str(change.form), why=change.why))
 
     async def _start_sandbox(self, sandbox: Sandbox, checkpoints: Checkpoints | None) -> None:
         try:

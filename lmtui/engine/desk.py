@@ -13,6 +13,7 @@ from lmtui.core.ports import Checkpoints, Images, Limits, Provider, Sandbox, Too
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.inbox import Inbox
+from lmtui.engine.known_model import KnownModel
 
 
 @dataclass(slots=True)
@@ -47,6 +48,7 @@ class Desk:
     checkpoints: Checkpoints | None = None
     checkpoint_problem: str = ""
     images: Images | None = None
+    model: KnownModel = field(default_factory=KnownModel)
 
     def all_rules(self) -> tuple[Rule, ...]:
         """Return every rule in force."""

@@ -19,9 +19,12 @@ from lmtui.core.events import (
     SessionRenamed,
     TurnStarted,
 )
+from lmtui.core.messages import CallForm
+from lmtui.core.model_events import CallFormChanged
 from lmtui.core.permissions import Effect, Mode, Rule
 from lmtui.core.pictures import Image
 from lmtui.core.ports import Checkpoints, Images, Limits, Policy, Provider, Sandbox, SessionLog, Toolbox
+from lmtui.core.profiles import Profiles
 from lmtui.core.redaction import Redactor
 from lmtui.core.sessions import Answer, Changes, Subscriber, Waiting
 from lmtui.engine.approvals import Approvals
@@ -31,6 +34,7 @@ from lmtui.engine.context import Conversation, ModelSettings, system_prompt
 from lmtui.engine.desk import Desk
 from lmtui.engine.inbox import Inbox, Said, read_said
 from lmtui.engine.journal import Journal
+from lmtui.engine.known_model import KnownModel
 from lmtui.engine.repair import ends_for_open_work
 from lmtui.engine.waiting import WaitingWords
 from lmtui.engine.window import RequestParts
@@ -53,6 +57,8 @@ class SessionParts:
     monotonic: Callable[[], float]
     checkpoints: Checkpoints | None = None
     images: Images | None = None
+    profiles: Profiles | None = None
+    call_form: CallForm | None = None
     redactor: Redactor = field(default_factory=lambda: Redactor(()))
 
 
@@ -120,8 +126,8 @@ class EngineSession:
         self._journal.emit_from_outside(event)
 
     def prepare(self, *, is_eager: bool) -> None:
-        """Learn the served window; with `is_eager` start the sandbox too, else it starts with the first tool call."""
-        self._background.learn_window(self._parts.provider)
+        """Learn what the model is; with `is_eager` start the sandbox too, else it starts with the first tool call."""
+        self._background.learn_model(self._parts.provider)
         if is_eager:
             self._background.start_sandbox(self._parts.sandbox, self._parts.checkpoints)
 
@@ -157,7 +163,7 @@ class EngineSession:
     def set_model(self, model: str) -> None:
         """Change the model from the next request on."""
         self.emit(ModelChanged(model=model, url=self._parts.provider.url))
-        self._background.learn_window(self._parts.provider)
+        self._background.learn_model(self._parts.provider)
 
     @property
     def changes(self) -> Changes | None:
@@ -220,6 +226,7 @@ class EngineSession:
             monotonic=parts.monotonic,
             checkpoints=parts.checkpoints,
             images=parts.images,
+            model=KnownModel(parts.profiles, parts.call_form),
             warm_up=lambda: self._background.start_sandbox(parts.sandbox, parts.checkpoints),
         )
 
@@ -244,6 +251,8 @@ class EngineSession:
             case ModelChanged(model=model, window_tokens=window_tokens):
                 desk.settings = replace(desk.settings, model=model)
                 desk.window_tokens = window_tokens
+            case CallFormChanged(form=form) if form in tuple(CallForm):
+                desk.model.calling.take(CallForm(form))
             case RuleRevoked(rule=rule, effect=Effect.ALLOW):  # of a log only what makes it stricter holds again
                 desk.rules = tuple(each for each in desk.rules if str(each) != rule or each.effect is not Effect.ALLOW)
             case SandboxSelected():

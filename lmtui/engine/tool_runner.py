@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from lmtui.core.clean import reveal
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.events import Outcome, PlanChanged, ToolCallFinished, ToolCallStarted, ToolOutputDelta
-from lmtui.core.messages import ToolCall
+from lmtui.core.messages import CallForm, ToolCall
 from lmtui.core.permissions import Access, Decision, Mode, Verdict, decide_all
 from lmtui.core.plan import Plan
 from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
@@ -88,6 +88,7 @@ def begin(desk: Desk, call: ToolCall, prepared: PreparedCall | None, turn_id: st
             title=prepared.title if prepared else "",
             turn_id=turn_id,
             by=by,
+            recovered=call.form if desk.model.calling.form is CallForm.NATIVE else "",
         )
     )
 

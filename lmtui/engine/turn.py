@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from lmtui.core.errors import ProviderError, SessionFileError
 from lmtui.core.events import (
     InboxChanged,
-    MessageAdded,
     ToolCallFinished,
     ToolCallStarted,
     TurnEnded,
     TurnReason,
     TurnStarted,
 )
-from lmtui.core.messages import Completion, FinishReason, Role, ToolCall, Usage
+from lmtui.core.messages import Completion, FinishReason, ToolCall, Usage
+from lmtui.core.model_events import Reminder
 from lmtui.engine.ahead import ask_ahead, give_up
 from lmtui.engine.asking import ask_model
 from lmtui.engine.completion import EXIT_CODES, reason_of
@@ -28,6 +28,11 @@ from lmtui.engine.mentions import add_message
 from lmtui.engine.tool_runner import Asked, run_call
 
 _EMPTY_NUDGE = "Your last answer was empty. Go on with the task, or say that it is done."
+_MOST_MALFORMED = 3
+_NO_CALL = (
+    "the model tried to call a tool four times, and none of the calls could be read; "
+    "try another model, or another form of calls (/calls, `lmtui models --exam NAME`)"
+)
 _CUT_CALLS = (
     "two answers in a row were cut at the length limit inside a tool call; "
     "raise LLM_MAX_TOKENS or the server's limit, or ask for smaller steps"
@@ -73,7 +78,7 @@ async def run_turn(desk: Desk, said: Said, turn_id: str) -> None:
 
 async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
     """Ask the model and run what it calls, until it calls nothing more."""
-    empty_answers = cut_answers = 0
+    empty_answers = cut_answers = malformed = 0
     for iteration in itertools.count(1):
         if 0 < desk.limits.max_iterations < iteration:
             tally.end(TurnReason.LIMIT, f"the limit of {desk.limits.max_iterations} steps was reached")
@@ -83,6 +88,13 @@ async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
         _count(tally, completion, iteration)
         calls = completion.message.tool_calls
         await _run_calls(desk, calls, turn_id, tally)
+        if completion.problem:
+            desk.emit(Reminder(agent=desk.agent, text=completion.problem, turn_id=turn_id))
+            malformed = 0 if calls else malformed + 1
+            if malformed > _MOST_MALFORMED:
+                tally.end(TurnReason.ERROR, _NO_CALL)
+                return
+            continue
         is_cut = completion.finish_reason is FinishReason.LENGTH
         cut_answers = cut_answers + 1 if is_cut else 0
         if calls and cut_answers > 1:
@@ -101,7 +113,7 @@ async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
             if empty_answers > 1:
                 tally.end(TurnReason.ERROR, "the model answered with nothing, twice; try again or another model")
                 return
-            desk.emit(MessageAdded(agent=desk.agent, role=Role.USER, text=_EMPTY_NUDGE, turn_id=turn_id))
+            desk.emit(Reminder(agent=desk.agent, text=_EMPTY_NUDGE, turn_id=turn_id))
         elif not await _take_steering(desk, turn_id):
             tally.end(_reason(desk, tally))
             return

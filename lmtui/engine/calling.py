@@ -1,0 +1,122 @@
+"""In which form a model is told to call tools: begun from what is known of it, changed by what it and its server do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.messages import CallForm, Completion, ModelRequest
+from lmtui.core.profiles import ModelProfile
+from lmtui.core.servers import ServedModel
+
+_ENOUGH = 2
+_SHARE_OF_TOOLS = 0.35
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What a request holds, in our own tokens."""
+
+    messages: int
+    tools: int
+
+
+def sizes_of(request: ModelRequest) -> Sizes:
+    """Return about how large a request is: characters by four."""
+    tools = sum(len(each.name) + len(each.description) + len(json.dumps(each.parameters)) for each in request.tools)
+    return Sizes(sum(len(each.text) for each in request.messages) // 4, tools // 4)
+
+
+@dataclass(frozen=True, slots=True)
+class FormChange:
+    """Another form from the next request on, and why, in words."""
+
+    form: CallForm
+    why: str
+
+
+class Calling:
+    """One agent's form of calls.  Native where that works, else text, else text held to a schema; set by hand it stays."""
+
+    def __init__(self, by_hand: CallForm | None = None) -> None:
+        self.form = by_hand or CallForm.NATIVE
+        self.is_by_hand = by_hand is not None
+        self.is_known = False
+        self._structured = self._recovered = self._malformed = 0
+        self._takes_schema = True
+        self._holds_next = False
+
+    def take(self, form: CallForm) -> None:
+        """Use a form from now on; what was counted of another does not count for it."""
+        if form is not self.form:
+            self._structured = self._recovered = self._malformed = 0
+        self.form = form
+
+    def begin(self, profile: ModelProfile, served: ServedModel | None) -> FormChange | None:
+        """Start from what is known of the model that is used from now on."""
+        self.is_known = profile.call_form is not None
+        if self.is_by_hand:
+            return None
+        if profile.call_form is not None:
+            return self._to(profile.call_form, profile.note or "it worked with this model before")
+        if served is not None and served.drops_tools:
+            return self._to(CallForm.TEXT, "its chat template has no place for tools")
+        return None
+
+    def see(self, request: ModelRequest, completion: Completion, sizes: Sizes) -> FormChange | None:
+        """Take note of an answer; return the change that it asks for."""
+        calls = completion.message.tool_calls
+        self._structured += any(not call.form for call in calls)
+        self._recovered += bool(calls) and all(call.form for call in calls) and not request.is_held
+        if completion.problem and not calls:
+            self._malformed += 1
+            self._holds_next = self._takes_schema and not request.is_held
+        if self.is_by_hand or request.is_held:
+            return None
+        if self.form is CallForm.NATIVE:
+            return self._see_native(request, completion, sizes)
+        if self.form is CallForm.TEXT and self._malformed > max(_ENOUGH, self._recovered) and self._takes_schema:
+            return FormChange(CallForm.SCHEMA, "most of its calls in the text could not be read")
+        return None
+
+    def _see_native(self, request: ModelRequest, completion: Completion, sizes: Sizes) -> FormChange | None:
+        if self._structured:
+            return None
+        if self._recovered >= _ENOUGH:
+            return FormChange(CallForm.TEXT, "it writes its calls as text")
+        if self._malformed > _ENOUGH:
+            return FormChange(CallForm.TEXT, "its calls could not be read")
+        counted = completion.usage.prompt_tokens if completion.usage else 0
+        if request.tools and 0 < counted < sizes.messages + sizes.tools * _SHARE_OF_TOOLS:
+            return FormChange(CallForm.TEXT, "the server left the tools out of the prompt")
+        return None
+
+    def refused(self, error: ProviderError, request: ModelRequest) -> FormChange | None:
+        """Return the way out where a server refuses the form itself, None where the error is about something else."""
+        is_schema = request.is_held or request.call_form is CallForm.SCHEMA
+        if error.fault is Fault.REJECTED and is_schema:
+            self._takes_schema = self._holds_next = False
+            form = CallForm.TEXT if request.call_form is CallForm.SCHEMA else request.call_form
+            return FormChange(form, "the server takes no JSON schema")
+        if error.fault is Fault.NO_TOOLS and request.call_form is CallForm.NATIVE:
+            return FormChange(CallForm.TEXT, "the server takes no tools for this model")
+        return None
+
+    def hold_next(self) -> None:
+        """Let the server hold the next answer to a schema: a call could not be read."""
+        self._holds_next = self._takes_schema
+
+    def takes_held(self) -> bool:
+        """Tell whether the request that is made now is a held one; asked once a request."""
+        is_held, self._holds_next = self._holds_next, False
+        return is_held
+
+    @property
+    def worked(self) -> bool:
+        """Tell whether the form in use has been seen to work, so that it may be kept for the next time."""
+        done = self._structured if self.form is CallForm.NATIVE else self._structured + self._recovered
+        return done >= _ENOUGH
+
+    def _to(self, form: CallForm, why: str) -> FormChange | None:
+        return FormChange(form, why) if form is not self.form else None
