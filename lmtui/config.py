@@ -24,6 +24,8 @@ from lmtui.paths import config_dir, workspace_dir
 
 MODES = tuple(str(mode) for mode in Mode)
 SANDBOXES = ("auto", "docker", "podman", "bubblewrap", "landlock", "process")
+CALL_FORMS = ("auto", "native", "text", "schema")
+TOOL_SETS = ("auto", "full", "lean")
 NETWORKS = ("off", "proxy", "on")
 NOTIFY_WAYS = ("auto", "osc9", "osc777", "bell", "off")
 _MAX_TOML_BYTES = 1_048_576
@@ -62,6 +64,17 @@ class Config:
     )
     temperature: float = _setting(0.65, "sampling temperature, 0 to 2", "LLM_TEMPERATURE", "TEMPERATURE", at_least=0, at_most=2)
     seed: int = _setting(-1, "seed of the sampling; -1: none", "LLM_SEED")
+    top_p: float = _setting(0.0, "nucleus sampling, 0 to 1; 0: the server's own", "LLM_TOP_P", at_least=0, at_most=1)
+    repeat_penalty: float = _setting(
+        0.0, "penalty for repetition, about 1.05 to 1.2; 0: the server's own", "LLM_REPEAT_PENALTY", at_least=0, at_most=2
+    )
+    call_form: str = _setting(
+        "auto", "how the model is told to call tools; auto: by what is known of it", "LLM_CALL_FORM", choices=CALL_FORMS
+    )
+    tools: str = _setting(
+        "auto", "which tools it gets; auto: the lean set in small windows and for slow readers", "LMTUI_TOOLS", choices=TOOL_SETS
+    )
+    slots: int = _setting(0, "requests that the server works on at once; 0: what it tells, else one", "LLM_SLOTS", at_least=0)
     max_tokens: int = _setting(-1, "longest answer in tokens; -1: the server's own limit", "LLM_MAX_TOKENS")
     stall_timeout_s: float = _setting(
         560.0,
@@ -110,7 +123,9 @@ class Loaded:
 
 
 SETTINGS = {each.name: each for each in fields(Config)}
-_HARMLESS = frozenset({"theme", "temperature", "seed", "max_tokens", "deny", "ask"})
+_HARMLESS = frozenset({
+    "theme", "temperature", "top_p", "repeat_penalty", "seed", "max_tokens", "call_form", "tools", "deny", "ask",
+})  # fmt: skip
 _MODE_RANK = {"plan": 0, "manual": 1, "normal": 2, "auto": 3}
 _STRICTER: Mapping[str, Callable[[Any, Any], bool]] = {
     "mode": lambda new, now: _MODE_RANK[new] < _MODE_RANK[now],

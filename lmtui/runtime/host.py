@@ -14,6 +14,7 @@ from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core.errors import SessionFileError, ToolError, UsageError
 from lmtui.core.events import Envelope, Event, Level, ModeChanged, ModelChanged, Notice, SessionOpened
 from lmtui.core.hosts import NETWORK_TOOL, parse_pattern
+from lmtui.core.messages import CallForm
 from lmtui.core.permissions import SOURCES, Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Limits, Policy, SessionLog
 from lmtui.core.servers import ModelServers
@@ -37,6 +38,7 @@ from lmtui.runtime.trust import FolderTrust, NothingToTrust
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.codec import encode
+from lmtui.store.profiles import ProfileStore
 from lmtui.store.rules import read_rules
 from lmtui.store.sessions import SessionStore, load, new_session_id
 from lmtui.tools.registry import ToolRegistry
@@ -93,6 +95,7 @@ class Runtime:
         self._sessions: dict[str, EngineSession] = {}
         self._start_folder = Path.cwd()
         self.archive: Archive = self._archive()
+        self._profiles = ProfileStore()
         self._demo: Demo | None = None
         self._grants = Grants(workspace, lambda: list(self._sessions.values()))
         self.trust: Trust = NothingToTrust()
@@ -249,7 +252,11 @@ class Runtime:
                 config.temperature,
                 config.seed if config.seed >= 0 else None,
                 config.max_tokens if config.max_tokens > 0 else None,
+                top_p=config.top_p or None,
+                repeat_penalty=config.repeat_penalty or None,
             ),
+            profiles=self._profiles,
+            call_form=None if config.call_form == "auto" else CallForm(config.call_form),
             limits=Limits(max_iterations=config.max_iterations, timeout_s=config.timeout_s),
             now=lambda: datetime.now(UTC),
             monotonic=time.monotonic,

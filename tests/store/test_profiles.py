@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.messages import CallForm
+from lmtui.core.profiles import ModelKey, ModelProfile
+from lmtui.store.profiles import ProfileStore
+
+KEY = ModelKey("http://127.0.0.1:8080/v1", "qwen", "Q4_K_M", "abc")
+PROFILE = ModelProfile(
+    CallForm.TEXT, "whole", thinks=False, window_tokens=8192, read_tokens_per_s=60.5, source="exam", note="why"
+)
+
+
+def test_what_was_kept_is_there_the_next_time_for_just_that_model(tmp_path: Path) -> None:
+    ProfileStore(tmp_path / "state" / "models.json").put(KEY, PROFILE)
+    again = ProfileStore(tmp_path / "state" / "models.json")
+    assert again.get(KEY) == PROFILE
+    assert again.get(ModelKey(KEY.url, KEY.model, "Q8_0", KEY.template)) == ModelProfile()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "[" * 50_000, "\x00"], ids=["empty", "cut", "list", "deep", "binary"])
+def test_a_broken_file_is_put_aside_and_the_next_one_written(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "models.json"
+    file.write_text(text)
+    store = ProfileStore(file)
+    assert store.get(KEY) == ModelProfile()
+    assert (tmp_path / "models.broken").read_text() == text
+    store.put(KEY, PROFILE)
+    assert ProfileStore(file).get(KEY) == PROFILE
+
+
+def test_values_that_cannot_be_are_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "models.json"
+    name = "|".join((KEY.url, KEY.model, KEY.quantisation, KEY.template))
+    found = {
+        "call_form": "shouting", "thinks": 3, "window_tokens": -1, "read_tokens_per_s": True, "note": 7, "token_ratio": 1.2,
+    }  # fmt: skip
+    file.write_text(json.dumps({name: found, "other": 3}))
+    assert ProfileStore(file).get(KEY) == ModelProfile(token_ratio=1.2)
+
+
+def test_where_it_cannot_be_written_it_holds_for_this_process(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file where a folder should be")
+    store = ProfileStore(tmp_path / "state" / "models.json")
+    store.put(KEY, PROFILE)
+    assert store.get(KEY) == PROFILE
