@@ -72,7 +72,7 @@ class Config:
         "auto", "how the model is told to call tools; auto: by what is known of it", "LLM_CALL_FORM", choices=CALL_FORMS
     )
     tools: str = _setting(
-        "auto", "which tools it gets; auto: the lean set in small windows and for slow readers", "LMTUI_TOOLS", choices=TOOL_SETS
+        "auto", "which tools it gets; auto: the lean set for small windows and slow machines", "LMTUI_TOOLS", choices=TOOL_SETS
     )
     slots: int = _setting(0, "requests that the server works on at once; 0: what it tells, else one", "LLM_SLOTS", at_least=0)
     max_tokens: int = _setting(-1, "longest answer in tokens; -1: the server's own limit", "LLM_MAX_TOKENS")

@@ -40,7 +40,7 @@ class ProfileStore:
         """Keep a profile; where it cannot be written it holds for this process."""
         found = self._profiles()
         found.pop(_name(key), None)
-        found[_name(key)] = {name: value for name, value in asdict(profile).items() if value is False or value not in (None, "", 0)}
+        found[_name(key)] = {name: value for name, value in asdict(profile).items() if _is_known(value)}
         while len(found) > _MAX_PROFILES:
             del found[next(iter(found))]
         try:
@@ -52,6 +52,10 @@ class ProfileStore:
         if self._found is None:
             self._found = _read(self._file)
         return self._found
+
+
+def _is_known(value: object) -> bool:
+    return value is False or value not in (None, "", 0)
 
 
 def _name(key: ModelKey) -> str:
