@@ -12,6 +12,7 @@ from lmtui.tui.table.chat import CHAT
 from lmtui.tui.table.command import KEY_NAMES, Command, Scope, SlashCall
 from lmtui.tui.table.dialogs import DIALOGS
 from lmtui.tui.table.everywhere import EVERYWHERE
+from lmtui.tui.table.models import MODELS
 from lmtui.tui.table.panes import PANES
 from lmtui.tui.table.prompt import PROMPT
 from lmtui.tui.table.reading import READING
@@ -19,7 +20,7 @@ from lmtui.tui.table.sessions import SESSIONS
 
 __all__ = ["COMMANDS", "Command", "Scope", "SlashCall"]
 
-COMMANDS: tuple[Command, ...] = EVERYWHERE + AROUND + PROMPT + PANES + CHAT + READING + SESSIONS + DIALOGS
+COMMANDS: tuple[Command, ...] = EVERYWHERE + AROUND + PROMPT + PANES + CHAT + READING + SESSIONS + MODELS + DIALOGS
 
 
 _BY_ID = {command.id: command for command in COMMANDS}

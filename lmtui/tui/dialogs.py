@@ -23,6 +23,7 @@ from lmtui.tui.parts.around import AroundPart
 from lmtui.tui.parts.chat import ChatPart
 from lmtui.tui.parts.files import FilesPart
 from lmtui.tui.parts.layout import LayoutPart
+from lmtui.tui.parts.models import ModelsPart
 from lmtui.tui.parts.prompt import PromptPart
 from lmtui.tui.parts.sessions import SessionsPart
 from lmtui.tui.router import Router
@@ -51,6 +52,7 @@ class Dialogs:
     files_part = FilesPart
     sessions_part = SessionsPart
     agent_part = AgentPart
+    models_part = ModelsPart
     approval = Approval
     approval_of = staticmethod(approval_of)
     beside_approval = (AskText, Batch, CommandEdit, GrantChoice, Reading)

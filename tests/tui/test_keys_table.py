@@ -85,6 +85,7 @@ PLACES: dict[Scope, tuple[str, Steps]] = {
     Scope.PICKER: ("workbench", keys("f5")),
     Scope.CONFIRM: ("workbench", keys("ctrl+q")),
     Scope.SWITCHER: ("switcher", nothing),
+    Scope.MODELS: ("models", nothing),
     Scope.FIRST_RUN: ("first_run", nothing),
     Scope.HUNKS: ("approval_hunks", nothing),
     Scope.GRID: ("grid", nothing),

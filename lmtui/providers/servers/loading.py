@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 
 from lmtui.core.errors import Fault, ProviderError
@@ -26,7 +26,7 @@ _LOAD: dict[str, Callable[[Client, Wanted, MemoryGate], AsyncGenerator[LoadProgr
     ServerKind.OLLAMA: ollama_loading.load,
     ServerKind.LLAMA_CPP: router_loading.load,
 }
-_UNLOAD = {
+_UNLOAD: dict[str, Callable[[Client, ServerFound, ServedModel], Coroutine[None, None, None]]] = {
     ServerKind.LM_STUDIO: lm_studio_loading.unload,
     ServerKind.OLLAMA: ollama_loading.unload,
     ServerKind.LLAMA_CPP: router_loading.unload,

@@ -29,9 +29,7 @@ async def load(client: Client, wanted: Wanted, _: MemoryGate) -> AsyncGenerator[
     if model.is_loaded:
         yield loaded(model.window_tokens)
         return
-    reply = await client.post(LOAD, {"model": model.name}, _REPLY_LIMIT_S)
-    if not isinstance(reply.ok, dict) or reply.ok.get("success") is not True:
-        raise load_failed(server.url, model.name, reply.status, reply.start or reply.why)
+    await _order(client, server, model, LOAD)
     clock = asyncio.get_running_loop().time
     started, is_over = clock(), False
     try:
@@ -50,19 +48,24 @@ async def load(client: Client, wanted: Wanted, _: MemoryGate) -> AsyncGenerator[
             await asyncio.sleep(TICK_S)
     finally:
         if not is_over:
-            _ = await client.post(UNLOAD, {"model": model.name}, _GIVE_UP_LIMIT_S)
+            await client.post(UNLOAD, {"model": model.name}, _GIVE_UP_LIMIT_S)
 
 
 async def unload(client: Client, server: ServerFound, model: ServedModel) -> None:
     """Let a model go and wait until it is gone."""
-    reply = await client.post(UNLOAD, {"model": model.name}, _REPLY_LIMIT_S)
-    if not isinstance(reply.ok, dict) or reply.ok.get("success") is not True:
-        raise load_failed(server.url, model.name, reply.status, reply.start or reply.why, verb="unload")
+    await _order(client, server, model, UNLOAD)
     end = asyncio.get_running_loop().time() + UNLOAD_LIMIT_S
     while asyncio.get_running_loop().time() < end:
         if text(part(await _item(client, model.name), "status"), "value") in ("", "unloaded"):
             return
         await asyncio.sleep(TICK_S)
+
+
+async def _order(client: Client, server: ServerFound, model: ServedModel, path: str) -> None:
+    reply = await client.post(path, {"model": model.name}, _REPLY_LIMIT_S)
+    if not isinstance(reply.ok, dict) or reply.ok.get("success") is not True:
+        verb = path.rpartition("/")[2]
+        raise load_failed(server.url, model.name, reply.status, reply.start or reply.why, verb=verb)
 
 
 async def _item(client: Client, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What can be done with sessions from the workbench: switch, name, choose mode and model."""
+"""What can be done with sessions from the workbench: switch, name, choose the mode."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
 from lmtui.core.rules import Mode
 from lmtui.tui.desk import Desk
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.approval_actions import ApprovalActions
-from lmtui.tui.wording import window_text
 
 if TYPE_CHECKING:
     from lmtui.tui.router import Feed
@@ -109,29 +107,6 @@ class SessionActions(ApprovalActions):
             self.say(f"no mode {name!r}; there are {', '.join(Mode)}", "error")
             return
         self.desk.active.session.set_mode(Mode(name))
-
-    def action_model_choose(self) -> None:
-        """Let a model be chosen from the servers that answer."""
-        self.run_worker(self._choose_model(), group="model", exclusive=True)
-
-    async def _choose_model(self) -> None:
-        host, active, dialogs = self.desk.host, self.desk.active, self.desk.dialogs
-        if host is None or active is None or dialogs is None:
-            return
-        self.say("asking the servers for their models …")
-        servers = await host.servers.find()
-        root = active.facts.url.rstrip("/").removesuffix("/v1")
-        here = [server for server in servers if server.url.rstrip("/").removesuffix("/v1") == root]
-        choices = [
-            Choice(model.name, clean_line(model.name), f"{clean_line(server.kind)}  {window_text(model.window_tokens)}")
-            for server in here
-            for model in server.models
-        ]
-        self.say("" if choices else "no model server answers; is it running?", "warning")
-        if choices:
-            name = await self.app.push_screen_wait(dialogs.picker("MODEL", choices, chosen=active.facts.model))
-            if name:
-                active.session.set_model(name)
 
     async def delete_session(self, session_id: str) -> None:
         """Delete a session; the one on screen gives way to a new one."""

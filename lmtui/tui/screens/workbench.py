@@ -121,6 +121,7 @@ class Workbench(PaneActions):
         self.handlers |= self.files_part.handlers()
         self.agent_part = dialogs.agent_part(self)
         self.handlers |= self.agent_part.handlers()
+        self.handlers |= dialogs.models_part(self).handlers()
         self.sessions_part = dialogs.sessions_part(self, state_dir() / "open")
         self.handlers |= self.sessions_part.handlers()
         self.handlers |= dialogs.around_part(self, self._meter(dialogs), self._want_theme).handlers()
@@ -280,8 +281,6 @@ class Workbench(PaneActions):
                 self.redo(count)
             case "session.rename", str(title) if title:
                 self._rename(title)
-            case "model.choose", str(model) if model and self.desk.active is not None:
-                self.desk.active.session.set_model(model)
             case "app.theme", str(theme) if theme:
                 self.app.post_message(ThemeWanted(theme))
             case _ if call.command.id in self.handlers:

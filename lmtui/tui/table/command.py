@@ -35,6 +35,7 @@ class Scope(StrEnum):
     PICKER = "lists"
     CONFIRM = "questions"
     SWITCHER = "sessions"
+    MODELS = "models"
     GRID = "sessions side by side"
     LOG = "tool log"
     FIRST_RUN = "first run"

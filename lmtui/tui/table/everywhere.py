@@ -52,10 +52,6 @@ EVERYWHERE: tuple[Command, ...] = (
         ("f5",), "mode", ("mode",), "LEVEL", is_first=True, values="modes",
     ),
     Command(
-        "model.choose", Scope.WORKBENCH, "Model", "Choose the model of this session.",
-        (), "", ("model",), "[name]", values="models",
-    ),
-    Command(
         "pane.files", Scope.WORKBENCH, "Files", "Go to the files of the workspace.",
         ("f6",), "files", ("files",), is_first=True,
     ),

@@ -1,0 +1,184 @@
+"""Model servers as groups of rows, a model in each: whether it is loaded, its window, size and abilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Unpack
+
+from textual.message import Message
+
+from lmtui.core.clean import clean_line
+from lmtui.core.server_words import abilities, size_text
+from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
+from lmtui.tui.lines.row_view import RowView
+from lmtui.tui.lines.surface import WidgetOptions
+from lmtui.tui.lines.text import Line, fit, pad
+from lmtui.tui.wording import window_text
+
+LOADED, LOADING, UNLOADED, IN_USE = "●", "◐", "○", "▸"
+BAR_CELLS = 12
+_MARK_CELLS = 4
+_WINDOW_CELLS, _QUANT_CELLS, _SIZE_CELLS = 10, 10, 8
+_LEAST_NAME, _NAME_SHARE, _MOST_NAME = 14, 0.42, 48
+_LITTLE_ROOM, _MUCH_ROOM = 56, 84
+_BAD = ("drops tools", "no tools", "embeds only")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    """A line of the list; without a model it is a server's own."""
+
+    server: ServerFound
+    model: ServedModel | None = None
+    is_in_use: bool = False
+
+    @property
+    def id(self) -> tuple[str, str]:
+        """Return what a model is known by: the address of its server, and its name."""
+        return self.server.url, self.model.name if self.model else ""
+
+
+class ModelList(RowView, can_focus=True, inherit_bindings=False):
+    """Shows servers and models; the cursor stands on models only, and stays on its model when the list is read again."""
+
+    empty_text = "looking for model servers …"
+
+    class Chosen(Message):
+        """The model under the cursor is wanted."""
+
+    def __init__(self, **options: Unpack[WidgetOptions]) -> None:
+        super().__init__(**options)
+        self.rows: Sequence[ModelRow] = ()
+        self.progress: Mapping[tuple[str, str], LoadProgress] = {}
+
+    @property
+    def current(self) -> ModelRow | None:
+        """Return the model under the cursor."""
+        found = self.rows[self.cursor] if self.cursor < len(self.rows) else None
+        return found if found is not None and found.model is not None else None
+
+    @property
+    def shows_cursor(self) -> bool:
+        """Tell that the cursor is always drawn: what is typed into the filter acts on it too."""
+        return self.current is not None
+
+    def show(self, rows: Sequence[ModelRow], at: tuple[str, str] | None = None) -> None:
+        """Show rows, with the cursor on the model `at`, else where it was, else on the one in use or the first."""
+        in_use = next((row.id for row in rows if row.is_in_use), None)
+        wanted = at or (self.current.id if self.current is not None else in_use)
+        self.rows = rows
+        models = [index for index, row in enumerate(rows) if row.model is not None]
+        self.cursor = next((index for index in models if rows[index].id == wanted), models[0] if models else 0)
+        self.redraw()
+        if self.size and self.is_running:
+            self.call_after_refresh(self.put_cursor, self.cursor)
+
+    def put_cursor(self, row: int) -> None:
+        """Put the cursor on a model, past the servers' own lines in the direction that it goes."""
+        models = [index for index, each in enumerate(self.rows) if each.model is not None]
+        after = [index for index in models if index >= row]
+        before = [index for index in models if index <= row]
+        found = (after or before[-1:]) if row >= self.cursor else (before[-1:] or after)
+        if found:
+            super().put_cursor(found[0])
+            if found[0] == models[0]:
+                self.jump(0)
+
+    def line_total(self) -> int:
+        """Return how many lines there are."""
+        return len(self.rows)
+
+    def row_at(self, row: int) -> Line:
+        """Return a server's line or a model's."""
+        each = self.rows[row]
+        if each.model is None:
+            return server_row(each.server, self.content_width)
+        return model_row(each, self.content_width, self.progress.get(each.id))
+
+    def choose(self) -> None:
+        """Tell that the row was acted on."""
+        if self.current is not None:
+            self.post_message(self.Chosen())
+
+
+def server_row(server: ServerFound, width: int) -> Line:
+    """Return a server's line: its kind, its address and what is wrong with it."""
+    address = short_address(server.url)
+    head = f"{clean_line(server.kind)}  "
+    note = f"  {clean_line(server.note)}" if server.note else ""
+    room = max(0, width - len(head) - len(address))
+    return (head, "strong"), (clean_line(address), "muted"), (fit(note, room), "warn")
+
+
+def short_address(url: str) -> str:
+    """Return an address as a list shows it."""
+    return clean_line(url.removeprefix("http://").rstrip("/").removesuffix("/v1"))
+
+
+def columns(width: int) -> tuple[int, int, int]:
+    """Return how wide name, quantisation and size are; where there is little room the last two are left out."""
+    if width < _LITTLE_ROOM:
+        return max(_LEAST_NAME, width - _MARK_CELLS - _WINDOW_CELLS - _SIZE_CELLS), 0, 0
+    name = min(_MOST_NAME, max(_LEAST_NAME, int(width * _NAME_SHARE)))
+    return name, _QUANT_CELLS if width >= _MUCH_ROOM else 0, _SIZE_CELLS
+
+
+def model_row(row: ModelRow, width: int, progress: LoadProgress | None = None) -> Line:
+    """Return one model in columns; while it is loaded, how far that is."""
+    model = row.model
+    assert model is not None
+    name_cells, quant_cells, size_cells = columns(width)
+    sign, role = (LOADING, "warn") if model.is_loading or progress else _sign(model)
+    name = pad(fit(clean_line(model.name) or "(its own model)", name_cells - 1), name_cells)
+    head: Line = (
+        (f"{IN_USE} " if row.is_in_use else "  ", "accent"),
+        (f"{sign} ", role),
+        (name, "strong" if row.is_in_use else ""),
+    )
+    room = max(0, width - _MARK_CELLS - name_cells)
+    if progress is not None:
+        text = progress.text.replace(f" {model.name}", "", 1)
+        return (*head, (fit(bar(progress.ratio) + clean_line(text), room), "accent"))
+    quant = (
+        pad(fit(clean_line(model.quantisation).replace(" - Medium", "_M"), quant_cells - 1), quant_cells) if quant_cells else ""
+    )
+    size = f"{size_text(model.size_bytes):<{size_cells}}" if size_cells else ""
+    window, window_role = _window(model)
+    rest = room - _WINDOW_CELLS - quant_cells - size_cells
+    return (
+        *head,
+        (pad(fit(window, _WINDOW_CELLS - 1), _WINDOW_CELLS), window_role),
+        (quant + size, "muted"),
+        *_able(model, rest),
+    )
+
+
+def bar(ratio: float) -> str:
+    """Return how far something is as a bar; nothing where that is not told."""
+    if not 0 <= ratio <= 1:
+        return ""
+    done = round(ratio * BAR_CELLS)
+    return "━" * done + "╌" * (BAR_CELLS - done) + f" {ratio:.0%} "
+
+
+def _sign(model: ServedModel) -> tuple[str, str]:
+    if model.is_loaded is None:
+        return " ", ""
+    return (LOADED, "good") if model.is_loaded else (UNLOADED, "muted")
+
+
+def _window(model: ServedModel) -> tuple[str, str]:
+    if model.window_tokens:
+        return window_text(model.window_tokens), ""
+    return (f"to {window_text(model.max_window_tokens)}", "muted") if model.max_window_tokens else ("unknown", "muted")
+
+
+def _able(model: ServedModel, room: int) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for word in abilities(model):
+        if len(word) > room:
+            break
+        found.append((f"{word} ", "warn" if word in _BAD else "muted"))
+        room -= len(word) + 1
+    return found

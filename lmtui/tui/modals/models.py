@@ -1,0 +1,244 @@
+"""The models of all servers that answer: take one for the session, load and unload, look again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from lmtui.core.clean import clean_line
+from lmtui.core.server_words import model_facts
+from lmtui.core.servers import ServerFound
+from lmtui.tui.commands import Scope, bindings, closing, of_scope
+from lmtui.tui.fuzzy import FuzzyPaths
+from lmtui.tui.lines.model_list import ModelList, ModelRow
+from lmtui.tui.modals.questions import AskText
+from lmtui.tui.model_loads import ModelId, ModelLoads
+from lmtui.tui.widgets.bars import HEIGHTS
+from lmtui.tui.widgets.verbs import Verbs
+
+FRAME_ROWS = 11
+LEAST_WINDOW = 512
+NOTHING = "No model server answers here. Start one (LM Studio, Ollama, llama.cpp, vLLM …) and look again."
+_WINDOW = re.compile(r"([0-9][0-9.,_ ]*?)\s*(k?)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPicked:
+    """A model of a server was chosen."""
+
+    url: str
+    model: str
+
+
+class ModelDeeds(Protocol):
+    """What the list can have done."""
+
+    loads: ModelLoads
+
+    async def find(self) -> Sequence[ServerFound]:
+        """Look for servers."""
+
+    def is_in_use(self, url: str, model: str) -> bool:
+        """Tell whether the session on screen uses a model."""
+
+    def load(self, model: ModelId, window_tokens: int) -> None:
+        """Begin to load a model."""
+
+    def unload(self, model: ModelId) -> None:
+        """Begin to unload a model."""
+
+    def give_up(self, model: ModelId) -> None:
+        """Give up a load."""
+
+
+class Models(ModalScreen[ModelPicked | None]):
+    """Lists servers and models; what is loaded goes on when the list is left."""
+
+    CSS_PATH = "../dialogs.tcss"
+    VERTICAL_BREAKPOINTS = HEIGHTS
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.MODELS)]
+
+    SCOPE: ClassVar[Scope] = Scope.MODELS
+
+    def __init__(self, deeds: ModelDeeds) -> None:
+        super().__init__()
+        self._deeds = deeds
+        self._servers: Sequence[ServerFound] = ()
+        self._filter = Input(placeholder="a few characters of the name", compact=True, id="models-filter")
+        self._filter.cursor_blink = False
+        self._filter.display = False
+        self._title = Static("MODELS", classes="box-title", markup=False)
+        self._list = ModelList()
+        self._state = Static("", id="models-state", markup=False)
+        self._verbs = Verbs()
+
+    def compose(self) -> ComposeResult:
+        """Lay out title, filter, list, what is known of the marked model, and verbs."""
+        with Vertical(classes="box wide", id="models-box"):
+            yield self._title
+            yield self._filter
+            yield self._list
+            yield self._state
+            yield self._verbs
+
+    def on_mount(self) -> None:
+        """Look for servers."""
+        self._list.focus()
+        self._verbs.show([*of_scope(Scope.MODELS), closing()])
+        self._list.progress = self._deeds.loads.progress
+        self._deeds.loads.changed = self._progressed
+        self.action_models_again()
+
+    def on_unmount(self) -> None:
+        """Follow the loads no more."""
+        self._deeds.loads.changed = lambda: None
+
+    def on_resize(self) -> None:
+        """Fit the columns to the width."""
+        self.call_after_refresh(self._draw)
+
+    # -- drawing --------------------------------------------------------------------------------------------------------
+
+    async def _look(self) -> None:
+        self._servers = await self._deeds.find()
+        self._list.empty_text = NOTHING
+        self._draw()
+
+    def _draw(self) -> None:
+        rows = self._rows()
+        if self._filter.value.strip() and self._servers:
+            self._list.empty_text = "no model has these characters"
+        self._list.show(rows)
+        self._list.styles.height = max(1, min(self.size.height - FRAME_ROWS - self._verbs.size.height + 2, len(rows)))
+        count = sum(1 for row in rows if row.model is not None)
+        self._title.update(Content.assemble("MODELS", (f"  {count}", "$text-muted")))
+        self._describe()
+
+    def _rows(self) -> list[ModelRow]:
+        wanted = self._filter.value.strip()
+        names = [model.name for server in self._servers for model in server.models]
+        found = set(FuzzyPaths(names).search(wanted)[0])
+        rows: list[ModelRow] = []
+        for server in self._servers:
+            models = [model for model in server.models if model.name in found]
+            if models or not wanted:
+                rows.append(ModelRow(server))
+            rows += [ModelRow(server, model, self._deeds.is_in_use(server.url, model.name)) for model in models]
+        return rows
+
+    def _progressed(self) -> None:
+        self._list.redraw()
+        self._describe()
+
+    def _describe(self) -> None:
+        current = self._list.current
+        if current is None or current.model is None:
+            self._state.update("")
+            return
+        step = self._deeds.loads.progress.get(current.id)
+        facts = [clean_line(fact) for fact in ([step.text] if step else model_facts(current.model))]
+        name = clean_line(current.model.name)
+        self._state.update(Content.assemble((name, "$text"), ("  " + " · ".join(facts), "$text-muted")))
+
+    def said(self, text: str, *, is_error: bool) -> None:
+        """Say how a load ended, and look again."""
+        self._state.update(Content.styled(clean_line(text), "$error" if is_error else "$text"))
+        if not is_error:
+            self.action_models_again()
+
+    # -- what can be done -----------------------------------------------------------------------------------------------
+
+    @on(ModelList.Chosen)
+    def action_models_use(self) -> None:
+        """Take the marked model."""
+        if self._list.current is not None:
+            _ = self.dismiss(ModelPicked(*self._list.current.id))
+
+    def action_models_again(self) -> None:
+        """Look for servers again."""
+        self.run_worker(self._look(), group="models-look", exclusive=True)
+
+    def action_models_load(self) -> None:
+        """Ask for a window and load the marked model."""
+        current = self._list.current
+        if current is None or current.model is None:
+            return
+        if not current.server.can_load:
+            self._say_cannot(current.server)
+            return
+        self.run_worker(self._ask_and_load(current), group="models-ask", exclusive=True)
+
+    async def _ask_and_load(self, row: ModelRow) -> None:
+        assert row.model is not None
+        most = f"up to {row.model.max_window_tokens:,}; " if row.model.max_window_tokens else ""
+        question = AskText(f"Window in tokens for {clean_line(row.model.name)}", placeholder=f"{most}empty: the server's own")
+        typed = await self.app.push_screen_wait(question)
+        if typed is None:
+            return
+        window = read_window(typed)
+        if window is None:
+            self._state.update(Content.styled(f"{typed!r} is no window; write it as 16384 or 16k", "$error"))
+            return
+        self._deeds.load(row.id, window)
+
+    def action_models_unload(self) -> None:
+        """Unload the marked model, or give up its load."""
+        current = self._list.current
+        if current is None:
+            return
+        if current.id in self._deeds.loads.progress:
+            self._deeds.give_up(current.id)
+        elif current.server.can_load:
+            self._deeds.unload(current.id)
+        else:
+            self._say_cannot(current.server)
+
+    def _say_cannot(self, server: ServerFound) -> None:
+        text = f"{server.kind} serves what it was started with; it loads and unloads nothing for others"
+        self._state.update(Content.styled(clean_line(text), "$warning"))
+
+    def action_models_filter(self) -> None:
+        """Show the filter."""
+        self._filter.display = True
+        self._filter.focus()
+
+    def action_models_move(self, rows: int) -> None:
+        """Move the cursor; far is to the first or the last model."""
+        self._list.put_cursor(self._list.cursor + rows)
+        self._describe()
+
+    @on(Input.Changed, "#models-filter")
+    def _narrow(self) -> None:
+        self._draw()
+
+    @on(Input.Submitted, "#models-filter")
+    def _narrowed(self) -> None:
+        self._list.focus()
+
+    def action_close_or_stop(self) -> None:
+        """Leave the filter, or close."""
+        if self._filter.display:
+            self._filter.value, self._filter.display = "", False
+            self._list.focus()
+        else:
+            _ = self.dismiss(None)
+
+
+def read_window(typed: str) -> int | None:
+    """Return the window that was typed (`16384`, `16,384`, `16k`), 0 for an empty text, None for what is none."""
+    if not typed.strip():
+        return 0
+    match = _WINDOW.fullmatch(typed.strip())
+    digits = re.sub(r"[.,_ ]", "", match[1]) if match else ""
+    window = int(digits) * (1024 if match and match[2] else 1) if digits else 0
+    return window if window >= LEAST_WINDOW else None

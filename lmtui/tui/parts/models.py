@@ -1,0 +1,107 @@
+"""The model of a session: chosen from all that the servers have, loaded and unloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.worker import Worker
+
+from lmtui.core.clean import clean_line
+from lmtui.core.errors import LmtuiError
+from lmtui.core.servers import ServerFound
+from lmtui.tui.modals.models import ModelPicked, Models
+from lmtui.tui.model_loads import ModelId, ModelLoads
+from lmtui.tui.stage import Handler, Stage
+
+
+class ModelsPart:
+    """Opens the list of models and does what is asked there; loads go on when it is left."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self.loads = ModelLoads(self._ended)
+        self._workers: dict[ModelId, Worker[None]] = {}
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers the commands."""
+        return {"model.choose": self._choose}
+
+    def _choose(self, name: str) -> None:
+        desk = self._stage.desk
+        if name and desk.active is not None:
+            desk.active.session.set_model(name)
+        elif desk.host is not None:
+            _ = self._stage.app.push_screen(Models(self), self._picked)
+
+    async def _picked(self, picked: ModelPicked | None) -> None:
+        desk = self._stage.desk
+        if picked is None or desk.host is None:
+            return
+        if desk.active is not None and is_same_server(desk.active.facts.url, picked.url):
+            desk.active.session.set_model(picked.model)
+            return
+        try:
+            await desk.host.servers.use(picked.url, picked.model)
+        except LmtuiError as error:
+            self._stage.say(error.full_text(), "error")
+            return
+        name = clean_line(picked.model)
+        self._stage.say(
+            f"sessions opened from now on use {name} at {picked.url}; this one stays with its server (f4 opens one)"
+        )
+
+    # -- what the list can have done ------------------------------------------------------------------------------------
+
+    async def find(self) -> Sequence[ServerFound]:
+        """Look for servers."""
+        host = self._stage.desk.host
+        return await host.servers.find() if host is not None else ()
+
+    def is_in_use(self, url: str, model: str) -> bool:
+        """Tell whether the session on screen uses a model."""
+        active = self._stage.desk.active
+        return active is not None and active.facts.model == model and is_same_server(active.facts.url, url)
+
+    def load(self, model: ModelId, window_tokens: int) -> None:
+        """Begin to load a model."""
+        host = self._stage.desk.host
+        if host is not None and model not in self.loads.progress:
+            work = self.loads.load(host.servers, model, window_tokens)
+            self._workers[model] = self._stage.app.run_worker(work, group="model-loads")
+
+    def unload(self, model: ModelId) -> None:
+        """Begin to unload a model."""
+        host = self._stage.desk.host
+        if host is not None and model not in self.loads.progress:
+            work = self.loads.unload(host.servers, model)
+            self._workers[model] = self._stage.app.run_worker(work, group="model-loads")
+
+    def give_up(self, model: ModelId) -> None:
+        """Give up a load."""
+        worker = self._workers.pop(model, None)
+        if worker is not None:
+            worker.cancel()
+            self._tell(f"{model[1]}: given up", is_error=False)
+
+    def _ended(self, model: ModelId, text: str, error: LmtuiError | None) -> None:
+        self._workers.pop(model, None)
+        self._tell(text, is_error=error is not None)
+        active = self._stage.desk.active
+        if error is None and active is not None and self.is_in_use(*model):
+            active.session.set_model(model[1])  # the window that is served now is asked for again
+
+    def _tell(self, text: str, *, is_error: bool) -> None:
+        screen = self._stage.app.screen
+        if isinstance(screen, Models):
+            screen.said(text, is_error=is_error)
+        else:
+            self._stage.say(text, "error" if is_error else "info")
+
+
+def is_same_server(one: str, other: str) -> bool:
+    """Tell whether two addresses mean the same server, with `/v1` or without."""
+    return _root(one) == _root(other)
+
+
+def _root(url: str) -> str:
+    return url.rstrip("/").removesuffix("/v1").rstrip("/")

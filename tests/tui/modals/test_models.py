@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import pytest
+
+from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
+from lmtui.tui.lines.model_list import ModelRow, bar, model_row, server_row
+from lmtui.tui.lines.text import plain, width_of
+from lmtui.tui.modals.models import read_window
+from tests.tui.driving import Driver, running
+from tests.tui.fakes import FakeHost
+from tests.tui.scenes_models import GEMMA, NOMIC, QWEN, QWEN3, RICH, SMOLLM
+
+OLLAMA = "http://127.0.0.1:11434"
+FREE = ProviderError(Fault.REJECTED, "no memory for it", "Unload another model.")
+
+
+def rich_host() -> FakeHost:
+    host = FakeHost()
+    host.servers.found = RICH
+    return host
+
+
+async def open_models(driver: Driver) -> None:
+    await driver.press("alt+e")
+    await driver.until_screen("Models")
+    await driver.until(lambda: "MODELS  6" in driver.text())
+
+
+async def load_marked(driver: Driver, typed: str = "") -> None:
+    await driver.press("l")
+    await driver.until_screen("AskText")
+    await driver.press(*typed, "enter")
+
+
+async def test_enter_takes_a_model_of_the_same_server_for_this_session() -> None:
+    async with running(rich_host()) as driver:
+        await open_models(driver)
+        await driver.press("down", "enter")
+        await driver.until(lambda: driver.app.screen is driver.app.workbench)
+        assert driver.app.desk.active is not None
+        assert driver.app.desk.active.facts.model == "llama3.2:3b"
+        assert driver.host.used is None
+
+
+async def test_a_model_of_another_server_is_for_sessions_opened_from_now_on() -> None:
+    async with running(rich_host()) as driver:
+        await open_models(driver)
+        await driver.press("home", "enter")
+        await driver.until(lambda: driver.host.used == ("http://127.0.0.1:1234", QWEN3.name))
+        await driver.until(lambda: "sessions opened from now on" in driver.text())
+        assert driver.app.desk.active is not None
+        assert driver.app.desk.active.facts.model == QWEN.name
+
+
+async def test_the_slash_command_with_a_name_takes_it_at_once() -> None:
+    async with running(rich_host()) as driver:
+        await driver.type("/model mine:7b")
+        assert driver.app.desk.active is not None
+        assert driver.app.desk.active.facts.model == "mine:7b"
+
+
+async def test_the_cursor_begins_on_the_model_in_use_and_passes_over_servers() -> None:
+    async with running(rich_host()) as driver:
+        await open_models(driver)
+        assert "qwen2.5-coder:7b  loaded" in driver.text("#models-state")
+        await driver.press("up")
+        assert NOMIC.name in driver.text("#models-state")
+        await driver.press("end")
+        assert SMOLLM.name in driver.text("#models-state")
+        await driver.press("down")
+        assert SMOLLM.name in driver.text("#models-state")
+
+
+async def test_a_load_takes_the_window_that_was_typed_and_is_seen_going_on() -> None:
+    async with running(rich_host()) as driver:
+        await open_models(driver)
+        driver.host.servers.gate.clear()
+        await driver.press("down")
+        await load_marked(driver, "16k")
+        await driver.until(lambda: "loading, 0 s" in driver.text())
+        driver.host.servers.gate.set()
+        await driver.until(lambda: "16k" in driver.text())
+        assert driver.host.servers.loads == [(OLLAMA, "llama3.2:3b", 16_384)]
+
+
+async def test_an_empty_window_is_left_to_the_server_and_a_wrong_one_is_said() -> None:
+    async with running(rich_host()) as driver:
+        await open_models(driver)
+        await load_marked(driver, "lots")
+        await driver.until(lambda: "is no window" in driver.text())
+        await load_marked(driver)
+        await driver.until(lambda: driver.host.servers.loads == [(OLLAMA, QWEN.name, 0)])
+
+
+async def test_a_load_goes_on_when_the_list_is_left_and_its_end_is_said() -> None:
+    async with running(rich_host()) as driver:
+        await open_models(driver)
+        driver.host.servers.gate.clear()
+        await driver.press("down")
+        await load_marked(driver)
+        await driver.until(lambda: bool(driver.host.servers.loads))
+        await driver.press("escape")
+        driver.host.servers.gate.set()
+        await driver.until(lambda: "llama3.2:3b: loaded, window 4,096" in driver.text())
+
+
+async def test_a_load_is_given_up() -> None:
+    async with running(rich_host()) as driver:
+        await open_models(driver)
+        driver.host.servers.gate.clear()
+        await load_marked(driver)
+        await driver.until(lambda: "loading, 0 s" in driver.text())
+        await driver.press("u")
+        await driver.until(lambda: driver.host.servers.given_up == [QWEN.name])
+        await driver.until(lambda: "loading, 0 s" not in driver.text())
+
+
+async def test_a_load_that_fails_says_why_and_what_to_do() -> None:
+    async with running(rich_host()) as driver:
+        await open_models(driver)
+        driver.host.servers.error = FREE
+        await load_marked(driver)
+        await driver.until(lambda: "no memory for it  Unload another model." in driver.text())
+
+
+async def test_the_window_of_the_session_is_asked_for_again_after_its_model_was_loaded() -> None:
+    async with running(rich_host()) as driver:
+        session = driver.host.session
+        before = len(session.history())
+        await open_models(driver)
+        await load_marked(driver, "8192")
+        await driver.until(lambda: len(session.history()) > before)
+
+
+async def test_a_model_is_unloaded() -> None:
+    async with running(rich_host()) as driver:
+        await open_models(driver)
+        await driver.press("u")
+        await driver.until(lambda: driver.host.servers.unloads == [QWEN.name])
+        await driver.until(lambda: "not loaded" in driver.text("#models-state"))
+
+
+async def test_a_server_that_loads_nothing_says_so() -> None:
+    async with running(rich_host()) as driver:
+        await open_models(driver)
+        await driver.press("end", "l")
+        await driver.until(lambda: "serves what it was started with" in driver.text())
+        await driver.press("u")
+        assert driver.host.servers.loads == []
+        assert driver.host.servers.unloads == []
+
+
+async def test_a_few_characters_narrow_the_list_down() -> None:
+    async with running(rich_host()) as driver:
+        await open_models(driver)
+        await driver.press("slash", *"gema")
+        await driver.until(lambda: "MODELS  1" in driver.text())
+        assert GEMMA.name in driver.text()
+        assert "Ollama" not in driver.text("ModelList")
+        await driver.press("escape")
+        await driver.until(lambda: "MODELS  6" in driver.text())
+
+
+async def test_looking_again_asks_the_servers() -> None:
+    async with running(rich_host()) as driver:
+        await open_models(driver)
+        looked = driver.host.servers.looked
+        await driver.press("r")
+        await driver.until(lambda: driver.host.servers.looked == looked + 1)
+
+
+async def test_nothing_there_says_what_to_do() -> None:
+    host = FakeHost()
+    host.servers.found = ()
+    async with running(host) as driver:
+        await driver.press("alt+e")
+        await driver.until_screen("Models")
+        await driver.until(lambda: "No model server answers here" in driver.text())
+        await driver.press("enter", "l", "u")
+        assert host.servers.loads == []
+
+
+@pytest.mark.parametrize("width", [10, 30, 60, 72, 100, 140])
+@pytest.mark.parametrize("model", [QWEN3, GEMMA, NOMIC, QWEN, SMOLLM], ids=lambda model: model.name)
+def test_rows_fit_any_width(model: ServedModel, width: int) -> None:
+    row = model_row(ModelRow(RICH[0], model), width)
+    assert width_of(row) <= max(width, 36)
+    assert plain(row)[4:18].strip() in model.name + "…" or "…" in plain(row)
+
+
+def test_a_name_cannot_steer_the_terminal() -> None:
+    bad = ServedModel("a\x1b]0;x\x07b")
+    server = ServerFound("k\x1b[2J", "http://h", (bad,), note="n\x1b[2J")
+    assert "\x1b" not in plain(model_row(ModelRow(server, bad), 80)) + plain(server_row(server, 80))
+
+
+def test_progress_is_a_bar_where_the_server_tells_it() -> None:
+    assert "25%" in bar(0.25)
+    assert bar(-1.0) == ""
+    row = model_row(ModelRow(RICH[0], QWEN), 80, LoadProgress(f"loading {QWEN.name}, 3 s", 0.5))
+    assert "50% loading, 3 s" in plain(row)
+
+
+@pytest.mark.parametrize(
+    ("typed", "window"),
+    [
+        ("", 0),
+        ("16384", 16_384),
+        ("16,384", 16_384),
+        ("16k", 16_384),
+        ("16 K", 16_384),
+        ("12", None),
+        ("x", None),
+        ("-5", None),
+    ],
+)
+def test_windows_are_read_as_people_write_them(typed: str, window: int | None) -> None:
+    assert read_window(typed) == window

@@ -1,0 +1,64 @@
+"""Moments of the list of models."""
+
+from __future__ import annotations
+
+from lmtui.core.servers import ServedModel, ServerFound
+from tests.tui.driving import Driver
+from tests.tui.fakes import play_work
+
+GB = 1_000_000_000
+QWEN3 = ServedModel(
+    "qwen/qwen3-coder-30b", 32_768, is_loaded=True, has_tools=True, thinks=True, max_window_tokens=262_144, slots=4,
+    size_bytes=int(18.6 * GB), quantisation="Q4_K_M",
+)  # fmt: skip
+GEMMA = ServedModel(
+    "google/gemma-4-26b-a4b", is_loaded=False, has_tools=True, has_vision=True, thinks=True, max_window_tokens=262_144,
+    size_bytes=int(17.9 * GB), quantisation="Q4_K_M",
+)  # fmt: skip
+NOMIC = ServedModel(
+    "text-embedding-nomic-v1.5", is_loaded=False, max_window_tokens=2048, size_bytes=274_290_560, is_embedder=True
+)
+QWEN = ServedModel(
+    "qwen2.5-coder:7b", 4096, is_loaded=True, has_tools=True, max_window_tokens=32_768, size_bytes=int(4.7 * GB),
+    quantisation="Q4_K_M",
+)  # fmt: skip
+LLAMA = ServedModel(
+    "llama3.2:3b", is_loaded=False, has_tools=False, max_window_tokens=131_072, size_bytes=2 * GB, quantisation="Q4_K_M"
+)
+SMOLLM = ServedModel(
+    "smollm2-135m", 8192, is_loaded=True, has_tools=False, size_bytes=98_362_432, quantisation="Q4_1", slots=1, drops_tools=True
+)
+RICH = (
+    ServerFound("LM Studio", "http://127.0.0.1:1234", (QWEN3, GEMMA, NOMIC), can_load=True),
+    ServerFound("Ollama", "http://127.0.0.1:11434", (QWEN, LLAMA), can_load=True),
+    ServerFound("llama.cpp", "http://127.0.0.1:8080", (SMOLLM,)),
+    ServerFound("OpenAI-compatible", "http://10.0.0.7:9000", (), "it wants a key (--api-key, LLM_API_KEY)"),
+)
+
+
+async def models(driver: Driver) -> None:
+    """Four servers, one of them without a key."""
+    play_work(driver.host.session)
+    driver.host.servers.found = RICH
+    await driver.press("alt+e")
+    await driver.until_screen("Models")
+    await driver.until(lambda: "smollm2" in driver.text())
+
+
+async def model_loading(driver: Driver) -> None:
+    """One is loaded with a window of one's own."""
+    await models(driver)
+    driver.host.servers.gate.clear()
+    await driver.press("home", "down", "l")
+    await driver.until_screen("AskText")
+    await driver.press(*"16k", "enter")
+    await driver.until(lambda: "loading google" in driver.text())
+
+
+async def models_found(driver: Driver) -> None:
+    """Narrowed down by a few characters."""
+    await models(driver)
+    await driver.press("slash", *"qwco")
+
+
+MODEL_SCENES = (("models", models), ("model_loading", model_loading), ("models_found", models_found))
