@@ -12,6 +12,8 @@ from lmtui.core.model_events import CallFormChanged
 from lmtui.core.ports import Checkpoints, Provider, Sandbox
 from lmtui.engine.desk import Desk
 
+_PATIENCE_S = 1.0
+
 
 class Background:
     """Owns the tasks that run beside the turns of one session.
@@ -24,12 +26,15 @@ class Background:
         self._desk = desk
         self._emit = emit
         self._tasks: set[asyncio.Task[None]] = set()
+        self._looking: set[asyncio.Task[None]] = set()
         self._has_sandbox = False
 
     def learn_model(self, provider: Provider) -> None:
         """Ask the server about the model in use."""
         self._desk().model.forget()
-        self._spawn(self._learn_model(provider))
+        looking = self._spawn(self._learn_model(provider))
+        self._looking.add(looking)
+        looking.add_done_callback(self._looking.discard)
 
     def start_sandbox(self, sandbox: Sandbox, checkpoints: Checkpoints | None) -> None:
         """Start the sandbox, once, and say which it is; then keep the first state of the workspace, which takes longest."""
@@ -38,7 +43,9 @@ class Background:
             self._spawn(self._start_sandbox(sandbox, checkpoints))
 
     async def close(self) -> None:
-        """Cancel what still runs."""
+        """Cancel what still runs; a look at the server may end first: one that is cancelled leaves its socket open."""
+        if self._looking:
+            await asyncio.wait(self._looking, timeout=_PATIENCE_S)
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()
@@ -77,7 +84,8 @@ class Background:
             with contextlib.suppress(SandboxError):  # the first step that needs one says so
                 await checkpoints.snapshot()
 
-    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+    def _spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
