@@ -18,11 +18,21 @@ class CallFormChanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reminder(Event):
+    """lmtui itself said something to the model: what it did wrong, or the state of things.  The user did not write it."""
+
+    kind: ClassVar[str] = "reminder"
+    text: str
+    turn_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted(Event):
     """The conversation that the model is sent became smaller; the log keeps all of it.
 
-    The results of the calls in `elided` are replaced by a line each.  With `kept_from` (a message's place counted from 0 in the
-    conversation before) all messages before it but the system prompt and the first task are replaced by `summary`.
+    The parts named in `elided` (results by their call's id, the user's messages as `message_N`) are replaced by a line each, of
+    those in `folded` only the beginning is sent.  With `kept_from` (a message's place counted from 0 in the whole conversation,
+    as it was said) all messages before it but the system prompt, the first task and what is pinned are replaced by `summary`.
     `tokens_before` and `tokens_after` are estimates, `why` says what asked for it.
     """
 
@@ -31,5 +41,32 @@ class Compacted(Event):
     tokens_before: int
     tokens_after: int
     elided: tuple[str, ...] = ()
+    folded: tuple[str, ...] = ()
     kept_from: int = 0
     summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BroughtBack(Event):
+    """Parts that were folded or left out are sent whole again."""
+
+    kind: ClassVar[str] = "brought_back"
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pinned(Event):
+    """A part is kept word for word when room is made, or with `is_pinned` false is not any more."""
+
+    kind: ClassVar[str] = "pinned"
+    part: str
+    is_pinned: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSetChanged(Event):
+    """The model is told of other tools from the next request on: `full` or `lean`, with the system prompt that goes with it."""
+
+    kind: ClassVar[str] = "tool_set_changed"
+    tools: str
+    why: str = ""

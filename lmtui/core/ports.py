@@ -277,8 +277,8 @@ class PreparedCall(Protocol):
 class Toolbox(Protocol):
     """The tools of one agent, in a fixed order."""
 
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """Return what the model is told of the tools."""
+    def specs(self, *, is_lean: bool = False) -> tuple[ToolSpec, ...]:
+        """Return what the model is told of the tools: all, or the few that a small window has room for."""
 
     def prepare(self, name: str, arguments: str) -> PreparedCall:
         """Check one call as the model sent it.

@@ -14,6 +14,7 @@ from lmtui.core.pictures import Image
 from lmtui.core.servers import ModelServers
 from lmtui.core.settings import Settings
 from lmtui.core.trust import Trust
+from lmtui.core.window import WindowUse
 from lmtui.core.workspace import FileChange
 from lmtui.core.workspace_files import Files
 
@@ -102,22 +103,6 @@ class Changes(Protocol):
 
     async def apply(self, plan: Restoration, *, with_files: bool = True) -> None:
         """Do what a plan says; for a rewind the conversation goes back too, and the files only with `with_files`."""
-
-
-@dataclass(frozen=True, slots=True)
-class WindowPart:
-    """A part of what the model is sent with every request: `tokens` is an estimate, `count` how many of them there are."""
-
-    name: str
-    tokens: int
-    count: int = 0
-
-
-class WindowUse(Protocol):
-    """What fills the model's window."""
-
-    def parts(self) -> Sequence[WindowPart]:
-        """Return the parts of the next request, in the order in which they are sent."""
 
 
 class Waiting(Protocol):

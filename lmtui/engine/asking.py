@@ -6,7 +6,7 @@ import contextlib
 import itertools
 from dataclasses import replace
 
-from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.errors import ContextOverflow, Fault, ProviderError
 from lmtui.core.events import (
     CallProgress,
     Level,
@@ -33,7 +33,8 @@ from lmtui.core.messages import (
 from lmtui.core.model_events import CallFormChanged
 from lmtui.engine.calling import FormChange, sizes_of
 from lmtui.engine.desk import Desk
-from lmtui.engine.usage import show_usage
+from lmtui.engine.fitting import fit, make_room
+from lmtui.engine.usage import announce, show_usage
 
 
 async def ask_model(desk: Desk, turn_id: str) -> Completion:
@@ -41,11 +42,16 @@ async def ask_model(desk: Desk, turn_id: str) -> Completion:
 
     Raises:
         ProviderError: the server failed for good.
+        WindowFull: the conversation cannot be made to fit the window.
     """
     await desk.model.ready()
+    fit(desk)
     request = _request(desk)
     try:
         return await _answer(desk, request, turn_id)
+    except ContextOverflow as overflow:
+        make_room(desk, overflow)
+        return await _answer(desk, _request(desk), turn_id)
     except ProviderError as error:
         change = desk.model.calling.refused(error, request)
         if change is None:
@@ -56,13 +62,13 @@ async def ask_model(desk: Desk, turn_id: str) -> Completion:
 
 def _request(desk: Desk) -> ModelRequest:
     calling = desk.model.calling
-    return desk.conversation.request(desk.toolbox.specs(), desk.settings, calling.form, is_held=calling.takes_held())
+    return desk.conversation.request(desk.specs(), desk.settings, calling.form, is_held=calling.takes_held())
 
 
 async def _answer(desk: Desk, request: ModelRequest, turn_id: str) -> Completion:
     """Send one request and return its answer, the message emitted and what it shows of the model taken up."""
     sizes = sizes_of(request)
-    desk.emit(PrefillProgress(agent=desk.agent))
+    announce(desk, request)
     watch = _ThinkingWatch(desk)
     partial = _Partial()
     completion: Completion | None = None

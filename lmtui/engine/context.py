@@ -1,6 +1,7 @@
 """The conversation as the model sees it, built from events alone: live and replayed sessions hold the same messages.
 
-It only grows.  The request of step N+1 is the request of step N and what was added, so that servers reuse their cache.
+It only grows.  The request of step N+1 is the request of step N and what was added, so that servers reuse their cache; where
+room is made, what was said stays here whole and only what is sent becomes smaller (`folding.py`).
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from importlib import resources
 
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
 from lmtui.core.file_events import FilesRestored, Rewound
-from lmtui.core.messages import Message, ModelRequest, Role, ToolSpec
+from lmtui.core.messages import CallForm, Message, ModelRequest, Role, ToolSpec
+from lmtui.core.model_events import BroughtBack, Compacted, Pinned, Reminder, ToolSetChanged
 from lmtui.core.pictures import Image, ImageRef
+from lmtui.engine.folding import Entry, Folding
 
 _NOT_RUN = "Not run: the turn was stopped before this call."
-_IMAGE_TOKENS = 1000
-_MAX_COMMAND_CHARS = 8000
+_MAX_TITLE_CHARS = 120
 _UNKNOWN = "The turn was stopped while this ran: its effect is unknown."
 
 
@@ -28,30 +30,46 @@ class ModelSettings:
     temperature: float | None = None
     seed: int | None = None
     max_tokens: int | None = None
+    top_p: float | None = None
+    repeat_penalty: float | None = None
 
 
-def system_prompt() -> str:
-    """Return the fixed first message.  No clock, no counters: it is the same bytes in every session."""
-    return resources.files("lmtui.engine").joinpath("prompts/system.md").read_text(encoding="utf-8").strip()
+def system_prompt(tools: str = "full") -> str:
+    """Return the fixed first message for a set of tools.  No clock, no counters: it is the same bytes in every session."""
+    name = "lean" if tools == "lean" else "system"
+    return resources.files("lmtui.engine").joinpath(f"prompts/{name}.md").read_text(encoding="utf-8").strip()
 
 
 class Conversation:
-    """The messages of one agent; `picture` returns one that a message names, None where it is gone."""
+    """The messages of one agent; `picture` returns one that a message names, None where it is gone.
+
+    `revision` goes up whenever what was sent before is sent otherwise, and `change` says why in words.
+    """
 
     def __init__(self, agent: str, prompt: str, picture: Callable[[ImageRef], Image | None] = lambda _: None) -> None:
         self._agent = agent
         self._picture = picture
         self._commands: dict[str, str] = {}
-        self._messages: list[Message] = [Message(Role.SYSTEM, prompt)]
+        self._entries: list[Entry] = [Entry(Message(Role.SYSTEM, prompt))]
+        self._sent: list[Message] = [self._entries[0].message]
         self._unanswered: dict[str, None] = {}
         self._call_ids: set[str] = set()
-        self._started: set[str] = set()
+        self._started: dict[str, ToolCallStarted] = {}
         self._turns: dict[str, int] = {}
+        self._said = 0
+        self.folding = Folding()
+        self.revision = 0
+        self.change = ""
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Return all messages, the system prompt first."""
-        return tuple(self._messages)
+        """Return all messages as they are sent, the system prompt first."""
+        return tuple(self._sent)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all messages as they were said."""
+        return tuple(self._entries)
 
     def has_call(self, call_id: str) -> bool:
         """Tell whether a call id was used before."""
@@ -64,70 +82,117 @@ class Conversation:
         match event:
             case MessageAdded():
                 self._settle()
-                self._messages.append(self._message(event))
+                self._add(self._entry(event))
                 self._unanswered = {call.id: None for call in event.tool_calls}
                 self._call_ids.update(self._unanswered)
+            case Reminder(text=text):
+                self._settle()
+                self._add(Entry(Message(Role.USER, text)))
             case ToolCallStarted(by="user"):
                 self._commands[event.call_id] = event.title
             case ToolCallStarted():
-                self._started.add(event.call_id)
+                self._started[event.call_id] = event
             case ToolCallFinished() if event.call_id in self._commands:
                 self._settle()
-                self._messages.append(Message(Role.USER, _ran(self._commands.pop(event.call_id), event.result)))
+                self._add(_ran(event, self._commands.pop(event.call_id)))
             case TurnStarted():
                 self._settle()
-                self._turns[event.turn_id] = len(self._messages)
-            case Rewound() if event.turn_id in self._turns:
-                self._rewind(event.turn_id)
+                self._turns[event.turn_id] = len(self._entries)
             case FilesRestored() if event.action != "rewind":
                 self._settle()
-                self._messages.append(Message(Role.USER, _restored(event)))
+                self._add(Entry(Message(Role.USER, _restored(event))))
             case ToolCallFinished() if event.call_id in self._unanswered:
-                self._answer(event.call_id, event.result)
+                self._answer(event.call_id, event.result, event)
+            case _:
+                self._change(event)
+
+    def _change(self, event: Event) -> None:
+        """Take up what changes messages that were sent before."""
+        match event:
+            case Rewound() if event.turn_id in self._turns:
+                self._rewind(event.turn_id)
+                self._send_anew("rewound")
+            case Compacted() | BroughtBack() | Pinned():
+                before = self._sent
+                self.folding.apply(event)
+                if self.folding.sent(self._entries) != before:
+                    self._send_anew(event.why if isinstance(event, Compacted) else "you brought something back")
+            case ToolSetChanged():
+                self._entries[0] = Entry(Message(Role.SYSTEM, system_prompt(event.tools)))
+                self._send_anew("the tools changed")
             case _:
                 pass
 
-    def request(self, tools: tuple[ToolSpec, ...], settings: ModelSettings) -> ModelRequest:
+    def request(
+        self, tools: tuple[ToolSpec, ...], settings: ModelSettings, form: CallForm = CallForm.NATIVE, *, is_held: bool = False
+    ) -> ModelRequest:
         """Return the next request."""
         self._settle()
-        return ModelRequest(self.messages, tools, settings.model, settings.temperature, settings.seed, settings.max_tokens)
+        return ModelRequest(
+            self.messages,
+            tools,
+            settings.model,
+            temperature=settings.temperature,
+            seed=settings.seed,
+            max_tokens=settings.max_tokens,
+            call_form=form,
+            is_held=is_held,
+            top_p=settings.top_p,
+            repeat_penalty=settings.repeat_penalty,
+        )
 
-    def size_tokens(self) -> int:
-        """Return a rough size (characters by four), for when the server does not count."""
-        calls = (call.arguments for message in self._messages for call in message.tool_calls)
-        pictures = sum(len(message.images) for message in self._messages) * _IMAGE_TOKENS
-        return (sum(len(message.text) for message in self._messages) + sum(map(len, calls))) // 4 + pictures
+    def _add(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self._sent.append(self.folding.shown(entry))
 
-    def _message(self, event: MessageAdded) -> Message:
+    def _send_anew(self, why: str) -> None:
+        self._sent = self.folding.sent(self._entries)
+        self.revision += 1
+        self.change = why
+
+    def _entry(self, event: MessageAdded) -> Entry:
         """Return a message as the model gets it: with what it mentions, and a word in place of each picture that is gone."""
         found = [(ref, self._picture(ref)) for ref in event.images]
         gone = (f"[the picture {ref.name} is gone]" for ref, image in found if image is None)
         text = "\n\n".join((event.text, *([event.attached] if event.attached else []), *gone))
         images = tuple(image for _, image in found if image is not None)
-        return Message(event.role, text, event.thinking, event.tool_calls, images=images)
+        message = Message(event.role, text, event.thinking, event.tool_calls, images=images)
+        if event.role is not Role.USER:
+            return Entry(message)
+        self._said += 1
+        part = f"message_{self._said}" if event.attached or images else ""
+        title = "files and pictures that came with this" if part else ""
+        return Entry(message, part, title, kept=event.text, is_task=True)
 
     def _rewind(self, turn_id: str) -> None:
         """Forget a turn and what came after it; call ids stay used."""
-        del self._messages[self._turns[turn_id] :]
+        del self._entries[self._turns[turn_id] :]
         self._unanswered = {}
-        self._turns = {each: start for each, start in self._turns.items() if start < len(self._messages)}
+        self._turns = {each: start for each, start in self._turns.items() if start < len(self._entries)}
+        self.folding.rewound(len(self._entries))
 
     def _settle(self) -> None:
         """Answer calls that never ran: servers refuse a conversation with an unanswered call."""
         for call_id in tuple(self._unanswered):
-            self._answer(call_id, _UNKNOWN if call_id in self._started else _NOT_RUN)
+            self._answer(call_id, _UNKNOWN if call_id in self._started else _NOT_RUN, None)
 
-    def _answer(self, call_id: str, text: str) -> None:
+    def _answer(self, call_id: str, text: str, event: ToolCallFinished | None) -> None:
         del self._unanswered[call_id]
-        self._messages.append(Message(Role.TOOL, text, call_id=call_id))
+        message = Message(Role.TOOL, text, call_id=call_id)
+        begun = self._started.get(call_id)
+        if event is None or begun is None:
+            self._add(Entry(message, call_id, "result", is_ok=False))
+            return
+        title = f"result of {event.tool} {begun.title}".strip()[:_MAX_TITLE_CHARS]
+        outcome = event.summary or ("" if event.ok else "failed")
+        self._add(Entry(message, call_id, title, tool=event.tool, subject=begun.title, outcome=outcome, is_ok=event.ok))
 
 
-def _ran(command: str, result: str) -> str:
+def _ran(event: ToolCallFinished, command: str) -> Entry:
     """Return what the model is told of a command of the user's own."""
-    half = _MAX_COMMAND_CHARS // 2
-    if len(result) > _MAX_COMMAND_CHARS:
-        result = f"{result[:half]}\n[… {len(result) - 2 * half} characters left out …]\n{result[-half:]}"
-    return f"[The user ran a command: {command}]\n{result}"
+    told = f"[The user ran a command: {command}]"
+    message = Message(Role.USER, f"{told}\n{event.result}")
+    return Entry(message, event.call_id, "its output", told, tool="", subject=command, outcome=event.summary, is_ok=event.ok)
 
 
 def _restored(event: FilesRestored) -> str:

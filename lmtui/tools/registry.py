@@ -33,6 +33,7 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     planning.TODO_LIST,
     clock.GET_TIME,
 )
+LEAN_TOOLS = frozenset({"read", "write", "edit", "grep", "ls", "shell"})
 
 
 class ToolRegistry:
@@ -46,11 +47,12 @@ class ToolRegistry:
         self._roots = (root.rstrip("/"),) if root.rstrip("/") else ()
         self._tools = tuple(tools)
         self._specs = tuple(tool.spec() for tool in self._tools)
+        self._lean_specs = tuple(spec for spec in self._specs if spec.name in LEAN_TOOLS)
         self._by_name = {name.lower(): tool for tool in self._tools for name in (*tool.aliases, tool.name)}
 
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """Return what the model is told of the tools."""
-        return self._specs
+    def specs(self, *, is_lean: bool = False) -> tuple[ToolSpec, ...]:
+        """Return what the model is told of the tools; the others of a lean set can be called all the same."""
+        return self._lean_specs if is_lean else self._specs
 
     def prepare(self, name: str, arguments: str) -> PreparedCall:
         """Check one call; see `core.ports.Toolbox.prepare`."""

@@ -1,40 +1,97 @@
 from __future__ import annotations
 
-from lmtui.core.messages import Message, Role, ToolCall, ToolSpec
-from lmtui.core.pictures import Image
+from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
+from lmtui.core.messages import Role, ToolCall
+from lmtui.core.model_events import Compacted
+from lmtui.core.window import WindowItem
 from lmtui.engine.window import RequestParts
+from tests.fakes import FakeProvider, Rig
 
 CALL = ToolCall("c1", "read", '{"path": "a.py"}')
-MESSAGES = (
-    Message(Role.SYSTEM, "x" * 400),
-    Message(Role.USER, "y" * 80),
-    Message(Role.ASSISTANT, "", tool_calls=(CALL,)),
-    Message(Role.TOOL, "z" * 1000, call_id="c1"),
-    Message(Role.TOOL, "w" * 40, call_id="gone"),
-    Message(Role.ASSISTANT, "ä" * 20),
-)
-TOOLS = (ToolSpec("read", "reads", {"type": "object"}),)
 
 
-def parts_of(*messages: Message) -> dict[str, tuple[int, int]]:
-    return {part.name: (part.tokens, part.count) for part in RequestParts(lambda: (messages, TOOLS)).parts()}
+def begin(rig: Rig) -> RequestParts:
+    """Let a session hold a task, a call and its result of about 250 tokens."""
+    for event in (
+        TurnStarted(turn_id="turn_1"),
+        MessageAdded(role=Role.USER, text="y" * 80),
+        MessageAdded(role=Role.ASSISTANT, text="I look.", tool_calls=(CALL,)),
+        ToolCallStarted(call_id="c1", tool="read", arguments={}, title="a.py"),
+        ToolCallFinished(call_id="c1", tool="read", ok=True, result="line of it\n" * 90, elapsed_ms=1),
+        MessageAdded(role=Role.ASSISTANT, text="Done."),
+    ):
+        rig.session.emit(event)
+    return rig.session.window_use
 
 
-def test_a_request_is_counted_by_parts() -> None:
-    assert parts_of(*MESSAGES) == {
-        "system prompt": (100, 1),
-        "tools": (7, 1),
-        "you": (20, 1),
-        "answers": (10, 2),
-        "tool calls": (5, 1),
-        "results of read": (250, 1),
-        "results of tools": (10, 1),
-    }
+def item_of(window: RequestParts) -> WindowItem:
+    (item,) = next(part.items for part in window.parts() if part.name == "results of read")
+    return item
 
 
-def test_parts_that_are_not_there_are_left_out() -> None:
-    assert list(parts_of(Message(Role.SYSTEM, "hello there"))) == ["system prompt", "tools"]
+def test_a_request_is_counted_by_parts_and_single_messages() -> None:
+    window = begin(Rig(FakeProvider()))
+    parts = {part.name: part for part in window.parts()}
+    assert list(parts) == ["system prompt", "tools", "you", "answers", "tool calls", "results of read"]
+    assert parts["answers"].count == 2
+    assert all(part.tokens == sum(item.tokens for item in part.items) for part in parts.values())
+    assert item_of(window).title == "a.py"
+    assert 240 < item_of(window).tokens < item_of(window).reread_tokens < 270
+    (you,) = parts["you"].items
+    assert (you.id, you.title) == ("", "y" * 80)
 
 
-def test_pictures_are_counted() -> None:
-    assert parts_of(Message(Role.USER, "look", images=(Image("a.png", "image/png", b"1"),)))["pictures"] == (1000, 1)
+def test_what_changes_early_costs_the_reading_of_all_behind_it() -> None:
+    parts = {part.name: part for part in begin(Rig(FakeProvider())).parts()}
+    whole = sum(part.tokens for part in parts.values()) - parts["tools"].tokens
+    assert abs(parts["system prompt"].items[0].reread_tokens - whole) < 10
+
+
+def test_a_result_is_folded_left_out_and_brought_back() -> None:
+    rig = Rig(FakeProvider())
+    window = begin(rig)
+    whole = item_of(window).tokens
+    window.fold("c1")
+    folded = item_of(window)
+    assert (folded.state, folded.id) == ("folded", "c1")
+    assert folded.tokens < whole
+    window.leave_out("c1")
+    assert item_of(window).state == "left out"
+    assert item_of(window).tokens < folded.tokens / 3
+    window.bring_back("c1")
+    assert (item_of(window).state, item_of(window).tokens) == ("", whole)
+    told = [event for event in rig.events if isinstance(event, Compacted)]
+    assert [event.why for event in told] == ["you folded it", "you left it out"]
+    assert told[0].tokens_before - told[0].tokens_after == whole - folded.tokens
+
+
+def test_a_result_is_pinned_and_let_go() -> None:
+    window = begin(Rig(FakeProvider()))
+    window.pin("c1")
+    assert item_of(window).is_pinned
+    window.pin("c1", is_pinned=False)
+    assert not item_of(window).is_pinned
+
+
+def test_what_is_not_there_is_left_alone() -> None:
+    rig = Rig(FakeProvider())
+    window = begin(rig)
+    before: list[Event] = rig.events
+    for change in (window.fold, window.leave_out, window.bring_back, window.pin):
+        change("c9")
+        change("")
+    assert rig.events == before
+
+
+async def test_the_next_request_has_what_was_left_out_as_a_line() -> None:
+    rig = Rig(FakeProvider())
+    window = begin(rig)
+    window.leave_out("c1")
+    await rig.run("go on")
+    texts = [message.text for message in rig.provider.requests[-1].messages]
+    assert texts[3] == "[result of read a.py, 248 tokens, left out; read it again if you need it]"
+
+
+def test_seconds_are_known_once_the_speed_is() -> None:
+    rig = Rig(FakeProvider())
+    assert begin(rig).read_s(1000) == 0.0

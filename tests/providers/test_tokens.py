@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.providers.tokens import TokenCounts, bytes_by_four, count_tokens, counter_name, load_counter
+from lmtui.core.window import bytes_by_four
+from lmtui.providers.tokens import TokenCounts, count_tokens, counter_name, load_counter
 
 NAME = hashlib.sha1(b"https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken").hexdigest()
 

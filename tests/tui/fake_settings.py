@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lmtui.core.errors import ConfigError
-from lmtui.core.sessions import WindowPart
 from lmtui.core.settings import SettingRow
+from lmtui.core.window import WindowItem, WindowPart
 
 ROWS = (
     SettingRow("url", "http://127.0.0.1:11434/v1", "environment", "address of the model server", "http://127.0.0.1:11434/v1"),
@@ -41,15 +41,45 @@ class FakeSettings:
 
 
 class FakeWindow:
-    """A request of a few parts."""
+    """A request of a few parts, read at 400 tokens a second; what is done with them is noted."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.states: dict[str, str] = {}
+        self.pinned: set[str] = set()
 
     def parts(self) -> Sequence[WindowPart]:
+        read = (self._item("c1", "src/parser.py", 760, 1500), self._item("c2", "a.py", 220, 700))
+        ran = (self._item("c3", "pytest -q", 200, 400), self._item("c4", "ls", 40, 160))
+        you = (WindowItem("", "fix the parser", 60, 1590), WindowItem("", "and the docs", 30, 60))
         return (
-            WindowPart("system prompt", 410, 1),
-            WindowPart("tools", 1320, 14),
-            WindowPart("you", 90, 2),
-            WindowPart("answers", 160, 3),
-            WindowPart("tool calls", 120, 4),
-            WindowPart("results of read", 980, 2),
-            WindowPart("results of shell", 240, 2),
+            WindowPart("system prompt", 410, 1, (WindowItem("", "You are lmtui, a coding agent.", 410, 3320),)),
+            WindowPart("tools", 1320, 14, tuple(WindowItem("", f"tool_{number}", 94) for number in range(14))),
+            WindowPart("you", 90, 2, you),
+            WindowPart("answers", 160, 3, tuple(WindowItem("", text, 53, 700) for text in ("I look.", "Testing.", "Done."))),
+            WindowPart("tool calls", 120, 4, tuple(WindowItem("", text, 30, 700) for text in ("read", "read", "shell", "ls"))),
+            WindowPart("results of read", sum(item.tokens for item in read), 2, read),
+            WindowPart("results of shell", 240, 2, ran),
         )
+
+    def _item(self, item_id: str, title: str, tokens: int, behind: int) -> WindowItem:
+        return WindowItem(item_id, title, tokens, behind, self.states.get(item_id, ""), item_id in self.pinned)
+
+    def read_s(self, tokens: int) -> float:
+        return tokens / 400
+
+    def fold(self, item_id: str) -> None:
+        self.done.append(f"fold {item_id}")
+        self.states[item_id] = "folded"
+
+    def leave_out(self, item_id: str) -> None:
+        self.done.append(f"leave out {item_id}")
+        self.states[item_id] = "left out"
+
+    def bring_back(self, item_id: str) -> None:
+        self.done.append(f"bring back {item_id}")
+        self.states.pop(item_id, None)
+
+    def pin(self, item_id: str, *, is_pinned: bool = True) -> None:
+        self.done.append(f"{'pin' if is_pinned else 'unpin'} {item_id}")
+        (self.pinned.add if is_pinned else self.pinned.discard)(item_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lmtui.core.clean import clean_line
-from lmtui.core.sessions import WindowPart
+from lmtui.core.window import WindowPart
 from lmtui.tui.facts import Facts
 from lmtui.tui.lines.text import Line, fit, pad, wrap
 from lmtui.tui.wording import tokens_text, window_text

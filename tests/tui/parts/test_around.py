@@ -6,7 +6,7 @@ import pytest
 
 from lmtui.core import events
 from lmtui.core.messages import Usage
-from lmtui.core.sessions import WindowPart
+from lmtui.core.window import WindowPart
 from lmtui.tui.facts import Facts
 from lmtui.tui.lines.text import plain, width_of
 from lmtui.tui.lines.window_use import window_lines

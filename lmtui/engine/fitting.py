@@ -1,0 +1,148 @@
+"""Before a request: the set of tools is chosen, and the conversation is made to fit the window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from lmtui.core.errors import ContextOverflow, WindowFull
+from lmtui.core.events import Level, ModelChanged, Notice
+from lmtui.core.messages import Message
+from lmtui.core.model_events import ToolSetChanged
+from lmtui.core.window import ASSUMED_WINDOW_TOKENS
+from lmtui.engine.budget import Budget
+from lmtui.engine.compaction import Room, compact
+from lmtui.engine.ledger import PrefixLedger
+
+if TYPE_CHECKING:
+    from lmtui.engine.desk import Desk
+
+FULL, LEAN = "full", "lean"
+LEAN_WINDOW_TOKENS, LEAN_READ_TOKENS_PER_S = 12_000, 200.0
+_LITTLE_SHARE = 0.1
+_OVERFLOW_SHARE = 0.9
+_UNKNOWN = (
+    f"The server does not say how large its window is; {ASSUMED_WINDOW_TOKENS:,} tokens are assumed until it refuses a request."
+)
+
+
+@dataclass(slots=True)
+class WindowBook:
+    """What one agent's requests are measured by.  `tools` is the user's choice of a set: auto, full or lean.
+
+    `fix` says how the window is made larger on the server in use; `steps` counts the answers, `compacted_at` is when room was
+    made last, `little` how often in a row that brought little.
+    """
+
+    budget: Budget = field(default_factory=Budget)
+    tools: str = "auto"
+    fix: str = ""
+    steps: int = 0
+    compacted_at: int = -1
+    little: int = 0
+    short_counts: int = 0
+    is_told: bool = False
+    chosen_for: str | None = None
+    ledger: PrefixLedger = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ledger = PrefixLedger(self.budget.size)
+
+
+def fit(desk: Desk) -> None:
+    """Choose the tools and make room, so that the next request fits.
+
+    Raises:
+        WindowFull: it cannot be made to fit.
+        SessionFileError: what was done could not be written down.
+    """
+    book = desk.window
+    book.budget.use(desk.settings.model, desk.model.profile)
+    _choose_tools(desk)
+    if not desk.window_tokens and desk.model.served is not None and not book.is_told:
+        book.is_told = True
+        desk.emit(Notice(agent=desk.agent, level=Level.INFO, text=_UNKNOWN))
+    tokens, room = _measure(desk)
+    if tokens > room.limit:
+        _make_room(desk, tokens, room, "the window was three quarters full")
+
+
+def make_room(desk: Desk, overflow: ContextOverflow) -> None:
+    """Make a request smaller that the server refused for its size, and take up what that says of the window.
+
+    Raises:
+        WindowFull: it cannot be made smaller.
+    """
+    tokens, _ = _measure(desk)
+    window = overflow.window_tokens or int(min(tokens, desk.window_tokens or tokens) * _OVERFLOW_SHARE)
+    if window != desk.window_tokens:
+        desk.emit(ModelChanged(agent=desk.agent, model=desk.settings.model, url=desk.provider.url, window_tokens=window))
+        desk.model.keep(window_tokens=window)
+    if tokens < window:
+        book = desk.window
+        book.budget.learn_size(book.ledger.now.total, int(window * (2 - _OVERFLOW_SHARE)))
+    tokens, room = _measure(desk)
+    _make_room(desk, max(tokens, room.limit + 1), room, "the server refused a request of this size")
+
+
+def choose_tools(setting: str, window_tokens: int, read_tokens_per_s: float) -> tuple[str, str]:
+    """Return which set of tools fits a model (`full` or `lean`), and why, in words."""
+    if setting in (FULL, LEAN):
+        return setting, "the settings say so"
+    if 0 < window_tokens < LEAN_WINDOW_TOKENS:
+        return LEAN, f"the window has only {window_tokens:,} tokens"
+    if 0 < read_tokens_per_s < LEAN_READ_TOKENS_PER_S:
+        return LEAN, f"the model reads only {read_tokens_per_s:.0f} tokens a second"
+    return FULL, "the window and the speed allow it"
+
+
+def _choose_tools(desk: Desk) -> None:
+    """Choose once for a model: another set in the middle of a session would change the whole prefix."""
+    book = desk.window
+    if book.chosen_for == desk.settings.model:
+        return
+    book.chosen_for = desk.settings.model
+    tools, why = choose_tools(book.tools, desk.window_tokens, book.budget.read_tokens_per_s)
+    if tools != desk.tool_set:
+        desk.emit(ToolSetChanged(agent=desk.agent, tools=tools, why=why))
+
+
+def _measure(desk: Desk) -> tuple[int, Room]:
+    """Return the size of the next request and the room that there is, in the server's tokens."""
+    budget, talk = desk.window.budget, desk.conversation
+    messages, tools = talk.messages, desk.specs()
+    tokens = budget.estimate(budget.raw(messages, tools))
+    task = next((entry.message for entry in talk.entries if entry.is_task), None)
+    fixed = budget.estimate(budget.raw([messages[0], *([task] if task else [])], tools))
+    window = desk.window_tokens or ASSUMED_WINDOW_TOKENS
+    return tokens, Room.of(window, desk.settings.max_tokens or 0, min(fixed, tokens))
+
+
+def _make_room(desk: Desk, tokens: int, room: Room, why: str) -> None:
+    book = desk.window
+
+    def size(message: Message) -> int:
+        return book.budget.scaled(book.budget.size(message))
+
+    event = None if book.little > 1 else compact(desk.conversation, desk.plan, size, tokens, room=room, why=why)
+    if event is None:
+        book.little = 0
+        raise WindowFull(_full(tokens, room), _WAY_OUT)
+    is_little = tokens - event.tokens_after < room.window * _LITTLE_SHARE
+    is_soon = book.steps - book.compacted_at <= 2
+    book.little = book.little + 1 if is_little and is_soon else 0
+    book.compacted_at = book.steps
+    desk.emit(replace(event, agent=desk.agent))
+
+
+_WAY_OUT = (
+    "Give the model a larger window in its server, take files or results out (/context), unpin what is pinned, "
+    "or start a new session with a smaller task."
+)
+
+
+def _full(tokens: int, room: Room) -> str:
+    return (
+        f"the model's window of {room.window:,} tokens is full: the next request has about {tokens:,}, of which system prompt, "
+        f"tools and task take {room.fixed:,}, and nothing more can be left out"
+    )

@@ -1,0 +1,131 @@
+"""How a conversation is sent: what is left out, folded, pinned, and which beginning a summary stands for.
+
+Built from events alone, like the conversation itself.  What was said is never lost: a rewind or the user brings it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lmtui.core.messages import Message, Role
+from lmtui.core.model_events import BroughtBack, Compacted, Pinned
+from lmtui.core.window import bytes_by_four
+
+FOLDED_CHARS = 600
+_FIRST = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message as it was said.
+
+    `part` names it where it can be folded, left out or pinned.  `title` says in words what it is (`result of read a.py`), and
+    `kept` is what stays of it in any case (the user's own words before the files that they mention).  `tool`, `subject` and
+    `outcome` are of a result: which tool, about what, and how it ended in a word or two.  `is_task`: the user said it.
+    """
+
+    message: Message
+    part: str = ""
+    title: str = ""
+    kept: str = ""
+    tool: str = ""
+    subject: str = ""
+    outcome: str = ""
+    is_ok: bool = True
+    is_task: bool = False
+
+
+class Folding:
+    """What the events of one conversation say about how it is sent."""
+
+    def __init__(self) -> None:
+        self.elided: set[str] = set()
+        self.folded: set[str] = set()
+        self.pinned: set[str] = set()
+        self._cuts: list[tuple[int, str]] = []
+        self._shown: dict[tuple[str, bool], Message] = {}
+
+    @property
+    def kept_from(self) -> int:
+        """Return the place of the first message that is sent as it was said, 0 where nothing was summed up."""
+        return self._cuts[-1][0] if self._cuts else 0
+
+    @property
+    def summary(self) -> str:
+        """Return what stands for what was summed up."""
+        return self._cuts[-1][1] if self._cuts else ""
+
+    def apply(self, event: Compacted | BroughtBack | Pinned) -> None:
+        """Take up a change."""
+        match event:
+            case Compacted():
+                self.elided.update(event.elided)
+                self.folded.update(event.folded)
+                if event.kept_from > self.kept_from:
+                    self._cuts.append((event.kept_from, event.summary))
+            case BroughtBack():
+                self.elided.difference_update(event.parts)
+                self.folded.difference_update(event.parts)
+            case Pinned():
+                (self.pinned.add if event.is_pinned else self.pinned.discard)(event.part)
+
+    def rewound(self, length: int) -> None:
+        """Forget the cuts behind the end of a conversation that was rewound: what they summed up is sent again."""
+        self._cuts = [cut for cut in self._cuts if cut[0] <= length]
+
+    def shown(self, entry: Entry) -> Message:
+        """Return a message as it is sent, as long as it is not summed up."""
+        if entry.part and (entry.part in self.elided or entry.part in self.folded):
+            return self.shortened(entry, is_folded=entry.part not in self.elided)
+        return entry.message
+
+    def shortened(self, entry: Entry, *, is_folded: bool = False) -> Message:
+        """Return a message with only its beginning, or only a line, in its place; always the same object for the same one."""
+        key = (entry.part, is_folded)
+        if key not in self._shown:
+            self._shown[key] = replace(entry.message, text=_short_text(entry, is_folded=is_folded), images=())
+        return self._shown[key]
+
+    def sent(self, entries: Sequence[Entry]) -> list[Message]:
+        """Return the messages of the next request."""
+        if not self._cuts:
+            return [self.shown(entry) for entry in entries]
+        kept_from, summary = self._cuts[-1]
+        system, *begun = entries[:kept_from]
+        task = next((entry for entry in begun if entry.is_task), None)
+        said = self.shown(task) if task else Message(Role.USER, "")
+        told = replace(said, text=f"{said.text}\n\n{summary}".strip())
+        pinned = [message for entry in begun if entry is not task for message in self._pinned(entry)]
+        return [system.message, told, *pinned, *(self.shown(entry) for entry in entries[kept_from:])]
+
+    def _pinned(self, entry: Entry) -> list[Message]:
+        """Return what is kept of a message that was summed up: pinned ones, with the calls that pinned results belong to."""
+        message = entry.message
+        if message.role is Role.ASSISTANT:
+            calls = tuple(call for call in message.tool_calls if call.id in self.pinned)
+            return [replace(message, text="", thinking="", tool_calls=calls)] if calls else []
+        return [message] if entry.part in self.pinned else []
+
+
+def _short_text(entry: Entry, *, is_folded: bool) -> str:
+    text = entry.message.text.removeprefix(entry.kept)
+    title = entry.title or "this"
+    how = "read it again if you need it" if entry.tool == "read" else "call it again if you need it" if entry.tool else ""
+    if is_folded:
+        beginning = text[:FOLDED_CHARS].rpartition("\n")[0] or text[:FOLDED_CHARS]
+        rest = bytes_by_four(text[len(beginning) :])
+        return f"{entry.kept}{beginning}\n[the rest of the {title}, {rest:,} tokens, left out{'; ' if how else ''}{how}]"
+    line = f"[{title}, {bytes_by_four(text):,} tokens, left out{'; ' if how else ''}{how}]"
+    return f"{entry.kept}\n\n{line}" if entry.kept else line
+
+
+def cut_places(entries: Sequence[Entry], kept_from: int) -> list[int]:
+    """Return the places from which a conversation may be kept, the last of them behind its last step.
+
+    At none of them a result loses its call or a call its result.
+    """
+    roles = [entry.message.role for entry in entries]
+    after_steps = [place for place, role in enumerate(roles, 1) if role is not Role.USER]
+    first = max(kept_from, 1) + 1
+    return [place for place in range(first, after_steps[-1] + 1) if place == len(roles) or roles[place] is not Role.TOOL]
