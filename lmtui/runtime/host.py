@@ -24,6 +24,7 @@ from lmtui.core.trust import Trust
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.providers.demo import DEMO_MODEL, DEMO_RULES, DEMO_TASK
+from lmtui.providers.tokens import TokenCounts
 from lmtui.runtime.archive import SessionArchive
 from lmtui.runtime.connection import Connection
 from lmtui.runtime.demo import Demo, fresh_folder, start_demo, start_repository
@@ -87,6 +88,7 @@ class Runtime:
         self._is_mode_forced = is_mode_forced
         _rules(config, workspace)  # a rule that cannot be read is told at once
         self._connection = Connection(config)
+        self._count_tokens = TokenCounts()
         self.servers: ModelServers = Servers(self._connection)
         self._store = SessionStore(workspace)
         self._sandbox: WorkspaceSandbox | None = None
@@ -260,6 +262,7 @@ class Runtime:
             limits=Limits(max_iterations=config.max_iterations, timeout_s=config.timeout_s),
             now=lambda: datetime.now(UTC),
             monotonic=time.monotonic,
+            count_tokens=self._count_tokens,
             log=open_log(session_id),  # last: what fails before it leaves no file and no lock
         )
 
