@@ -143,7 +143,9 @@ def _cut(sheet: _Sheet, plan: Plan, room: Room, *, is_all: bool = False) -> None
     gains = _gains(sheet, max(before, sheet.kept_from))
     wanted = sheet.tokens + int(limit_chars / _CHARS_PER_TOKEN) - old_cost - room.target
     enough = [place for place in places if gains[place] >= wanted]
-    place = next((each for each in enough[:_NEAR] if entries[each].is_task), enough[0] if enough else places[-1])
+    place = next(
+        (each for each in enough[:_NEAR] if each < len(entries) and entries[each].is_task), enough[0] if enough else places[-1]
+    )
     summary = digest(entries[:place], plan, limit_chars)
     gain = gains[place] + old_cost - sheet.size(_said(summary))
     if gain >= _LEAST_GAIN_TOKENS:

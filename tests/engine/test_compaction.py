@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import AsyncGenerator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.errors import ContextOverflow
+from lmtui.core.events import (
+    MessageAdded,
+    ModelChanged,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    TurnReason,
+    TurnStarted,
+)
+from lmtui.core.file_events import Rewound
+from lmtui.core.messages import Completion, FinishReason, Message, ModelPiece, ModelRequest, Role, ToolCall, Usage
+from lmtui.core.model_events import Compacted, Pinned
+from lmtui.core.plan import Plan
+from lmtui.core.ports import Limits
+from lmtui.core.window import bytes_by_four
+from lmtui.engine.compaction import Room, compact
+from lmtui.engine.context import Conversation, ModelSettings
+from tests.fakes import FakeProvider, FakeSandbox, Rig
+
+RATIO, OVERHEAD = 1.3, 60
+
+
+def prompt_tokens(request: ModelRequest) -> int:
+    """Count a request as a server with another tokenizer would, its template included."""
+    texts = [message.text + "".join(call.name + call.arguments for call in message.tool_calls) for message in request.messages]
+    tools = sum(bytes_by_four(tool.name + tool.description + json.dumps(tool.parameters)) for tool in request.tools)
+    return OVERHEAD + round(RATIO * (sum(map(bytes_by_four, texts)) + tools)) + 5 * len(texts)
+
+
+class BusyModel(FakeProvider):
+    """Reads, writes, runs and plans for as many steps as it is let, on a server that refuses what is larger than its window."""
+
+    def __init__(self, window: int, steps: int, seed: int = 1, *, tells_window: bool = True) -> None:
+        super().__init__()
+        self.window, self.steps, self.tells_window = window, steps, tells_window
+        self.random = random.Random(seed)
+        self.made = 0
+        self.refused = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+        count = prompt_tokens(request)
+        if count > self.window:
+            self.refused += 1
+            raise ContextOverflow("too large", window_tokens=self.window if self.tells_window else 0)
+        check_valid(request)
+        self.requests.append(request)
+        self.made += 1
+        calls = self._calls() if self.made % self.steps else ()
+        message = Message(Role.ASSISTANT, f"step {self.made}", "", calls)
+        reason = FinishReason.TOOL_CALLS if calls else FinishReason.STOP
+        yield Completion(message, reason, Usage(count, 30), 0.2, 0.5)
+
+    def _calls(self) -> tuple[ToolCall, ...]:
+        number = self.made
+        name = f"f{self.random.randrange(8)}.py"
+        some = (
+            ("read", {"path": name}),
+            ("write", {"path": name, "content": f"line {number}\n" * self.random.randrange(1, 120)}),
+            ("shell", {"command": f"pytest test_{number % 7}.py"}),
+            ("todo_add", {"description": f"todo {number}"}),
+            ("read", {"path": "missing.py"}),
+        )
+        picked = self.random.choices(some, weights=(6, 3, 3, 1, 1), k=self.random.choice((1, 1, 1, 2, 4)))
+        return tuple(ToolCall(f"call_{number}_{index}", tool, json.dumps(args)) for index, (tool, args) in enumerate(picked))
+
+
+def check_valid(request: ModelRequest) -> None:
+    """No result without its call before it, no call without its result behind it, the system prompt and the task in front."""
+    open_calls: set[str] = set()
+    for message in request.messages:
+        if message.role is Role.TOOL:
+            assert message.call_id in open_calls
+            open_calls.remove(message.call_id)
+        else:
+            assert not open_calls
+        open_calls |= {call.id for call in message.tool_calls}
+    assert not open_calls
+    assert [message.role for message in request.messages[:2]] == [Role.SYSTEM, Role.USER]
+    assert request.messages[1].text.startswith("make it work")
+
+
+def rig_for(model: BusyModel, window: int) -> Rig:
+    files = {f"f{number}.py": f"value = {number}\n".encode() * 40 * (number + 1) for number in range(8)}
+    rig = Rig(model, FakeSandbox(files), limits=Limits(max_iterations=0))
+    if window:
+        rig.session.emit(ModelChanged(model="model", url=model.url, window_tokens=window))
+    return rig
+
+
+async def work(rig: Rig, model: BusyModel, steps: int) -> TurnReason:
+    """Give tasks until the model has made its steps or a turn ends otherwise than done."""
+    for number in itertools.count():
+        await rig.run("make it work" if not number else f"and now part {number}")
+        ending = rig.of("turn_ended")[-1]
+        assert isinstance(ending, TurnEnded)
+        if ending.reason is not TurnReason.DONE or model.made >= steps:
+            return ending.reason
+    raise AssertionError
+
+
+def runs_of_compactions(rig: Rig) -> int:
+    """Return how many compactions came in a row without an answer between them, at most."""
+    most = now = 0
+    for event in rig.events:
+        if isinstance(event, Compacted):
+            now += 1
+            most = max(most, now)
+        elif event.kind == "usage_updated":
+            now = 0
+    return most
+
+
+@pytest.mark.parametrize("window", [2048, 4096, 8192, 16384, 32768])
+async def test_five_hundred_steps_fit_into_any_window_or_stop_with_the_reason(window: int) -> None:
+    model = BusyModel(window, steps=60)
+    rig = rig_for(model, window)
+    reason = await work(rig, model, 500)
+    if window > 2048:
+        assert reason is TurnReason.DONE
+        assert model.made >= 500
+    else:
+        assert reason in (TurnReason.DONE, TurnReason.LIMIT)
+    made_room = rig.of("compacted")
+    assert made_room or reason is TurnReason.LIMIT
+    assert runs_of_compactions(rig) <= (1 if not model.refused else 2)
+    assert len(made_room) < model.made * (0.7 if window == 2048 else 0.35)
+    ending = rig.of("turn_ended")[-1]
+    assert isinstance(ending, TurnEnded)
+    assert ("window" in ending.error) == (reason is TurnReason.LIMIT)
+
+
+async def test_live_equals_replay_when_room_was_made() -> None:
+    model = BusyModel(6000, steps=25)
+    rig = rig_for(model, 6000)
+    await work(rig, model, 100)
+    assert rig.of("compacted")
+    replayed = Rig(FakeProvider(), past=rig.log.events)
+    rig.provider = replayed.provider
+    await replayed.run("more")
+    live = [message.text for message in model.requests[-1].messages]
+    again = [message.text for message in replayed.provider.requests[-1].messages]
+    assert again[: len(live)] == live
+
+
+@pytest.mark.parametrize("window", [4096, 6000])
+async def test_a_window_that_nobody_tells_is_learned_from_the_first_refusal(window: int) -> None:
+    model = BusyModel(window, steps=60, tells_window=window == 4096)
+    rig = rig_for(model, 0)
+    assert await work(rig, model, 200) is TurnReason.DONE
+    changes = [event.window_tokens for event in rig.events if isinstance(event, ModelChanged)]
+    assert changes
+    assert 0.6 * window < changes[-1] <= window
+    assert model.refused <= 3
+    assert runs_of_compactions(rig) <= 2
+
+
+async def test_a_task_that_is_too_large_ends_the_turn_with_the_reason_and_the_way_out() -> None:
+    model = BusyModel(4096, steps=10)
+    rig = rig_for(model, 4096)
+    await rig.run("make it work " + "word " * 6000)
+    ending = rig.of("turn_ended")[-1]
+    assert isinstance(ending, TurnEnded)
+    assert ending.reason is TurnReason.LIMIT
+    assert "window of 4,096 tokens is full" in ending.error
+    assert "/context" in ending.error
+    assert not model.requests
+
+
+async def test_a_refusal_of_what_cannot_be_smaller_is_not_sent_for_ever() -> None:
+    model = BusyModel(300, steps=10, tells_window=False)
+    rig = rig_for(model, 8192)
+    await rig.run("make it work")
+    ending = rig.of("turn_ended")[-1]
+    assert isinstance(ending, TurnEnded)
+    assert ending.reason is TurnReason.LIMIT
+    assert model.refused <= 2
+
+
+def talk_of(steps: int, result: str = "some line of text\n" * 40) -> Conversation:
+    """Return a conversation of one task with so many readings of a file each."""
+    talk = Conversation("root", "prompt")
+    talk.apply(TurnStarted(turn_id="turn_1"))
+    talk.apply(MessageAdded(role=Role.USER, text="the task"))
+    for number in range(1, steps + 1):
+        call = ToolCall(f"c{number}", "read", "{}")
+        talk.apply(MessageAdded(role=Role.ASSISTANT, text="", tool_calls=(call,)))
+        talk.apply(ToolCallStarted(call_id=call.id, tool="read", arguments={}, title=f"f{number}.py"))
+        talk.apply(ToolCallFinished(call_id=call.id, tool="read", ok=True, result=result, elapsed_ms=1))
+    return talk
+
+
+def size_of(message: Message) -> int:
+    return bytes_by_four(message.text) + 4
+
+
+def made_smaller(talk: Conversation, window: int) -> Compacted:
+    tokens = sum(map(size_of, talk.messages))
+    room = Room.of(window, 0, sum(map(size_of, talk.messages[:2])))
+    event = compact(talk, Plan(), size_of, tokens, room=room, why="test")
+    assert event is not None
+    talk.apply(event)
+    assert event.tokens_after <= room.limit
+    assert abs(sum(map(size_of, talk.messages)) - event.tokens_after) <= 8
+    return event
+
+
+def test_old_results_go_first_and_the_last_ones_stay() -> None:
+    talk = talk_of(10)
+    event = made_smaller(talk, 2000)
+    assert event.elided == tuple(f"c{number}" for number in range(1, len(event.elided) + 1))
+    assert event.kept_from == 0
+    assert talk.messages[3].text == "[result of read f1.py, 180 tokens, left out; read it again if you need it]"
+    assert all("some line" in message.text for message in talk.messages[-5:] if message.role is Role.TOOL)
+
+
+def test_when_that_is_not_enough_the_beginning_is_summed_up() -> None:
+    talk = talk_of(60, "12 chars of.")
+    event = made_smaller(talk, 400)
+    assert event.kept_from > 50
+    assert talk.messages[1].text.startswith("the task\n\n[The conversation up to here was left out")
+    assert "files you read: f" in talk.messages[1].text
+    assert len(talk.messages) == 2 + len(talk.entries) - event.kept_from
+
+
+def test_what_is_pinned_stays_word_for_word_with_its_call() -> None:
+    talk = talk_of(60)
+    talk.apply(Pinned(part="c2"))
+    made_smaller(talk, 1500)
+    kept = talk.messages[2:4]
+    assert [call.id for call in kept[0].tool_calls] == ["c2"]
+    assert kept[1].call_id == "c2"
+    assert kept[1].text.startswith("some line of text")
+
+
+def test_a_rewind_behind_a_summary_sends_again_what_it_stood_for() -> None:
+    talk = talk_of(3)
+    talk.apply(TurnStarted(turn_id="turn_2"))
+    talk.apply(MessageAdded(role=Role.USER, text="the second task"))
+    for number in range(3):
+        talk.apply(MessageAdded(role=Role.ASSISTANT, text=f"answer {number} " * 30))
+    before = [message.text for message in talk.messages[:8]]
+    talk.apply(Compacted(why="test", tokens_before=2, tokens_after=1, kept_from=9, summary="[summary]"))
+    assert talk.messages[1].text == "the task\n\n[summary]"
+    talk.apply(Rewound(turn_id="turn_2"))
+    assert [message.text for message in talk.messages] == before
+
+
+def test_a_second_summary_stands_for_the_first_too() -> None:
+    talk = talk_of(40, "short")
+    first = made_smaller(talk, 300)
+    for number in range(40):
+        talk.apply(MessageAdded(role=Role.USER, text=f"question {number}"))
+        talk.apply(MessageAdded(role=Role.ASSISTANT, text=f"answer {number}"))
+    second = made_smaller(talk, 300)
+    assert second.kept_from > first.kept_from
+    assert talk.messages[1].text.count("[The conversation up to here") == 1
+    assert "question" in talk.messages[1].text
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(250, 4000), st.sets(st.integers(1, 30)))
+def test_whatever_is_made_smaller_stays_a_conversation_that_servers_take(kinds: list[int], window: int, pins: set[int]) -> None:
+    talk = Conversation("root", "prompt")
+    talk.apply(MessageAdded(role=Role.USER, text="make it work"))
+    for number, kind in enumerate(kinds):
+        calls = tuple(ToolCall(f"c{number}_{index}", "read", "{}") for index in range(kind % 5))
+        talk.apply(MessageAdded(role=Role.USER if kind == 5 else Role.ASSISTANT, text=f"text {number}", tool_calls=calls))
+        for call in calls:
+            talk.apply(ToolCallFinished(call_id=call.id, tool="read", ok=True, result="word " * 50 * kind, elapsed_ms=1))
+    for number in pins:
+        talk.apply(Pinned(part=f"c{number}_0"))
+    before = [message for message in talk.messages if message.call_id in {f"c{number}_0" for number in pins}]
+    tokens = sum(map(size_of, talk.messages))
+    room = Room.of(window, 0, sum(map(size_of, talk.messages[:2])))
+    event = compact(talk, Plan(), size_of, tokens, room=room, why="test") if tokens > room.limit else None
+    if event is not None:
+        talk.apply(event)
+        assert event.tokens_after < event.tokens_before
+    check_valid(talk.request((), ModelSettings()))
+    kept = [message for message in talk.messages if message.call_id in {f"c{number}_0" for number in pins}]
+    assert [message.text for message in kept] == [message.text for message in before]
