@@ -184,6 +184,7 @@ class PrefillProgress(Event):
     """The model reads the prompt.  `ratio` is 0 to 1, or -1 where the server does not tell.
 
     `tokens` is how many it has to read anew and `estimate_s` how long that takes, as far as that is known from before (0).
+    `queued` is how many other requests the server answers first, -1 once it has begun with this one.
     """
 
     kind: ClassVar[str] = "prefill_progress"
@@ -191,6 +192,7 @@ class PrefillProgress(Event):
     ratio: float = -1.0
     tokens: int = 0
     estimate_s: float = 0.0
+    queued: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

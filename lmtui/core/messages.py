@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
 
 from lmtui.core.pictures import Image
 
@@ -24,6 +24,14 @@ class FinishReason(StrEnum):
     TOOL_CALLS = "tool_calls"
     LENGTH = "length"
     CONTENT_FILTER = "content_filter"
+
+
+class Urgency(IntEnum):
+    """Who waits for an answer: a person, the work of a sub-agent, or nobody (a title, a summary ahead of time)."""
+
+    PERSON = 0
+    CHILD = 1
+    NOBODY = 2
 
 
 class CallForm(StrEnum):
@@ -86,11 +94,16 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """What the model is told of a tool: `parameters` is a JSON Schema object."""
+    """What the model is told of a tool: `parameters` is a JSON Schema object.
+
+    `aliases` and `argument_aliases` (by the argument's own name) are what other programs call it and them: taken, never told.
+    """
 
     name: str
     description: str
     parameters: dict[str, object]
+    aliases: tuple[str, ...] = ()
+    argument_aliases: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +124,7 @@ class ModelRequest:
     is_held: bool = False
     top_p: float | None = None
     repeat_penalty: float | None = None
+    urgency: Urgency = Urgency.PERSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +156,13 @@ class PrefillPiece:
 
     ratio: float
     tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedPiece:
+    """The request waits for a slot of the server; `before` others are served first."""
+
+    before: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,4 +206,4 @@ class Completion:
     timings: Timings | None = None
 
 
-ModelPiece = TextPiece | ThinkingPiece | CallPiece | PrefillPiece | RetryPiece | Completion
+ModelPiece = TextPiece | ThinkingPiece | CallPiece | PrefillPiece | QueuedPiece | RetryPiece | Completion

@@ -27,6 +27,7 @@ class ServedModel:
     `slots` is how many requests the server works on at once.  `thinks`: it reasons before it answers.  `drops_tools`: its chat
     template has no place for tools, so that they would be lost in silence.  `template` is a digest of its chat template.
     `instance` names a loaded instance where that is not the model's own name.  `is_embedder`: it embeds and cannot chat.
+    `server` is the kind of its server, where the model was asked about by itself.
     """
 
     name: str
@@ -44,6 +45,7 @@ class ServedModel:
     instance: str = ""
     is_embedder: bool = False
     is_loading: bool = False
+    server: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from lmtui.core.messages import (
     ModelPiece,
     ModelRequest,
     PrefillPiece,
+    QueuedPiece,
     RetryPiece,
     Role,
     TextPiece,
@@ -154,6 +155,8 @@ def _show(desk: Desk, piece: ModelPiece) -> None:
             desk.emit(CallProgress(agent=desk.agent, tool=name, size_chars=size_chars))
         case PrefillPiece(ratio=ratio):
             desk.emit(PrefillProgress(agent=desk.agent, ratio=ratio))
+        case QueuedPiece(before=before):
+            desk.emit(PrefillProgress(agent=desk.agent, queued=before))
         case RetryPiece():
             desk.emit(
                 RetryScheduled(

@@ -40,7 +40,7 @@ class Background:
         """Start the sandbox, once, and say which it is; then keep the first state of the workspace, which takes longest."""
         if not self._has_sandbox:
             self._has_sandbox = True
-            self._spawn(self._start_sandbox(sandbox, checkpoints))
+            _ = self._spawn(self._start_sandbox(sandbox, checkpoints))
 
     async def close(self) -> None:
         """Cancel what still runs; a look at the server may end first: one that is cancelled leaves its socket open."""

@@ -25,6 +25,7 @@ from lmtui.core.events import (
     TurnEnded,
     TurnStarted,
 )
+from lmtui.core.model_words import model_words
 from lmtui.core.pictures import Image
 from lmtui.core.rules import Mode
 from lmtui.core.sessions import Session
@@ -159,8 +160,8 @@ class Reporter:
                 line = f"{clean_line(reason)}; again in {wait_s:g} s{times}"
             case Notice(level=level, text=text) if level is not Level.INFO:
                 line = f"{level}: {clean_line(text)}"
-            case _:
-                pass
+            case event:
+                line = model_words(event)
         if line:
             print(line, file=self._err, flush=True)
 

@@ -67,11 +67,20 @@ async def look_at(url: str, key: str = "", limit_s: float = PROBE_TIMEOUT_S, *, 
 async def served_model(url: str, key: str, model: str) -> ServedModel | None:
     """Return what is told of a model (the only or the loaded one, if the name is empty), None where nothing is."""
     server = await look_at(url, key, _KNOWN_SERVER_TIMEOUT_S)
-    found = server.models if server else ()
-    if model:
-        names = (model, f"{model}:latest") if server and server.kind == ServerKind.OLLAMA else (model,)
-        return next((each for each in found if each.name in names or each.instance == model), None)
-    chatting = [each for each in found if not each.is_embedder]
+    if server is None:
+        return None
+    found = _named(server, model) if model else _only(server)
+    return replace(found, server=str(server.kind)) if found is not None else None
+
+
+def _named(server: ServerFound, model: str) -> ServedModel | None:
+    names = (model, f"{model}:latest") if server.kind == ServerKind.OLLAMA else (model,)
+    return next((each for each in server.models if each.name in names or each.instance == model), None)
+
+
+def _only(server: ServerFound) -> ServedModel | None:
+    """Return the model that answers where none is named: the loaded one, or the only one."""
+    chatting = [each for each in server.models if not each.is_embedder]
     return next((each for each in chatting if each.is_loaded), chatting[0] if len(chatting) == 1 else None)
 
 

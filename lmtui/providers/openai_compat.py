@@ -14,19 +14,22 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.messages import ModelPiece, ModelRequest
-from lmtui.core.servers import ServedModel
+from lmtui.core.messages import ModelPiece, ModelRequest, QueuedPiece, RetryPiece
+from lmtui.core.servers import ServedModel, ServerKind
 from lmtui.providers import faults
 from lmtui.providers.assembler import Assembler
 from lmtui.providers.discovery import served_model
-from lmtui.providers.endpoint import LOCAL_KEY, base_url
+from lmtui.providers.endpoint import LOCAL_KEY, base_url, is_local
 from lmtui.providers.retry import RetryPolicy, with_retries
+from lmtui.providers.slots import Slots
 from lmtui.providers.sse import SseDecoder
 from lmtui.providers.wire import RequestWriter
 
 if TYPE_CHECKING:
     import httpx2
     import openai
+
+_MANY_SLOTS = 8
 
 
 class OpenAICompatible:
@@ -37,15 +40,28 @@ class OpenAICompatible:
         key: sent as a bearer token; local servers take any.
         stall_timeout_s: silence after the first token that counts as a broken connection; before it there is no deadline.
         retry: how often and how long faults that pass are waited for.
+        slots: how many requests the server works on at once; 0: as many as it tells, else one for a local server.
     """
 
-    def __init__(self, url: str, key: str = "", *, stall_timeout_s: float = 560.0, retry: RetryPolicy | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        key: str = "",
+        *,
+        stall_timeout_s: float = 560.0,
+        retry: RetryPolicy | None = None,
+        slots: int = 0,
+    ) -> None:
         self._url = base_url(url)
         self._key = key or LOCAL_KEY
         self._stall_timeout_s = stall_timeout_s
         self._retry = retry or RetryPolicy()
         self._writers: dict[int, RequestWriter] = {}
         self._client: openai.AsyncOpenAI | None = None
+        self._slots_by_hand = slots
+        self._extra: dict[str, object] = {}
+        self._has_answered = False
+        self.slots = Slots(slots or self._usual_slots(""))
 
     @property
     def url(self) -> str:
@@ -54,15 +70,32 @@ class OpenAICompatible:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
         """Yield the pieces of one answer; see `core.ports.Provider.stream`."""
-        body = self._writer(request).write(request)
-        attempts = with_retries(lambda: self._attempt(body, request.model), self._retry)
-        async with contextlib.aclosing(attempts):
-            async for piece in attempts:
-                yield piece
+        body = self._writer(request).write(request, self._extra)
+        owner = id(request.messages[0]) if request.messages else 0
+        before = self.slots.before(owner, request.urgency)
+        if before:
+            yield QueuedPiece(before)
+        policy = self._retry if not self._has_answered else self._retry.for_known_server()
+        async with self.slots.take(owner, request.urgency):
+            attempts = with_retries(lambda: self._attempt(body, request), policy)
+            async with contextlib.aclosing(attempts):
+                async for piece in attempts:
+                    self._has_answered = self._has_answered or not isinstance(piece, RetryPiece)
+                    yield piece
 
     async def served(self, model: str) -> ServedModel | None:
         """Return what the server tells of a model; see `core.ports.Provider.served`."""
-        return await served_model(self._url, self._key, model)
+        found = await served_model(self._url, self._key, model)
+        if found is not None:
+            self._extra = {"return_progress": True} if found.server == ServerKind.LLAMA_CPP else {}
+        if not self._slots_by_hand:
+            self.slots.resize((found.slots if found else 0) or self._usual_slots(found.server if found else ""))
+        return found
+
+    def _usual_slots(self, kind: str) -> int:
+        """Return how many requests are sent at once where the server does not tell: one to a local one, which has one GPU."""
+        is_single = kind in (ServerKind.LM_STUDIO, ServerKind.OLLAMA, ServerKind.LLAMA_CPP) or is_local(self._url)
+        return 1 if is_single and kind != ServerKind.VLLM else _MANY_SLOTS
 
     async def close(self) -> None:
         """Close the connections."""
@@ -77,14 +110,14 @@ class OpenAICompatible:
             self._writers.clear()
         return self._writers.setdefault(first, RequestWriter())
 
-    async def _attempt(self, body: bytes, model: str) -> AsyncGenerator[ModelPiece, None]:
-        assembler = Assembler(lambda: f"call_{uuid.uuid4().hex[:12]}", time.monotonic)
+    async def _attempt(self, body: bytes, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+        assembler = Assembler(lambda: f"call_{uuid.uuid4().hex[:12]}", time.monotonic, request.tools, request.call_form)
         decoder = SseDecoder()
-        response = await self._open(body, model)
+        response = await self._open(body, request.model)
         try:
             self._check_type(response)
             chunks = response.aiter_bytes()
-            while (chunk := await self._next(chunks, assembler)) is not None:
+            while not assembler.is_over and (chunk := await self._next(chunks, assembler)) is not None:
                 for data in decoder.feed(chunk):
                     for piece in assembler.feed(data):
                         yield piece

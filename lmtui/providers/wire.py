@@ -25,8 +25,8 @@ class RequestWriter:
     def write(self, request: ModelRequest, extra: Mapping[str, object] | None = None) -> bytes:
         """Return the body of a streaming request; `extra` are fields that only this kind of server knows."""
         self._extend(request)
-        head = _utf8(_dump(_head(request) | dict(extra or {})))
-        tail = _tail(request)
+        head = _utf8(_dump(_head(request)))
+        tail = _tail(request) | dict(extra or {})
         end = _utf8(f",{_dump(tail)[1:]}" if tail else "}")
         return b"".join((head[:-1], b',"messages":[', b",".join(self._parts), b"]", end))
 

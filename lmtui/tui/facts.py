@@ -35,7 +35,10 @@ class Doing(StrEnum):
 
 @dataclass(slots=True)
 class Activity:
-    """What goes on: `detail` is a tool with its title or a reason, `since` when it began, `chars` how much was written."""
+    """What goes on: `detail` is a tool with its title or a reason, `since` when it began, `chars` how much was written.
+
+    Of a prompt that is read: how far (`ratio`, -1 is unknown), how many `tokens`, about how long, how many others come first.
+    """
 
     doing: Doing = Doing.NOTHING
     detail: str = ""
@@ -43,6 +46,9 @@ class Activity:
     ratio: float = -1.0
     chars: int = 0
     wait_s: float = 0.0
+    tokens: int = 0
+    estimate_s: float = 0.0
+    queued: int = -1
 
 
 @dataclass(slots=True)
@@ -170,7 +176,9 @@ class Facts:
                 self.activity.chars += len(event.text)
             case events.PrefillProgress():
                 self._enter(Doing.READING, time)
-                self.activity.ratio = event.ratio
+                activity = self.activity
+                activity.ratio, activity.queued = event.ratio, event.queued
+                activity.tokens, activity.estimate_s = event.tokens or activity.tokens, event.estimate_s or activity.estimate_s
             case events.CallProgress():
                 self._enter(Doing.WRITING_CALL, time)
                 self.activity.detail, self.activity.chars = clean_line(event.tool), event.size_chars

@@ -49,7 +49,7 @@ def activity_text(facts: Facts, now: datetime) -> str:
 def _doing_text(activity: Activity) -> str:
     match activity.doing:
         case Doing.READING:
-            return f"reading prompt {activity.ratio * 100:.0f} %" if activity.ratio >= 0 else "reading prompt"
+            return _reading_text(activity)
         case Doing.WRITING_CALL:
             return f"writing {activity.detail} call"
         case Doing.RUNNING_TOOL:
@@ -60,6 +60,16 @@ def _doing_text(activity: Activity) -> str:
             return "waiting for the model"
         case _:
             return activity.doing.value
+
+
+def _reading_text(activity: Activity) -> str:
+    """Return how far the model is with its prompt, or how long that takes, as far as it is known."""
+    if activity.queued > 0:
+        return f"waiting for the server: {activity.queued} before this"
+    if activity.ratio >= 0:
+        return f"reading prompt {activity.ratio * 100:.0f} %"
+    about = f", about {duration_text(activity.estimate_s)}" if activity.estimate_s >= 1 else ""
+    return f"reading {tokens_text(activity.tokens)} tokens{about}" if activity.tokens else "reading prompt"
 
 
 def usage_text(facts: Facts) -> str:

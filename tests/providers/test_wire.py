@@ -100,8 +100,12 @@ def test_another_form_writes_the_conversation_anew() -> None:
         assert json.loads(writer.write(replace(REQUEST, call_form=form)))["messages"] == in_form(form)
 
 
-def test_what_only_one_kind_of_server_knows_stands_in_the_head() -> None:
-    assert body_of(REQUEST, return_progress=True)["return_progress"] is True
+def test_what_only_one_kind_of_server_knows_stands_behind_the_messages() -> None:
+    writer = RequestWriter()
+    plain = writer.write(REQUEST)
+    told = writer.write(REQUEST, {"return_progress": True})
+    assert told.startswith(plain.removesuffix(b"}"))
+    assert json.loads(told)["return_progress"] is True
 
 
 def test_tools_that_appear_later_are_told_in_text_too() -> None:

@@ -31,6 +31,13 @@ CALL = events.ToolCallStarted(call_id="c", tool="shell", arguments={}, title="py
         ((TURN,), 4, "waiting for the model · 4 s"),
         ((TURN, events.PrefillProgress(ratio=0.41)), 12, "reading prompt 41 % · 12 s"),
         ((TURN, events.PrefillProgress()), 0, "reading prompt"),
+        ((TURN, events.PrefillProgress(tokens=1200, estimate_s=20.0)), 5, "reading 1.2k tokens, about 20 s · 5 s"),
+        (
+            (TURN, events.PrefillProgress(tokens=1200), events.PrefillProgress(queued=2)),
+            3,
+            "waiting for the server: 2 before this · 3 s",
+        ),
+        ((TURN, events.PrefillProgress(tokens=1200), events.PrefillProgress(ratio=0.5)), 3, "reading prompt 50 % · 3 s"),
         ((TURN, events.ThinkingDelta(text="hm")), 2, "thinking · 2 s"),
         ((TURN, events.TextDelta(text="x" * 400)), 5, "writing · 20 tok/s"),
         ((TURN, events.TextDelta(text="x")), 0.5, "writing"),

@@ -31,6 +31,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.file_events import FilesChanged, FilesRestored, Rewound
 from lmtui.core.messages import Role
+from lmtui.core.model_words import model_words
 from lmtui.core.plan import TodoStatus
 from lmtui.core.workspace import FileChange
 
@@ -173,6 +174,7 @@ class Teller:
         call = self._calls.pop(finished.call_id, None)
         name = _call_text(call) if call is not None else clean_line(finished.tool)
         who = f"{clean_line(finished.agent)}, " if finished.agent != "root" else ""
+        name += ", a recovered call" if call is not None and call.recovered else ""
         summary = f", {in_words(clean_line(finished.summary))}" if finished.summary else ""
         state = "ok" if finished.ok else "failed"
         yield f"tool: {who}{name} ... {state}{summary}, {duration(finished.elapsed_ms)}"
@@ -204,7 +206,8 @@ def _others(event: Event) -> Iterator[str]:
         case ApprovalResolved(outcome=outcome, by=by) if by != "user":
             yield f"the question was answered with {outcome} by {clean_line(by)}"
         case _:
-            pass
+            if told := model_words(event):
+                yield told
 
 
 def _around(event: Event) -> Iterator[str]:

@@ -180,6 +180,8 @@ class CallBlock(Block):
             return (("waits for you", "warn"),) if self.state is CallState.WAITING else ()
         summary = self._summary()
         spans: list[Span] = [("undone  ", "warn")] if self.state is CallState.UNDONE else []
+        if self._started.recovered:
+            spans.append(("recovered  ", "warn"))
         decision = self.hunks or _DECISIONS.get(finished.decision, "")
         if decision and decision != summary:
             spans.append((f"{decision}  ", "muted"))

@@ -34,6 +34,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound, step_id
 from lmtui.core.messages import Role
+from lmtui.core.model_words import model_words
 from lmtui.tui.lines.blocks import Block, NoticeBlock, SpeakerBlock, UserBlock, ending
 from lmtui.tui.lines.calls import CallBlock
 from lmtui.tui.lines.document import Document
@@ -106,6 +107,8 @@ class Conversation:
                 self._drop_live()
             case TurnEnded():
                 self._end_turn(event)
+            case _:
+                self._say(model_words(event))
 
     def _tell(self, event: SandboxSelected | ModelChanged | CheckpointCreated | FilesRestored | RuleRevoked) -> None:
         text, level = "", Level.INFO
@@ -125,6 +128,9 @@ class Conversation:
                 text = f"rule revoked: {clean_line(event.rule)}"
             case FilesRestored():
                 text = self._restore(event)
+        self._say(text, level)
+
+    def _say(self, text: str, level: Level = Level.INFO) -> None:
         if text:
             self._store(NoticeBlock(level, text))
 
@@ -151,7 +157,8 @@ class Conversation:
             case ThinkingDelta():
                 live.think(event.text, time)
             case RetryScheduled():
-                note = f"{event.reason}; trying again in {event.wait_s:.0f} s ({event.attempt} of {event.attempts})"
+                times = f" ({event.attempt} of {event.attempts})" if event.attempt else ""
+                note = f"{event.reason}; trying again in {event.wait_s:.0f} s{times}"
                 self._live = _Live(note=NoticeBlock(Level.WARNING, note))
             case CallProgress():
                 live.note = NoticeBlock(Level.INFO, f"{event.tool}: writing the call, {event.size_chars:,} characters")

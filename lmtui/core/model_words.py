@@ -1,0 +1,37 @@
+"""What changed in how the model is asked, in one line for the user."""
+
+from __future__ import annotations
+
+from lmtui.core.clean import clean_line
+from lmtui.core.events import Event
+from lmtui.core.messages import CallForm
+from lmtui.core.model_events import CallFormChanged, Compacted, Reminder, ToolSetChanged
+
+_FORMS = {
+    CallForm.NATIVE: "by the server's own calls",
+    CallForm.TEXT: "in its text",
+    CallForm.SCHEMA: "in an answer held to a JSON schema",
+}
+_MAX_CHARS = 120
+
+
+def model_words(event: Event) -> str:
+    """Return the line, empty for an event that there is nothing to say of."""
+    match event:
+        case CallFormChanged(form=form, why=why):
+            how = _FORMS[CallForm(form)] if form in tuple(CallForm) else clean_line(form)
+            return f"from here on the model calls tools {how}" + (f": {clean_line(why)}" if why else "")
+        case ToolSetChanged(tools=tools, why=why):
+            return f"tools: {clean_line(tools)}" + (f", {clean_line(why)}" if why else "")
+        case Reminder(text=text):
+            first = clean_line(text.strip().partition("\n")[0])
+            return f"lmtui told the model: {first[:_MAX_CHARS]}{'…' if len(first) > _MAX_CHARS else ''}"
+        case Compacted():
+            left_out = len(event.elided) + len(event.folded)
+            parts = [f"{left_out} long {'result' if left_out == 1 else 'results'} shortened"] if left_out else []
+            parts += ["what was said first summarised"] if event.kept_from else []
+            what = " and ".join(parts) or "nothing left out"
+            room = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
+            return f"room was made: {what}, {room} ({clean_line(event.why)})"
+        case _:
+            return ""
