@@ -24,6 +24,7 @@ from lmtui.core.messages import (
 )
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.ports import Checkpoints, HostGate, Images, Limits, OutputSink, Policy, Snapshot
+from lmtui.core.profiles import Profiles
 from lmtui.core.redaction import Redactor
 from lmtui.core.servers import ServedModel
 from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileChangeKind, FileContent, GrepMatch, SandboxStatus
@@ -271,6 +272,7 @@ class Rig:
         checkpoints: Checkpoints | None = None,
         redactor: Redactor | None = None,
         images: Images | None = None,
+        profiles: Profiles | None = None,
     ) -> None:
         clock = Ticking()
         self.provider = provider
@@ -292,6 +294,7 @@ class Rig:
             checkpoints=checkpoints,
             images=images,
             redactor=redactor or Redactor(()),
+            profiles=profiles,
         )
         self.session = EngineSession(parts, past, is_ours=is_ours)
         self.session.subscribe(self._take)

@@ -10,7 +10,7 @@ from lmtui.engine.ledger import Comparison, Reading
 _CUT_SHARE, _FIRST_CUT_SHARE = 0.7, 0.5
 _LEAST_COUNT = 128  # a count below is none: system prompt and tools alone are more
 _SLOW_BY, _SLOW_S = 2.0, 1.0
-_NEWS_SHARE = 0.1
+_NEWS_SHARE = 0.05
 
 
 def announce(desk: Desk, request: ModelRequest) -> None:

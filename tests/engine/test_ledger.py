@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import pytest
+
+from lmtui.core.messages import CallForm, Message, ModelRequest, Role, ToolSpec
+from lmtui.core.pictures import Image
+from lmtui.engine.ledger import PrefixLedger, Reading
+
+TOOLS = (ToolSpec("read", "reads", {}),)
+ALL = tuple(Message(Role.USER, f"message {number}") for number in range(10))
+
+
+def request(
+    *messages: Message, model: str = "m", form: CallForm = CallForm.NATIVE, tools: tuple[ToolSpec, ...] = TOOLS
+) -> ModelRequest:
+    return ModelRequest(messages, tools, model, call_form=form)
+
+
+class Book:
+    """A ledger in which every message has 100 tokens and the tools 200; the server counts as we do."""
+
+    def __init__(self, *, is_slow: bool = False) -> None:
+        self.sized = 0
+        self.ledger = PrefixLedger(self._size)
+        self.is_slow = is_slow
+
+    def _size(self, _: Message) -> int:
+        self.sized += 1
+        return 100
+
+    def send(self, sent: ModelRequest, told: int | None = None, revision: int = 0, change: str = "") -> Reading:
+        total = self.ledger.begin(sent, 200, revision, change).total
+        return self.ledger.settle(total, told, is_slow=lambda _: self.is_slow)
+
+
+def test_the_first_request_is_new() -> None:
+    assert Book().send(request(*ALL[:3])) == Reading(0, 0, 500, is_told=False, miss="first request")
+
+
+def test_what_was_sent_before_is_reused_and_only_what_was_added_is_sized() -> None:
+    book = Book()
+    book.send(request(*ALL[:3]))
+    before = book.sized
+    assert book.send(request(*ALL[:5])) == Reading(500, 0, 200, is_told=False, miss="")
+    assert book.sized == before + 2
+
+
+def test_what_the_server_tells_counts() -> None:
+    book = Book()
+    book.send(request(*ALL[:3]), 0)
+    assert book.send(request(*ALL[:6]), 590) == Reading(590, 0, 210, is_told=True, miss="")
+    assert book.send(request(*ALL[:7]), 795) == Reading(795, 0, 105, is_told=True, miss="")
+
+
+def test_a_server_that_always_tells_zero_tells_nothing() -> None:
+    book = Book()
+    book.send(request(*ALL[:3]), 0)
+    assert book.send(request(*ALL[:5]), 0) == Reading(500, 0, 200, is_told=False, miss="")
+
+
+@pytest.mark.parametrize(
+    ("told", "cause"), [(0, "server was restarted or unloaded the model"), (300, "another request took the slot")]
+)
+def test_a_server_that_reused_less_than_it_could_names_the_cause(told: int, cause: str) -> None:
+    book = Book()
+    book.send(request(*ALL[:3]), 0)
+    book.send(request(*ALL[:5]), 500)
+    assert book.send(request(*ALL[:7]), told) == Reading(told, 700 - told, 200, is_told=True, miss=cause)
+
+
+def test_a_picture_on_the_way_is_named() -> None:
+    book = Book()
+    seen = Message(Role.USER, "look", images=(Image("a", "image/png", b"1"),))
+    book.send(request(ALL[0], seen), 100)
+    assert book.send(request(ALL[0], seen, ALL[1]), 300).miss == "picture"
+
+
+@pytest.mark.parametrize(
+    ("changed", "cause"),
+    [
+        (request(*ALL[:5], model="other"), "model changed"),
+        (request(*ALL[:5], form=CallForm.TEXT), "call form changed"),
+        (request(*ALL[:5], tools=()), "tools changed"),
+    ],
+)
+def test_what_stands_before_the_messages_costs_all_of_them(changed: ModelRequest, cause: str) -> None:
+    book = Book()
+    book.send(request(*ALL[:3]))
+    assert book.send(changed) == Reading(0, 500, 200, is_told=False, miss=cause)
+
+
+def test_what_was_made_smaller_costs_the_reading_of_what_stayed_behind_it() -> None:
+    book = Book()
+    book.send(request(*ALL[:6]))
+    shorter = Message(Role.USER, "[left out]")
+    found = book.send(request(*ALL[:2], shorter, *ALL[3:7]), revision=1, change="compaction")
+    assert found == Reading(400, 300, 200, is_told=False, miss="compaction")
+    assert book.send(request(*ALL[:2], shorter, *ALL[3:8]), revision=1, change="compaction").miss == ""
+
+
+def test_a_rewind_costs_nothing_but_what_is_new() -> None:
+    book = Book()
+    book.send(request(*ALL[:6]))
+    assert book.send(request(*ALL[:3], ALL[8]), revision=1, change="rewound") == Reading(
+        500, 0, 100, is_told=False, miss="rewound"
+    )
+
+
+def test_a_reading_that_took_far_too_long_was_one_of_everything() -> None:
+    book = Book(is_slow=True)
+    book.send(request(*ALL[:6]))
+    assert book.send(request(*ALL[:7])) == Reading(0, 800, 100, is_told=False, miss="unknown")

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+
+import pytest
+
+from lmtui.core.events import Level, ModelChanged, Notice, PrefillProgress, UsageUpdated
+from lmtui.core.messages import Completion, FinishReason, Message, ModelPiece, ModelRequest, Role, Timings, ToolCall, Usage
+from lmtui.core.model_events import ToolSetChanged
+from lmtui.core.profiles import ModelKey, ModelProfile
+from lmtui.core.servers import ServedModel
+from lmtui.engine.fitting import choose_tools
+from tests.engine.test_compaction import prompt_tokens
+from tests.fakes import FakeProvider, FakeSandbox, Rig
+
+
+class CountingModel(FakeProvider):
+    """Reads a large file at every step but the last; counts like a server of its own, of which `window` tokens are read."""
+
+    def __init__(self, steps: int, window: int = 1_000_000, *, only_new: bool = False) -> None:
+        super().__init__()
+        self.steps, self.window, self.only_new = steps, window, only_new
+        self.counted = 0
+        self.timings: Timings | None = None
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+        self.requests.append(request)
+        count = prompt_tokens(request)
+        told = count - self.counted if self.only_new else min(count, self.window)
+        self.counted = count
+        call = ToolCall(f"call_{len(self.requests)}", "read", '{"path": "a.txt"}')
+        calls = () if len(self.requests) % self.steps == 0 else (call,)
+        reason = FinishReason.TOOL_CALLS if calls else FinishReason.STOP
+        message = Message(Role.ASSISTANT, "so", "", calls)
+        yield Completion(message, reason, Usage(told, 21), 2.0, 1.0, timings=self.timings)
+
+    async def served(self, model: str) -> ServedModel | None:
+        return ServedModel("model", 0)
+
+
+@dataclass
+class KeptProfiles:
+    """Profiles in memory."""
+
+    kept: dict[ModelKey, ModelProfile] = field(default_factory=dict)
+
+    def get(self, key: ModelKey) -> ModelProfile:
+        return self.kept.get(key, ModelProfile())
+
+    def put(self, key: ModelKey, profile: ModelProfile) -> None:
+        self.kept[key] = profile
+
+
+def rig_for(model: CountingModel, window: int = 65_536) -> Rig:
+    rig = Rig(model, FakeSandbox({"a.txt": b"some words in a line\n" * 300}))
+    if window:
+        rig.session.emit(ModelChanged(model="model", url=model.url, window_tokens=window))
+    return rig
+
+
+def usages(rig: Rig) -> list[UsageUpdated]:
+    return [event for event in rig.events if isinstance(event, UsageUpdated)]
+
+
+def errors(rig: Rig) -> list[str]:
+    return [event.text for event in rig.events if isinstance(event, Notice) and event.level is Level.ERROR]
+
+
+async def test_each_request_says_how_its_prompt_was_read() -> None:
+    rig = rig_for(CountingModel(4))
+    await rig.run()
+    first, *others = usages(rig)
+    assert (first.miss, first.reused_tokens, first.turn_id, first.read_s) == ("first request", 0, "turn_1", 2.0)
+    for before, after in zip(usages(rig), others, strict=False):
+        assert after.miss == ""
+        assert after.reread_tokens == 0
+        assert abs(after.reused_tokens - before.usage.prompt_tokens) < 0.1 * before.usage.prompt_tokens
+
+
+async def test_the_wait_is_announced_once_the_speed_is_known() -> None:
+    rig = rig_for(CountingModel(3))
+    await rig.run()
+    told = [event for event in rig.events if isinstance(event, PrefillProgress)]
+    assert [event.estimate_s > 0 for event in told] == [False, True, True]
+    added = usages(rig)[2].usage.prompt_tokens - usages(rig)[1].usage.prompt_tokens
+    assert abs(told[2].tokens - added) < 0.15 * added
+
+
+async def test_the_servers_own_times_count() -> None:
+    model = CountingModel(1)
+    model.timings = Timings(900, 1.5, 100, 21, 0.5)
+    rig = rig_for(model)
+    await rig.run()
+    assert usages(rig)[0].read_s == 1.5
+    assert (usages(rig)[0].is_cache_told, usages(rig)[0].reused_tokens) == (True, 100)
+    assert rig.session.window_use.read_s(1200) == pytest.approx(2.0)
+
+
+async def test_a_prompt_that_is_cut_in_silence_is_an_error_with_the_way_out() -> None:
+    rig = rig_for(CountingModel(12, window=4096))
+    await rig.run()
+    (text,) = errors(rig)
+    assert "counted 4,096 of about" in text
+    assert "context length" in text
+
+
+async def test_a_first_prompt_of_which_less_than_half_was_counted_is_told_at_once() -> None:
+    model = CountingModel(1, window=300)
+    rig = rig_for(model)
+    await rig.run()
+    assert len(errors(rig)) == 1
+
+
+async def test_a_server_that_counts_only_what_it_reads_anew_is_no_error() -> None:
+    rig = rig_for(CountingModel(8, only_new=True))
+    await rig.run()
+    assert errors(rig) == []
+
+
+async def test_honest_counts_are_no_error() -> None:
+    rig = rig_for(CountingModel(8))
+    await rig.run()
+    assert errors(rig) == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "window", "speed", "tools"),
+    [
+        ("auto", 0, 0, "full"), ("auto", 32_768, 0, "full"), ("auto", 12_000, 0, "full"), ("auto", 11_999, 0, "lean"),
+        ("auto", 32_768, 199, "lean"), ("auto", 32_768, 200, "full"), ("full", 2048, 10, "full"), ("lean", 100_000, 0, "lean"),
+    ],
+)  # fmt: skip
+def test_the_set_of_tools_follows_window_speed_and_setting(setting: str, window: int, speed: float, tools: str) -> None:
+    assert choose_tools(setting, window, speed)[0] == tools
+
+
+async def test_a_small_window_gets_few_tools_and_keeps_them() -> None:
+    model = CountingModel(2)
+    rig = rig_for(model, 8192)
+    await rig.run()
+    rig.session.emit(ModelChanged(model="model", url=model.url, window_tokens=60_000))
+    await rig.run()
+    assert [event.tools for event in rig.events if isinstance(event, ToolSetChanged)] == ["lean"]
+    assert {len(request.tools) for request in model.requests} == {6}
+    assert len({request.messages[0].text for request in model.requests}) == 1
+    rig.session.emit(ModelChanged(model="larger", url=model.url, window_tokens=60_000))
+    await rig.run()
+    assert len(model.requests[-1].tools) > 12
+    replayed = Rig(FakeProvider(), past=rig.log.events)
+    await replayed.run("more")
+    assert replayed.provider.requests[-1].messages[0] == model.requests[-1].messages[0]
+    assert replayed.provider.requests[-1].tools == model.requests[-1].tools
+
+
+async def test_what_was_learned_of_a_model_is_kept() -> None:
+    profiles = KeptProfiles()
+    model = CountingModel(4)
+    rig = Rig(model, FakeSandbox({"a.txt": b"some words in a line\n" * 300}), profiles=profiles)
+    rig.session.prepare(is_eager=False)
+    await rig.run()
+    await rig.session.close()
+    (kept,) = profiles.kept.values()
+    assert 1.2 < kept.token_ratio < 1.4
+    assert kept.read_tokens_per_s > 100
+    assert kept.write_tokens_per_s == 20
+
+
+async def test_a_window_that_the_server_does_not_tell_is_said_once() -> None:
+    rig = rig_for(CountingModel(4), 0)
+    rig.session.prepare(is_eager=False)
+    await rig.run()
+    await rig.run()
+    told = [event.text for event in rig.events if isinstance(event, Notice) and event.level is Level.INFO]
+    assert told == ["The server does not say how large its window is; 8,192 tokens are assumed until it refuses a request."]
+    await rig.session.close()
