@@ -22,6 +22,17 @@ def state_text(model: ServedModel) -> str:
     return "" if model.is_loaded is None else "loaded" if model.is_loaded else "not loaded"
 
 
+def short_facts(model: ServedModel) -> str:
+    """Return the facts that matter most, where there is little room: `loaded 8k tools`."""
+    most, served = model.max_window_tokens, model.window_tokens
+    window = _thousands(served) if served else f"≤{_thousands(most)}" if most else "window?"
+    return " ".join([*(["loaded"] if model.is_loaded else []), window, *abilities(model)])
+
+
+def _thousands(tokens: int) -> str:
+    return f"{tokens // 1024}k" if tokens % 1024 == 0 else f"{tokens:,}"
+
+
 def window_words(model: ServedModel) -> str:
     """Return the window that is served, and what the model could do where that is more."""
     most = model.max_window_tokens

@@ -12,7 +12,7 @@ from pathlib import Path
 from lmtui.config import SETTINGS, Config, Loaded, shown
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SessionFileError
-from lmtui.frontends import audit, doctor, sandbox
+from lmtui.frontends import audit, doctor, models, sandbox
 from lmtui.frontends.headless import HeadlessTask, run_headless
 from lmtui.paths import config_dir, workspace_dir
 from lmtui.runtime import transcript
@@ -108,21 +108,8 @@ async def _export(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> 
 
 async def _models(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     servers = await find_models(loaded.config)
-    if arguments.json:
-        _print_json([dataclasses.asdict(server) for server in servers])
-        return 0 if servers else 1
-    for server in servers:
-        print(f"{server.kind}  {server.url}" + (f"  ({server.note})" if server.note else ""))
-        for model in server.models:
-            facts = [f"window {model.window_tokens:,}"] if model.window_tokens else ["window unknown"]
-            facts += ["loaded"] if model.is_loaded else []
-            facts += ["tools"] if model.has_tools else []
-            facts += ["vision"] if model.has_vision else []
-            print(f"  {clean_line(model.name):<44} {', '.join(facts)}")
-    if not servers:
-        print("no model server answers on the usual ports (LM Studio 1234, Ollama 11434, llama.cpp 8080, vLLM 8000)")
-        print("Start one, or name another with --url; `lmtui demo` needs none.")
-    return 0 if servers else 1
+    print(models.as_json(servers) if arguments.json else "\n".join(models.as_table(servers)))
+    return 0 if any(server.models for server in servers) else 1
 
 
 async def _config(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:

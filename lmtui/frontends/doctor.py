@@ -12,7 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lmtui.config import Loaded
+from lmtui.core.clean import clean_line
 from lmtui.core.errors import UsageError
+from lmtui.core.server_words import window_words
 from lmtui.core.servers import ServerFound
 from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
 from lmtui.runtime.checks import backend_reports, tokenizer_name, workspace_problem
@@ -115,4 +117,8 @@ async def _server_rows(loaded: Loaded) -> list[Row]:
 
 
 def _offer(server: ServerFound) -> str:
-    return server.note or f"{len(server.models)} models"
+    if server.note and not server.models:
+        return clean_line(server.note)
+    loaded = [f"{clean_line(model.name)} ({window_words(model)})" for model in server.chat_models if model.is_loaded]
+    offer = f"{len(server.chat_models)} models" + (f", loaded: {', '.join(loaded)}" if loaded else "")
+    return f"{offer}; {clean_line(server.note)}" if server.note else offer

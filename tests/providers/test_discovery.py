@@ -1,97 +1,23 @@
 from __future__ import annotations
 
-import asyncio
-import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from lmtui.core.errors import UsageError
-from lmtui.core.servers import ServedModel, ServerFound
+from lmtui.core.servers import ServedModel, ServerFound, ServerKind
 from lmtui.providers.discovery import find_servers, look_at, served_model
-from lmtui.providers.endpoint import ollama_url
+from lmtui.providers.endpoint import llama_cpp_url, ollama_url
+from tests.providers.fake_server import FakeServer, Reply, Serve, listing, ok
 
-Reply = tuple[int, bytes]
-
-
-@dataclass
-class FakeServer:
-    """Answers each path with its reply, everything else with `otherwise`; None hangs."""
-
-    replies: dict[str, Reply | None]
-    otherwise: Reply | None = (404, b'{"error": "no such route"}')
-    url: str = ""
-    location: str = "/"
-    asked: list[str] = field(default_factory=list)
-    keys: set[str] = field(default_factory=set)
-    sent_bytes: int = 0
-
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while head := (await reader.readuntil(b"\r\n\r\n")).decode("latin-1"):
-                path = head.split(" ", 2)[1]
-                self.asked.append(path)
-                lines = head.split("\r\n")
-                self.keys |= {line.partition(": ")[2] for line in lines if line.lower().startswith("authorization:")}
-                reply = self.replies.get(path, self.otherwise)
-                if reply is None:
-                    await asyncio.sleep(30)
-                    return
-                status, body = reply
-                extra = f"Location: {self.location}\r\n" if status == 302 else ""
-                writer.write(f"HTTP/1.1 {status} X\r\n{extra}Content-Length: {len(body)}\r\n\r\n".encode())
-                for start in range(0, len(body), 1 << 18):
-                    writer.write(body[start : start + (1 << 18)])
-                    await writer.drain()
-                    self.sent_bytes += 1 << 18
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
+KINDS = {"/v1/models", "/api/v1/models", "/api/v0/models", "/api/tags", "/api/ps", "/props"}
 
 
-Serve = Callable[..., Awaitable[FakeServer]]
-
-
-@pytest.fixture
-async def serve() -> AsyncIterator[Serve]:
-    running: list[asyncio.Server] = []
-    tasks: set[asyncio.Task[None]] = set()
-
-    async def start(replies: dict[str, Any] | None = None, otherwise: Reply | None = (404, b'{"error": "no"}')) -> FakeServer:
-        made = {
-            path: reply if reply is None or isinstance(reply, tuple) else ok(reply) for path, reply in (replies or {}).items()
-        }
-        fake = FakeServer(made, otherwise)
-
-        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            tasks.add(task)
-            await fake.answer(reader, writer)
-
-        server = await asyncio.start_server(accept, "127.0.0.1", 0)
-        running.append(server)
-        fake.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        return fake
-
-    yield start
-    for server in running:
-        server.close()
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def ok(value: object) -> Reply:
-    return 200, json.dumps(value).encode()
-
-
-def listing(*items: dict[str, Any]) -> dict[str, Any]:
-    return {"object": "list", "data": list(items)}
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OLLAMA_HOST", "LLAMA_ARG_HOST", "LLAMA_ARG_PORT"):
+        monkeypatch.delenv(name, raising=False)
 
 
 async def look(server: FakeServer, key: str = "") -> ServerFound:
@@ -100,83 +26,17 @@ async def look(server: FakeServer, key: str = "") -> ServerFound:
     return found
 
 
-async def test_lm_studio_tells_the_window_of_what_is_loaded(serve: Serve) -> None:
-    native = listing(
-        {"id": "text-embedding-nomic", "type": "embeddings", "state": "loaded", "loaded_context_length": 2048},
-        {
-            "id": "qwen", "type": "llm", "state": "loaded", "loaded_context_length": 8192, "max_context_length": 131_072,
-            "capabilities": ["tool_use"],
-        },
-        {"id": "gemma", "type": "vlm", "state": "not-loaded", "max_context_length": 32_768},
-    )  # fmt: skip
-    server = await serve(
-        {"/api/v0/models": native, "/v1/models": listing({"id": "qwen"}), "/api/tags": {"error": "Unexpected endpoint"}}
-    )
-    found = await look(server)
-    assert found.kind == "LM Studio"
-    assert found.models == (
-        ServedModel("qwen", 8192, is_loaded=True, has_tools=True, has_vision=False),
-        ServedModel("gemma", 0, is_loaded=False, has_tools=None, has_vision=True),
-    )
-    for name in ("qwen", ""):
-        served = await served_model(server.url, "", name)
-        assert served is not None
-        assert served.window_tokens == 8192
-    unloaded = await served_model(server.url, "", "gemma")
-    assert unloaded is not None
-    assert unloaded.window_tokens == 0
+async def named(server: FakeServer) -> ServerFound:
+    found = await look_at(server.url, is_named=True)
+    assert found is not None
+    return found
 
 
-async def test_ollama_tells_the_window_of_what_runs(serve: Serve) -> None:
-    tags = {"models": [{"name": "llama3:8b", "size": 1}, {"name": "phi:latest"}]}
-    running = {"models": [{"name": "phi:latest", "context_length": 4096, "size_vram": 1}]}
-    names = listing({"id": "llama3:8b"}, {"id": "phi:latest"})
-    found = await look(await serve({"/api/tags": tags, "/api/ps": running, "/v1/models": names}))
-    assert found.kind == "Ollama"
-    assert found.models == (ServedModel("llama3:8b", 0, is_loaded=False), ServedModel("phi:latest", 4096, is_loaded=True))
-
-
-async def test_ollama_without_models_is_still_ollama(serve: Serve) -> None:
-    found = await look(await serve({"/api/tags": {"models": None}, "/api/ps": {"models": []}, "/v1/models": listing()}))
-    assert (found.kind, found.models) == ("Ollama", ())
-
-
-@pytest.mark.parametrize("has_tags", [False, True], ids=["plain", "with the Ollama route"])
-async def test_llama_cpp_tells_the_window_of_a_slot(serve: Serve, has_tags: bool) -> None:
-    listed = listing({"id": "model.gguf", "meta": {"n_ctx": 32_768, "n_ctx_train": 131_072}}) | {
-        "models": [{"name": "model.gguf"}]
-    }
-    replies: dict[str, Any] = {
-        "/props": {"default_generation_settings": {"n_ctx": 8192}, "total_slots": 4},
-        "/v1/models": listed,
-    }
-    if has_tags:
-        replies["/api/tags"] = listed
-    found = await look(await serve(replies))
-    assert found.kind == "llama.cpp"
-    assert found.models == (ServedModel("model.gguf", 8192, is_loaded=True),)
-
-
-async def test_without_props_the_window_is_in_the_listing(serve: Serve) -> None:
-    found = await look(await serve({"/v1/models": listing({"id": "m", "meta": {"n_ctx": 8192}})}))
-    assert found.models == (ServedModel("m", 8192),)
-
-
-async def test_vllm_tells_max_model_len(serve: Serve) -> None:
-    found = await look(await serve({"/v1/models": listing({"id": "m", "max_model_len": 16_384})}))
-    assert (found.kind, found.models) == ("vLLM", (ServedModel("m", 16_384),))
-
-
-async def test_a_plain_server_has_names_and_no_window(serve: Serve) -> None:
-    found = await look(await serve({"/v1/models": listing({"id": "a"}, {"id": "b"})}))
-    assert (found.kind, found.models) == ("OpenAI-compatible", (ServedModel("a"), ServedModel("b")))
-    assert found.models[0].is_loaded is None
-
-
-async def test_looking_never_asks_for_more_than_lists(serve: Serve) -> None:
+async def test_looking_asks_for_lists_alone(serve: Serve) -> None:
     server = await serve({"/v1/models": listing({"id": "a"})})
     await look(server)
-    assert set(server.asked) == {"/v1/models", "/api/v0/models", "/api/tags", "/api/ps", "/props"}
+    assert set(server.asked) == KINDS
+    assert server.posted == []
 
 
 async def test_names_of_models_cannot_steer_the_terminal(serve: Serve) -> None:
@@ -184,45 +44,80 @@ async def test_names_of_models_cannot_steer_the_terminal(serve: Serve) -> None:
     assert found.models[0].name == "ab⏎"
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        (200, b"<!doctype html><title>Router login</title>"),
-        (200, b""),
-        (200, b"null"),
-        (200, b"[]"),
-        (200, b'"data"'),
-        (200, b'{"data": "x", "models'),
-        (200, b"[" * 100_000),
-        (200, b"\xff\xfe\x00"),
-        (404, b'{"data": [{"id": "m"}]}'),
-        (503, b'{"error": {"message": "Loading model"}}'),
-        (302, b""),
-        (401, b"<html>Log in</html>"),
-    ],
-    ids=lambda reply: f"{reply[0]}-{reply[1][:12]!r}",
-)
-async def test_what_is_no_model_server_is_not_found(serve: Serve, reply: Reply) -> None:
-    server = await serve({}, otherwise=reply)
+WRONG: dict[str, tuple[Reply, str, str]] = {
+    "a login page": ((200, b"<!doctype html><title>Router login</title>"), "text/html", "login page"),
+    "a web page": ((200, b"<html><h1>It works</h1></html>"), "text/html", "web page"),
+    "nothing": ((200, b""), "text/plain", "not as a model server"),
+    "null": ((200, b"null"), "application/json", "not as a model server"),
+    "a list": ((200, b"[]"), "application/json", "no list of models"),
+    "a text": ((200, b'"data"'), "application/json", "no list of models"),
+    "half of it": ((200, b'{"data": "x", "models'), "application/json", "not as a model server"),
+    "a bomb": ((200, b"[" * 100_000), "application/json", "not as a model server"),
+    "bytes": ((200, b"\xff\xfe\x00"), "application/octet-stream", "not as a model server"),
+    "not found": ((404, b'{"data": [{"id": "m"}]}'), "application/json", "HTTP 404"),
+    "failing": ((500, b'{"error": "boom"}'), "application/json", "it fails (HTTP 500"),
+    "elsewhere": ((302, b""), "text/plain", "sends elsewhere"),
+    "a login": ((401, b"<html>Log in</html>"), "text/html", "login page"),
+}
+
+
+@pytest.mark.parametrize(("reply", "content_type", "words"), WRONG.values(), ids=WRONG)
+async def test_what_is_no_model_server_is_told_of_a_named_address_alone(
+    serve: Serve, reply: Reply, content_type: str, words: str
+) -> None:
+    server = await serve({}, otherwise=reply, content_type=content_type)
     assert await look_at(server.url) is None
+    found = await named(server)
+    assert (found.kind, found.models) == (ServerKind.UNKNOWN, ())
+    assert words in found.note
+
+
+async def test_something_that_speaks_no_http_is_told(serve: Serve) -> None:
+    server = await serve({}, banner=b"SSH-2.0-OpenSSH_9.2\r\n")
+    assert "no proper HTTP" in (await named(server)).note
+
+
+async def test_a_server_that_still_loads_is_there_and_says_so(serve: Serve) -> None:
+    loading = (503, b'{"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}')
+    found = await look(await serve({}, otherwise=loading))
+    assert found.models == ()
+    assert "still loading" in found.note
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ({"/v1/models": listing()}, "lists no models"),
+        ({"/api/tags": {"models": None}, "/api/ps": {"models": []}, "/v1/models": listing()}, "ollama pull"),
+        ({"/api/v1/models": {"models": []}}, "download one in LM Studio"),
+    ],
+    ids=["plain", "Ollama", "LM Studio"],
+)
+async def test_an_empty_list_says_what_to_do(serve: Serve, answers: dict[str, Any], words: str) -> None:
+    found = await look(await serve(answers))
+    assert found.models == ()
+    assert words in found.note
 
 
 @pytest.mark.parametrize(
     "data",
     [
         [{"id": None}, 3, "x", {"id": "m", "max_model_len": "many", "meta": 3}],
-        [{}, {"id": "m", "max_model_len": -1, "meta": {"n_ctx": [1]}}],
+        [{}, {"id": "m", "max_model_len": -1, "meta": {"n_ctx": [1]}, "architecture": 3, "supported_parameters": "tools"}],
+        [{"id": "m", "max_model_len": True, "context_length": None, "owned_by": ["x"]}],
     ],
 )
 async def test_fields_of_the_wrong_type_are_unknown(serve: Serve, data: list[Any]) -> None:
     found = await look(await serve({"/v1/models": {"data": data}}))
-    assert ServedModel("m") in found.models
+    model = next(model for model in found.models if model.name == "m")
+    assert model.window_tokens == 0
+    assert model.has_tools is None
 
 
 async def test_a_huge_reply_is_not_read_to_its_end(serve: Serve) -> None:
     server = await serve({}, otherwise=(200, b" " * 64_000_000))
     assert await look_at(server.url) is None
-    assert server.sent_bytes < 5 * 12_000_000
+    assert server.sent_bytes < len(KINDS) * 12_000_000
 
 
 async def test_a_hanging_route_hides_no_other(serve: Serve) -> None:
@@ -232,35 +127,37 @@ async def test_a_hanging_route_hides_no_other(serve: Serve) -> None:
     assert time.monotonic() - started < 1.3
 
 
-async def test_a_hanging_server_costs_a_second_however_many_there_are(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OLLAMA_HOST", raising=False)
+async def test_hanging_and_dripping_servers_cost_a_second_however_many_there_are(serve: Serve) -> None:
     hanging = [await serve({}, otherwise=None) for _ in range(3)]
+    dripping = await serve({}, otherwise=ok(listing({"id": "x" * 500})), drip_s=0.05)
     good = await serve({"/v1/models": listing({"id": "m"})})
     started = time.monotonic()
-    found = await find_servers((*(server.url for server in hanging), good.url))
+    found = {server.url: server for server in await find_servers((*(each.url for each in (*hanging, dripping)), good.url))}
     assert time.monotonic() - started < 1.3
-    assert good.url in [server.url for server in found]
-    assert not {server.url for server in hanging} & {server.url for server in found}
+    assert found[good.url].models == (ServedModel("m"),)
+    for each in (*hanging, dripping):
+        assert "says nothing whole" in found[each.url].note
 
 
 async def test_nothing_there_is_nothing_found_at_once() -> None:
     started = time.monotonic()
-    assert await look_at("http://127.0.0.1:9") is None
+    assert await look_at("http://127.0.0.1:9", is_named=True) is None
     assert time.monotonic() - started < 0.5
 
 
-async def test_a_server_that_refuses_the_key_is_there_and_says_so(serve: Serve) -> None:
-    server = await serve({}, otherwise=(401, b'{"error": {"message": "invalid api key"}}'))
+@pytest.mark.parametrize("body", [{"error": {"message": "invalid api key"}}, {"error": "Unauthorized"}, {"detail": "no key"}])
+async def test_a_server_that_refuses_the_key_is_there_and_says_so(serve: Serve, body: dict[str, Any]) -> None:
+    server = await serve({}, otherwise=(401, ok(body)[1]))
     assert "refuses the key" in (await look(server, "wrong")).note
     assert "wants a key" in (await look(server)).note
     assert await served_model(server.url, "wrong", "") is None
 
 
 async def test_the_key_goes_to_named_addresses_alone(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    named, other = await serve(), await serve({"/api/tags": {"models": []}})
+    mine, other = await serve(), await serve({"/api/tags": {"models": []}})
     monkeypatch.setenv("OLLAMA_HOST", other.url)
-    found = await find_servers((named.url + "/v1/chat/completions",), "sk-canary")
-    assert named.keys == {"Bearer sk-canary"}
+    found = await find_servers((mine.url + "/v1/chat/completions",), "sk-canary")
+    assert mine.keys == {"Bearer sk-canary"}
     assert other.url in [server.url for server in found]
     assert other.asked
     assert not any("canary" in key for key in other.keys)
@@ -268,10 +165,32 @@ async def test_the_key_goes_to_named_addresses_alone(serve: Serve, monkeypatch: 
 
 async def test_a_redirect_is_not_followed(serve: Serve) -> None:
     other = await serve({}, otherwise=ok(listing({"id": "m"})))
-    server = await serve({}, otherwise=(302, b""))
-    server.location = other.url + "/v1/models"
+    server = await serve({}, otherwise=(302, b""), location=other.url + "/v1/models")
     assert await look_at(server.url, "sk-canary") is None
     assert other.asked == []
+
+
+async def test_a_model_is_found_by_its_name_or_as_the_one_that_is_loaded(serve: Serve) -> None:
+    tags = {"models": [{"name": "a:latest"}, {"name": "b:7b"}]}
+    running = {"models": [{"name": "b:7b", "context_length": 4096}]}
+    server = await serve({"/api/tags": tags, "/api/ps": running})
+    for wanted, name in (("a:latest", "a:latest"), ("a", "a:latest"), ("", "b:7b")):
+        served = await served_model(server.url, "", wanted)
+        assert served is not None
+        assert served.name == name
+    assert await served_model(server.url, "", "gone:7b") is None
+
+
+async def test_an_embedder_is_never_the_model_that_happens_to_be_loaded(serve: Serve) -> None:
+    old = listing(
+        {"id": "embeds", "type": "embeddings", "state": "loaded", "arch": "bert"},
+        {"id": "chats", "type": "llm", "state": "not-loaded", "arch": "qwen2"},
+    )
+    server = await serve({"/api/v0/models": old})
+    served = await served_model(server.url, "", "")
+    assert served is not None
+    assert served.name == "chats"
+    assert [model.name for model in (await look(server)).chat_models] == ["chats"]
 
 
 @pytest.mark.parametrize(
@@ -286,6 +205,28 @@ async def test_a_redirect_is_not_followed(serve: Serve) -> None:
 )
 def test_the_address_that_the_variable_of_ollama_stands_for(host: str, expected: str) -> None:
     assert ollama_url(host) == expected
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, ""),
+        ({"LLAMA_ARG_PORT": "9090"}, "http://127.0.0.1:9090"),
+        ({"LLAMA_ARG_HOST": "0.0.0.0"}, "http://127.0.0.1:8080"),
+        ({"LLAMA_ARG_HOST": "::1", "LLAMA_ARG_PORT": "81"}, "http://127.0.0.1:81"),
+        ({"LLAMA_ARG_HOST": "/run/llama.sock"}, ""),
+        ({"LLAMA_ARG_PORT": "many"}, ""),
+        ({"LLAMA_ARG_PORT": "99999"}, ""),
+    ],
+)
+def test_the_address_that_the_variables_of_llama_cpp_stand_for(environment: dict[str, str], expected: str) -> None:
+    assert llama_cpp_url(environment) == expected
+
+
+async def test_where_llama_cpp_was_told_to_listen_is_looked_at(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = await serve({"/v1/models": listing({"id": "m"})})
+    monkeypatch.setenv("LLAMA_ARG_PORT", server.url.rpartition(":")[2])
+    assert server.url in [found.url for found in await find_servers()]
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ async def load(client: Client, wanted: Wanted, gate: MemoryGate) -> AsyncGenerat
     if wanted.window_tokens:
         body["context_length"] = wanted.window_tokens
     task = asyncio.create_task(client.post(LOAD, body, LOAD_LIMIT_S))
-    async with aclosing(passing(task, f"loading {model.name}")) as steps:
+    async with aclosing(passing(task, f"loading {model.name}", wanted.tick_s)) as steps:
         async for step in steps:
             yield step
     reply = task.result()

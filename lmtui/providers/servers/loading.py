@@ -13,7 +13,7 @@ from lmtui.providers.faults import unreachable
 from lmtui.providers.servers import lm_studio_loading, ollama_loading, router_loading
 from lmtui.providers.servers.client import Client
 from lmtui.providers.servers.memory import MemoryGate
-from lmtui.providers.servers.wanted import Wanted
+from lmtui.providers.servers.wanted import TICK_S, Wanted
 
 LOOK_LIMIT_S = 10.0
 _HOW_ELSE = {
@@ -40,17 +40,20 @@ class Loader:
         key: goes to this server only.
         gate: what waits until memory has come back.
         one_model: on LM Studio, other large models are unloaded before one is loaded.
+        tick_s: how often progress is told.
     """
 
-    def __init__(self, url: str, key: str = "", *, gate: MemoryGate | None = None, one_model: bool = False) -> None:
+    def __init__(
+        self, url: str, key: str = "", *, gate: MemoryGate | None = None, one_model: bool = False, tick_s: float = TICK_S
+    ) -> None:
         self._root, self._key = root_url(url), key
         self._gate = gate or MemoryGate()
-        self._one_model = one_model
+        self._one_model, self._tick_s = one_model, tick_s
 
     async def load(self, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
         """Load a model; see `core.servers.ModelServers.load`.  Closing the generator gives it up."""
         server = await self._server()
-        wanted = Wanted(server, _known(server, model), window_tokens, self._one_model)
+        wanted = Wanted(server, _known(server, model), window_tokens, self._one_model, self._tick_s)
         async with Client(self._root, self._key) as client, aclosing(_LOAD[server.kind](client, wanted, self._gate)) as steps:
             async for step in steps:
                 yield step

@@ -37,7 +37,7 @@ async def load(client: Client, wanted: Wanted, _: MemoryGate) -> AsyncGenerator[
             raise load_failed(server.url, copy, made.status, made.start or made.why, verb="make")
         name = copy
     task = asyncio.create_task(client.post(GENERATE, {"model": name, "keep_alive": KEEP, "stream": False}, LOAD_LIMIT_S))
-    async with aclosing(passing(task, f"loading {name}")) as steps:
+    async with aclosing(passing(task, f"loading {name}", wanted.tick_s)) as steps:
         async for step in steps:
             yield step
     _check(task.result(), server.url, name, "load")

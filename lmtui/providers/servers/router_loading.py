@@ -45,7 +45,7 @@ async def load(client: Client, wanted: Wanted, _: MemoryGate) -> AsyncGenerator[
                 is_over = True
                 raise _failed(server, model, status)
             yield LoadProgress(f"loading {model.name}, {clock() - started:.0f} s")
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(wanted.tick_s)
     finally:
         if not is_over:
             await client.post(UNLOAD, {"model": model.name}, _GIVE_UP_LIMIT_S)

@@ -16,22 +16,26 @@ TICK_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A model of a server that is to be loaded; `window_tokens` 0 leaves the window to the server."""
+    """A model of a server that is to be loaded; `window_tokens` 0 leaves the window to the server.
+
+    `tick_s` is how often progress is told.
+    """
 
     server: ServerFound
     model: ServedModel
     window_tokens: int = 0
     one_model: bool = False
+    tick_s: float = TICK_S
 
 
-async def passing(task: asyncio.Task[Reply], text: str) -> AsyncGenerator[LoadProgress, None]:
+async def passing(task: asyncio.Task[Reply], text: str, tick_s: float) -> AsyncGenerator[LoadProgress, None]:
     """Tell the time until a request is answered; closed before that, it gives the request up."""
     clock = asyncio.get_running_loop().time
     started = clock()
     try:
         while not task.done():
             yield LoadProgress(f"{text}, {clock() - started:.0f} s")
-            _ = await asyncio.wait([task], timeout=TICK_S)
+            _ = await asyncio.wait([task], timeout=tick_s)
     finally:
         if not task.done():
             task.cancel()

@@ -124,6 +124,14 @@ def columns(width: int) -> tuple[int, int, int]:
     return name, _QUANT_CELLS if width >= _MUCH_ROOM else 0, _SIZE_CELLS
 
 
+def head_row(width: int) -> Line:
+    """Return the names of the columns."""
+    name, quant, size = columns(width)
+    own = f"{'quantised':<{quant}}" if quant else ""
+    sized = f"{'size':<{size}}" if size else ""
+    return ((f"{'':<{_MARK_CELLS}}{'model':<{name}}{'window':<{_WINDOW_CELLS}}{own}{sized}it can", "muted"),)
+
+
 def model_row(row: ModelRow, width: int, progress: LoadProgress | None = None) -> Line:
     """Return one model in columns; while it is loaded, how far that is."""
     model = row.model

@@ -20,13 +20,14 @@ from lmtui.core.server_words import model_facts
 from lmtui.core.servers import ServerFound
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
 from lmtui.tui.fuzzy import FuzzyPaths
-from lmtui.tui.lines.model_list import ModelList, ModelRow
+from lmtui.tui.lines.model_list import ModelList, ModelRow, head_row
+from lmtui.tui.lines.text import plain
 from lmtui.tui.modals.questions import AskText
 from lmtui.tui.model_loads import ModelId, ModelLoads
 from lmtui.tui.widgets.bars import HEIGHTS
 from lmtui.tui.widgets.verbs import Verbs
 
-FRAME_ROWS = 11
+FRAME_ROWS = 12
 LEAST_WINDOW = 512
 NOTHING = "No model server answers here. Start one (LM Studio, Ollama, llama.cpp, vLLM …) and look again."
 _WINDOW = re.compile(r"([0-9][0-9.,_ ]*?)\s*(k?)", re.IGNORECASE)
@@ -78,6 +79,7 @@ class Models(ModalScreen[ModelPicked | None]):
         self._filter.cursor_blink = False
         self._filter.display = False
         self._title = Static("MODELS", classes="box-title", markup=False)
+        self._head = Static("", id="models-head", markup=False)
         self._list = ModelList()
         self._state = Static("", id="models-state", markup=False)
         self._verbs = Verbs()
@@ -87,6 +89,7 @@ class Models(ModalScreen[ModelPicked | None]):
         with Vertical(classes="box wide", id="models-box"):
             yield self._title
             yield self._filter
+            yield self._head
             yield self._list
             yield self._state
             yield self._verbs
@@ -120,6 +123,7 @@ class Models(ModalScreen[ModelPicked | None]):
             self._list.empty_text = "no model has these characters"
         self._list.show(rows)
         self._list.styles.height = max(1, min(self.size.height - FRAME_ROWS - self._verbs.size.height + 2, len(rows)))
+        self._head.update(Content.styled(plain(head_row(self._list.content_width)), "$text-muted"))
         count = sum(1 for row in rows if row.model is not None)
         self._title.update(Content.assemble("MODELS", (f"  {count}", "$text-muted")))
         self._describe()

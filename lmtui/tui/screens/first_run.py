@@ -19,7 +19,8 @@ from textual.widgets.option_list import Option
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
-from lmtui.core.servers import ServedModel, ServerFound
+from lmtui.core.server_words import model_facts, short_facts
+from lmtui.core.servers import ServedModel, ServerFound, ServerKind
 from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Scope, bindings, command, first_key, of_scope
 from lmtui.tui.lines.text import fit
@@ -161,10 +162,11 @@ class FirstRun(Screen[Chosen]):
         self._places.clear()
         factor = WIDE_FACTOR if self.app.size.width >= WIDE_CELLS else 1.0
         for server in servers:
-            for model in server.models or (ServedModel(""),):
+            for model in server.chat_models or (ServedModel(""),):
                 key = f"{len(self._places)}"
                 self._places[key] = Place(server.url, model.name)
-                options.add_option(Option(_server_line(server, model, factor), id=key))
+                is_none = server.kind == ServerKind.UNKNOWN
+                options.add_option(Option(_server_line(server, model, factor), id=key, disabled=is_none))
         options.add_option(Option(Content.styled("another address…", "$text"), id=OTHER))
         options.add_option(Option(Content.styled("no model yet: show me the demo", "$text"), id=DEMO))
         options.highlighted = 0
@@ -193,18 +195,14 @@ class FirstRun(Screen[Chosen]):
 
 def _server_line(server: ServerFound, model: ServedModel, factor: float) -> Content:
     address = server.url.removeprefix("http://").removesuffix("/v1").rstrip("/")
-    facts = [f"{model.window_tokens:,} tokens"] if model.window_tokens else []
-    if model.is_loaded is not None:
-        facts.insert(0, "loaded" if model.is_loaded else "not loaded")
-    if model.has_tools is not None:
-        facts.append("tools" if model.has_tools else "no tools")
+    facts = [] if not model.name else model_facts(model) if factor > 1 else [short_facts(model)]
     if server.note:
         facts.append(clean_line(server.note))
     return Content.assemble(
         (_column(server.kind, KIND_CELLS * factor), "$text"),
         (_column(address, URL_CELLS * factor), "$text-muted"),
-        (_column(model.name or "its own model", MODEL_CELLS * factor), "$text"),
-        (", ".join(facts), "$text-muted"),
+        (_column(model.name or ("" if server.note else "its own model"), MODEL_CELLS * factor), "$text"),
+        (clean_line(", ".join(facts)), "$text-muted"),
     )
 
 

@@ -24,7 +24,7 @@ async def test_servers_are_listed_and_enter_takes_the_marked_one() -> None:
     async with running(FakeHost(setup_note=NOTE), is_ready=False) as driver:
         await at_first_run(driver)
         await driver.until(lambda: "qwen2.5-coder-7b-instruct" in driver.text())
-        assert "loaded, 8,192 tokens, tools" in driver.text()
+        assert "loaded, window 8,192, tools" in driver.text()
         await driver.press("down", "enter")
         await driver.until(lambda: driver.app.desk.active is not None)
         assert driver.host.used == ("http://127.0.0.1:11434/v1", "qwen2.5-coder:7b")
