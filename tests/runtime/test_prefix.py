@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.prefix import STEPS, broken, play, reused
+
+
+async def test_over_two_hundred_steps_every_request_begins_with_the_one_before(workspace: Path) -> None:
+    bodies = await play(workspace)
+    assert len(bodies) >= STEPS
+    assert broken(bodies) == 0
+    assert reused(bodies) > 0.99
+    text = bodies[-1].decode()
+    for part in ("and mind number", "by hand", "put back to an earlier state", "not this one", "<file path=", "thing 1"):
+        assert part in text, part
+
+
+def test_a_request_that_does_not_begin_with_the_one_before_is_counted() -> None:
+    bodies = [b'{"a":[1]}', b'{"a":[1,2]}', b'{"a":[1,3]}', b'{"a":[1,3,4]}']
+    assert broken(bodies) == 1
+    assert 0.7 < reused(bodies) < 0.8
