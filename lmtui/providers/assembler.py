@@ -1,7 +1,7 @@
 """One streamed answer, put together: text, thinking and tool calls merged by index, and how it ended.
 
 Format: the chat-completion chunks of the OpenAI API; `reasoning_content` (LM Studio, llama.cpp) and `reasoning` (Ollama, vLLM)
-are the local servers' fields for thinking, `timings` is llama.cpp's.
+are the local servers' fields for thinking, `timings` and `prompt_progress` are llama.cpp's.
 """
 
 from __future__ import annotations
@@ -12,19 +12,22 @@ from dataclasses import dataclass, field
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.messages import (
+    CallForm,
     CallPiece,
     Completion,
     FinishReason,
     Message,
     ModelPiece,
+    PrefillPiece,
     Role,
-    TextPiece,
-    ThinkingPiece,
+    Timings,
     ToolCall,
+    ToolSpec,
     Usage,
 )
 from lmtui.providers.faults import stream_error
-from lmtui.providers.thinking import ThinkSplitter
+from lmtui.providers.parsing.answer import Answer, AnswerParser
+from lmtui.providers.parsing.native import mended
 
 
 @dataclass(slots=True)
@@ -41,21 +44,33 @@ class Assembler:
     Args:
         new_id: makes an id for a call that the server sent without one.
         now: seconds on a clock that only goes forward.
+        tools: what the model may call in its text, where the server sends no calls of its own.
+        form: how the model was asked to call.
     """
 
-    def __init__(self, new_id: Callable[[], str], now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        new_id: Callable[[], str],
+        now: Callable[[], float],
+        tools: tuple[ToolSpec, ...] = (),
+        form: CallForm = CallForm.NATIVE,
+    ) -> None:
         self._new_id = new_id
         self._now = now
         self._started = now()
         self._first: float | None = None
-        self._text: list[str] = []
-        self._thinking: list[str] = []
+        self._parser = AnswerParser(tools, form)
         self._calls: dict[int, _CallParts] = {}
         self._places: dict[int, int] = {}
-        self._splitter = ThinkSplitter()
         self._finish: str | None = None
         self._usage: Usage | None = None
+        self._timings: Timings | None = None
         self._model = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether nothing that the server may still send counts: the stream can be closed."""
+        return self._parser.is_over
 
     @property
     def has_output(self) -> bool:
@@ -90,47 +105,72 @@ class Assembler:
         Raises:
             ProviderError: the stream ended without saying why: the connection was cut.
         """
-        pieces = self._split(*self._splitter.finish())
-        if self._finish is None:
+        if self._finish is None and not self._parser.is_over:
             raise ProviderError(
                 Fault.CUT,
                 "the server's answer broke off in the middle",
                 "The server may have stopped or run out of memory; look at its log.",
             )
-        calls = tuple(
-            ToolCall(parts.id or self._new_id(), parts.name, "".join(parts.arguments) or "{}")
-            for _, parts in sorted(self._calls.items())
-        )
+        is_cut = self._finish in _CUT_SHORT
+        pieces, answer = self._parser.finish(is_cut=is_cut)
+        calls = self._sent_calls(is_cut=is_cut) if self._calls else self._found_calls(answer)
         ended = self._now()
         first = ended if self._first is None else self._first
-        message = Message(Role.ASSISTANT, "".join(self._text), "".join(self._thinking), calls)
-        reason = _finish_reason(self._finish, has_calls=bool(calls))
-        return pieces, Completion(message, reason, self._usage, first - self._started, ended - first, self._model)
+        reason = _finish_reason(self._finish or "stop", has_calls=bool(calls))
+        return pieces, Completion(
+            Message(Role.ASSISTANT, answer.text, answer.thinking, calls),
+            reason,
+            self._usage,
+            first - self._started,
+            ended - first,
+            self._model,
+            "" if self._calls else answer.problem,
+            answer.stopped,
+            self._timings,
+        )
+
+    def _found_calls(self, answer: Answer) -> tuple[ToolCall, ...]:
+        return tuple(ToolCall(self._new_id(), each.name, each.arguments, each.form) for each in answer.calls)
+
+    def _sent_calls(self, *, is_cut: bool) -> tuple[ToolCall, ...]:
+        """Return the server's own calls, each once."""
+        calls: dict[tuple[str, str], ToolCall] = {}
+        for _, parts in sorted(self._calls.items()):
+            each = mended(parts.name, "".join(parts.arguments), self._parser.names, is_cut=is_cut)
+            if (each.name, each.arguments) not in calls:
+                calls[each.name, each.arguments] = ToolCall(parts.id or self._new_id(), each.name, each.arguments)
+        return tuple(calls.values())
 
     def _take(self, chunk: dict[str, object]) -> list[ModelPiece]:
-        usage = chunk.get("usage")
-        if isinstance(usage, dict):
-            self._usage = _usage(usage)
+        pieces: list[ModelPiece] = []
+        choices = chunk.get("choices")
+        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+            choice = choices[0]
+            delta = choice.get("delta") or choice.get("message")
+            if isinstance(delta, dict):
+                pieces = self._take_delta(delta)
+            if isinstance(choice.get("finish_reason"), str):
+                self._finish = choice["finish_reason"]
         if isinstance(chunk.get("model"), str):
             self._model = str(chunk["model"])
-        choices = chunk.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(choice, dict):
-            return []
-        if isinstance(choice.get("finish_reason"), str):
-            self._finish = str(choice["finish_reason"])
-        delta = choice.get("delta") or choice.get("message")
-        return self._take_delta(delta) if isinstance(delta, dict) else []
+        if isinstance(usage := chunk.get("usage"), dict):
+            self._usage = _usage(usage)
+        if isinstance(timings := chunk.get("timings"), dict):
+            self._timings = _timings(timings)
+        if isinstance(progress := chunk.get("prompt_progress"), dict):
+            pieces.append(_prefill(progress))
+        return pieces
 
     def _take_delta(self, delta: dict[str, object]) -> list[ModelPiece]:
         pieces: list[ModelPiece] = []
         thinking = delta.get("reasoning_content") or delta.get("reasoning")
-        if isinstance(thinking, str) and thinking:
-            pieces += self._split(thinking, "")
-        content = delta.get("content")
-        if isinstance(content, str) and content:
+        if thinking and isinstance(thinking, str):
             self._mark()
-            pieces += self._split(*self._splitter.feed(content))
+            pieces = self._parser.feed_thinking(thinking)
+        content = delta.get("content")
+        if content and isinstance(content, str):
+            self._mark()
+            pieces = pieces + self._parser.feed(content) if pieces else self._parser.feed(content)
         calls = delta.get("tool_calls")
         for position, call in enumerate(calls if isinstance(calls, list) else []):
             if isinstance(call, dict):
@@ -139,6 +179,7 @@ class Assembler:
 
     def _take_call(self, call: dict[str, object], position: int) -> CallPiece:
         self._mark()
+        self._parser.has_native_calls()
         index = call.get("index")
         key = self._key(index if isinstance(index, int) else position, call.get("id"))
         parts = self._calls.setdefault(key, _CallParts())
@@ -165,24 +206,16 @@ class Assembler:
         self._places[index] = key
         return key
 
-    def _split(self, thinking: str, text: str) -> list[ModelPiece]:
-        pieces: list[ModelPiece] = []
-        if thinking:
-            self._mark()
-            self._thinking.append(thinking)
-            pieces.append(ThinkingPiece(thinking))
-        if text:
-            self._text.append(text)
-            pieces.append(TextPiece(text))
-        return pieces
-
     def _mark(self) -> None:
         if self._first is None:
             self._first = self._now()
 
 
+_CUT_SHORT = ("length", "max_tokens")
+
+
 def _finish_reason(text: str, *, has_calls: bool) -> FinishReason:
-    if text in ("length", "max_tokens"):
+    if text in _CUT_SHORT:
         return FinishReason.LENGTH
     if text == "content_filter":
         return FinishReason.CONTENT_FILTER
@@ -193,6 +226,27 @@ def _usage(usage: dict[str, object]) -> Usage:
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
     return Usage(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")), _count(cached))
+
+
+def _timings(timings: dict[str, object]) -> Timings:
+    """Return llama.cpp's measurements (tools/server/README.md: milliseconds, tokens)."""
+    return Timings(
+        read_tokens=_count(timings.get("prompt_n")),
+        read_s=_seconds(timings.get("prompt_ms")),
+        cached_tokens=_count(timings.get("cache_n")),
+        written_tokens=_count(timings.get("predicted_n")),
+        written_s=_seconds(timings.get("predicted_ms")),
+    )
+
+
+def _prefill(progress: dict[str, object]) -> PrefillPiece:
+    """Return llama.cpp's progress: `processed` of `total` tokens, those of its cache included."""
+    total = _count(progress.get("total"))
+    return PrefillPiece(min(_count(progress.get("processed")) / total, 1.0) if total else 0.0, total)
+
+
+def _seconds(value: object) -> float:
+    return value / 1000 if isinstance(value, int | float) and value > 0 else 0.0
 
 
 def _count(value: object) -> int:

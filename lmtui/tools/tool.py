@@ -76,7 +76,7 @@ class Tool(Generic[A]):
 
     def spec(self) -> ToolSpec:
         """Return what the model is told."""
-        return ToolSpec(self.name, self.description, schema_of(self.arguments))
+        return ToolSpec(self.name, self.description, schema_of(self.arguments), self.aliases, aliases_of(self.arguments))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +126,12 @@ class Call(Generic[A]):
 def always(access: Access) -> Callable[[Arguments], Access]:
     """Return the access of a tool whose calls all do the same."""
     return lambda _: access
+
+
+def aliases_of(arguments: type[BaseModel]) -> dict[str, tuple[str, ...]]:
+    """Return the other names of each argument that has some."""
+    found = {name: getattr(field.validation_alias, "choices", ()) for name, field in arguments.model_fields.items()}
+    return {name: tuple(str(choice) for choice in choices) for name, choices in found.items() if choices}
 
 
 def schema_of(arguments: type[BaseModel]) -> dict[str, object]:

@@ -1,0 +1,165 @@
+"""The parser of one answer: text and thinking go in as they come, pieces come out as soon as they are certain."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from lmtui.core.messages import CallForm, ModelPiece, ToolSpec
+from lmtui.providers.parsing.gathered import Called, Gathered, has_stray_end, identity
+from lmtui.providers.parsing.guards import RepetitionGuard
+from lmtui.providers.parsing.items import CUT
+from lmtui.providers.parsing.names import ToolNames
+from lmtui.providers.parsing.problems import problem_text
+from lmtui.providers.parsing.scanner import Scanner, State
+from lmtui.providers.parsing.schema import SchemaReader
+from lmtui.providers.parsing.shapes import Meant, Refused
+
+_THOUGHT_CHARS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an answer was in the end.
+
+    `problem` says, for the model, why something that it meant as a call was not run; `stopped`, for the user, why the answer
+    ended before the server ended it.
+    """
+
+    text: str
+    thinking: str
+    calls: tuple[Called, ...]
+    problem: str = ""
+    stopped: str = ""
+
+
+class AnswerParser:
+    """Reads one answer; the result does not depend on how it was cut into pieces.
+
+    The server's own structured calls are not read here: tell of them with `has_native_calls`, then all text is text.
+    Where only the end of thinking is marked, what was given out as text becomes thinking in the result.
+
+    Args:
+        tools: what may be called; nothing else ever is.
+        form: how the model was asked to call.
+    """
+
+    def __init__(self, tools: tuple[ToolSpec, ...] = (), form: CallForm = CallForm.NATIVE) -> None:
+        self.names = ToolNames(tools)
+        self._form = form
+        self._out = Gathered()
+        self._scanner = Scanner(self.names, self._out)
+        self._schema = SchemaReader(self.names, self._out) if form is CallForm.SCHEMA else None
+        self._guard = RepetitionGuard()
+        self._thought_guard = RepetitionGuard()
+        self._stopped = ""
+        self._has_field = False
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether nothing that may still come counts: the server can be stopped."""
+        return bool(self._stopped or self._scanner.stopped)
+
+    def feed(self, text: str) -> list[ModelPiece]:
+        """Take some more of the answer's text."""
+        if len(text) < self._guard.room:
+            if not self.is_over:
+                self._guard.feed(text)
+                self._scan(text)
+            return self._pieces()
+        for part in self._guard.parts(text):
+            if self.is_over:
+                break
+            self._scan(part)
+            is_code = self._scanner.state in (State.CODE, State.CALLS)
+            if self._guard.feed(part, is_code=is_code) and not self._scanner.stopped:
+                self._stopped = "it repeated itself"
+        return self._pieces()
+
+    def feed_thinking(self, text: str) -> list[ModelPiece]:
+        """Take some more of the thinking that the server told apart."""
+        self._has_field = True
+        for part in self._thought_guard.parts(text):
+            if self.is_over:
+                break
+            self._out.think(part)
+            if self._thought_guard.feed(part):
+                self._stopped = "it repeated itself in its thinking"
+        return self._pieces()
+
+    def has_native_calls(self) -> None:
+        """Take note that the server sent calls of its own."""
+        self._out.is_native = True
+
+    def finish(self, *, is_cut: bool = False) -> tuple[list[ModelPiece], Answer]:
+        """Return the last pieces and the whole; `is_cut`: the server ended the answer at its limit of tokens."""
+        is_cut = is_cut or bool(self._stopped)
+        if self._schema is not None:
+            self._schema.finish(is_cut=is_cut)
+        self._scanner.finish(is_cut=is_cut)
+        self._out.finish()
+        if self._stopped and self._guard.period and self._scanner.state is not State.THINK:
+            self._out.trim(self._guard.period)
+        found = [(entry.form, each) for entry, each in self._out.found()]
+        text = self._out.text()
+        if not found and not self._out.is_native and self._out.is_blank:
+            found = self._found_in_thinking(is_cut=is_cut)
+        pieces = self._pieces()
+        calls = _once(found, text)
+        stopped = self._stopped or self._scanner.stopped
+        answer = Answer(text, "".join(self._out.thinking), calls, self._problem(found, calls, text), stopped)
+        return pieces, answer
+
+    def _scan(self, text: str) -> None:
+        if self._schema is None:
+            self._scanner.feed(text)
+            return
+        self._schema.feed(text)
+        if self._schema.is_other:
+            raw, self._schema = self._schema.raw, None
+            self._scanner.feed(raw)
+
+    def _pieces(self) -> list[ModelPiece]:
+        pieces = self._out.pieces
+        if pieces:
+            self._out.pieces = []
+        return pieces
+
+    def _found_in_thinking(self, *, is_cut: bool) -> list[tuple[str, Meant | Refused]]:
+        """Return the calls at the very end of thinking that no answer follows.
+
+        Where the thinking was closed, only calls between marks count: without them it is a draft.
+        """
+        thinking = "".join(self._out.thinking)[-_THOUGHT_CHARS:]
+        if not thinking.strip():
+            return []
+        inner = Gathered(remark_chars=0)
+        scanner = Scanner(self.names, inner)
+        scanner.feed(thinking)
+        scanner.finish(is_cut=is_cut)
+        inner.finish()
+        if not inner.ends_with_call:
+            return []
+        is_closed = self._scanner.thought_is_closed or (self._has_field and self._scanner.state is not State.THINK)
+        found = [(entry.form, each) for entry, each in inner.found() if isinstance(each, Meant)]
+        return [each for each in found if not is_closed or each[0] not in ("json", "fence", "python")]
+
+    def _problem(self, found: list[tuple[str, Meant | Refused]], calls: tuple[Called, ...], text: str) -> str:
+        for form, meant in found:
+            is_torn = isinstance(meant, Meant) and form == "xml" and has_stray_end(text)
+            each = Refused("it is not clear where one of its values ends", meant.spec) if is_torn else meant
+            if isinstance(each, Refused) and not (calls and each.why == CUT):
+                return problem_text(each, self.names.specs, self._form)
+        if not calls and not text and "answer itself" in self._scanner.stopped and not self._out.is_native:
+            return "No tool was run: the answer of a tool comes only after a call of it. Call the tool, then wait."
+        return ""
+
+
+def _once(found: list[tuple[str, Meant | Refused]], text: str) -> tuple[Called, ...]:
+    """Return each call once, in their order; none whose values may go on behind it."""
+    calls: dict[tuple[str, str], Called] = {}
+    for form, each in found:
+        if isinstance(each, Meant) and not (form == "xml" and has_stray_end(text)):
+            called = Called(each.spec.name, json.dumps(each.arguments, ensure_ascii=False), form)
+            calls.setdefault(identity(each), called)
+    return tuple(calls.values())

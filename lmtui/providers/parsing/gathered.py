@@ -1,0 +1,253 @@
+"""What an answer holds so far: text, thinking and calls, with what is still undecided held back.
+
+Which calls a careful reader would run:
+
+* Calls between marks (`<tool_call>`, `<function=…>`, `[TOOL_CALLS]`, …) are calls, wherever they stand but in code.
+* JSON, fenced JSON and Python calls without marks are calls where they stand on lines of their own (or behind a colon or a
+  sentence, up to the end of the line), with at most a short remark behind them, no question behind them, and no word around
+  them that makes them an example.  Those inside a longer explanation are examples: they stay text.
+* What was meant as a call and has no reading, or two, is not run and stays text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from itertools import chain
+
+from lmtui.core.messages import ModelPiece, TextPiece, ThinkingPiece
+from lmtui.providers.parsing.guards import first_of_many
+from lmtui.providers.parsing.items import CUT
+from lmtui.providers.parsing.shapes import Meant, Refused
+from lmtui.providers.parsing.zone import Entry
+
+REMARK_CHARS = 300
+_SAME_IN_A_ROW = 4
+_EXAMPLE = re.compile(
+    r"\b(?:for example|for instance|an example|examples?:|e\.g\.|would look like|looks like this|look like this|in this format"
+    r"|in the format|following format|format is|syntax is|hypothetical|instead of"
+    r"|(?:do not|don't|never|should not|shouldn't|must not|mustn't) (?:run|call|use|send|write|do)"
+    r"|would have been|you said|you sent)\b",
+    re.IGNORECASE,
+)
+_STRAY_END = re.compile(r"</(?:parameter|arg_value|param)>")
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """One call of the answer: a tool's own name, its arguments as a JSON object, the shape it was found in."""
+
+    name: str
+    arguments: str
+    form: str
+
+
+@dataclass(slots=True)
+class _Part:
+    """Text, or a run of calls that nothing has decided yet; `text` is what it was."""
+
+    text: str = ""
+    entries: list[Entry] = field(default_factory=list)
+    is_marked: bool = False
+    is_example: bool = False
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Calls that count, with the text they were, and where in the text they stood."""
+
+    place: int
+    entries: list[Entry]
+
+
+class Gathered:
+    """Collects what the scanner finds and gives it out as pieces.
+
+    Args:
+        remark_chars: how much text may stand behind calls without marks.
+    """
+
+    def __init__(self, remark_chars: int = REMARK_CHARS) -> None:
+        self.pieces: list[ModelPiece] = []
+        self.thinking: list[str] = []
+        self.is_native = False
+        self.loops = False
+        self.is_quiet = False
+        self._remark_chars = remark_chars
+        self._text: list[str] = []
+        self._space = ""
+        self._gap = False
+        self._skips_space = False
+        self._held: list[_Part] = []
+        self._remark_size = 0
+        self._kept: list[_Kept] = []
+        self._seen: set[tuple[str, str]] = set()
+        self._repeats = 0
+
+    @property
+    def has_calls(self) -> bool:
+        """Tell whether calls were found, decided or not."""
+        return bool(self._kept) or any(part.entries for part in self._held)
+
+    @property
+    def is_blank(self) -> bool:
+        """Tell whether there is no text."""
+        return not any(each.strip() for each in self._text)
+
+    @property
+    def ends_with_call(self) -> bool:
+        """Tell whether no text stands behind the last call."""
+        return self._gap
+
+    def say(self, text: str) -> None:
+        """Take text of the answer."""
+        if not self._held:
+            self._out(text)
+            return
+        self._held.append(_Part(text))
+        self._remark_size += len(text) if self._remark_size or not text.isspace() else 0
+        if self._remark_size > self._remark_chars:
+            self._release(are_calls=False)
+
+    def think(self, text: str) -> None:
+        """Take thinking."""
+        if text:
+            self.thinking.append(text)
+            self.pieces.append(ThinkingPiece(text))
+
+    def skip_space(self) -> None:
+        """Drop the white space that comes next."""
+        self._skips_space = True
+
+    def call(self, entries: list[Entry], raw: str, *, is_marked: bool) -> None:
+        """Take a run of calls and the text that they were."""
+        for entry in entries:
+            self._watch(entry)
+        if is_marked and not self._held:
+            self._keep(entries, raw)
+            return
+        self._held.append(_Part(raw, entries, is_marked, not is_marked and bool(_EXAMPLE.search(self._intro()))))
+        self._remark_size = 0
+
+    def recall_as_thinking(self) -> None:
+        """Make all text so far thinking: only the end of the thinking was marked, and it comes now."""
+        self._release(are_calls=True)
+        self.thinking.append(self._whole(with_calls=True) + self._space)
+        self._text.clear()
+        self._kept.clear()
+        self._seen.clear()
+        self._space, self._gap = "", False
+
+    def finish(self, *, asks: bool = False) -> None:
+        """Decide what is held."""
+        behind = "".join(part.text for part in self._held[self._last_call() + 1 :])
+        is_remark = "?" not in behind and not _EXAMPLE.search(behind)
+        self._release(are_calls=is_remark and not asks)
+        if not self._gap and self._space:
+            self._append(self._space)
+            self._space = ""
+
+    def text(self) -> str:
+        """Return the text; with the server's own calls, what looked like calls is text too."""
+        return self._whole(with_calls=self.is_native)
+
+    def found(self) -> list[tuple[Entry, Meant | Refused]]:
+        """Return the calls that count, and those that were refused."""
+        if self.is_native:
+            return []
+        return [(entry, each) for kept in self._kept for entry in kept.entries for each in entry.found]
+
+    def trim(self, period: int) -> None:
+        """Keep the text up to the end of the first of its repetitions at the end."""
+        text = "".join(self._text)
+        self._text = [text[: first_of_many(text, period)].rstrip()]
+
+    def _out(self, text: str) -> None:
+        if self._skips_space:
+            text = text.lstrip()
+            self._skips_space = not text
+        if self._gap and text:
+            text = text.lstrip()
+            if not text:
+                return
+            self._gap = False
+            self._space = "\n\n" if self._text else ""
+        if self._space:
+            text, self._space = self._space + text, ""
+        if text[-1:].isspace():
+            body = text.rstrip()
+            self._space = text[len(body) :]
+            text = body
+        if text:
+            self._append(text)
+
+    def _append(self, text: str) -> None:
+        self._text.append(text)
+        self.pieces.append(TextPiece(text))
+
+    def _keep(self, entries: list[Entry], raw: str) -> None:
+        """Count calls; what was refused among them stays text."""
+        good = [all(isinstance(each, Meant) for each in entry.found) for entry in entries]
+        self._kept.append(_Kept(len(self._text), entries))
+        if not any(good):
+            self._out(raw)
+            return
+        for entry, is_good in zip(entries, good, strict=True):
+            if not is_good and not all(isinstance(each, Refused) and each.why == CUT for each in entry.found):
+                self._out(f"{entry.raw}\n")
+        if good[-1]:
+            self._gap, self._space = True, ""
+
+    def _last_call(self) -> int:
+        return max((place for place, part in enumerate(self._held) if part.entries), default=-1)
+
+    def _release(self, *, are_calls: bool) -> None:
+        held, self._held, self._remark_size = self._held, [], 0
+        for part in held:
+            if not part.entries:
+                self._out(part.text)
+            elif part.is_marked or (are_calls and not part.is_example):
+                self._keep(part.entries, part.text)
+            else:
+                self._out(part.text)
+
+    def _intro(self) -> str:
+        """Return the last paragraph before a call, at most 200 characters."""
+        size, parts = 0, [self._space]
+        for text in chain((part.text for part in reversed(self._held)), reversed(self._text)):
+            parts.append(text)
+            size += len(text)
+            if size > 400:
+                break
+        return "".join(reversed(parts)).rstrip()[-200:].rpartition("\n\n")[2]
+
+    def _watch(self, entry: Entry) -> None:
+        """Notice a model that writes the same calls over and over."""
+        for each in entry.found:
+            if isinstance(each, Meant):
+                key = identity(each)
+                self._repeats = self._repeats + 1 if key in self._seen else 0
+                self._seen.add(key)
+        self.loops = self._repeats >= _SAME_IN_A_ROW
+
+    def _whole(self, *, with_calls: bool) -> str:
+        if not with_calls or not self._kept:
+            return "".join(self._text)
+        parts: list[str] = []
+        done = 0
+        for kept in self._kept:
+            parts += self._text[done : kept.place]
+            done = kept.place
+            parts += [f"\n{entry.raw}\n" for entry in kept.entries if all(isinstance(each, Meant) for each in entry.found)]
+        return "".join([*parts, *self._text[done:]]).strip("\n")
+
+
+def identity(call: Meant) -> tuple[str, str]:
+    """Return what makes two calls the same call."""
+    return call.spec.name, json.dumps(call.arguments, sort_keys=True)
+
+
+def has_stray_end(text: str) -> bool:
+    """Tell whether a parameter's closing tag stands in the text: a value was longer than it seemed."""
+    return bool(_STRAY_END.search(text))

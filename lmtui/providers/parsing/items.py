@@ -1,0 +1,306 @@
+"""Calls that are still being written: JSON values and Python calls, each fed until it ends, then read."""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+from lmtui.core.messages import ToolSpec
+from lmtui.providers.parsing.extent import JsonExtent
+from lmtui.providers.parsing.literals import LiteralReader, Unreadable, read_json
+from lmtui.providers.parsing.names import ToolNames, has_required, own_parameter, required
+from lmtui.providers.parsing.shapes import FIRST_KEYS, NAME_KEYS, Meant, Refused, calls_in, with_arguments
+
+Found = list[Meant | Refused]
+
+CUT = "it was cut off"
+_HEAD_CHARS = 400
+_FIRST = re.compile(r"\s*[\[{]\s*(?:[\[{]\s*){0,2}(?:([\"'])([^\"'\n]{0,60})\1|[\]}])")
+_MAY_COME = re.compile(r"\s*[\[{]\s*(?:[\[{]\s*){0,2}(?:[\"'][^\"'\n]{0,60})?\Z")
+_NAME = re.compile(rf"[\"'](?:{'|'.join(NAME_KEYS)})[\"']\s*:\s*[\"']([^\"'\n]{{1,100}})[\"']")
+
+
+class Item(Protocol):
+    """One call, or list of calls, that is being written.
+
+    `is_done`: it takes no more.  `is_hopeless`: it is surely no call, what it took is text.  `form` names the shape.
+    `left` is what it took to look ahead and gives back.
+    """
+
+    form: str
+    left: str
+    is_done: bool
+    is_hopeless: bool
+    size_chars: int
+
+    def feed(self, text: str) -> int:
+        """Take more; return how many characters of it belong here."""
+
+    def finish(self) -> None:
+        """Take note that no more comes."""
+
+    @property
+    def raw(self) -> str:
+        """Return the text as it came."""
+
+    @property
+    def spec(self) -> ToolSpec | None:
+        """Return the tool, as soon as it is known."""
+
+    def found(self, *, is_cut: bool) -> Found:
+        """Return what is called; `is_cut`: the server ended the answer at its limit of tokens."""
+
+
+class JsonItem:
+    """An object or a list; with `hint` it holds the arguments of that tool."""
+
+    def __init__(self, tools: ToolNames, *, form: str = "json", hint: ToolSpec | None = None, is_marked: bool = False) -> None:
+        self.form = form
+        self.left = ""
+        self.is_done = False
+        self.is_hopeless = False
+        self.size_chars = 0
+        self._tools = tools
+        self._hint = hint
+        self._is_marked = is_marked
+        self._extent = JsonExtent()
+        self._parts: list[str] = []
+        self._head = ""
+        self._is_known = hint is not None
+        self._spec = hint
+
+    @property
+    def raw(self) -> str:
+        """Return the text as it came."""
+        return "".join(self._parts)
+
+    @property
+    def spec(self) -> ToolSpec | None:
+        """Return the tool, as soon as it is known."""
+        return self._spec
+
+    def feed(self, text: str) -> int:
+        """Take more; return how many characters of it belong here."""
+        if len(self._head) < _HEAD_CHARS:
+            self._head += text[: _HEAD_CHARS - len(self._head)]
+            self._look()
+            if self.is_hopeless:
+                return 0
+        count = self._extent.feed(text)
+        taken = text[:count]
+        self._parts.append(taken)
+        self.size_chars += count
+        self.is_done = self._extent.is_whole or self._extent.is_broken
+        self.is_hopeless = self._extent.is_too_deep
+        return count
+
+    def finish(self) -> None:
+        """Take note that no more comes."""
+        self.is_hopeless = self.is_hopeless or not self._is_known
+
+    def _look(self) -> None:
+        """Look at the first name: data that calls nothing is let go at once."""
+        if not self._is_known:
+            first = _FIRST.match(self._head)
+            if first is not None:
+                key = first[2] or ""
+                self._is_known = key in FIRST_KEYS or self._tools.find(key) is not None
+                self.is_hopeless = not self._is_known
+            elif not _MAY_COME.match(self._head):
+                self.is_hopeless = True
+        if self._spec is None and self._is_known:
+            named = _NAME.search(self._head)
+            self._spec = self._tools.find(named[1]) if named else None
+
+    def found(self, *, is_cut: bool) -> Found:
+        """Return what is called; see `Item.found`."""
+        raw = self.raw
+        if self._hint is None:
+            named = _NAME.search(raw[:_HEAD_CHARS])
+            self._spec = self._tools.find(named[1]) if named else None
+        try:
+            if self._extent.is_whole:
+                return self._meant(read_json(raw))
+            if is_cut or not self._extent.is_closing:
+                return [*self._complete(raw), Refused(CUT if is_cut else "it ends too early", self.spec)]
+            return self._meant(read_json(raw, may_close=True))
+        except Unreadable as error:
+            return [Refused(str(error), self.spec)] if self.spec or self._is_marked else []
+
+    def _meant(self, value: object) -> Found:
+        if self._hint is None:
+            return calls_in(value, self._tools, is_marked=self._is_marked)
+        return [with_arguments(self._hint, value)]
+
+    def _complete(self, raw: str) -> Found:
+        """Return the calls of a list that came whole before it was cut."""
+        if not raw.startswith("["):
+            return []
+        reader, calls = LiteralReader(raw, 1), []
+        try:
+            while reader.peek() == "{":
+                calls += calls_in(reader.value(1), self._tools, is_marked=True)
+                if reader.peek() == ",":
+                    reader.at += 1
+        except Unreadable:
+            pass
+        return calls
+
+
+_PY_OUTSIDE = re.compile(r"[\"'()\[\]{}]")
+_PY_HEAD = re.compile(r"\[?\s*[\w.]+\s*\(\s*(?:\)|[\"'{]|[A-Za-z_]\w*\s*=(?!=))")
+_PY_MAY_COME = re.compile(r"\[?\s*[\w.]*\s*(?:\(\s*(?:[A-Za-z_]\w*\s*)?)?\Z")
+_PY_CALL = re.compile(r"\s*([A-Za-z_][\w.\-]*)\s*\(")
+_PY_NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*")
+
+
+class PythonItem:
+    """`read(path="x")`, or a list of such calls in brackets."""
+
+    def __init__(self, tools: ToolNames) -> None:
+        self.form = "python"
+        self.left = ""
+        self.is_done = False
+        self.is_hopeless = False
+        self.size_chars = 0
+        self._tools = tools
+        self._parts: list[str] = []
+        self._held = ""
+        self._head = ""
+        self._is_known = False
+        self._quote = ""
+        self._depth = 0
+        self._spec: ToolSpec | None = None
+
+    @property
+    def raw(self) -> str:
+        """Return the text as it came."""
+        return "".join(self._parts) + self._held
+
+    @property
+    def spec(self) -> ToolSpec | None:
+        """Return the tool, as soon as it is known."""
+        return self._spec
+
+    def feed(self, text: str) -> int:
+        """Take more; return how many characters of it belong here."""
+        if not self._is_known:
+            self._head = (self._head + text)[:200]
+            self._look()
+            if self.is_hopeless:
+                return 0
+        before = len(self._held)
+        data, self._held = self._held + text, ""
+        at = self._follow(data)
+        self._parts.append(data[:at])
+        if not self.is_done:
+            self._held, at = data[at:], len(data)
+        self.size_chars += at - before
+        return at - before
+
+    def finish(self) -> None:
+        """Take note that no more comes."""
+        self.is_hopeless = self.is_hopeless or not self._is_known
+
+    def _look(self) -> None:
+        if _PY_HEAD.match(self._head):
+            self._is_known = True
+            named = _PY_CALL.match(self._head.lstrip("["))
+            self._spec = self._tools.find(named[1]) if named else None
+            self.is_hopeless = self._spec is None
+        elif not _PY_MAY_COME.match(self._head):
+            self.is_hopeless = True
+
+    def _follow(self, data: str) -> int:
+        """Return up to where the data was followed: a quote or backslash at its end may need what comes next."""
+        at = 0
+        while at < len(data):
+            if self._quote:
+                end = data.find(self._quote, at)
+                slash = data.find("\\", at, end if end >= 0 else len(data))
+                if slash >= 0:
+                    if slash + 1 >= len(data):
+                        return slash
+                    at = slash + 2
+                elif end >= 0:
+                    at, self._quote = end + len(self._quote), ""
+                else:
+                    return max(at, len(data) - len(self._quote) + 1)
+                continue
+            found = _PY_OUTSIDE.search(data, at)
+            if found is None:
+                return len(data)
+            at = found.start()
+            mark = found[0]
+            if mark in "\"'":
+                if len(data) - at < 3:
+                    if data[at:] == mark or data[at:] == mark * 2:
+                        return at
+                    self._quote, at = mark, at + 1
+                    continue
+                self._quote = mark * 3 if data.startswith(mark * 3, at) else mark
+                at += len(self._quote)
+                continue
+            self._depth += 1 if mark in "([{" else -1
+            at += 1
+            if self._depth <= 0:
+                self.is_done = True
+                return at
+        return at
+
+    def found(self, *, is_cut: bool) -> Found:
+        """Return what is called; see `Item.found`."""
+        if not self.is_done:
+            return [Refused(CUT if is_cut else "it ends too early", self.spec)] if self.spec else []
+        try:
+            return python_calls(self.raw, self._tools)
+        except Unreadable as error:
+            return [Refused(str(error), self.spec)] if self.spec else []
+
+
+def python_calls(text: str, tools: ToolNames) -> Found:
+    """Return the calls of a text such as `read(path="x")` or `[ls(), read(path="x")]`; empty if one is of no known tool.
+
+    Raises:
+        Unreadable: an argument is no plain value, or it is not clear which it is.
+    """
+    text = text.strip()
+    is_list = text.startswith("[")
+    reader = LiteralReader(text, 1 if is_list else 0, is_python=True)
+    calls: Found = []
+    while (mark := reader.peek()) and mark != "]":
+        named = _PY_CALL.match(text, reader.at)
+        spec = tools.find(named[1]) if named else None
+        if named is None or spec is None:
+            return []
+        reader.at = named.end()
+        calls.append(_call(spec, reader))
+        if reader.peek() == "," and is_list:
+            reader.at += 1
+        elif not is_list:
+            break
+    return calls
+
+
+def _call(spec: ToolSpec, reader: LiteralReader) -> Meant | Refused:
+    arguments: dict[str, object] = {}
+    while (mark := reader.peek()) != ")":
+        named = _PY_NAME.match(reader.text, reader.at)
+        if named is not None:
+            reader.at = named.end()
+            key = named[1]
+        elif mark and mark in "\"'" and not arguments and len(required(spec)) == 1:
+            key = required(spec)[0]
+        else:
+            raise Unreadable("its arguments have no names")
+        if key in arguments:
+            raise Unreadable(f"it gives {key[:40]} twice")
+        arguments[key] = reader.value()
+        if reader.peek() == ",":
+            reader.at += 1
+        elif reader.peek() != ")":
+            raise Unreadable("it holds something that is not a plain value")
+    reader.at += 1
+    if not has_required(spec, arguments) or not all(own_parameter(spec, key) for key in arguments):
+        return Refused("its arguments do not fit", spec)
+    return Meant(spec, arguments)

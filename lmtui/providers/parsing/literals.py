@@ -1,0 +1,192 @@
+"""One value read from the text of a model: JSON, with the slips that have one meaning only mended.
+
+Mended: raw line breaks and tabs in strings, trailing commas, single quotes and Python's True, False and None, doubled braces,
+escapes that JSON does not know, closing brackets missing at the end.  Nothing else is: a string that is followed by anything
+but a comma, a colon or a bracket, two values for one key, an expression: these have two readings, or none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+MAX_DEPTH = 48
+
+_SPACE = re.compile(r"\s*")
+_STRINGS = {quote: re.compile(rf"{quote}([^{quote}\\]*(?:\\.[^{quote}\\]*)*){quote}", re.DOTALL) for quote in "\"'"}
+_TRIPLES = {quote * 3: re.compile(rf"{quote * 3}((?:[^\\]|\\.)*?){quote * 3}", re.DOTALL) for quote in "\"'"}
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,3})?(?![\w.])")
+_WORD = re.compile(r"(?:true|false|null|True|False|None)(?!\w)")
+_WORDS: dict[str, object] = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": "", "`": "`"}
+_KEPT = frozenset("dDwWsSB.()[]{}+*?^$|- #&;<>=@%~!")
+_PLAIN = frozenset("\"'\\/")
+
+
+class Unreadable(ValueError):
+    """The text is not one value with one meaning; `str(error)` says why in a few words."""
+
+
+class LiteralReader:
+    """Reads values out of a text from `at` on.
+
+    Args:
+        text: what to read.
+        at: where to begin.
+        may_close: brackets missing at the end of the text are taken as closed there.
+        is_python: the text is a Python call, so strings in triple quotes are strings.
+    """
+
+    def __init__(self, text: str, at: int = 0, *, may_close: bool = False, is_python: bool = False) -> None:
+        self.text = text
+        self.at = at
+        self.is_mended = False
+        self._may_close = may_close
+        self._is_python = is_python
+
+    def value(self, depth: int = 0) -> object:
+        """Read one value.
+
+        Raises:
+            Unreadable: there is none here.
+        """
+        if depth > MAX_DEPTH:
+            raise Unreadable("it is nested too deep")
+        mark = self.peek()
+        if mark == "{":
+            return self._object(depth)
+        if mark == "[":
+            return self._list(depth)
+        if mark and mark in "\"'":
+            return self.string()
+        for pattern in (_WORD, _NUMBER):
+            found = pattern.match(self.text, self.at)
+            if found is not None:
+                self.at = found.end()
+                return _WORDS[found[0]] if pattern is _WORD else json.loads(found[0])
+        raise Unreadable("it ends too early" if not mark else "it holds something that is not a plain value")
+
+    def peek(self) -> str:
+        """Skip white space and return the character that follows, empty at the end."""
+        found = _SPACE.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        return self.text[self.at : self.at + 1]
+
+    def string(self) -> str:
+        """Read one string in quotes."""
+        quote = self.text[self.at]
+        pattern = _STRINGS[quote]
+        if self._is_python and self.text.startswith(quote * 3, self.at):
+            pattern = _TRIPLES[quote * 3]
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            raise Unreadable("a text in it has no closing quote")
+        self.at = found.end()
+        if self.peek() not in ("", ",", ":", "}", "]", ")"):
+            raise Unreadable("a quote inside a text is not escaped")
+        return unescaped(found[1])
+
+    def _object(self, depth: int) -> dict[str, object]:
+        self.at += 1
+        if self.peek() == "{":
+            self.is_mended = True
+            inner = self._object(depth + 1)
+            if self.peek() == "}":
+                self.at += 1
+            return inner
+        found: dict[str, object] = {}
+        while (mark := self.peek()) != "}":
+            if not mark and self._closes():
+                return found
+            if mark not in "\"'" or not mark:
+                raise Unreadable("it ends too early" if not mark else "a name in it has no quotes")
+            key = self.string()
+            if self.peek() != ":":
+                raise Unreadable("a name in it has no value")
+            self.at += 1
+            value = self.value(depth + 1)
+            if key in found and found[key] != value:
+                raise Unreadable(f"it gives {key[:40]} twice")
+            found[key] = value
+            self._comma("}")
+        self.at += 1
+        return found
+
+    def _list(self, depth: int) -> list[object]:
+        self.at += 1
+        found: list[object] = []
+        while (mark := self.peek()) != "]":
+            if not mark and self._closes():
+                return found
+            found.append(self.value(depth + 1))
+            self._comma("]")
+        self.at += 1
+        return found
+
+    def _comma(self, closer: str) -> None:
+        mark = self.peek()
+        if mark == ",":
+            self.at += 1
+        elif mark != closer and not (not mark and self._may_close):
+            raise Unreadable("it ends too early" if not mark else "its commas or brackets do not fit")
+
+    def _closes(self) -> bool:
+        self.is_mended = True
+        return self._may_close
+
+
+def unescaped(text: str) -> str:
+    """Return a string's content with its escapes resolved.
+
+    Raises:
+        Unreadable: an escape has no plain meaning.
+    """
+    if "\\" not in text:
+        return text
+    try:
+        return str(json.loads(f'"{text}"', strict=False))
+    except ValueError:
+        pass
+    return _ESCAPE.sub(_escape, text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = found[1]
+    if len(code) == 5:
+        return chr(int(code[1:], 16))
+    if code in _SIMPLE:
+        return _SIMPLE[code]
+    if code in _PLAIN:
+        return code
+    if code in _KEPT:
+        return f"\\{code}"
+    raise Unreadable("it holds an escape that has no meaning")
+
+
+def read_json(text: str, *, may_close: bool = False) -> object:
+    """Return the value of a text: strictly where it is JSON, else with the slips mended; stray closing brackets are dropped.
+
+    Raises:
+        Unreadable: it has no reading, or two.
+    """
+    try:
+        return json.loads(text, strict=False, object_pairs_hook=_pairs)
+    except Unreadable:
+        raise
+    except (ValueError, RecursionError):
+        pass
+    reader = LiteralReader(text, may_close=may_close)
+    value = reader.value()
+    if text[reader.at :].strip("}]) \t\r\n;,>"):
+        raise Unreadable("something stands behind it")
+    return value
+
+
+def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        for key, value in pairs:
+            if found[key] != value:
+                raise Unreadable(f"it gives {key[:40]} twice")
+    return found

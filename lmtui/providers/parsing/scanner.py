@@ -1,0 +1,361 @@
+"""Reads the text of an answer once, from left to right: what is text, code, thinking, a run of calls, or no more the model's.
+
+Each decision rests on what has come and never on how it was cut, so pieces and the whole give the same.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+
+from lmtui.core.messages import CallPiece
+from lmtui.providers.parsing.gathered import Gathered
+from lmtui.providers.parsing.harmony import HEADER_CHARS, header_at
+from lmtui.providers.parsing.lines import Begins, beginning_at
+from lmtui.providers.parsing.markers import Kind, Mark, mark_at, may_be_mark
+from lmtui.providers.parsing.names import ToolNames
+from lmtui.providers.parsing.tape import Tape
+from lmtui.providers.parsing.zone import CallZone
+
+_MARKS = re.compile(r"[<\[{`◁\n]")
+_TICKS = re.compile(r"[`\n]")
+_THINK_MARKS = re.compile(r"[<\[◁]")
+_BLANK = re.compile(r"\s*")
+_RUN = re.compile(r"`+|\[+|<+|\{+")
+_TAG = re.compile(r"<(?:[A-Za-z][\w:\-]{0,60}|｜DSML｜\w{0,20})(?:[=\s][^<>\n]{0,230})?>|<\{+")
+_TAG_MAY_COME = re.compile(r"<(?:(?:[A-Za-z][\w:\-]{0,60}|｜D?S?M?L?｜?\w{0,20})(?:[=\s][^<>\n]{0,230})?|\{+)?\Z")
+_HEAD = re.compile(r"\{\s{0,40}[\"'{]")
+_HEAD_MAY_COME = re.compile(r"\{\s{0,40}\Z")
+_FENCE_MAY_END = re.compile(r"[ \t]{0,8}`{0,20}[ \t]{0,8}\Z")
+_LEADS = frozenset(":.!?>")
+_OTHER_SIDE = "it began to write the other side of the conversation"
+
+
+class State(Enum):
+    """What the scanner is in."""
+
+    TEXT = auto()
+    CODE = auto()
+    THINK = auto()
+    CALLS = auto()
+    OVER = auto()
+
+
+class Scanner:
+    """Feeds a `Gathered`; `state` is where it is, `stopped` why the message is over before the server ended it."""
+
+    def __init__(self, tools: ToolNames, gathered: Gathered) -> None:
+        self.state = State.TEXT
+        self.stopped = ""
+        self.thought_is_closed = False
+        self._tools = tools
+        self._out = gathered
+        self._tape = Tape()
+        self._zone: CallZone | None = None
+        self._is_line_start = True
+        self._ticks = ""
+        self._fence = ""
+        self._last = ""
+        self._is_harmony = False
+        self._has_thought = False
+        self._call_count = 0
+
+    def feed(self, text: str) -> None:
+        """Take more text."""
+        if self._tape.is_read:
+            if self.state is State.TEXT:
+                if not self._is_line_start and not self._ticks and _MARKS.search(text) is None:
+                    self._last = text.rstrip()[-1:] or self._last
+                    self._out.say(text)
+                    return
+            elif self.state is State.THINK and _THINK_MARKS.search(text) is None:
+                self._out.think(text)
+                return
+        self._tape.put(text)
+        self._run(is_final=False, is_cut=False)
+
+    def finish(self, *, is_cut: bool) -> None:
+        """Take note that no more comes; `is_cut`: the server ended the answer at its limit."""
+        self._run(is_final=True, is_cut=is_cut)
+        if self._zone is not None:
+            self._out.call(self._zone.entries, self._zone.raw, is_marked=self._zone.is_marked)
+
+    def _run(self, *, is_final: bool, is_cut: bool) -> None:
+        going = True
+        while going and (not self._tape.is_read or (is_final and self.state is State.CALLS)):
+            match self.state:
+                case State.TEXT if self._is_line_start:
+                    going = self._step_line(is_final=is_final)
+                case State.TEXT:
+                    going = self._step_text(is_final=is_final)
+                case State.CODE:
+                    going = self._step_code(is_final=is_final)
+                case State.THINK:
+                    going = self._step_think(is_final=is_final)
+                case State.CALLS:
+                    going = self._step_calls(is_final=is_final, is_cut=is_cut)
+                case State.OVER:
+                    going = self._step_over()
+
+    def _step_over(self) -> bool:
+        """Drop what stands behind the end; only if something does, the server has to be stopped."""
+        if self._tape.take(len(self._tape.text)).strip() and not self.stopped:
+            self.stopped = "the model went on behind the end of its answer"
+        return False
+
+    def _say(self, end: int) -> None:
+        """Give out text up to a place."""
+        text = self._tape.take(end)
+        if text:
+            self._out.say(text)
+            self._last = text.rstrip()[-1:] or self._last
+
+    def _step_line(self, *, is_final: bool) -> bool:
+        """Look at the beginning of a line."""
+        tape = self._tape
+        blank = _BLANK.match(tape.text, tape.at)
+        self._say(blank.end() if blank else tape.at)
+        if tape.is_read:
+            return False
+        if tape.text[tape.at] in "<[◁":
+            return self._step_mark(is_final=is_final)
+        found = beginning_at(tape.text, tape.at, self._tools, is_final=is_final)
+        match found.what:
+            case Begins.MORE:
+                return False
+            case Begins.CALLS:
+                self._open_calls(CallZone(self._tools))
+            case Begins.NAMED_CALL:
+                tape.at = found.end
+                self._open_named(found.name)
+            case Begins.CODE:
+                self._fence, self.state = found.name, State.CODE
+                self._say(found.end)
+            case Begins.SPEAKER if self._call_count:
+                self._end(_OTHER_SIDE)
+            case _:
+                self._is_line_start = False
+                self._say(found.end)
+        return True
+
+    def _step_text(self, *, is_final: bool) -> bool:
+        tape = self._tape
+        found = (_TICKS if self._ticks else _MARKS).search(tape.text, tape.at)
+        self._say(found.start() if found else len(tape.text))
+        if found is None:
+            return False
+        if found[0] == "\n":
+            self._say(found.end())
+            self._is_line_start, self._ticks = True, ""
+            return True
+        return self._step_ticks(is_final=is_final) if found[0] == "`" else self._step_mark(is_final=is_final)
+
+    def _step_ticks(self, *, is_final: bool) -> bool:
+        """Enter or leave code in a line, in which no mark counts."""
+        tape = self._tape
+        run = _RUN.match(tape.text, tape.at)
+        end = run.end() if run else tape.at + 1
+        if end == len(tape.text) and not is_final and end - tape.at < 20:
+            return False
+        ticks = tape.text[tape.at : end]
+        if not self._ticks:
+            self._ticks = ticks
+        elif self._ticks == ticks:
+            self._ticks = ""
+        self._say(end)
+        return True
+
+    def _step_code(self, *, is_final: bool) -> bool:
+        """Pass code through up to the line that closes its fence."""
+        tape = self._tape
+        if self._is_line_start:
+            line = re.compile(rf"[ \t]{{0,8}}{self._fence}`*[ \t]*(\n|\Z)").match(tape.text, tape.at)
+            if line is not None and (line[1] or is_final):
+                self.state = State.TEXT
+                self._say(line.end())
+                return True
+            if not is_final and _FENCE_MAY_END.match(tape.text, tape.at):
+                return False
+        end = tape.text.find("\n", tape.at) + 1
+        self._is_line_start = bool(end)
+        self._say(end or len(tape.text))
+        return True
+
+    def _step_think(self, *, is_final: bool) -> bool:
+        tape = self._tape
+        found = _THINK_MARKS.search(tape.text, tape.at)
+        self._out.think(tape.take(found.start() if found else len(tape.text)))
+        if found is None:
+            return False
+        mark = mark_at(tape.text, tape.at)
+        if mark is None:
+            if not is_final and may_be_mark(tape.text, tape.at):
+                return False
+            self._out.think(tape.take(tape.at + 1))
+            return True
+        match mark.kind:
+            case Kind.THOUGHT | Kind.BREAK:
+                tape.at += mark.size
+                self._end_think()
+            case Kind.CHANNEL | Kind.START if self._is_harmony:
+                self._end_think()
+            case Kind.END | Kind.TURN | Kind.RESULT:
+                self._end_mark(mark)
+            case _:
+                self._out.think(tape.take(tape.at + mark.size))
+        return True
+
+    def _begin_think(self, size: int) -> None:
+        self._tape.at += size
+        self._has_thought, self.thought_is_closed = True, False
+        self.state = State.THINK
+
+    def _end_think(self) -> None:
+        self.thought_is_closed = True
+        self.state = State.CALLS if self._zone is not None else State.TEXT
+        self._is_line_start = True
+        self._out.skip_space()
+
+    def _step_mark(self, *, is_final: bool) -> bool:
+        """Look at what may be a mark."""
+        text, at = self._tape.text, self._tape.at
+        mark = mark_at(text, at)
+        if mark is not None:
+            return self._take_mark(mark, is_final=is_final)
+        if not is_final and may_be_mark(text, at):
+            return False
+        first = text[at]
+        may_call = first == "[" and self._is_line_start
+        if first == "<":
+            may_call = _TAG.match(text, at) is not None
+            if not may_call and not is_final and _TAG_MAY_COME.match(text, at):
+                return False
+        elif first == "{" and self._last in _LEADS:
+            if not is_final and _HEAD_MAY_COME.match(text, at):
+                return False
+            may_call = _HEAD.match(text, at) is not None
+        if may_call:
+            self._open_calls(CallZone(self._tools))
+            return True
+        run = _RUN.match(text, at)
+        self._is_line_start = False
+        self._say(max(at + 1, run.end() - 1) if run else at + 1)
+        return True
+
+    def _take_mark(self, mark: Mark, *, is_final: bool) -> bool:
+        tape = self._tape
+        match mark.kind:
+            case Kind.OPEN | Kind.SOFT:
+                self._open_calls(CallZone(self._tools))
+            case Kind.THINK if self._is_line_start:
+                self._begin_think(mark.size)
+            case Kind.THOUGHT:
+                self._take_thought(mark.size)
+            case Kind.START | Kind.CHANNEL:
+                return self._take_header(is_final=is_final)
+            case Kind.BREAK if self._is_harmony:
+                tape.at += mark.size
+            case Kind.END | Kind.TURN | Kind.RESULT | Kind.BREAK:
+                self._end_mark(mark)
+            case _:
+                self._is_line_start = False
+                self._say(tape.at + mark.size)
+        return True
+
+    def _take_thought(self, size: int) -> None:
+        """Take the end of thinking whose beginning the chat template kept to itself: all before it was thinking."""
+        if not self._has_thought:
+            self._out.recall_as_thinking()
+            self._has_thought = True
+            self._call_count = 0
+        self._tape.at += size
+        self._end_think()
+
+    def _take_header(self, *, is_final: bool) -> bool:
+        tape = self._tape
+        header = header_at(tape.text, tape.at)
+        if header is None:
+            if not is_final and len(tape.text) - tape.at < HEADER_CHARS:
+                return False
+            self._is_line_start = False
+            self._say(tape.at + 1)
+            return True
+        if header.is_foreign:
+            self._end(_OTHER_SIDE)
+            return True
+        self._is_harmony = self._is_line_start = True
+        tape.at = header.end
+        if header.tool:
+            self._open_named(header.tool)
+        elif header.is_thinking:
+            self._begin_think(0)
+        return True
+
+    def _end_mark(self, mark: Mark) -> None:
+        """End the message at a mark."""
+        if mark.kind is Kind.RESULT:
+            self._end("it began to write a tool's answer itself")
+        elif mark.kind is Kind.TURN:
+            self._end(_OTHER_SIDE)
+        else:
+            self._tape.at += mark.size
+            self.state = State.OVER
+
+    def _end(self, why: str) -> None:
+        self.stopped = why
+        self.state = State.OVER
+
+    def _open_named(self, name: str) -> None:
+        zone = CallZone(self._tools, is_marked=True, form="harmony")
+        zone.expect(self._tools.find(name))
+        self._open_calls(zone)
+
+    def _open_calls(self, zone: CallZone) -> None:
+        self._zone = zone
+        self.state = State.CALLS
+
+    def _step_calls(self, *, is_final: bool, is_cut: bool) -> bool:
+        zone, tape = self._zone, self._tape
+        if zone is None:
+            return False
+        tape.at = zone.feed(tape.text, tape.at, is_final=is_final, is_cut=is_cut)
+        if zone.item is not None and zone.item.spec is not None:
+            index = self._call_count + len(zone.entries)
+            self._out.pieces.append(CallPiece(index, zone.item.spec.name, zone.item.size_chars))
+        if zone.returned:
+            tape.rewind(zone.returned)
+            zone.returned = ""
+            if not zone.is_done:
+                return True
+        if zone.thinks:
+            mark = mark_at(tape.text, tape.at)
+            zone.thinks = False
+            self._begin_think(mark.size if mark else 0)
+            return True
+        if zone.is_done:
+            self._close_calls(zone)
+        return zone.is_done
+
+    def _close_calls(self, zone: CallZone) -> None:
+        """Give out what a run of calls was, and go on behind it."""
+        self._zone, self.state = None, State.TEXT
+        raw = zone.raw
+        is_code = zone.is_spoilt or bool(zone.fence and zone.rejected)
+        if is_code:
+            self._out.say(raw)
+            self.state, self._fence = State.CODE, zone.fence
+        elif zone.entries:
+            self._call_count += sum(len(entry.found) for entry in zone.entries)
+            self._out.call(zone.entries, raw, is_marked=zone.is_marked)
+            if self._out.loops and not self.stopped:
+                self._end("it repeated the same calls")
+        elif raw:
+            self._out.say(raw)
+        blank = raw[len(raw.rstrip()) :]
+        self._last = raw.rstrip()[-1:] or self._last
+        self._is_line_start = "\n" in blank or (self._is_line_start and not raw.strip())
+        if zone.rejected:
+            self._tape.rewind(zone.rejected)
+        if zone.rejected or not raw:
+            self._is_line_start = is_code and self._is_line_start
+            self._say(self._tape.at + 0 if is_code else self._tape.at + 1)

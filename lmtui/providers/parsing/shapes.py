@@ -1,0 +1,116 @@
+"""What a value means as a call: the names that models give to the tool and to its arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lmtui.core.messages import ToolSpec
+from lmtui.providers.parsing.literals import Unreadable, read_json
+from lmtui.providers.parsing.names import ToolNames, has_required, own_parameter, required, type_of
+
+NAME_KEYS = ("name", "tool", "tool_name", "function", "function_name", "toolName", "action", "recipient_name")
+ARGUMENT_KEYS = ("arguments", "args", "parameters", "params", "input", "tool_input", "action_input", "toolInput", "kwargs")
+_BESIDE = frozenset(
+    {"type", "id", "call_id", "tool_call_id", "index", "thought", "thoughts", "reasoning", "thinking", "comment"}
+)
+_SEVERAL = ("tool_calls", "calls", "function_call", "tool_call", "tool_uses")
+FIRST_KEYS = frozenset((*NAME_KEYS, *ARGUMENT_KEYS, *_BESIDE, *_SEVERAL))
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """A call that was found: a known tool and its arguments."""
+
+    spec: ToolSpec
+    arguments: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Something that was meant as a call and is none: why, in a clause, and the tool that it names if that is known."""
+
+    why: str
+    spec: ToolSpec | None = None
+
+
+def calls_in(value: object, tools: ToolNames, *, is_marked: bool = False) -> list[Meant | Refused]:
+    """Return what a value calls; empty where it is data that calls nothing.
+
+    Args:
+        value: an object, or a list of them.
+        tools: what may be called.
+        is_marked: it stands between the marks of a call, so that a name alone is one too.
+    """
+    if isinstance(value, list):
+        found = [calls_in(each, tools, is_marked=is_marked) if isinstance(each, dict) else [] for each in value]
+        if not is_marked and not all(found):
+            return []
+        return [each for part in found for each in part]
+    if not isinstance(value, dict):
+        return []
+    for key in _SEVERAL:
+        if isinstance(value.get(key), list | dict):
+            return calls_in(value[key], tools, is_marked=True)
+    inner = value.get("function")
+    if isinstance(inner, dict):
+        return calls_in(inner, tools, is_marked=is_marked)
+    one = _named(value, tools, is_marked=is_marked) or _keyed(value, tools)
+    return [one] if one is not None else []
+
+
+def _named(value: dict[str, object], tools: ToolNames, *, is_marked: bool) -> Meant | Refused | None:
+    name_key = next((key for key in NAME_KEYS if isinstance(value.get(key), str)), "")
+    if not name_key:
+        return None
+    argument_key = next((key for key in ARGUMENT_KEYS if key in value and key != name_key), "")
+    spec = tools.find(value[name_key])
+    if spec is None:
+        is_meant = bool(argument_key) and isinstance(value[argument_key], dict) and not is_definition(value, argument_key)
+        return Refused("there is no such tool") if is_meant and (is_marked or name_key != "action") else None
+    if argument_key:
+        if is_definition(value, argument_key):
+            return Refused("it describes the tool and does not call it", spec)
+        return with_arguments(spec, value[argument_key])
+    rest = {key: each for key, each in value.items() if key != name_key and key not in _BESIDE}
+    if not rest:
+        return Meant(spec, {}) if is_marked and not required(spec) else None
+    if has_required(spec, rest) and all(own_parameter(spec, key) for key in rest):
+        return Meant(spec, rest)
+    return None
+
+
+def is_definition(value: dict[str, object], argument_key: str) -> bool:
+    """Tell whether an object is a tool's definition as the model was given it: a schema stands where arguments should."""
+    schema = value[argument_key]
+    return isinstance(schema, dict) and isinstance(schema.get("properties"), dict) and schema.get("type") == "object"
+
+
+def with_arguments(spec: ToolSpec, given: object) -> Meant | Refused:
+    """Return the call of a tool: its arguments came as an object, as a text that holds one, or as the one text it needs."""
+    if isinstance(given, str):
+        try:
+            inner = read_json(given) if given.lstrip()[:1] == "{" else None
+        except Unreadable as error:
+            return Refused(str(error), spec)
+        if isinstance(inner, dict):
+            return Meant(spec, inner)
+        needed = required(spec)
+        if len(needed) == 1 and type_of(spec, needed[0]) == "string" and given.strip():
+            return Meant(spec, {needed[0]: given})
+        return Meant(spec, {}) if not given.strip() else Refused("its arguments have no names", spec)
+    if given is None:
+        return Meant(spec, {})
+    if not isinstance(given, dict):
+        return Refused("its arguments have no names", spec)
+    return Meant(spec, given)
+
+
+def _keyed(value: dict[str, object], tools: ToolNames) -> Meant | None:
+    """Return the call of an object whose one name is a tool's: `{"read": {"path": …}}`."""
+    if len(value) != 1:
+        return None
+    ((name, arguments),) = value.items()
+    spec = tools.find(name)
+    if spec is None or not isinstance(arguments, dict) or not has_required(spec, arguments):
+        return None
+    return Meant(spec, arguments) if all(own_parameter(spec, key) for key in arguments) else None
