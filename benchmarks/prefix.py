@@ -50,7 +50,7 @@ def reused(bodies: Sequence[bytes]) -> float:
 
 def _shared(before: bytes, after: bytes) -> int:
     """Return how many bytes both begin with."""
-    return bisect.bisect_left(range(1, len(before) + 1), True, key=lambda size: before[:size] != after[:size])
+    return bisect.bisect_left(range(1, len(before) + 1), 1, key=lambda size: int(before[:size] != after[:size]))
 
 
 async def play(folder: Path) -> list[bytes]:
