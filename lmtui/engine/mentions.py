@@ -121,7 +121,7 @@ def _file_part(path: str, lines: Sequence[str], mention: Mention, room: int, not
     if is_cut:
         notes.append(f"@{clean_line(path)} was cut: {where} were sent; @{clean_line(path)}:{last + 1}-{wanted} sends the rest")
     attribute = f' lines="{first}-{last} of {total}"' if is_cut or mention.first else ""
-    rest = "\n[cut here; read the file for the rest]" if is_cut else ""
+    rest = f"\n[cut here; read it with offset={last + 1} for the rest]" if is_cut else ""
     return f'<file path="{clean_line(path)}"{attribute}>\n' + "\n".join(taken) + f"{rest}\n</file>"
 
 
@@ -156,4 +156,4 @@ def _file_limit(desk: Desk) -> int:
 
 
 def _all_limit(desk: Desk) -> int:
-    return min(MAX_ALL_CHARS, 4 * desk.result_limit_chars())
+    return min(MAX_ALL_CHARS, 2 * desk.result_limit_chars())

@@ -15,6 +15,7 @@ from lmtui.core.plan import Plan
 from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
 from lmtui.core.sessions import Answer
 from lmtui.engine.approvals import Question
+from lmtui.engine.cutting import cut
 from lmtui.engine.desk import Desk
 from lmtui.engine.hosts import CommandGate
 from lmtui.engine.questions import question
@@ -245,7 +246,7 @@ def _emit_end(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending:
             call_id=call.id,
             tool=prepared.tool if prepared else call.name,
             ok=result.ok,
-            result=trim(result.text, desk.result_limit_chars()),
+            result=cut(prepared.tool if prepared else call.name, result.text, desk.result_limit_chars()),
             elapsed_ms=round((ending.elapsed_s if ending.elapsed_s >= 0 else desk.monotonic() - ending.began) * 1000),
             summary=result.summary,
             decision=ending.decision,
@@ -253,12 +254,3 @@ def _emit_end(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending:
             why=ending.why,
         )
     )
-
-
-def trim(text: str, limit_chars: int) -> str:
-    """Return the text, or its head and tail with what was left out between them in numbers."""
-    if len(text) <= limit_chars:
-        return text
-    head, tail = limit_chars * 2 // 3, limit_chars // 3
-    left_out = len(text) - head - tail
-    return f"{text[:head]}\n[… {left_out} characters left out; ask for a smaller part …]\n{text[-tail:]}"
