@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from lmtui.core.errors import ToolError
@@ -33,7 +34,25 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     planning.TODO_LIST,
     clock.GET_TIME,
 )
-LEAN_TOOLS = frozenset({"read", "write", "edit", "grep", "ls", "shell"})
+LEAN_TOOLS: dict[str, tuple[str, ...]] = {
+    "read": ("path", "offset", "limit"),
+    "write": ("path", "content"),
+    "edit": ("path", "search", "replace"),
+    "grep": ("pattern", "path"),
+    "ls": ("path",),
+    "shell": ("command",),
+}
+
+
+def _lean(spec: ToolSpec) -> ToolSpec:
+    """Return a tool with the arguments that are told where there is little room; the others are taken all the same."""
+    properties = spec.parameters["properties"]
+    assert isinstance(properties, dict)
+    limits = ("minimum", "maximum")
+    told = {
+        name: {key: value for key, value in properties[name].items() if key not in limits} for name in LEAN_TOOLS[spec.name]
+    }
+    return replace(spec, parameters={**spec.parameters, "properties": told})
 
 
 class ToolRegistry:
@@ -47,7 +66,7 @@ class ToolRegistry:
         self._roots = (root.rstrip("/"),) if root.rstrip("/") else ()
         self._tools = tuple(tools)
         self._specs = tuple(tool.spec() for tool in self._tools)
-        self._lean_specs = tuple(spec for spec in self._specs if spec.name in LEAN_TOOLS)
+        self._lean_specs = tuple(_lean(spec) for spec in self._specs if spec.name in LEAN_TOOLS)
         self._by_name = {name.lower(): tool for tool in self._tools for name in (*tool.aliases, tool.name)}
 
     def specs(self, *, is_lean: bool = False) -> tuple[ToolSpec, ...]:

@@ -14,10 +14,25 @@ from lmtui.tools.registry import ToolRegistry
 REGISTRY = ToolRegistry("/home/me/project")
 
 
-def test_system_prompt_and_tools_fit_their_budget() -> None:
-    tools = json.dumps([wire_tool(spec) for spec in REGISTRY.specs()], ensure_ascii=False)
+@pytest.mark.parametrize(("tools", "most"), [("full", 2000), ("lean", 1000)])
+@pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base"])
+def test_system_prompt_and_tools_fit_their_budget(tools: str, most: int, encoding: str) -> None:
+    specs = REGISTRY.specs(is_lean=tools == "lean")
+    text = json.dumps([wire_tool(spec) for spec in specs], ensure_ascii=False)
     assert counter_name() in ("toktok", "tiktoken")
-    assert count_tokens(tools) + count_tokens(system_prompt()) <= 2000
+    assert count_tokens(text, encoding) + count_tokens(system_prompt(tools), encoding) <= most
+
+
+def test_the_lean_tools_are_few_and_take_what_they_do_not_tell_of() -> None:
+    specs = {spec.name: spec for spec in REGISTRY.specs(is_lean=True)}
+    assert list(specs) == ["read", "write", "edit", "grep", "ls", "shell"]
+    assert specs["shell"].parameters == {
+        "type": "object",
+        "properties": {"command": {"type": "string"}},
+        "required": ["command"],
+    }
+    assert REGISTRY.prepare("shell", '{"command": "ls", "timeout": 5}').arguments == {"command": "ls", "timeout": 5}
+    assert REGISTRY.prepare("todo_list", "{}").tool == "todo_list"
 
 
 def test_the_tools_of_the_contract_are_there_in_their_order() -> None:
