@@ -34,6 +34,14 @@ class Urgency(IntEnum):
     NOBODY = 2
 
 
+class Hold(StrEnum):
+    """What the server is to hold one answer to, by a schema: nothing, one call, or the end of the task in words."""
+
+    FREE = ""
+    CALL = "call"
+    ANSWER = "answer"
+
+
 class CallForm(StrEnum):
     """How a model is told of the tools, and in which form it is to call them.
 
@@ -110,8 +118,8 @@ class ToolSpec:
 class ModelRequest:
     """One request for a completion.  `messages` only ever grows within a session, so that servers reuse their cache.
 
-    `messages` and `tools` are the same whatever `call_form` is: the provider writes them in that form.  `is_held`: this one
-    answer must be a call, held to a schema by the server.
+    `messages` and `tools` are the same whatever `call_form` is: the provider writes them in that form.  `hold` is what
+    this one answer is held to.
     """
 
     messages: tuple[Message, ...]
@@ -121,7 +129,7 @@ class ModelRequest:
     seed: int | None = None
     max_tokens: int | None = None
     call_form: CallForm = CallForm.NATIVE
-    is_held: bool = False
+    hold: Hold = Hold.FREE
     top_p: float | None = None
     repeat_penalty: float | None = None
     urgency: Urgency = Urgency.PERSON

@@ -63,7 +63,7 @@ async def ask_model(desk: Desk, turn_id: str) -> Completion:
 
 def _request(desk: Desk) -> ModelRequest:
     calling = desk.model.calling
-    return desk.conversation.request(desk.specs(), desk.settings, calling.form, is_held=calling.takes_held())
+    return desk.conversation.request(desk.specs(), desk.settings, calling.form, calling.take_hold())
 
 
 async def _answer(desk: Desk, request: ModelRequest, turn_id: str) -> Completion:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.messages import CallForm, Completion, ModelRequest
+from lmtui.core.messages import CallForm, Completion, Hold, ModelRequest
 from lmtui.core.profiles import ModelProfile
 from lmtui.core.servers import ServedModel
 
@@ -45,7 +45,7 @@ class Calling:
         self.is_known = False
         self._structured = self._recovered = self._malformed = 0
         self._takes_schema = True
-        self._holds_next = False
+        self._next = Hold.FREE
 
     def take(self, form: CallForm) -> None:
         """Use a form from now on; what was counted of another does not count for it."""
@@ -68,11 +68,12 @@ class Calling:
         """Take note of an answer; return the change that it asks for."""
         calls = completion.message.tool_calls
         self._structured += any(not call.form for call in calls)
-        self._recovered += bool(calls) and all(call.form for call in calls) and not request.is_held
+        self._recovered += bool(calls) and all(call.form for call in calls) and not request.hold
         if completion.problem and not calls:
             self._malformed += 1
-            self._holds_next = self._takes_schema and not request.is_held
-        if self.is_by_hand or request.is_held:
+            if not request.hold:
+                self.hold_next(Hold.CALL)
+        if self.is_by_hand or request.hold:
             return None
         if self.form is CallForm.NATIVE:
             return self._see_native(request, completion, sizes)
@@ -94,23 +95,23 @@ class Calling:
 
     def refused(self, error: ProviderError, request: ModelRequest) -> FormChange | None:
         """Return the way out where a server refuses the form itself, None where the error is about something else."""
-        is_schema = request.is_held or request.call_form is CallForm.SCHEMA
+        is_schema = request.hold or request.call_form is CallForm.SCHEMA
         if error.fault is Fault.REJECTED and is_schema:
-            self._takes_schema = self._holds_next = False
+            self._takes_schema, self._next = False, Hold.FREE
             form = CallForm.TEXT if request.call_form is CallForm.SCHEMA else request.call_form
             return FormChange(form, "the server takes no JSON schema")
         if error.fault is Fault.NO_TOOLS and request.call_form is CallForm.NATIVE:
             return FormChange(CallForm.TEXT, "the server takes no tools for this model")
         return None
 
-    def hold_next(self) -> None:
-        """Let the server hold the next answer to a schema: a call could not be read."""
-        self._holds_next = self._takes_schema
+    def hold_next(self, hold: Hold) -> None:
+        """Let the server hold the next answer to a schema, if it can."""
+        self._next = hold if self._takes_schema else Hold.FREE
 
-    def takes_held(self) -> bool:
-        """Tell whether the request that is made now is a held one; asked once a request."""
-        is_held, self._holds_next = self._holds_next, False
-        return is_held
+    def take_hold(self) -> Hold:
+        """Return what the request that is made now is held to; asked once a request."""
+        hold, self._next = self._next, Hold.FREE
+        return hold
 
     @property
     def worked(self) -> bool:

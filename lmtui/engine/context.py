@@ -12,7 +12,7 @@ from importlib import resources
 
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
 from lmtui.core.file_events import FilesRestored, Rewound
-from lmtui.core.messages import CallForm, Message, ModelRequest, Role, ToolSpec
+from lmtui.core.messages import CallForm, Hold, Message, ModelRequest, Role, ToolSpec
 from lmtui.core.model_events import BroughtBack, Compacted, Pinned, Reminder, ToolSetChanged
 from lmtui.core.pictures import Image, ImageRef
 from lmtui.engine.folding import Entry, Folding
@@ -124,7 +124,7 @@ class Conversation:
                 pass
 
     def request(
-        self, tools: tuple[ToolSpec, ...], settings: ModelSettings, form: CallForm = CallForm.NATIVE, *, is_held: bool = False
+        self, tools: tuple[ToolSpec, ...], settings: ModelSettings, form: CallForm = CallForm.NATIVE, hold: Hold = Hold.FREE
     ) -> ModelRequest:
         """Return the next request."""
         self._settle()
@@ -136,7 +136,7 @@ class Conversation:
             seed=settings.seed,
             max_tokens=settings.max_tokens,
             call_form=form,
-            is_held=is_held,
+            hold=hold,
             top_p=settings.top_p,
             repeat_penalty=settings.repeat_penalty,
         )

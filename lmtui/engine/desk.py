@@ -16,6 +16,7 @@ from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.fitting import FULL, LEAN, WindowBook
 from lmtui.engine.inbox import Inbox
 from lmtui.engine.known_model import KnownModel
+from lmtui.engine.repeats import Repeats
 
 
 @dataclass(slots=True)
@@ -53,6 +54,7 @@ class Desk:
     model: KnownModel = field(default_factory=KnownModel)
     window: WindowBook = field(default_factory=WindowBook)
     tool_set: str = FULL
+    repeats: Repeats = field(default_factory=Repeats)
 
     def all_rules(self) -> tuple[Rule, ...]:
         """Return every rule in force."""

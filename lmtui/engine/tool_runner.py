@@ -23,6 +23,7 @@ from lmtui.engine.watching import keep_state, tell_changes, to_the_end
 
 _log = logging.getLogger(__name__)
 _MAX_PATHS = 100
+_NEVER_RAN = ("refused", "stopped", "not run")
 
 
 @dataclass(slots=True)
@@ -240,6 +241,9 @@ def _context(desk: Desk, call: ToolCall) -> ToolContext:
 
 def _emit_end(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:
     result = ending.result
+    if not ending.is_users and result.summary not in _NEVER_RAN:
+        given = prepared.arguments if prepared else {"raw": call.arguments}
+        result = replace(result, text=desk.repeats.see(call.name, given, result))
     desk.emit(
         ToolCallFinished(
             agent=desk.agent,

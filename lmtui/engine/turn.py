@@ -17,7 +17,7 @@ from lmtui.core.events import (
     TurnReason,
     TurnStarted,
 )
-from lmtui.core.messages import Completion, FinishReason, ToolCall, Usage
+from lmtui.core.messages import Completion, Hold, ToolCall, Usage
 from lmtui.core.model_events import Reminder
 from lmtui.engine.ahead import ask_ahead, give_up
 from lmtui.engine.asking import ask_model
@@ -26,17 +26,7 @@ from lmtui.engine.desk import Desk
 from lmtui.engine.inbox import Said
 from lmtui.engine.mentions import add_message
 from lmtui.engine.tool_runner import Asked, run_call
-
-_EMPTY_NUDGE = "Your last answer was empty. Go on with the task, or say that it is done."
-_MOST_MALFORMED = 3
-_NO_CALL = (
-    "the model tried to call a tool four times, and none of the calls could be read; "
-    "try another model, or another form of calls (/calls, `lmtui models --exam NAME`)"
-)
-_CUT_CALLS = (
-    "two answers in a row were cut at the length limit inside a tool call; "
-    "raise LLM_MAX_TOKENS or the server's limit, or ask for smaller steps"
-)
+from lmtui.engine.verdicts import AnswerWatch, Finished, GoOn, Stopped
 
 
 @dataclass(slots=True)
@@ -80,7 +70,8 @@ async def run_turn(desk: Desk, said: Said, turn_id: str) -> None:
 
 async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
     """Ask the model and run what it calls, until it calls nothing more."""
-    empty_answers = cut_answers = malformed = 0
+    watch = AnswerWatch()
+    desk.repeats.begin(desk.conversation.revision)
     for iteration in itertools.count(1):
         if 0 < desk.limits.max_iterations < iteration:
             tally.end(TurnReason.LIMIT, f"the limit of {desk.limits.max_iterations} steps was reached")
@@ -88,37 +79,21 @@ async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
         await _take_steering(desk, turn_id)
         completion = await ask_model(desk, turn_id)
         _count(tally, completion, iteration)
-        calls = completion.message.tool_calls
-        await _run_calls(desk, calls, turn_id, tally)
-        if completion.problem:
-            desk.emit(Reminder(agent=desk.agent, text=completion.problem, turn_id=turn_id))
-            malformed = 0 if calls else malformed + 1
-            if malformed > _MOST_MALFORMED:
-                tally.end(TurnReason.ERROR, _NO_CALL)
+        desk.repeats.look(desk.conversation.revision)
+        await _run_calls(desk, completion.message.tool_calls, turn_id, tally)
+        match watch.judge(completion, desk.repeats.count):
+            case GoOn(reminder=reminder):
+                if reminder:
+                    desk.emit(Reminder(agent=desk.agent, text=reminder, turn_id=turn_id))
+                if desk.repeats.needs_answer:
+                    desk.model.calling.hold_next(Hold.ANSWER)
+            case Stopped(reason=reason, error=error):
+                tally.end(reason, error)
                 return
-            continue
-        is_cut = completion.finish_reason is FinishReason.LENGTH
-        cut_answers = cut_answers + 1 if is_cut else 0
-        if calls and cut_answers > 1:
-            tally.end(TurnReason.LIMIT, _CUT_CALLS)
-            return
-        if completion.finish_reason is FinishReason.CONTENT_FILTER:
-            tally.end(TurnReason.ERROR, "the server's content filter stopped the answer")
-            return
-        if calls:
-            empty_answers = 0
-        elif is_cut:
-            tally.end(TurnReason.LIMIT, "the answer was cut at the length limit; say “go on” for the rest")
-            return
-        elif not completion.message.text.strip():
-            empty_answers += 1
-            if empty_answers > 1:
-                tally.end(TurnReason.ERROR, "the model answered with nothing, twice; try again or another model")
-                return
-            desk.emit(Reminder(agent=desk.agent, text=_EMPTY_NUDGE, turn_id=turn_id))
-        elif not await _take_steering(desk, turn_id):
-            tally.end(_reason(desk, tally))
-            return
+            case Finished():
+                if not await _take_steering(desk, turn_id):
+                    tally.end(_reason(desk, tally))
+                    return
 
 
 async def _run_calls(desk: Desk, calls: Sequence[ToolCall], turn_id: str, tally: _Tally) -> None:

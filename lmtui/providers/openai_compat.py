@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.messages import ModelPiece, ModelRequest, QueuedPiece, RetryPiece
+from lmtui.core.messages import CallForm, ModelPiece, ModelRequest, QueuedPiece, RetryPiece
 from lmtui.core.servers import ServedModel, ServerKind
 from lmtui.providers import faults
 from lmtui.providers.assembler import Assembler
@@ -111,7 +111,8 @@ class OpenAICompatible:
         return self._writers.setdefault(first, RequestWriter())
 
     async def _attempt(self, body: bytes, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
-        assembler = Assembler(lambda: f"call_{uuid.uuid4().hex[:12]}", time.monotonic, request.tools, request.call_form)
+        form = CallForm.SCHEMA if request.hold else request.call_form
+        assembler = Assembler(lambda: f"call_{uuid.uuid4().hex[:12]}", time.monotonic, request.tools, form)
         decoder = SseDecoder()
         response = await self._open(body, request.model)
         try:

@@ -10,7 +10,7 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 
-from lmtui.core.messages import CallForm, Message, ModelRequest, Role, ToolSpec
+from lmtui.core.messages import CallForm, Hold, Message, ModelRequest, Role, ToolSpec
 from lmtui.providers.tools_as_text import answer_schema, call_text, done_text, results_text, tools_text
 
 
@@ -125,9 +125,10 @@ def _head(request: ModelRequest) -> dict[str, object]:
 
 def _tail(request: ModelRequest) -> dict[str, object]:
     """Return what holds the answer to a schema: in the schema's form, or for a single answer that must be a call."""
-    if not request.tools or not (request.is_held or request.call_form is CallForm.SCHEMA):
+    if not request.tools or (request.hold is Hold.FREE and request.call_form is not CallForm.SCHEMA):
         return {}
-    schema = answer_schema(request.tools, may_end=request.call_form is CallForm.SCHEMA)
+    tools = () if request.hold is Hold.ANSWER else request.tools
+    schema = answer_schema(tools, may_end=request.hold is not Hold.CALL)
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}}
 
 

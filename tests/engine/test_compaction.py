@@ -70,10 +70,11 @@ class BusyModel(FakeProvider):
             ("write", {"path": name, "content": f"line {number}\n" * self.random.randrange(1, 120)}),
             ("shell", {"command": f"pytest test_{number % 7}.py"}),
             ("todo_add", {"description": f"todo {number}"}),
-            ("read", {"path": "missing.py"}),
+            ("read", {"path": f"missing{number}.py"}),
         )
         picked = self.random.choices(some, weights=(6, 3, 3, 1, 1), k=self.random.choice((1, 1, 1, 2, 4)))
-        return tuple(ToolCall(f"call_{number}_{index}", tool, json.dumps(args)) for index, (tool, args) in enumerate(picked))
+        once = dict.fromkeys((tool, json.dumps(args)) for tool, args in picked)
+        return tuple(ToolCall(f"call_{number}_{index}", tool, args) for index, (tool, args) in enumerate(once))
 
 
 def check_valid(request: ModelRequest) -> None:

@@ -357,7 +357,8 @@ async def test_iteration_limit_ends_with_its_own_code() -> None:
 
 
 async def test_no_iteration_limit_is_no_limit() -> None:
-    rig = Rig(FakeProvider(*[answer("", ("ls", "{}")) for _ in range(5)], answer("end")), limits=Limits(max_iterations=0))
+    looks = [answer("", ("ls", f'{{"path": "{number}"}}')) for number in range(5)]
+    rig = Rig(FakeProvider(*looks, answer("end")), limits=Limits(max_iterations=0))
     await rig.run()
     assert ending(rig).reason is TurnReason.DONE
 

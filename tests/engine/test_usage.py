@@ -29,7 +29,7 @@ class CountingModel(FakeProvider):
         count = prompt_tokens(request)
         told = count - self.counted if self.only_new else min(count, self.window)
         self.counted = count
-        call = ToolCall(f"call_{len(self.requests)}", "read", '{"path": "a.txt"}')
+        call = ToolCall(f"call_{len(self.requests)}", "read", f'{{"path": "a{len(self.requests)}.txt"}}')
         calls = () if len(self.requests) % self.steps == 0 else (call,)
         reason = FinishReason.TOOL_CALLS if calls else FinishReason.STOP
         message = Message(Role.ASSISTANT, "so", "", calls)
@@ -53,7 +53,7 @@ class KeptProfiles:
 
 
 def rig_for(model: CountingModel, window: int = 65_536) -> Rig:
-    rig = Rig(model, FakeSandbox({"a.txt": b"some words in a line\n" * 300}))
+    rig = Rig(model, FakeSandbox({f"a{number}.txt": b"some words in a line\n" * 300 for number in range(20)}))
     if window:
         rig.session.emit(ModelChanged(model="model", url=model.url, window_tokens=window))
     return rig
@@ -156,7 +156,7 @@ async def test_a_small_window_gets_few_tools_and_keeps_them() -> None:
 async def test_what_was_learned_of_a_model_is_kept() -> None:
     profiles = KeptProfiles()
     model = CountingModel(4)
-    rig = Rig(model, FakeSandbox({"a.txt": b"some words in a line\n" * 300}), profiles=profiles)
+    rig = Rig(model, FakeSandbox({f"a{number}.txt": b"some words in a line\n" * 300 for number in range(20)}), profiles=profiles)
     rig.session.prepare(is_eager=False)
     await rig.run()
     await rig.session.close()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.messages import CallForm, Message, ModelRequest, Role, ToolCall, ToolSpec
+from lmtui.core.messages import CallForm, Hold, Message, ModelRequest, Role, ToolCall, ToolSpec
 from lmtui.providers.wire import RequestWriter
 
 READ = ToolSpec(
@@ -79,7 +79,7 @@ def test_one_held_answer_changes_nothing_before_the_end(form: CallForm) -> None:
     writer = RequestWriter()
     request = replace(REQUEST, call_form=form)
     plain = writer.write(request)
-    held = writer.write(replace(request, is_held=True))
+    held = writer.write(replace(request, hold=Hold.CALL))
     assert held.startswith(plain.split(b',"response_format"')[0].removesuffix(b"}"))
     assert "response_format" in json.loads(held)
 
@@ -113,3 +113,14 @@ def test_tools_that_appear_later_are_told_in_text_too() -> None:
     writer.write(replace(REQUEST, call_form=CallForm.TEXT, tools=(READ,)))
     again = json.loads(writer.write(replace(REQUEST, call_form=CallForm.TEXT)))
     assert "git_status" in again["messages"][0]["content"]
+
+
+def test_an_answer_may_be_held_to_a_call_or_to_the_end() -> None:
+    def names(hold: Hold, form: CallForm) -> list[str]:
+        body = body_of(replace(REQUEST, hold=hold, call_form=form))
+        choices = body["response_format"]["json_schema"]["schema"]["anyOf"]
+        return [choice["properties"]["name"]["const"] for choice in choices]
+
+    assert names(Hold.CALL, CallForm.NATIVE) == ["git_status", "read"]
+    assert names(Hold.ANSWER, CallForm.TEXT) == ["done"]
+    assert names(Hold.FREE, CallForm.SCHEMA) == ["git_status", "read", "done"]

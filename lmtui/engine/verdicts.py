@@ -1,0 +1,77 @@
+"""What an answer means for its turn: go on, tell the model something, or end, and why.  Pure: it looks and counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lmtui.core.events import TurnReason
+from lmtui.core.messages import Completion, FinishReason
+
+_MOST_MALFORMED = 3
+_MOST_REPEATS = 5
+_EMPTY_NUDGE = "Your last answer was empty. Go on with the task, or say that it is done."
+_EMPTY_TWICE = "the model answered with nothing, twice; try again or another model"
+_NO_CALL = (
+    "the model tried to call a tool four times, and none of the calls could be read; "
+    "try another model, or another form of calls (/calls, `lmtui models --exam NAME`)"
+)
+_CUT_CALLS = (
+    "two answers in a row were cut at the length limit inside a tool call; "
+    "raise LLM_MAX_TOKENS or the server's limit, or ask for smaller steps"
+)
+_SAME_CALL = "the model makes the same call over and over; say what it should do instead"
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """Ask the model again; `reminder` is told to it before, if there is one."""
+
+    reminder: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The model has said its last word, unless the user said something meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The turn ends here, though the model did not end it."""
+
+    reason: TurnReason
+    error: str
+
+
+class AnswerWatch:
+    """Judges the answers of one turn, one after the other."""
+
+    def __init__(self) -> None:
+        self._empty = self._cut = self._malformed = 0
+
+    def judge(self, completion: Completion, repeats: int) -> GoOn | Finished | Stopped:
+        """Return what follows from an answer whose calls were run; `repeats` is how often the same came of the same call."""
+        calls = completion.message.tool_calls
+        is_cut = completion.finish_reason is FinishReason.LENGTH
+        self._cut = self._cut + 1 if is_cut else 0
+        if completion.finish_reason is FinishReason.CONTENT_FILTER:
+            return Stopped(TurnReason.ERROR, "the server's content filter stopped the answer")
+        if repeats >= _MOST_REPEATS:
+            return Stopped(TurnReason.LIMIT, _SAME_CALL)
+        if (calls or completion.problem) and self._cut > 1:
+            return Stopped(TurnReason.LIMIT, _CUT_CALLS)
+        if calls:
+            self._empty = self._malformed = 0
+            return GoOn(completion.problem)
+        return self._without_calls(completion, is_cut=is_cut)
+
+    def _without_calls(self, completion: Completion, *, is_cut: bool) -> GoOn | Finished | Stopped:
+        if completion.problem:
+            self._malformed += 1
+            is_enough = self._malformed > _MOST_MALFORMED
+            return Stopped(TurnReason.ERROR, _NO_CALL) if is_enough else GoOn(completion.problem)
+        if is_cut:
+            return Stopped(TurnReason.LIMIT, "the answer was cut at the length limit; say “go on” for the rest")
+        if completion.message.text.strip():
+            return Finished()
+        self._empty += 1
+        return GoOn(_EMPTY_NUDGE) if self._empty == 1 else Stopped(TurnReason.ERROR, _EMPTY_TWICE)
