@@ -159,12 +159,22 @@ def _host_opener(
 
         runtime = open_runtime(workspace, loaded.config, writes_log=True, is_mode_forced=loaded.sources["mode"] == "flag")
         runtime.ask_trust(loaded, read)
+        if file := _model_file(arguments):
+            runtime.servers.run_file(file)
         if session_id:
             runtime.take_server_of(session_id)
         opened.append(runtime)
         return runtime
 
     return workspace, loaded, open_host, opened
+
+
+def _model_file(arguments: argparse.Namespace) -> Path | None:
+    """Return the model file that is to be run, None for a server."""
+    given = getattr(arguments, "gguf", None)
+    if given and arguments.url:
+        raise UsageError("--gguf and --url name two servers", "Leave one of them out.")
+    return Path(given).expanduser().absolute() if given else None
 
 
 def _serve(arguments: argparse.Namespace) -> int:
@@ -198,7 +208,8 @@ def _headless(arguments: argparse.Namespace, text: str, session_id: str = "") ->
     if arguments.output != "text" and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8 (RFC 8259), whatever the terminal is
     images = read_pictures(arguments.image or ())
-    return asyncio.run(commands.task(workspace, loaded, HeadlessTask(text, session_id, arguments.output, images)))
+    wanted = HeadlessTask(text, session_id, arguments.output, images)
+    return asyncio.run(commands.task(workspace, loaded, wanted, _model_file(arguments)))
 
 
 def _resume(arguments: argparse.Namespace) -> int:

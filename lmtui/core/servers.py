@@ -16,6 +16,7 @@ class ServerKind(StrEnum):
     LLAMA_CPP = "llama.cpp"
     VLLM = "vLLM"
     OTHER = "OpenAI-compatible"
+    FILES = "model files"
     UNKNOWN = "no model server"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import dataclasses
 import json
 import sys
@@ -25,11 +26,13 @@ EXIT_BLOCKED = 3
 Report = Callable[[Path, Loaded, argparse.Namespace], Coroutine[None, None, int]]
 
 
-async def task(workspace: Path, loaded: Loaded, wanted: HeadlessTask) -> int:
-    """Run one task and return the exit code."""
+async def task(workspace: Path, loaded: Loaded, wanted: HeadlessTask, model_file: Path | None = None) -> int:
+    """Run one task, on a model file where one is named, and return the exit code."""
     is_mode_forced = loaded.sources["mode"] == "flag"
     runtime = open_runtime(workspace, loaded.config, is_attended=False, is_mode_forced=is_mode_forced, writes_log=True)
     try:
+        if model_file is not None:
+            await asyncio.to_thread(runtime.servers.run_file, model_file)
         return await run_headless(runtime, wanted, sys.stdout, sys.stderr)
     finally:
         await runtime.close()

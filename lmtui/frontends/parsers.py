@@ -60,6 +60,11 @@ def _add_common(parser: Parser) -> None:
         add(word, action="store_true", help="for scripts: neither is there yet, so nothing is switched off")
 
 
+def _add_gguf(parser: Parser) -> None:
+    text = "run this model file inside lmtui (with the extra lmtui[embedded]) instead of a server"
+    parser.add_argument("--gguf", metavar="FILE", help=text)
+
+
 def _add_output(parser: Parser) -> None:
     parser.add_argument("--output", choices=("text", "json", "stream-json"), default="text")
     parser.add_argument("--plain", action="store_true", help="on a terminal: line by line instead of full screen")
@@ -74,6 +79,7 @@ def app_parser() -> Parser:
     parser.add_argument("--theme", metavar="NAME")
     parser.add_argument("--plain", action="store_true", help="line by line, for screen readers: lmtui --plain ~/src/parser")
     _add_common(parser)
+    _add_gguf(parser)
     _add_image(parser)
     return parser
 
@@ -87,6 +93,7 @@ def run_parser() -> Parser:
     parser = _parser("run", "Run one task without a screen.", 'lmtui run --mode auto "add a test for parse()"')
     parser.add_argument("task", metavar="TASK", help="what to do; - reads it from standard input")
     _add_common(parser)
+    _add_gguf(parser)
     _add_image(parser)
     _add_output(parser)
     return parser
@@ -98,6 +105,7 @@ def resume_parser() -> Parser:
     parser.add_argument("id", nargs="?", metavar="ID", help="an id or the end of one (default: the newest)")
     parser.add_argument("text", nargs="?", metavar="TEXT")
     _add_common(parser)
+    _add_gguf(parser)
     _add_image(parser)
     _add_output(parser)
     return parser

@@ -17,7 +17,6 @@ from lmtui.core.hosts import NETWORK_TOOL, parse_pattern
 from lmtui.core.messages import CallForm
 from lmtui.core.permissions import SOURCES, Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Limits, Policy, SessionLog
-from lmtui.core.servers import ModelServers
 from lmtui.core.sessions import Archive, Session
 from lmtui.core.settings import Settings
 from lmtui.core.trust import Trust
@@ -89,7 +88,7 @@ class Runtime:
         _rules(config, workspace)  # a rule that cannot be read is told at once
         self._connection = Connection(config)
         self._count_tokens = TokenCounts()
-        self.servers: ModelServers = Servers(self._connection)
+        self.servers = Servers(self._connection)
         self._store = SessionStore(workspace)
         self._sandbox: WorkspaceSandbox | None = None
         self._retired: list[WorkspaceSandbox] = []
@@ -233,6 +232,7 @@ class Runtime:
             await sandbox.close()
         self._sandbox = None
         self._retired.clear()
+        await self.servers.close()
         await self._connection.close()
         if self._demo is not None:
             await self._demo.stop()

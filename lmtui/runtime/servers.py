@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
 
 from lmtui.core.servers import LoadProgress, ServerFound
 from lmtui.providers.discovery import look_at
+from lmtui.providers.endpoint import root_url, without_alias
 from lmtui.providers.servers.loading import LOOK_LIMIT_S, Loader
 from lmtui.runtime.connection import Connection
+from lmtui.runtime.embedded import FILES_URL, Embedded
 
 
 class Servers:
@@ -16,31 +20,76 @@ class Servers:
     Args:
         connection: knows the server in use and whom the user's key may go to.
         one_model: tells whether LM Studio is to hold one large model at a time.
+        embedded: the model files that lmtui runs itself.
     """
 
-    def __init__(self, connection: Connection, one_model: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self, connection: Connection, one_model: Callable[[], bool] = lambda: False, embedded: Embedded | None = None
+    ) -> None:
         self._connection = connection
         self._one_model = one_model
+        self._embedded = embedded or Embedded()
 
     async def find(self) -> Sequence[ServerFound]:
-        """Look on the usual ports, where the environment points, and at the server in use."""
-        return await self._connection.find()
+        """Look on the usual ports, where the environment points, at the server in use, and for model files."""
+        found = await self._connection.find()
+        own = self._embedded.url
+        others = [server for server in found if not own or not is_same_place(server.url, own)]
+        return [*others, *await self._embedded.found(is_alone=not others)]
 
     async def look(self, url: str) -> ServerFound | None:
         """Look at one server again."""
-        return await look_at(url, self._connection.key_for(url), LOOK_LIMIT_S, is_named=True)
+        return await look_at(url, self._key_for(url), LOOK_LIMIT_S, is_named=True)
 
     def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
         """Load a model and tell how far it is."""
+        if url == FILES_URL:
+            return self._embedded.load(model, window_tokens)
         return self._loader(url).load(model, window_tokens)
 
     async def unload(self, url: str, model: str) -> None:
         """Let a model go."""
+        if url == FILES_URL:
+            await asyncio.to_thread(self._embedded.stop)
+            return
         await self._loader(url).unload(model)
 
     async def use(self, url: str, model: str) -> None:
         """Send the requests of sessions opened from now on to this server, and keep it as the user's choice."""
-        self._connection.remember(url, model)
+        if url == FILES_URL:
+            async for _ in self._embedded.load(model):
+                pass
+            self._use_own()
+        elif self._embedded.key_for(url):
+            self._use_own()
+        else:
+            self._connection.remember(url, model)
+
+    def run_file(self, path: Path) -> None:
+        """Run a model file and use it for sessions opened from now on; blocks until it is ready.
+
+        Raises:
+            ProviderError: it does not run.
+        """
+        self._embedded.run(path)
+        self._use_own()
+
+    async def close(self) -> None:
+        """End the model file that runs."""
+        await asyncio.to_thread(self._embedded.stop)
+
+    def _use_own(self) -> None:
+        """Use our own server; it is not kept as a choice, as its address is another at each start."""
+        url = self._embedded.url
+        self._connection.use(url, self._embedded.model, self._embedded.key_for(url))
+
+    def _key_for(self, url: str) -> str:
+        return self._embedded.key_for(url) or self._connection.key_for(url)
 
     def _loader(self, url: str) -> Loader:
-        return Loader(url, self._connection.key_for(url), one_model=self._one_model())
+        return Loader(url, self._key_for(url), one_model=self._one_model())
+
+
+def is_same_place(one: str, other: str) -> bool:
+    """Tell whether two addresses are the same server."""
+    return without_alias(root_url(one)) == without_alias(root_url(other))

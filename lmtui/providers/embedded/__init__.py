@@ -1,0 +1,1 @@
+"""llama.cpp from its wheel as a child process, and the model files that are on this machine."""
