@@ -42,9 +42,10 @@ class AnswerParser:
     Args:
         tools: what may be called; nothing else ever is.
         form: how the model was asked to call.
+        is_guarded: a model that repeats itself without end is stopped.
     """
 
-    def __init__(self, tools: tuple[ToolSpec, ...] = (), form: CallForm = CallForm.NATIVE) -> None:
+    def __init__(self, tools: tuple[ToolSpec, ...] = (), form: CallForm = CallForm.NATIVE, *, is_guarded: bool = True) -> None:
         self.names = ToolNames(tools)
         self._form = form
         self._out = Gathered()
@@ -52,6 +53,7 @@ class AnswerParser:
         self._schema = SchemaReader(self.names, self._out) if form is CallForm.SCHEMA else None
         self._guard = RepetitionGuard()
         self._thought_guard = RepetitionGuard()
+        self._is_guarded = is_guarded
         self._stopped = ""
         self._has_field = False
 
@@ -72,7 +74,7 @@ class AnswerParser:
                 break
             self._scan(part)
             is_code = self._scanner.state in (State.CODE, State.CALLS)
-            if self._guard.feed(part, is_code=is_code) and not self._scanner.stopped:
+            if self._guard.feed(part, is_code=is_code) and self._is_guarded and not self._scanner.stopped:
                 self._stopped = "it repeated itself"
         return self._pieces()
 
@@ -83,7 +85,7 @@ class AnswerParser:
             if self.is_over:
                 break
             self._out.think(part)
-            if self._thought_guard.feed(part):
+            if self._thought_guard.feed(part) and self._is_guarded:
                 self._stopped = "it repeated itself in its thinking"
         return self._pieces()
 
@@ -97,7 +99,7 @@ class AnswerParser:
         if self._schema is not None:
             self._schema.finish(is_cut=is_cut)
         self._scanner.finish(is_cut=is_cut)
-        self._out.finish()
+        self._out.finish(is_over=bool(self._scanner.stopped))
         if self._stopped and self._guard.period and self._scanner.state is not State.THINK:
             self._out.trim(self._guard.period)
         found = [(entry.form, each) for entry, each in self._out.found()]

@@ -66,6 +66,7 @@ class JsonExtent:
         elif mark in "{[":
             if self._depth and self._last == "closed" and mark == "{":
                 self.is_broken = True
+                return True
             self._depth += 1
             self._last = "open"
             self.is_too_deep = self._depth > MAX_DEPTH

@@ -59,6 +59,7 @@ class _Kept:
 
     place: int
     entries: list[Entry]
+    raw: str
 
 
 class Gathered:
@@ -72,8 +73,6 @@ class Gathered:
         self.pieces: list[ModelPiece] = []
         self.thinking: list[str] = []
         self.is_native = False
-        self.loops = False
-        self.is_quiet = False
         self._remark_chars = remark_chars
         self._text: list[str] = []
         self._space = ""
@@ -122,8 +121,6 @@ class Gathered:
 
     def call(self, entries: list[Entry], raw: str, *, is_marked: bool) -> None:
         """Take a run of calls and the text that they were."""
-        for entry in entries:
-            self._watch(entry)
         if is_marked and not self._held:
             self._keep(entries, raw)
             return
@@ -139,12 +136,12 @@ class Gathered:
         self._seen.clear()
         self._space, self._gap = "", False
 
-    def finish(self, *, asks: bool = False) -> None:
-        """Decide what is held."""
+    def finish(self, *, is_over: bool = False) -> None:
+        """Decide what is held; `is_over`: what came behind does not count, nor does the white space before it."""
         behind = "".join(part.text for part in self._held[self._last_call() + 1 :])
         is_remark = "?" not in behind and not _EXAMPLE.search(behind)
-        self._release(are_calls=is_remark and not asks)
-        if not self._gap and self._space:
+        self._release(are_calls=is_remark)
+        if self._space and not self._gap and not is_over:
             self._append(self._space)
             self._space = ""
 
@@ -189,15 +186,15 @@ class Gathered:
     def _keep(self, entries: list[Entry], raw: str) -> None:
         """Count calls; what was refused among them stays text."""
         good = [all(isinstance(each, Meant) for each in entry.found) for entry in entries]
-        self._kept.append(_Kept(len(self._text), entries))
+        self._kept.append(_Kept(len(self._text), entries, raw))
         if not any(good):
             self._out(raw)
             return
         for entry, is_good in zip(entries, good, strict=True):
             if not is_good and not all(isinstance(each, Refused) and each.why == CUT for each in entry.found):
-                self._out(f"{entry.raw}\n")
-        if good[-1]:
-            self._gap, self._space = True, ""
+                self._gap = True
+                self._out(entry.raw)
+        self._gap, self._space = True, ""
 
     def _last_call(self) -> int:
         return max((place for place, part in enumerate(self._held) if part.entries), default=-1)
@@ -222,14 +219,14 @@ class Gathered:
                 break
         return "".join(reversed(parts)).rstrip()[-200:].rpartition("\n\n")[2]
 
-    def _watch(self, entry: Entry) -> None:
-        """Notice a model that writes the same calls over and over."""
+    def is_loop(self, entry: Entry) -> bool:
+        """Take note of a call as soon as it is whole; tell whether the model writes the same ones over and over."""
         for each in entry.found:
             if isinstance(each, Meant):
                 key = identity(each)
                 self._repeats = self._repeats + 1 if key in self._seen else 0
                 self._seen.add(key)
-        self.loops = self._repeats >= _SAME_IN_A_ROW
+        return self._repeats >= _SAME_IN_A_ROW
 
     def _whole(self, *, with_calls: bool) -> str:
         if not with_calls or not self._kept:
@@ -239,7 +236,8 @@ class Gathered:
         for kept in self._kept:
             parts += self._text[done : kept.place]
             done = kept.place
-            parts += [f"\n{entry.raw}\n" for entry in kept.entries if all(isinstance(each, Meant) for each in entry.found)]
+            if any(isinstance(each, Meant) for entry in kept.entries for each in entry.found):
+                parts.append(f"\n{kept.raw.strip()}\n")
         return "".join([*parts, *self._text[done:]]).strip("\n")
 
 

@@ -8,8 +8,8 @@ from typing import Protocol
 from lmtui.core.messages import ToolSpec
 from lmtui.providers.parsing.extent import JsonExtent
 from lmtui.providers.parsing.literals import LiteralReader, Unreadable, read_json
-from lmtui.providers.parsing.names import ToolNames, has_required, own_parameter, required
-from lmtui.providers.parsing.shapes import FIRST_KEYS, NAME_KEYS, Meant, Refused, calls_in, with_arguments
+from lmtui.providers.parsing.names import ToolNames, own_parameter, required
+from lmtui.providers.parsing.shapes import FIRST_KEYS, NAME_KEYS, Meant, Refused, calls_in, meant, with_arguments
 
 Found = list[Meant | Refused]
 
@@ -91,7 +91,7 @@ class JsonItem:
         self._parts.append(taken)
         self.size_chars += count
         self.is_done = self._extent.is_whole or self._extent.is_broken
-        self.is_hopeless = self._extent.is_too_deep
+        self.is_done = self.is_done or self._extent.is_too_deep
         return count
 
     def finish(self) -> None:
@@ -118,6 +118,8 @@ class JsonItem:
         if self._hint is None:
             named = _NAME.search(raw[:_HEAD_CHARS])
             self._spec = self._tools.find(named[1]) if named else None
+        if self._extent.is_too_deep:
+            return [Refused("it is nested too deep", self.spec)]
         try:
             if self._extent.is_whole:
                 return self._meant(read_json(raw))
@@ -301,6 +303,6 @@ def _call(spec: ToolSpec, reader: LiteralReader) -> Meant | Refused:
         elif reader.peek() != ")":
             raise Unreadable("it holds something that is not a plain value")
     reader.at += 1
-    if not has_required(spec, arguments) or not all(own_parameter(spec, key) for key in arguments):
+    if not all(own_parameter(spec, key) for key in arguments):
         return Refused("its arguments do not fit", spec)
-    return Meant(spec, arguments)
+    return meant(spec, arguments)

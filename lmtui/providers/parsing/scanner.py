@@ -318,6 +318,7 @@ class Scanner:
         zone, tape = self._zone, self._tape
         if zone is None:
             return False
+        count = len(zone.entries)
         tape.at = zone.feed(tape.text, tape.at, is_final=is_final, is_cut=is_cut)
         if zone.item is not None and zone.item.spec is not None:
             index = self._call_count + len(zone.entries)
@@ -325,16 +326,17 @@ class Scanner:
         if zone.returned:
             tape.rewind(zone.returned)
             zone.returned = ""
-            if not zone.is_done:
-                return True
         if zone.thinks:
             mark = mark_at(tape.text, tape.at)
             zone.thinks = False
             self._begin_think(mark.size if mark else 0)
             return True
-        if zone.is_done:
+        if any(map(self._out.is_loop, zone.entries[count:])):
             self._close_calls(zone)
-        return zone.is_done
+            self._end("it repeated the same calls")
+        elif zone.is_done:
+            self._close_calls(zone)
+        return zone.is_done or len(zone.entries) > count
 
     def _close_calls(self, zone: CallZone) -> None:
         """Give out what a run of calls was, and go on behind it."""
@@ -347,9 +349,7 @@ class Scanner:
         elif zone.entries:
             self._call_count += sum(len(entry.found) for entry in zone.entries)
             self._out.call(zone.entries, raw, is_marked=zone.is_marked)
-            if self._out.loops and not self.stopped:
-                self._end("it repeated the same calls")
-        elif raw:
+        elif raw and not (self._call_count and zone.fence and self._tape.is_read and not raw.strip("`\n ")):
             self._out.say(raw)
         blank = raw[len(raw.rstrip()) :]
         self._last = raw.rstrip()[-1:] or self._last

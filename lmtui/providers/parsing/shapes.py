@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmtui.core.messages import ToolSpec
+from lmtui.providers.parsing.fitting import Unfit, fitted
 from lmtui.providers.parsing.literals import Unreadable, read_json
 from lmtui.providers.parsing.names import ToolNames, has_required, own_parameter, required, type_of
 
@@ -31,6 +32,14 @@ class Refused:
 
     why: str
     spec: ToolSpec | None = None
+
+
+def meant(spec: ToolSpec, arguments: dict[str, object]) -> Meant | Refused:
+    """Return the call of a tool with arguments made to fit it."""
+    try:
+        return Meant(spec, fitted(spec, arguments))
+    except Unfit as error:
+        return Refused(str(error), spec)
 
 
 def calls_in(value: object, tools: ToolNames, *, is_marked: bool = False) -> list[Meant | Refused]:
@@ -75,7 +84,7 @@ def _named(value: dict[str, object], tools: ToolNames, *, is_marked: bool) -> Me
     if not rest:
         return Meant(spec, {}) if is_marked and not required(spec) else None
     if has_required(spec, rest) and all(own_parameter(spec, key) for key in rest):
-        return Meant(spec, rest)
+        return meant(spec, rest)
     return None
 
 
@@ -93,19 +102,19 @@ def with_arguments(spec: ToolSpec, given: object) -> Meant | Refused:
         except Unreadable as error:
             return Refused(str(error), spec)
         if isinstance(inner, dict):
-            return Meant(spec, inner)
+            return meant(spec, inner)
         needed = required(spec)
         if len(needed) == 1 and type_of(spec, needed[0]) == "string" and given.strip():
             return Meant(spec, {needed[0]: given})
-        return Meant(spec, {}) if not given.strip() else Refused("its arguments have no names", spec)
+        return meant(spec, {}) if not given.strip() else Refused("its arguments have no names", spec)
     if given is None:
-        return Meant(spec, {})
+        return meant(spec, {})
     if not isinstance(given, dict):
         return Refused("its arguments have no names", spec)
-    return Meant(spec, given)
+    return meant(spec, given)
 
 
-def _keyed(value: dict[str, object], tools: ToolNames) -> Meant | None:
+def _keyed(value: dict[str, object], tools: ToolNames) -> Meant | Refused | None:
     """Return the call of an object whose one name is a tool's: `{"read": {"path": …}}`."""
     if len(value) != 1:
         return None
@@ -113,4 +122,4 @@ def _keyed(value: dict[str, object], tools: ToolNames) -> Meant | None:
     spec = tools.find(name)
     if spec is None or not isinstance(arguments, dict) or not has_required(spec, arguments):
         return None
-    return Meant(spec, arguments) if all(own_parameter(spec, key) for key in arguments) else None
+    return meant(spec, arguments) if all(own_parameter(spec, key) for key in arguments) else None

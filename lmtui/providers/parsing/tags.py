@@ -13,7 +13,7 @@ from lmtui.core.messages import ToolSpec
 from lmtui.providers.parsing.items import CUT, Found
 from lmtui.providers.parsing.literals import Unreadable, read_json
 from lmtui.providers.parsing.names import ToolNames, own_parameter, type_of
-from lmtui.providers.parsing.shapes import Meant, Refused, with_arguments
+from lmtui.providers.parsing.shapes import Refused, meant, with_arguments
 
 NAMESPACE = r"(?:antml:|minimax:|steptml:|seed:|｜DSML｜)?"
 OPENING = re.compile(
@@ -199,15 +199,7 @@ class TagItem:
     def _keep(self) -> None:
         text = "".join(self._value)
         text = text.removeprefix("\n").removesuffix("\n")
-        kind = type_of(self._spec, self._key) if self._spec else ""
-        value: object = text
-        if kind and kind != "string":
-            try:
-                value = read_json(text.strip())
-            except Unreadable:
-                value = text.strip()
-        elif "\n" not in text and own_parameter(self._spec, self._key) in ("path", "file") if self._spec else False:
-            value = text.strip()
+        value = text.strip() if self._spec and _is_short(self._spec, self._key, text) else text
         if self._key in self._arguments and self._arguments[self._key] != value:
             self._why = f"it gives {self._key[:40]} twice"
         self._arguments[self._key] = value
@@ -228,7 +220,12 @@ class TagItem:
                 return [Refused(str(error), self._spec)]
         if self._is_nested and not self._is_closed:
             return []
-        return [Meant(self._spec, self._arguments)]
+        return [meant(self._spec, self._arguments)]
+
+
+def _is_short(spec: ToolSpec, key: str, text: str) -> bool:
+    """Tell whether white space around a value means nothing: it is no text, or a path on one line."""
+    return type_of(spec, key) not in ("", "string") or ("\n" not in text and own_parameter(spec, key) in ("path", "file"))
 
 
 def opened(found: re.Match[str], tools: ToolNames) -> TagItem:

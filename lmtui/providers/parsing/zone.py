@@ -10,7 +10,7 @@ from lmtui.providers.parsing.items import Found, Item, JsonItem, PythonItem
 from lmtui.providers.parsing.markers import Kind, mark_at, may_be_mark
 from lmtui.providers.parsing.names import ToolNames, required
 from lmtui.providers.parsing.shapes import Meant, Refused
-from lmtui.providers.parsing.tags import NAMESPACE, OPENING, TagItem, opened
+from lmtui.providers.parsing.tags import OPENING, TagItem, opened
 
 FENCES = frozenset(
     ("", "json", "jsonc", "json5", "tool_call", "tool_calls", "tool_code", "tool", "tools", "xml", "python", "py", "function")
@@ -19,10 +19,12 @@ FENCE = re.compile(r"(`{3,20})[ \t]*([\w+\-.#]{0,30})[ \t]*(?:\r?\n|\Z)")
 FENCE_MAY_COME = re.compile(r"`{1,20}[ \t]{0,20}[\w+\-.#]{0,30}[ \t]{0,20}\r?\Z")
 WORD = re.compile(r"[A-Za-z_][\w.\-]{0,80}(?::\d{1,4})?")
 _SPACE = re.compile(r"\s*")
-_TAG_MAY_COME = re.compile(rf"</?(?:{NAMESPACE}(?:function|invoke|tool|tool_call|function_call)(?:[=\s][^<>\n]{{0,230}})?)\Z")
+_TAG_MAY_COME = re.compile(r"</?(?:[A-Za-z｜][\w｜:\-]{0,60}(?:[=\s][^<>\n]{0,230})?)?\Z")
 _NESTED = re.compile(r"<([A-Za-z_][\w\-]{0,60})>")
-_NESTED_MAY_COME = re.compile(r"<[A-Za-z_][\w\-:]{0,60}\Z")
 _CALL_ID = re.compile(r"\[CALL_ID\]\s*[\w\-]{1,64}\s*")
+_CALL_ID_MAY_COME = re.compile(r"\[(?:C(?:A(?:L(?:L(?:_(?:I(?:D(?:\]\s*[\w\-]{0,64}\s*)?)?)?)?)?)?)?)?\Z")
+_NUMBER_MAY_COME = re.compile(r":\d{0,4}\Z")
+_TICKS = re.compile(r"`+")
 _WINDOW = 8192
 _MAX_STRAYS = 4
 
@@ -79,11 +81,12 @@ class CallZone:
         self._is_unknown = spec is None
 
     def feed(self, text: str, at: int, *, is_final: bool = False, is_cut: bool = False) -> int:
-        """Take text from a place on; return where it stopped: at the end if more is needed, or where it is done."""
-        while not self.is_done and not self.thinks:
-            if self.item is not None:
+        """Take text from a place on; return where it stopped: at the end if more is needed, behind a call, or when done."""
+        count = len(self.entries)
+        while not self.is_done and not self.thinks and len(self.entries) == count:
+            if self._is_in_item():
                 at = self._feed_item(text, at, is_final=is_final, is_cut=is_cut)
-                if at >= len(text) or self.returned:
+                if self._is_in_item() or self.returned:
                     return at
                 continue
             space = _SPACE.match(text, at)
@@ -98,6 +101,9 @@ class CallZone:
                 return at
         return at
 
+    def _is_in_item(self) -> bool:
+        return self.item is not None
+
     def _feed_item(self, text: str, at: int, *, is_final: bool, is_cut: bool) -> int:
         item = self.item
         while item is not None and at < len(text):
@@ -107,7 +113,10 @@ class CallZone:
                 return at
         if item is not None and is_final:
             item.finish()
-            self._take_item(is_cut=is_cut)
+            if item.is_hopeless and is_cut and self.entries and item.raw.startswith("{"):
+                self.item = None
+            else:
+                self._take_item(is_cut=is_cut)
             self.is_done = True
         return at
 
@@ -176,20 +185,27 @@ class CallZone:
         self.is_spoilt = bool(self.fence)
 
     def _take_fence(self, text: str, at: int, *, is_final: bool) -> int:
+        if self.fence:
+            return self._close_fence(text, at, is_final=is_final)
         found = FENCE.match(text, at)
         if not is_final and (found is None or found.end() == len(text)) and FENCE_MAY_COME.match(text, at):
             return -1
-        if found is None or (self.fence and found[2]):
-            self._end()
-            return at
-        if self.fence:
-            self.fence = ""
-            return found.end()
-        if found[2].lower() not in FENCES or (self.entries and self._hint is None):
+        if found is None or found[2].lower() not in FENCES or (self.entries and self._hint is None):
             self._end()
             return at
         self.fence, self._had_fence = found[1], True
         return found.end()
+
+    def _close_fence(self, text: str, at: int, *, is_final: bool) -> int:
+        ticks = _TICKS.match(text, at)
+        end = ticks.end() if ticks else at
+        if end == len(text) and not is_final:
+            return -1
+        if end - at < len(self.fence) or text[end : end + 1] not in ("", "\n", "\r", " ", "<"):
+            self._end()
+            return at
+        self.fence = ""
+        return end
 
     def _take_tag(self, text: str, at: int, *, is_final: bool) -> int:
         found = OPENING.match(text, at)
@@ -205,12 +221,14 @@ class CallZone:
             return at
         if text[at + 1 : at + 2] == "{":
             return at + 1
-        if not is_final and (len(text) - at == 1 or _TAG_MAY_COME.match(text, at) or _NESTED_MAY_COME.match(text, at)):
+        if not is_final and _TAG_MAY_COME.match(text, at):
             return -1
         self._end()
         return at
 
     def _take_list(self, text: str, at: int, *, is_final: bool) -> int:
+        if not is_final and self._hint is not None and _CALL_ID_MAY_COME.match(text, at):
+            return -1
         call_id = _CALL_ID.match(text, at)
         if call_id is not None and self._hint is not None:
             return call_id.end()
@@ -233,6 +251,8 @@ class CallZone:
         space = _SPACE.match(text, end)
         behind = space.end() if space else end
         if not is_final and (end == len(text) or (behind == len(text) and self.is_marked)):
+            return -1
+        if not is_final and (_NUMBER_MAY_COME.match(text, end) or _CALL_ID_MAY_COME.match(text, behind)):
             return -1
         spec = self._tools.find(word[0]) if word else None
         next_mark = mark_at(text, behind)

@@ -1,0 +1,68 @@
+"""A call's arguments made to fit its tool: own names, the types of the schema, nothing that the tool does not know."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from lmtui.core.messages import ToolSpec
+from lmtui.providers.parsing.literals import Unreadable, read_json
+from lmtui.providers.parsing.names import own_parameter, parameters, required, type_of
+
+_WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})")
+_DECIMAL = re.compile(r"-?\d{1,17}(?:\.\d{1,17})?")
+_WORDS = {"true": True, "false": False}
+
+
+class Unfit(ValueError):
+    """Arguments with which a tool cannot be called; `str(error)` says why in a few words."""
+
+
+def fitted(spec: ToolSpec, arguments: dict[str, object]) -> dict[str, object]:
+    """Return arguments under their own names; what the tool does not know is dropped.
+
+    Raises:
+        Unfit: one that the tool needs is missing, or one is given twice with two values.
+    """
+    if not parameters(spec) and not required(spec):
+        return arguments
+    fit: dict[str, object] = {}
+    for name, value in arguments.items():
+        own = own_parameter(spec, name)
+        if not own:
+            continue
+        typed = _typed(value, type_of(spec, own))
+        if own in fit and fit[own] != typed:
+            raise Unfit(f"it gives {own} twice")
+        fit[own] = typed
+    missing = [name for name in required(spec) if fit.get(name) is None]
+    if missing:
+        raise Unfit(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
+    return fit
+
+
+def _typed(value: object, kind: str) -> object:
+    """Return a value in the type that a schema asks for, where it has one reading in it; else as it is."""
+    if kind == "string":
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    match kind:
+        case "integer":
+            return int(text) if _WHOLE.fullmatch(text) else value
+        case "number":
+            return json.loads(text) if _DECIMAL.fullmatch(text) and _WHOLE.match(text) else value
+        case "boolean":
+            return _WORDS.get(text.lower(), value)
+        case "array" | "object":
+            return _structure(text, value, list if kind == "array" else dict)
+    return value
+
+
+def _structure(text: str, value: str, kind: type) -> object:
+    try:
+        found = read_json(text)
+    except Unreadable:
+        return value
+    return found if isinstance(found, kind) else value
