@@ -28,10 +28,12 @@ LLAMA = ServedModel(
 SMOLLM = ServedModel(
     "smollm2-135m", 8192, is_loaded=True, has_tools=False, size_bytes=98_362_432, quantisation="Q4_1", slots=1, drops_tools=True
 )
+PHI = ServedModel("phi-4-mini-instruct-Q4_K_M", is_loaded=False, size_bytes=int(2.5 * GB), quantisation="Q4_K_M")
 RICH = (
     ServerFound("LM Studio", "http://127.0.0.1:1234", (QWEN3, GEMMA, NOMIC), can_load=True),
     ServerFound("Ollama", "http://127.0.0.1:11434", (QWEN, LLAMA), can_load=True),
     ServerFound("llama.cpp", "http://127.0.0.1:8080", (SMOLLM,)),
+    ServerFound("model files", "gguf:", (PHI,), can_load=True),
     ServerFound("OpenAI-compatible", "http://10.0.0.7:9000", (), "it wants a key (--api-key, LLM_API_KEY)"),
 )
 

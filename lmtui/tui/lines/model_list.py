@@ -112,7 +112,9 @@ def server_row(server: ServerFound, width: int) -> Line:
 
 
 def short_address(url: str) -> str:
-    """Return an address as a list shows it."""
+    """Return an address as a list shows it; the files of this machine have none."""
+    if "//" not in url:
+        return "on this machine"
     return clean_line(url.removeprefix("http://").rstrip("/").removesuffix("/v1"))
 
 

@@ -8,7 +8,7 @@ from textual.worker import Worker
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
-from lmtui.core.servers import ServerFound
+from lmtui.core.servers import ModelServers, ServerFound
 from lmtui.tui.modals.models import ModelPicked, Models
 from lmtui.tui.model_loads import ModelId, ModelLoads
 from lmtui.tui.stage import Handler, Stage
@@ -33,22 +33,26 @@ class ModelsPart:
         elif desk.host is not None:
             _ = self._stage.app.push_screen(Models(self), self._picked)
 
-    async def _picked(self, picked: ModelPicked | None) -> None:
+    def _picked(self, picked: ModelPicked | None) -> None:
         desk = self._stage.desk
         if picked is None or desk.host is None:
             return
         if desk.active is not None and is_same_server(desk.active.facts.url, picked.url):
             desk.active.session.set_model(picked.model)
-            return
+        else:
+            _ = self._stage.app.run_worker(self._use(desk.host.servers, picked), group="model-use", exclusive=True)
+
+    async def _use(self, servers: ModelServers, picked: ModelPicked) -> None:
+        """Use another server from now on; a model file is started for it, which takes a while."""
+        name = clean_line(picked.model)
+        self._stage.say(f"taking {name} …")
         try:
-            await desk.host.servers.use(picked.url, picked.model)
+            await servers.use(picked.url, picked.model)
         except LmtuiError as error:
             self._stage.say(error.full_text(), "error")
             return
-        name = clean_line(picked.model)
-        self._stage.say(
-            f"sessions opened from now on use {name} at {picked.url}; this one stays with its server (f4 opens one)"
-        )
+        place = place_text(picked.url)
+        self._stage.say(f"sessions opened from now on use {name} {place}; this one stays with its server (f4 opens one)")
 
     # -- what the list can have done ------------------------------------------------------------------------------------
 
@@ -96,6 +100,11 @@ class ModelsPart:
             screen.said(text, is_error=is_error)
         else:
             self._stage.say(text, "error" if is_error else "info")
+
+
+def place_text(url: str) -> str:
+    """Return where a server is, in words."""
+    return f"at {clean_line(url)}" if "//" in url else "on this machine"
 
 
 def is_same_server(one: str, other: str) -> bool:

@@ -23,6 +23,7 @@ from lmtui.core.server_words import model_facts, short_facts
 from lmtui.core.servers import ServedModel, ServerFound, ServerKind
 from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Scope, bindings, command, first_key, of_scope
+from lmtui.tui.lines.model_list import short_address
 from lmtui.tui.lines.text import fit
 from lmtui.tui.modals.results import Chosen
 from lmtui.tui.modals.trust import TrustQuestion
@@ -141,6 +142,7 @@ class FirstRun(Screen[Chosen]):
         self._say("" if servers else "No model server answers here. Start one (LM Studio, Ollama, llama.cpp …) and look again.")
 
     async def _use(self, place: Place) -> None:
+        self._say(f"taking {clean_line(place.model or place.url)} …")
         try:
             await self._host.servers.use(place.url, place.model)
         except LmtuiError as error:
@@ -165,7 +167,7 @@ class FirstRun(Screen[Chosen]):
             for model in server.chat_models or (ServedModel(""),):
                 key = f"{len(self._places)}"
                 self._places[key] = Place(server.url, model.name)
-                is_none = server.kind == ServerKind.UNKNOWN
+                is_none = server.kind in (ServerKind.UNKNOWN, ServerKind.FILES) and not server.models
                 options.add_option(Option(_server_line(server, model, factor), id=key, disabled=is_none))
         options.add_option(Option(Content.styled("another address…", "$text"), id=OTHER))
         options.add_option(Option(Content.styled("no model yet: show me the demo", "$text"), id=DEMO))
@@ -194,7 +196,7 @@ class FirstRun(Screen[Chosen]):
 
 
 def _server_line(server: ServerFound, model: ServedModel, factor: float) -> Content:
-    address = server.url.removeprefix("http://").removesuffix("/v1").rstrip("/")
+    address = short_address(server.url)
     facts = [] if not model.name else model_facts(model) if factor > 1 else [short_facts(model)]
     if server.note:
         facts.append(clean_line(server.note))

@@ -8,8 +8,9 @@ from lmtui.tui.lines.model_list import ModelRow, bar, model_row, server_row
 from lmtui.tui.lines.text import plain, width_of
 from lmtui.tui.modals.models import read_window
 from tests.tui.driving import Driver, running
+from tests.tui.fake_servers import FakeServers
 from tests.tui.fakes import FakeHost
-from tests.tui.scenes_models import GEMMA, NOMIC, QWEN, QWEN3, RICH, SMOLLM
+from tests.tui.scenes_models import GEMMA, NOMIC, PHI, QWEN, QWEN3, RICH, SMOLLM
 
 OLLAMA = "http://127.0.0.1:11434"
 FREE = ProviderError(Fault.REJECTED, "no memory for it", "Unload another model.")
@@ -24,7 +25,7 @@ def rich_host() -> FakeHost:
 async def open_models(driver: Driver) -> None:
     await driver.press("alt+e")
     await driver.until_screen("Models")
-    await driver.until(lambda: "MODELS  6" in driver.text())
+    await driver.until(lambda: "MODELS  7" in driver.text())
 
 
 async def load_marked(driver: Driver, typed: str = "") -> None:
@@ -53,6 +54,28 @@ async def test_a_model_of_another_server_is_for_sessions_opened_from_now_on() ->
         assert driver.app.desk.active.facts.model == QWEN.name
 
 
+async def test_a_model_file_is_taken_for_sessions_opened_from_now_on() -> None:
+    async with running(rich_host()) as driver:
+        await open_models(driver)
+        await driver.press("end", "enter")
+        await driver.until(lambda: driver.host.used == ("gguf:", PHI.name))
+        await driver.until(lambda: f"use {PHI.name} on this machine" in driver.text())
+
+
+async def test_a_server_that_cannot_be_taken_is_said() -> None:
+    class Refusing(FakeServers):
+        async def use(self, url: str, model: str) -> None:
+            raise FREE
+
+    host = rich_host()
+    host.servers = Refusing(host)
+    host.servers.found = RICH
+    async with running(host) as driver:
+        await open_models(driver)
+        await driver.press("end", "enter")
+        await driver.until(lambda: "no memory for it" in driver.text("#say"))
+
+
 async def test_the_slash_command_with_a_name_takes_it_at_once() -> None:
     async with running(rich_host()) as driver:
         await driver.type("/model mine:7b")
@@ -67,9 +90,9 @@ async def test_the_cursor_begins_on_the_model_in_use_and_passes_over_servers() -
         await driver.press("up")
         assert NOMIC.name in driver.text("#models-state")
         await driver.press("end")
-        assert SMOLLM.name in driver.text("#models-state")
+        assert PHI.name in driver.text("#models-state")
         await driver.press("down")
-        assert SMOLLM.name in driver.text("#models-state")
+        assert PHI.name in driver.text("#models-state")
 
 
 async def test_a_load_takes_the_window_that_was_typed_and_is_seen_going_on() -> None:
@@ -144,7 +167,7 @@ async def test_a_model_is_unloaded() -> None:
 async def test_a_server_that_loads_nothing_says_so() -> None:
     async with running(rich_host()) as driver:
         await open_models(driver)
-        await driver.press("end", "l")
+        await driver.press("end", "up", "l")
         await driver.until(lambda: "serves what it was started with" in driver.text())
         await driver.press("u")
         assert driver.host.servers.loads == []
@@ -159,7 +182,7 @@ async def test_a_few_characters_narrow_the_list_down() -> None:
         assert GEMMA.name in driver.text()
         assert "Ollama" not in driver.text("ModelList")
         await driver.press("escape")
-        await driver.until(lambda: "MODELS  6" in driver.text())
+        await driver.until(lambda: "MODELS  7" in driver.text())
 
 
 async def test_looking_again_asks_the_servers() -> None:
