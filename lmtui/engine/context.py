@@ -116,7 +116,7 @@ class Conversation:
                 before = self._sent
                 self.folding.apply(event)
                 if self.folding.sent(self._entries) != before:
-                    self._send_anew(event.why if isinstance(event, Compacted) else "you brought something back")
+                    self._send_anew(_why(event))
             case ToolSetChanged():
                 self._entries[0] = Entry(Message(Role.SYSTEM, system_prompt(event.tools)))
                 self._send_anew("the tools changed")
@@ -193,6 +193,13 @@ def _ran(event: ToolCallFinished, command: str) -> Entry:
     told = f"[The user ran a command: {command}]"
     message = Message(Role.USER, f"{told}\n{event.result}")
     return Entry(message, event.call_id, "its output", told, tool="", subject=command, outcome=event.summary, is_ok=event.ok)
+
+
+def _why(event: Compacted | BroughtBack | Pinned) -> str:
+    """Return in few words why what was sent is sent otherwise."""
+    if isinstance(event, Compacted):
+        return event.why if event.why.startswith("you ") else "compaction"
+    return "you brought it back" if isinstance(event, BroughtBack) else "you unpinned it"
 
 
 def _restored(event: FilesRestored) -> str:

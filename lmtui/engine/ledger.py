@@ -12,16 +12,19 @@ _FEW_TOKENS = 64
 
 
 class Miss(StrEnum):
-    """Why something that was sent before is read again; what changed the conversation is told in its own words."""
+    """Why something that was sent before is read again; what changed the conversation is told in its own words.
+
+    `RESTART`: the server was restarted or unloaded the model.  `TAKEN`: another request took the slot and its cache.
+    """
 
     NONE = ""
     FIRST = "first request"
     MODEL = "model changed"
     FORM = "call form changed"
     TOOLS = "tools changed"
-    RESTART = "server was restarted or unloaded the model"
+    RESTART = "restart or unload"
     PICTURE = "picture"
-    TAKEN = "another request took the slot"
+    TAKEN = "slot was taken"
     UNKNOWN = "unknown"
 
 

@@ -17,10 +17,11 @@ from lmtui.tui.table.panes import PANES
 from lmtui.tui.table.prompt import PROMPT
 from lmtui.tui.table.reading import READING
 from lmtui.tui.table.sessions import SESSIONS
+from lmtui.tui.table.window import WINDOW
 
 __all__ = ["COMMANDS", "Command", "Scope", "SlashCall"]
 
-COMMANDS: tuple[Command, ...] = EVERYWHERE + AROUND + PROMPT + PANES + CHAT + READING + SESSIONS + MODELS + DIALOGS
+COMMANDS: tuple[Command, ...] = EVERYWHERE + AROUND + WINDOW + PROMPT + PANES + CHAT + READING + SESSIONS + MODELS + DIALOGS
 
 
 _BY_ID = {command.id: command for command in COMMANDS}

@@ -58,9 +58,7 @@ def test_a_server_that_always_tells_zero_tells_nothing() -> None:
     assert book.send(request(*ALL[:5]), 0) == Reading(500, 0, 200, is_told=False, miss="")
 
 
-@pytest.mark.parametrize(
-    ("told", "cause"), [(0, "server was restarted or unloaded the model"), (300, "another request took the slot")]
-)
+@pytest.mark.parametrize(("told", "cause"), [(0, "restart or unload"), (300, "slot was taken")])
 def test_a_server_that_reused_less_than_it_could_names_the_cause(told: int, cause: str) -> None:
     book = Book()
     book.send(request(*ALL[:3]), 0)

@@ -12,7 +12,7 @@ from lmtui.core.sessions import SessionSummary
 from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.modals.approval import Approval
-from tests.tui import scenes_around, scenes_chat
+from tests.tui import scenes_around, scenes_chat, scenes_window
 from tests.tui.driving import Driver
 from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import DIFF, START, FakeHost, play_work
@@ -343,7 +343,10 @@ SCENES = (
     Scene("trust", trust, sizes=ALL_SIZES),
     Scene("completion", empty),
     Scene("settings", scenes_around.settings),
-    Scene("window_use", scenes_around.window_use),
+    Scene("window_use", scenes_window.window_use),
+    Scene("window_changed", scenes_window.window_changed),
+    Scene("cache", scenes_window.cache),
+    Scene("cache_none", scenes_window.cache_none, sizes=("small",)),
     Scene("zoomed", scenes_around.zoomed),
     Scene("without_sides", scenes_around.without_sides, sizes=("wide",)),
     *(Scene(name, steps) for name, steps in FILE_SCENES),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from lmtui.core import events
-from lmtui.core.messages import Usage
 from tests.tui.driving import Driver
 from tests.tui.fakes import play_work
 
@@ -21,15 +19,6 @@ async def settings(driver: Driver) -> None:
     await driver.press("f11")
     await driver.until_screen("SettingsScreen")
     await driver.press("down", "down")
-
-
-async def window_use(driver: Driver) -> None:
-    """What fills the model's window."""
-    await at_work(driver)
-    usage = events.UsageUpdated(usage=Usage(3320, 120, 3187), window_tokens=8192)
-    driver.host.session.emit(usage)
-    await driver.press("alt+w")
-    await driver.until_screen("Reading")
 
 
 async def zoomed(driver: Driver) -> None:

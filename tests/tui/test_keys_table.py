@@ -86,6 +86,8 @@ PLACES: dict[Scope, tuple[str, Steps]] = {
     Scope.CONFIRM: ("workbench", keys("ctrl+q")),
     Scope.SWITCHER: ("switcher", nothing),
     Scope.MODELS: ("models", nothing),
+    Scope.CONTEXT: ("window_use", nothing),
+    Scope.CACHE: ("cache", nothing),
     Scope.FIRST_RUN: ("first_run", nothing),
     Scope.HUNKS: ("approval_hunks", nothing),
     Scope.GRID: ("grid", nothing),

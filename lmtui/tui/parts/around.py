@@ -1,14 +1,13 @@
-"""What stands around the panes: the settings, what fills the window, and what the screen costs."""
+"""What stands around the panes: the settings, what fills the window, how prompts were read, what the screen costs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from lmtui.core.settings import SettingRow
-from lmtui.tui.lines.window_use import window_lines
 from lmtui.tui.meter import Meter
-from lmtui.tui.modals.reading import Reading
 from lmtui.tui.modals.settings import SettingsScreen
+from lmtui.tui.modals.window import CacheScreen, WindowScreen
 from lmtui.tui.stage import Handler, Stage
 
 
@@ -25,6 +24,7 @@ class AroundPart:
         return {
             "settings.show": lambda _: self._show_settings(),
             "window.show": lambda _: self._show_window(),
+            "cache.show": lambda _: self._show_cache(),
             "perf.toggle": lambda _: self._meter.toggle(),
         }
 
@@ -42,5 +42,11 @@ class AroundPart:
         if active is None:
             self._stage.say("no session yet")
             return
-        lines = window_lines(active.session.window_use.parts(), active.facts)
-        _ = self._stage.app.push_screen(Reading("WHAT FILLS THE WINDOW", lines))
+        _ = self._stage.app.push_screen(WindowScreen(active.session, active.facts))
+
+    def _show_cache(self) -> None:
+        active = self._stage.desk.active
+        if active is None:
+            self._stage.say("no session yet")
+            return
+        _ = self._stage.app.push_screen(CacheScreen(active.session.history()))

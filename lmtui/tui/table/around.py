@@ -46,10 +46,6 @@ AROUND: tuple[Command, ...] = (
         ("f11", "alt+o"), "settings", ("settings", "config"), runs="call('settings.show')", is_first=True,
     ),
     Command(
-        "window.show", Scope.WORKBENCH, "Context", "See what fills the model's window, by part, in tokens.",
-        ("alt+w",), "context", ("context",), runs="call('window.show')", is_first=True,
-    ),
-    Command(
         "perf.toggle", Scope.WORKBENCH, "Performance", "Show frames, stalls and bytes of this screen, or hide them.",
         ("alt+p",), "", ("perf",), runs="call('perf.toggle')", is_first=True,
     ),

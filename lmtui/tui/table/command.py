@@ -27,6 +27,8 @@ class Scope(StrEnum):
     EDIT = "changing a command"
     BATCH = "several approvals"
     RULES = "rules"
+    CONTEXT = "what fills the window"
+    CACHE = "how prompts were read"
     CHANGES = "changes"
     RESTORE = "undo, redo, rewind"
     TRUST = "trust"

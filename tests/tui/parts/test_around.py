@@ -4,12 +4,6 @@ import asyncio
 
 import pytest
 
-from lmtui.core import events
-from lmtui.core.messages import Usage
-from lmtui.core.window import WindowPart
-from lmtui.tui.facts import Facts
-from lmtui.tui.lines.text import plain, width_of
-from lmtui.tui.lines.window_use import window_lines
 from lmtui.tui.meter import Meter, meter_text
 from tests.tui.driving import SMALL, WIDE, Driver, running
 
@@ -86,32 +80,6 @@ async def test_the_settings_close_and_the_prompt_has_the_focus() -> None:
         await driver.until_screen("Workbench")
         await driver.press("a")
         assert driver.app.workbench.prompt.text == "a"
-
-
-@pytest.mark.parametrize("size", SIZES)
-async def test_what_fills_the_window_is_shown_by_part(size: tuple[int, int]) -> None:
-    async with running(size=size) as driver:
-        driver.host.session.emit(events.UsageUpdated(usage=Usage(3320, 120, 3187), window_tokens=8192))
-        await driver.type("/context")
-        await driver.until_screen("Reading")
-        await driver.settle()
-        assert "3.3k tokens" in driver.text()
-        if size != SIZES[-1]:
-            assert "3.3k tokens in the last request of 8k" in driver.text()
-            assert "results of read" in driver.text()
-            assert "free" in driver.text()
-
-
-@pytest.mark.parametrize("width", [20, 60, 200])
-def test_the_lines_of_the_window_fit(width: int) -> None:
-    parts = [WindowPart("system prompt", 400, 1), WindowPart("results of \x1b]52;evil", 10**9, 10**6), WindowPart("you", 1)]
-    lines = window_lines(parts, Facts(window_tokens=8192))(width)
-    assert not any("\x1b" in plain(line) for line in lines)
-    assert width < 60 or all(width_of(line) <= width + 12 for line in lines)
-
-
-def test_an_unknown_window_is_said() -> None:
-    assert "does not say" in plain(window_lines([WindowPart("you", 5, 1)], Facts())(200)[0])
 
 
 async def test_performance_is_shown_while_it_is_asked_for() -> None:

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from lmtui.core.events import Envelope, Event, MessageAdded, UsageUpdated
+from lmtui.core.messages import Role, Usage
+from lmtui.core.window import WindowItem, WindowPart
+from lmtui.tui.facts import Facts
+from lmtui.tui.lines.cache_use import cache_head, cache_rows, request_text, turns_spent
+from lmtui.tui.lines.text import plain, width_of
+from lmtui.tui.lines.window_use import column_head, cost_text, window_head, window_rows
+
+EVIL = "results of \x1b]52;evil"
+
+
+def history(*events: Event) -> list[Envelope]:
+    return [Envelope(number, datetime(2026, 1, 1, tzinfo=UTC), "s", event) for number, event in enumerate(events, 1)]
+
+
+@pytest.mark.parametrize("width", [20, 60, 200])
+def test_the_rows_of_the_window_fit(width: int) -> None:
+    parts = [
+        WindowPart("you", 1),
+        WindowPart(EVIL, 10**9, 10**6, (WindowItem("c1", EVIL, 10**9, 0, "left out", is_pinned=True),)),
+    ]
+    lines = [row.make(width) for row in window_rows(parts, 8192, lambda tokens: tokens / 3)]
+    assert not any("\x1b" in plain(line) for line in lines)
+    assert width < 60 or all(width_of(line) <= width + 12 for line in (*lines, column_head(width)))
+
+
+def test_an_unknown_window_is_said() -> None:
+    assert "does not say" in window_head([WindowPart("you", 5, 1)], Facts())
+
+
+def test_what_is_free_stands_last() -> None:
+    rows = window_rows([WindowPart("you", 192, 1)], 8192, lambda _: 0.0)
+    assert rows[-1].group == "free"
+    assert "8k" in plain(rows[-1].make(60))
+
+
+def test_what_stands_last_costs_nothing_to_change() -> None:
+    assert "no reading again" in cost_text(WindowItem("c1", "a", 100, 100), lambda _: 9.0)
+    assert "400 tokens again (2.0 s)" in cost_text(WindowItem("c1", "a", 100, 500), lambda tokens: tokens / 200)
+    assert cost_text(WindowItem("c1", "a", 100, 500), lambda _: 0.0).endswith("400 tokens again.")
+
+
+def test_a_log_from_before_there_was_a_ledger_is_read_as_far_as_it_goes() -> None:
+    turns = turns_spent(history(UsageUpdated(usage=Usage(1000, 10, 900), first_token_s=0.5)))
+    (spent,) = turns[0].requests
+    assert (spent.reused, spent.reread, spent.new, spent.read_s) == (900, 0, 100, 0.5)
+
+
+def test_other_agents_are_left_out_and_turns_bear_what_was_asked() -> None:
+    turns = turns_spent(
+        history(
+            MessageAdded(role=Role.USER, text="fix \x1b[31mit", turn_id="turn_1"),
+            UsageUpdated(usage=Usage(100, 1), turn_id="turn_1", miss="first request"),
+            UsageUpdated(usage=Usage(100, 1), turn_id="turn_1", agent="child"),
+        )
+    )
+    assert len(turns[0].requests) == 1
+    assert "fix" in plain(cache_rows(turns)[0].make(80))
+    assert "\x1b" not in plain(cache_rows(turns)[0].make(80))
+    assert request_text(turns[0].requests[0]).startswith("0 reused, 0 read again, 100 new, inferred")
+
+
+def test_no_request_is_said() -> None:
+    assert cache_head([]) == "no request yet"
