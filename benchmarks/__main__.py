@@ -6,7 +6,20 @@ import argparse
 import asyncio
 import sys
 
-from benchmarks import checkpoints, diffs, engine, files, fullscreen, hour, prefix, sandbox, screen, sessions, transcript
+from benchmarks import (
+    checkpoints,
+    diffs,
+    engine,
+    files,
+    fullscreen,
+    hour,
+    parsing,
+    prefix,
+    sandbox,
+    screen,
+    sessions,
+    transcript,
+)
 from benchmarks.report import Figure, table
 
 _MEASURED = {
@@ -19,6 +32,7 @@ _MEASURED = {
     "transcript": transcript.figures,
     "hour": hour.figures,
     "sessions": sessions.figures,
+    "parsing": parsing.figures,
     "prefix": prefix.figures,
 }
 _PARTS = (*_MEASURED, "screen")
