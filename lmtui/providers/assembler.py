@@ -29,6 +29,8 @@ from lmtui.providers.faults import stream_error
 from lmtui.providers.parsing.answer import Answer, AnswerParser
 from lmtui.providers.parsing.native import mended
 
+_DECODER = json.JSONDecoder()
+
 
 @dataclass(slots=True)
 class _CallParts:
@@ -86,7 +88,9 @@ class Assembler:
         if data == "[DONE]":
             return []
         try:
-            chunk = json.loads(data)
+            chunk, end = _DECODER.raw_decode(data)
+            if end != len(data):
+                chunk = json.loads(data)
         except (ValueError, RecursionError) as error:
             raise ProviderError(
                 Fault.GARBAGE,
@@ -144,33 +148,42 @@ class Assembler:
     def _take(self, chunk: dict[str, object]) -> list[ModelPiece]:
         pieces: list[ModelPiece] = []
         choices = chunk.get("choices")
-        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-            choice = choices[0]
+        choice = choices[0] if choices and isinstance(choices, list) else None
+        if isinstance(choice, dict):
             delta = choice.get("delta") or choice.get("message")
             if isinstance(delta, dict):
                 pieces = self._take_delta(delta)
             if isinstance(choice.get("finish_reason"), str):
                 self._finish = choice["finish_reason"]
-        if isinstance(chunk.get("model"), str):
+        if not self._model and isinstance(chunk.get("model"), str):
             self._model = str(chunk["model"])
+        if "usage" in chunk or "timings" in chunk or "prompt_progress" in chunk:
+            self._measure(chunk, pieces)
+        return pieces
+
+    def _measure(self, chunk: dict[str, object], pieces: list[ModelPiece]) -> None:
+        """Take what the server counted and measured."""
         if isinstance(usage := chunk.get("usage"), dict):
             self._usage = _usage(usage)
         if isinstance(timings := chunk.get("timings"), dict):
             self._timings = _timings(timings)
         if isinstance(progress := chunk.get("prompt_progress"), dict):
             pieces.append(_prefill(progress))
-        return pieces
 
     def _take_delta(self, delta: dict[str, object]) -> list[ModelPiece]:
+        content = delta.get("content")
+        if len(delta) == 1 and content and isinstance(content, str):
+            if self._first is None:
+                self._first = self._now()
+            return self._parser.feed(content)
         pieces: list[ModelPiece] = []
         thinking = delta.get("reasoning_content") or delta.get("reasoning")
         if thinking and isinstance(thinking, str):
             self._mark()
-            pieces = self._parser.feed_thinking(thinking)
-        content = delta.get("content")
+            pieces += self._parser.feed_thinking(thinking)
         if content and isinstance(content, str):
             self._mark()
-            pieces = pieces + self._parser.feed(content) if pieces else self._parser.feed(content)
+            pieces += self._parser.feed(content)
         calls = delta.get("tool_calls")
         for position, call in enumerate(calls if isinstance(calls, list) else []):
             if isinstance(call, dict):

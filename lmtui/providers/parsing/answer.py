@@ -64,10 +64,11 @@ class AnswerParser:
 
     def feed(self, text: str) -> list[ModelPiece]:
         """Take some more of the answer's text."""
-        if len(text) < self._guard.room:
-            if not self.is_over:
-                self._guard.feed(text)
+        if self._guard.passes(text):
+            if self._schema is not None or self._stopped or self._scanner.stopped:
                 self._scan(text)
+            else:
+                self._scanner.feed(text)
             return self._pieces()
         for part in self._guard.parts(text):
             if self.is_over:
@@ -113,6 +114,8 @@ class AnswerParser:
         return pieces, answer
 
     def _scan(self, text: str) -> None:
+        if self.is_over:
+            return
         if self._schema is None:
             self._scanner.feed(text)
             return

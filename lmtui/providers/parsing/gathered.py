@@ -102,7 +102,11 @@ class Gathered:
     def say(self, text: str) -> None:
         """Take text of the answer."""
         if not self._held:
-            self._out(text)
+            if self._space or self._gap or self._skips_space or text[-1:].isspace():
+                self._out(text)
+            else:
+                self._text.append(text)
+                self.pieces.append(TextPiece(text))
             return
         self._held.append(_Part(text))
         self._remark_size += len(text) if self._remark_size or not text.isspace() else 0

@@ -55,7 +55,7 @@ class Scanner:
         self._is_line_start = True
         self._ticks = ""
         self._fence = ""
-        self._last = ""
+        self._tail = ""
         self._is_harmony = False
         self._has_thought = False
         self._call_count = 0
@@ -64,8 +64,13 @@ class Scanner:
         """Take more text."""
         if self._tape.is_read:
             if self.state is State.TEXT:
-                if not self._is_line_start and not self._ticks and _MARKS.search(text) is None:
-                    self._last = text.rstrip()[-1:] or self._last
+                if not self._is_line_start and (_TICKS if self._ticks else _MARKS).search(text) is None:
+                    if not text.isspace():
+                        self._tail = text
+                    self._out.say(text)
+                    return
+            elif self.state is State.CODE:
+                if not self._is_line_start and "\n" not in text:
                     self._out.say(text)
                     return
             elif self.state is State.THINK and _THINK_MARKS.search(text) is None:
@@ -108,7 +113,8 @@ class Scanner:
         text = self._tape.take(end)
         if text:
             self._out.say(text)
-            self._last = text.rstrip()[-1:] or self._last
+            if not text.isspace():
+                self._tail = text
 
     def _step_line(self, *, is_final: bool) -> bool:
         """Look at the beginning of a line."""
@@ -230,7 +236,7 @@ class Scanner:
             may_call = _TAG.match(text, at) is not None
             if not may_call and not is_final and _TAG_MAY_COME.match(text, at):
                 return False
-        elif first == "{" and self._last in _LEADS:
+        elif first == "{" and self._tail.rstrip()[-1:] in _LEADS:
             if not is_final and _HEAD_MAY_COME.match(text, at):
                 return False
             may_call = _HEAD.match(text, at) is not None
@@ -352,7 +358,7 @@ class Scanner:
         elif raw and not (self._call_count and zone.fence and self._tape.is_read and not raw.strip("`\n ")):
             self._out.say(raw)
         blank = raw[len(raw.rstrip()) :]
-        self._last = raw.rstrip()[-1:] or self._last
+        self._tail = raw if raw.strip() else self._tail
         self._is_line_start = "\n" in blank or (self._is_line_start and not raw.strip())
         if zone.rejected:
             self._tape.rewind(zone.rejected)

@@ -13,7 +13,7 @@ class Tape:
     @property
     def is_read(self) -> bool:
         """Tell whether nothing is left."""
-        return self.at >= len(self.text)
+        return self.at == len(self.text)
 
     def put(self, text: str) -> None:
         """Add text at the end, and forget what was read."""
