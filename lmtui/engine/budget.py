@@ -10,7 +10,7 @@ import json
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from lmtui.core.messages import Completion, Message, ToolSpec
+from lmtui.core.messages import CallForm, Completion, Message, ToolSpec
 from lmtui.core.ports import TokenCounter
 from lmtui.core.profiles import ModelProfile
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS, IMAGE_TOKENS, bytes_by_four
@@ -29,16 +29,22 @@ _LEAST_TIMED_TOKENS = 100
 class Budget:
     """What is known of the sizes and speeds of one model, in tokens as its server counts them.
 
+    `generation` goes up when everything is counted anew, so that sizes from before stand beside none from after.
+
     Args:
         count: our own way of counting a text; it may get better while it is used.
+        form: how the model is told of its tools.
     """
 
-    def __init__(self, count: TokenCounter = bytes_by_four) -> None:
+    def __init__(self, count: TokenCounter = bytes_by_four, form: CallForm = CallForm.NATIVE) -> None:
         self._count = count
         self._probe = 0
         self._sizes: dict[int, tuple[object, int]] = {}
+        self._form = form
         self._model: str | None = None
         self._points: deque[tuple[int, int]] = deque(maxlen=_KEPT_POINTS)
+        self._known_ratio = 0.0
+        self.generation = 0
         self.token_ratio = 1.0
         self.is_ratio_known = False
         self.read_tokens_per_s = 0.0
@@ -48,13 +54,21 @@ class Budget:
         """Start from what is known of a model; one that is in use already goes on with what was learned here."""
         if model != self._model:
             self._model = model
-            self._points.clear()
-            self.token_ratio, self.is_ratio_known = 1.0, False
+            self._known_ratio = 0.0
+            self._begin_anew()
             self.read_tokens_per_s = self.write_tokens_per_s = 0.0
-        if not self._points and profile.token_ratio > 0:
-            self.token_ratio, self.is_ratio_known = _clamped(profile.token_ratio), True
+        if not self._known_ratio and profile.token_ratio > 0:
+            self._known_ratio = _clamped(profile.token_ratio)
+            if not self._points:
+                self.token_ratio, self.is_ratio_known = self._known_ratio, True
         self.read_tokens_per_s = self.read_tokens_per_s or profile.read_tokens_per_s
         self.write_tokens_per_s = self.write_tokens_per_s or profile.write_tokens_per_s
+
+    def use_form(self, form: CallForm) -> None:
+        """Take note of the form in which tools are told: in text they are a line each, in the server's own form a schema."""
+        if form is not self._form:
+            self._form = form
+            self._begin_anew()
 
     def size(self, message: Message) -> int:
         """Return the size of a message in our own tokens."""
@@ -122,10 +136,15 @@ class Budget:
         """Count everything anew once our own way of counting has become another."""
         probe = self._count(_PROBE)
         if probe != self._probe:
-            if self._probe and self._points:
-                self._points.clear()
             self._probe = probe
-            self._sizes.clear()
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Forget all sizes, and what was learned from them here; a ratio that was known before is taken up again."""
+        self._points.clear()
+        self._sizes.clear()
+        self.generation += 1
+        self.token_ratio, self.is_ratio_known = self._known_ratio or 1.0, bool(self._known_ratio)
 
     def _sized(self, value: Message | ToolSpec) -> int:
         known = self._sizes.get(id(value))
@@ -141,7 +160,11 @@ class Budget:
         return self._count(message.text) + calls + MESSAGE_TOKENS + IMAGE_TOKENS * len(message.images)
 
     def _measure_tool(self, tool: ToolSpec) -> int:
-        return self._count(tool.name + tool.description + json.dumps(tool.parameters)) + TOOL_TOKENS
+        if self._form is CallForm.NATIVE:
+            return self._count(tool.name + tool.description + json.dumps(tool.parameters)) + TOOL_TOKENS
+        properties = tool.parameters.get("properties")
+        names = ", ".join(properties) if isinstance(properties, dict) else ""
+        return self._count(f"- {tool.name}({names}): {tool.description}") + names.count(",") * 2 + 2
 
 
 def _as_sent(arguments: str) -> str:

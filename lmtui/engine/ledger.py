@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate
 
 from lmtui.core.messages import Message, ModelRequest
 
-_FEW_TOKENS = 64
+_FEW_TOKENS = 160  # servers keep their cache in blocks, of up to 128 tokens
 
 
 class Miss(StrEnum):
@@ -74,6 +75,11 @@ class PrefixLedger:
         self._revision = 0
         self._tells = False
         self.now = Comparison(0, 0, 0, Miss.FIRST)
+
+    def size_anew(self) -> None:
+        """Size what was sent before anew: sizes from two ways of counting do not stand beside each other."""
+        messages = self._before.messages if self._before else ()
+        self._sums = list(accumulate(map(self._size, messages)))
 
     def begin(self, request: ModelRequest, tools_size: int, revision: int, change: str) -> Comparison:
         """Compare a request that is about to be sent; `revision` and `change` are the conversation's."""

@@ -10,12 +10,19 @@ from lmtui.engine.ledger import Comparison, Reading
 _CUT_SHARE, _FIRST_CUT_SHARE = 0.7, 0.5
 _LEAST_COUNT = 128  # a count below is none: system prompt and tools alone are more
 _SLOW_BY, _SLOW_S = 2.0, 1.0
+_ANY_FIX = (
+    "Raise the context length: OLLAMA_CONTEXT_LENGTH for Ollama, the context length of the loaded model in LM Studio, "
+    "-c for llama.cpp, --max-model-len for vLLM."
+)
 _NEWS_SHARE = 0.05
 
 
 def announce(desk: Desk, request: ModelRequest) -> None:
     """Tell that the model reads a request that is about to be sent: how much of it anew, and about how long that takes."""
     book, talk = desk.window, desk.conversation
+    if book.generation != book.budget.generation:
+        book.generation = book.budget.generation
+        book.ledger.size_anew()
     tools_size = book.budget.tools_size(request.tools)
     now = book.ledger.begin(request, tools_size, talk.revision, talk.change)
     anew = max(0, book.budget.estimate(now.total) - book.budget.scaled(now.common))
@@ -95,7 +102,7 @@ def _is_cut(desk: Desk, now: Comparison, guess: int, counted: int) -> bool:
 
 
 def _cut_text(desk: Desk, guess: int, counted: int) -> str:
-    fix = desk.window.fix or "Raise the context length in the server's settings."
+    fix = desk.window.fix or _ANY_FIX
     return (
         f"The server reads only a part of what it is sent: it counted {counted:,} of about {guess:,} tokens, "
         f"so the model does not see the beginning. {fix}"

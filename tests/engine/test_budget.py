@@ -96,8 +96,12 @@ def test_a_counter_that_gets_better_counts_everything_anew() -> None:
     budget = Budget(count)
     messages = [Message(Role.USER, "x" * 396)]
     assert budget.raw(messages, ()) == 103
-    factor = 2
+    budget.use("model", ModelProfile(token_ratio=1.1))
+    budget.learn_size(103, 90)
+    factor, before = 2, budget.generation
     assert budget.raw(messages, ()) == 202
+    assert budget.generation == before + 1
+    assert budget.token_ratio == 1.1
 
 
 def test_calls_pictures_and_tools_are_counted() -> None:

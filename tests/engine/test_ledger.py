@@ -70,7 +70,7 @@ def test_a_picture_on_the_way_is_named() -> None:
     book = Book()
     seen = Message(Role.USER, "look", images=(Image("a", "image/png", b"1"),))
     book.send(request(ALL[0], seen), 100)
-    assert book.send(request(ALL[0], seen, ALL[1]), 300).miss == "picture"
+    assert book.send(request(ALL[0], seen, ALL[1]), 200).miss == "picture"
 
 
 @pytest.mark.parametrize(
@@ -108,3 +108,12 @@ def test_a_reading_that_took_far_too_long_was_one_of_everything() -> None:
     book = Book(is_slow=True)
     book.send(request(*ALL[:6]))
     assert book.send(request(*ALL[:7])) == Reading(0, 800, 100, is_told=False, miss="unknown")
+
+
+def test_sizes_of_another_way_of_counting_are_counted_anew() -> None:
+    book = Book()
+    book.send(request(*ALL[:3]))
+    before = book.sized
+    book.ledger.size_anew()
+    assert book.sized == before + 3
+    assert book.send(request(*ALL[:5])) == Reading(500, 0, 200, is_told=False, miss="")
