@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +74,14 @@ class Client:
         """Return what an endpoint answers to a body."""
         return await self._ask("POST", path, body, limit_s)
 
+    async def events(self, path: str) -> AsyncGenerator[Any, None]:
+        """Yield the JSON of server-sent events until the server or the caller ends it; a server without them gives none."""
+        with contextlib.suppress(*self._refused, *self._broken):
+            async with self._http.stream("GET", self._root + path) as response:
+                async for line in response.aiter_lines():
+                    if response.status_code == 200 and line.startswith("data:"):
+                        yield _json(line.removeprefix("data:").encode())
+
     async def _ask(self, method: str, path: str, body: dict[str, object] | None, limit_s: float) -> Reply:
         url = path if "://" in path else self._root + path
         data = bytearray()
@@ -91,7 +101,7 @@ class Client:
         return Reply(response.status_code, _json(data), response.headers.get("content-type", ""), start)
 
 
-def _json(data: bytearray) -> Any:
+def _json(data: bytes | bytearray) -> Any:
     if len(data) > MAX_REPLY_BYTES:
         return None
     try:

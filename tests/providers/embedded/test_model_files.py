@@ -73,7 +73,7 @@ def test_a_file_that_several_places_link_to_is_told_once(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "layer",
     [
-        {"mediaType": "application/vnd.ollama.image.model", "digest": "sha256:../../etc/passwd"},
+        {"mediaType": "application/vnd.ollama.image.model", "digest": "../outside"},
         {"mediaType": "application/vnd.ollama.image.model", "digest": 3},
         {"mediaType": "application/vnd.ollama.image.license", "digest": f"sha256:{DIGEST}"},
         "x",
@@ -81,6 +81,7 @@ def test_a_file_that_several_places_link_to_is_told_once(tmp_path: Path) -> None
 )
 def test_a_manifest_that_is_wrong_names_no_file(tmp_path: Path, layer: object) -> None:
     put_ollama(tmp_path / ".ollama/models", "m", "1", layer=layer)
+    put(tmp_path / ".ollama/models/outside")
     assert find_files(tmp_path, {}) == []
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from contextlib import aclosing
 from itertools import chain, repeat
@@ -255,6 +256,20 @@ async def test_a_router_loads_and_its_list_tells_when_it_is_done(serve: Serve) -
     assert steps[0].startswith("loading small, ")
     assert steps[-1] == "loaded, window 8,192"
     assert server.posted == [("/models/load", {"model": "small"})]
+
+
+async def test_a_router_tells_how_far_it_is_in_its_events(serve: Serve) -> None:
+    stages = ["text_model", "mmproj_model"]
+
+    def event(model: str, **progress: Any) -> str:
+        return "data: " + json.dumps({"model": model, "event": "model_status", "data": {"progress": progress}}) + "\n\n"
+
+    told_events = event("other", value=0.9) + event("small", stages=stages, current="mmproj_model", value=0.5) + "data: {\n\n"
+    router = Router(router_item("small", "unloaded"), *[router_item("small", "loading")] * 20, router_item("small", "loaded"))
+    server = await serve(router.answers() | {"/models/sse": (200, told_events.encode())})
+    steps = await told(server, "small")
+    assert {step.ratio for step in steps} <= {-1.0, 0.75, 1.0}
+    assert steps[-2].ratio == 0.75
 
 
 async def test_a_router_whose_child_fails_says_so(serve: Serve) -> None:
