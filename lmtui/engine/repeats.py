@@ -10,6 +10,7 @@ from lmtui.core.ports import ToolResult
 
 _LOOKS_BACK = 8
 _HELD_FROM = 3
+_SHORT_CHARS = 1_000
 _SAME = "Same result as before: you have it already. Do not make this call again. Answer the user now, in plain words."
 _SAME_FAILURE = "(This call failed in the same way before. Do it in another way, or tell the user what is missing.)"
 
@@ -44,7 +45,9 @@ class Repeats:
         self.count = self._last.count(key)
         if self.count == 1:
             return result.text
-        return _SAME if result.ok else f"{result.text}\n{_SAME_FAILURE}"
+        if not result.ok:
+            return f"{result.text}\n{_SAME_FAILURE}"
+        return f"{_SAME}\n{result.text}" if len(result.text) <= _SHORT_CHARS else _SAME
 
     @property
     def needs_answer(self) -> bool:

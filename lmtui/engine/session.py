@@ -232,7 +232,7 @@ class EngineSession:
             checkpoints=parts.checkpoints,
             images=parts.images,
             model=KnownModel(parts.profiles, parts.call_form),
-            window=WindowBook(Budget(parts.count_tokens), parts.tools),
+            window=WindowBook(Budget(parts.count_tokens, parts.call_form or CallForm.NATIVE), parts.tools),
             warm_up=lambda: self._background.start_sandbox(parts.sandbox, parts.checkpoints),
         )
 
@@ -261,6 +261,7 @@ class EngineSession:
                 desk.tool_set = tools
             case CallFormChanged(form=form) if form in tuple(CallForm):
                 desk.model.calling.take(CallForm(form))
+                desk.window.budget.use_form(CallForm(form))
             case RuleRevoked(rule=rule, effect=Effect.ALLOW):  # of a log only what makes it stricter holds again
                 desk.rules = tuple(each for each in desk.rules if str(each) != rule or each.effect is not Effect.ALLOW)
             case SandboxSelected():

@@ -10,6 +10,10 @@ from lmtui.core.messages import Completion, FinishReason
 _MOST_MALFORMED = 3
 _MOST_REPEATS = 5
 _EMPTY_NUDGE = "Your last answer was empty. Go on with the task, or say that it is done."
+_NOTHING_DONE = (
+    "No tool was called, so nothing was looked at or changed. "
+    "If the task needs that, call a tool now; if it does not, give your answer again."
+)
 _EMPTY_TWICE = "the model answered with nothing, twice; try again or another model"
 _NO_CALL = (
     "the model tried to call a tool four times, and none of the calls could be read; "
@@ -43,10 +47,15 @@ class Stopped:
 
 
 class AnswerWatch:
-    """Judges the answers of one turn, one after the other."""
+    """Judges the answers of one turn, one after the other.
 
-    def __init__(self) -> None:
+    Args:
+        doubts_words: a model that calls in its text is asked once whether it is done, where it has called nothing at all.
+    """
+
+    def __init__(self, *, doubts_words: bool = False) -> None:
         self._empty = self._cut = self._malformed = 0
+        self._doubts_words = doubts_words
 
     def judge(self, completion: Completion, repeats: int) -> GoOn | Finished | Stopped:
         """Return what follows from an answer whose calls were run; `repeats` is how often the same came of the same call."""
@@ -61,6 +70,7 @@ class AnswerWatch:
             return Stopped(TurnReason.LIMIT, _CUT_CALLS)
         if calls:
             self._empty = self._malformed = 0
+            self._doubts_words = False
             return GoOn(completion.problem)
         return self._without_calls(completion, is_cut=is_cut)
 
@@ -72,6 +82,7 @@ class AnswerWatch:
         if is_cut:
             return Stopped(TurnReason.LIMIT, "the answer was cut at the length limit; say “go on” for the rest")
         if completion.message.text.strip():
-            return Finished()
+            doubts, self._doubts_words = self._doubts_words, False
+            return GoOn(_NOTHING_DONE) if doubts else Finished()
         self._empty += 1
         return GoOn(_EMPTY_NUDGE) if self._empty == 1 else Stopped(TurnReason.ERROR, _EMPTY_TWICE)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from lmtui.core.messages import CallForm, Message, ToolCall, ToolSpec
+from lmtui.core.messages import CallForm, Message, Role, ToolCall, ToolSpec
 
 DONE = "done"
+_SAMPLES = {"path": "src/main.py", "command": "ls -l", "pattern": "TODO"}
 _HOW = {
     CallForm.TEXT: (
         "To use a tool, answer with only this block and wait for the result:\n"
@@ -31,9 +32,30 @@ def tools_text(tools: Sequence[ToolSpec], form: CallForm) -> str:
     if not tools:
         return ""
     example = next((spec for spec in tools if _required(spec)), tools[0])
-    arguments = ", ".join(f'"{name}": "…"' for name in _required(example))
+    arguments = ", ".join(f'"{name}": "{_SAMPLES.get(name, "text")}"' for name in _required(example))
     how = _HOW[form].format(name=example.name, arguments=arguments)
     return "\n".join(("# Tools", *map(_line, tools), "", how))
+
+
+def worked_example(tools: Sequence[ToolSpec], form: CallForm) -> list[Message]:
+    """Return a short conversation that shows how it is done; small models do as they have seen, not as they are told."""
+    known = {spec.name for spec in tools}
+    shown: list[Message] = []
+    for ask, name, arguments, result, answer in _EXAMPLES if {"read", "shell"} <= known else ():
+        call = ToolCall("", name, arguments)
+        shown += [
+            Message(Role.USER, ask),
+            Message(Role.ASSISTANT, call_text(call, form)),
+            Message(Role.USER, results_text([Message(Role.TOOL, result)])),
+            Message(Role.ASSISTANT, done_text(answer) if form is CallForm.SCHEMA else answer),
+        ]
+    return shown
+
+
+_EXAMPLES = (
+    ("What does port.txt say?", "read", '{"path": "port.txt"}', "    1  8080", "port.txt says 8080."),
+    ("Make a folder named build.", "shell", '{"command": "mkdir build"}', "(no output)", "The folder build is made."),
+)
 
 
 def call_text(call: ToolCall, form: CallForm) -> str:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from lmtui.core.messages import CallForm, Hold, Message, ModelRequest, Role, ToolSpec
-from lmtui.providers.tools_as_text import answer_schema, call_text, done_text, results_text, tools_text
+from lmtui.providers.tools_as_text import answer_schema, call_text, done_text, results_text, tools_text, worked_example
 
 
 class RequestWriter:
@@ -55,6 +55,9 @@ def wire_messages(messages: Sequence[Message], request: ModelRequest) -> list[di
         written += _results(results)
         results = []
         written.append(_as_text(message, request))
+        if message.role is Role.SYSTEM:
+            shown = worked_example(request.tools, request.call_form)
+            written += [{"role": str(each.role), "content": each.text} for each in shown]
     return written + _results(results)
 
 

@@ -35,7 +35,7 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     clock.GET_TIME,
 )
 LEAN_TOOLS: dict[str, tuple[str, ...]] = {
-    "read": ("path", "offset", "limit"),
+    "read": ("path", "offset"),
     "write": ("path", "content"),
     "edit": ("path", "search", "replace"),
     "grep": ("pattern", "path"),
