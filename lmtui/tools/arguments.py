@@ -57,7 +57,9 @@ def _sendable(tool: str, key: str, value: object) -> object:
 
 
 def check(tool: str, model: type[M], value: dict[str, object], roots: tuple[str, ...] = ()) -> M:
-    """Return checked arguments; numbers and booleans may come as text, paths may begin with one of `roots`.
+    """Return checked arguments; paths may begin with one of `roots`.
+
+    Numbers, booleans and lists may come as text; what the tool does not know is dropped.
 
     Raises:
         ToolError: one is missing or of the wrong type; the text names each and says what the tool takes.
@@ -66,8 +68,35 @@ def check(tool: str, model: type[M], value: dict[str, object], roots: tuple[str,
     try:
         return model.model_validate(given, context=roots)
     except ValidationError as error:
+        mended = _mended(given, error)
+        if mended is not None:
+            return check(tool, model, mended, roots)
         problems = "; ".join(_problem(model, each["loc"], each["type"], each["msg"], each["input"]) for each in error.errors())
         raise ToolError(f"{tool} was not run: {problems}.", f"It takes: {signature(model)}.") from error
+
+
+_STRUCTURES = {"list_type": list, "tuple_type": list, "dict_type": dict, "model_type": dict}
+
+
+def _mended(given: dict[str, object], error: ValidationError) -> dict[str, object] | None:
+    """Return the arguments with those that only came in the wrong type put right, None where none can be."""
+    mended = dict(given)
+    for each in error.errors():
+        name, wanted = str(each["loc"][0]) if each["loc"] else "", _STRUCTURES.get(each["type"])
+        if wanted is None or len(each["loc"]) != 1 or name not in mended:
+            continue
+        value = mended[name]
+        mended[name] = _structure(value, wanted) if isinstance(value, str) else value
+    return mended if mended != given else None
+
+
+def _structure(text: str, kind: type) -> object:
+    """Return the list or object that a text holds, the text where it holds none."""
+    try:
+        value = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return text
+    return value if isinstance(value, kind) else text
 
 
 def signature(model: type[BaseModel]) -> str:

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from lmtui.core.errors import ToolError
+from lmtui.tools.arguments import check, read_object
+from lmtui.tools.registry import ToolRegistry
+from lmtui.tools.tool import Arguments, argument, path_argument
+
+
+class Sample(Arguments):
+    path: str = path_argument()
+    count: int = argument(1)
+    is_all: bool = argument(default=False)
+    items: list[str] = argument(())
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"path": "a", "count": "5"}, {"path": "a", "count": 5}),
+        ({"path": "a", "is_all": "true"}, {"path": "a", "is_all": True}),
+        ({"path": "a", "items": '["x", "y"]'}, {"path": "a", "items": ["x", "y"]}),
+        ({"path": "a", "required": ["path"], "content": ""}, {"path": "a"}),
+        ({"file_path": "a", "count": None}, {"path": "a"}),
+    ],
+)
+def test_what_only_has_the_wrong_type_is_put_right(given: dict[str, object], wanted: dict[str, object]) -> None:
+    assert check("sample", Sample, given).model_dump(exclude_unset=True) == wanted
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"count": 1}, "path is missing"),
+        ({"path": "a", "items": "x, y"}, "items is wrong"),
+        ({"path": "a", "items": '{"x": 1}'}, "items is wrong"),
+        ({"path": 42}, "path is wrong"),
+        ({"path": ["a"]}, "path is wrong"),
+        ({"path": "a", "count": "five"}, "count is wrong"),
+        ({"path": "a", "items": ["x", 1]}, "items is wrong"),
+    ],
+)
+def test_what_has_two_readings_is_refused_in_words(given: dict[str, object], said: str) -> None:
+    with pytest.raises(ToolError, match=said):
+        check("sample", Sample, given)
+
+
+def test_arguments_in_a_text_are_an_object() -> None:
+    assert read_object("sample", '"{\\"path\\": \\"a\\"}"') == {"path": "a"}
+
+
+def test_a_tool_tells_the_parser_its_other_names() -> None:
+    read = next(spec for spec in ToolRegistry().specs() if spec.name == "read")
+    assert "file_path" in read.argument_aliases["path"]
+    assert "read_file" in read.aliases
