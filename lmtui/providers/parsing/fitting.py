@@ -43,8 +43,6 @@ def fitted(spec: ToolSpec, arguments: dict[str, object]) -> dict[str, object]:
 
 def _typed(value: object, kind: str) -> object:
     """Return a value in the type that a schema asks for, where it has one reading in it; else as it is."""
-    if kind == "string":
-        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(value, str):
         return value
     text = value.strip()

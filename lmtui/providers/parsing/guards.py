@@ -87,7 +87,9 @@ def _enough(unit: str) -> int:
 
 def first_of_many(text: str, period: int) -> int:
     """Return where the first of the repetitions at the end of a text ends."""
-    end = len(text)
-    while end > 2 * period and text[end - period : end] == text[end - 2 * period : end - period]:
-        end -= period
-    return end
+    start = max(len(text) - period, 0)
+    while start >= period and text[start - period : start] == text[start : start + period]:
+        start -= period
+    while start > 0 and text[start - 1] == text[start - 1 + period]:
+        start -= 1
+    return min(start + period, len(text))
