@@ -12,6 +12,7 @@ from lmtui.core.servers import ServedModel
 
 _ENOUGH = 2
 _SHARE_OF_TOOLS = 0.35
+_LEAST_COUNT = 128  # a server that counts less counts only what it read anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,12 @@ def sizes_of(request: ModelRequest) -> Sizes:
     """Return about how large a request is: characters by four."""
     tools = sum(len(each.name) + len(each.description) + len(json.dumps(each.parameters)) for each in request.tools)
     return Sizes(sum(len(each.text) for each in request.messages) // 4, tools // 4)
+
+
+def _lacks_tools(counted: int, sizes: Sizes) -> bool:
+    """Tell whether a prompt was as long as its messages alone; only where the tools are the larger part can that be seen."""
+    is_telling = counted >= _LEAST_COUNT and sizes.tools > sizes.messages
+    return is_telling and sizes.messages / 2 < counted < sizes.messages + sizes.tools * _SHARE_OF_TOOLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +95,7 @@ class Calling:
             return FormChange(CallForm.TEXT, "it writes its calls as text")
         if self._malformed > _ENOUGH:
             return FormChange(CallForm.TEXT, "its calls could not be read")
-        counted = completion.usage.prompt_tokens if completion.usage else 0
-        if request.tools and 0 < counted < sizes.messages + sizes.tools * _SHARE_OF_TOOLS:
+        if completion.usage and _lacks_tools(completion.usage.prompt_tokens, sizes):
             return FormChange(CallForm.TEXT, "the server left the tools out of the prompt")
         return None
 

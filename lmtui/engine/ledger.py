@@ -106,18 +106,23 @@ class PrefixLedger:
         self.now = Comparison(total + tools_size, common, 0 if before is None else resent, str(cause), pictures)
         return self.now
 
-    def settle(self, prompt_tokens: int, told: int | None, *, is_slow: Callable[[int], bool]) -> Reading:
+    def settle(
+        self, prompt_tokens: int, told: int | None, *, scaled: Callable[[int], int], is_slow: Callable[[int], bool]
+    ) -> Reading:
         """Say how the request that was begun last was read, once the server has counted it.
 
         Args:
             prompt_tokens: the whole prompt.
             told: how many of them the server says it reused, None where it says nothing.
+            scaled: returns so many of our own tokens in the server's.
             is_slow: tells whether the reading took much longer than so many tokens take.
         """
         now = self.now
         self._tells = self._tells or bool(told)
-        share = prompt_tokens / now.total if now.total else 0.0
-        common, resent = round(now.common * share), round(now.resent * share)
+        known = min(prompt_tokens, max(0, prompt_tokens - scaled(now.total - now.common - now.resent)))
+        resent = known if not now.common else min(known, scaled(now.resent))
+        common = known - resent if now.common else 0
+        resent = resent if now.resent else 0
         if told is not None and self._tells:
             reused = min(told, prompt_tokens)
             reread = max(0, min(common + resent - reused, prompt_tokens - reused))

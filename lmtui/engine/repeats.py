@@ -18,18 +18,19 @@ _SAME_FAILURE = "(This call failed in the same way before. Do it in another way,
 class Repeats:
     """Counts equal calls with equal results among the last ones; polling, whose results change, is none.
 
-    `count` is how often the last call with its result is among them.
+    `count` is how often the last call with its result is among them, `has_failed` tells whether it did.
     """
 
     def __init__(self) -> None:
         self._last: deque[tuple[str, str, str]] = deque(maxlen=_LOOKS_BACK)
         self._revision = 0
         self.count = 0
+        self.has_failed = False
 
     def begin(self, revision: int = 0) -> None:
         """Forget what was done, for a new turn begins."""
         self._last.clear()
-        self._revision, self.count = revision, 0
+        self._revision, self.count, self.has_failed = revision, 0, False
 
     def look(self, revision: int) -> None:
         """Forget what was done where something was left out of the conversation meanwhile: it may be asked for again."""
@@ -38,6 +39,7 @@ class Repeats:
 
     def see(self, tool: str, arguments: Mapping[str, object], result: ToolResult) -> str:
         """Take note of a call that ran; return what the model gets, in place of a result that it has already."""
+        self.has_failed = not result.ok
         if result.changes:
             self._last.clear()
         key = (tool, json.dumps(dict(arguments), sort_keys=True, default=str), _essence(result))

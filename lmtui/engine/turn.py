@@ -81,7 +81,7 @@ async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
         _count(tally, completion, iteration)
         desk.repeats.look(desk.conversation.revision)
         await _run_calls(desk, completion.message.tool_calls, turn_id, tally)
-        match watch.judge(completion, desk.repeats.count):
+        match watch.judge(completion, desk.repeats.count, has_failed=desk.repeats.has_failed):
             case GoOn(reminder=reminder):
                 if reminder:
                     desk.emit(Reminder(agent=desk.agent, text=reminder, turn_id=turn_id))

@@ -25,9 +25,15 @@ def announce(desk: Desk, request: ModelRequest) -> None:
         book.ledger.size_anew()
     tools_size = book.budget.tools_size(request.tools)
     now = book.ledger.begin(request, tools_size, talk.revision, talk.change)
-    anew = max(0, book.budget.estimate(now.total) - book.budget.scaled(now.common))
+    anew = _anew(desk, now)
     seconds = round(book.budget.read_s(anew), 1)
     desk.emit(PrefillProgress(agent=desk.agent, tokens=anew, estimate_s=seconds))
+
+
+def _anew(desk: Desk, now: Comparison) -> int:
+    """Return how many tokens the server is expected to read anew."""
+    budget = desk.window.budget
+    return max(0, budget.estimate(now.total) - (budget.estimate(now.common) if now.common else 0))
 
 
 def show_usage(desk: Desk, completion: Completion, turn_id: str) -> None:
@@ -76,7 +82,7 @@ def _reading(desk: Desk, completion: Completion, usage: Usage) -> Reading:
         whole_s = budget.read_s(usage.prompt_tokens)
         return expected_s > 0 and max(expected_s * _SLOW_BY, whole_s / 2) + _SLOW_S < completion.first_token_s
 
-    return desk.window.ledger.settle(usage.prompt_tokens, told, is_slow=is_slow)
+    return desk.window.ledger.settle(usage.prompt_tokens, told, scaled=budget.scaled, is_slow=is_slow)
 
 
 def _is_cut(desk: Desk, now: Comparison, guess: int, counted: int) -> bool:
@@ -92,7 +98,7 @@ def _is_cut(desk: Desk, now: Comparison, guess: int, counted: int) -> bool:
     if share >= (_CUT_SHARE if is_sure else _FIRST_CUT_SHARE):
         book.short_counts = 0
         return False
-    anew = max(1, guess - book.budget.scaled(now.common))
+    anew = max(1, _anew(desk, now))
     if now.common and _CUT_SHARE < counted / anew < 1 / _CUT_SHARE:
         return True
     book.short_counts += 1

@@ -14,6 +14,10 @@ _NOTHING_DONE = (
     "No tool was called, so nothing was looked at or changed. "
     "If the task needs that, call a tool now; if it does not, give your answer again."
 )
+_FAILED = (
+    "The last call failed, so nothing came of it. "
+    "Try another way with a tool now; if there is none, tell the user what did not work."
+)
 _EMPTY_TWICE = "the model answered with nothing, twice; try again or another model"
 _NO_CALL = (
     "the model tried to call a tool four times, and none of the calls could be read; "
@@ -50,15 +54,20 @@ class AnswerWatch:
     """Judges the answers of one turn, one after the other.
 
     Args:
-        doubts_words: a model that calls in its text is asked once whether it is done, where it has called nothing at all.
+        doubts_words: a model that calls in its text is asked once whether it is done, where it has called nothing, and once
+            more where its last call failed.
     """
 
     def __init__(self, *, doubts_words: bool = False) -> None:
         self._empty = self._cut = self._malformed = 0
-        self._doubts_words = doubts_words
+        self._doubts = {_NOTHING_DONE, _FAILED} if doubts_words else set()
+        self._has_called = False
 
-    def judge(self, completion: Completion, repeats: int) -> GoOn | Finished | Stopped:
-        """Return what follows from an answer whose calls were run; `repeats` is how often the same came of the same call."""
+    def judge(self, completion: Completion, repeats: int, *, has_failed: bool = False) -> GoOn | Finished | Stopped:
+        """Return what follows from an answer whose calls were run.
+
+        `repeats` is how often the same came of the same call; `has_failed`: the last call of the turn did.
+        """
         calls = completion.message.tool_calls
         is_cut = completion.finish_reason is FinishReason.LENGTH
         self._cut = self._cut + 1 if is_cut else 0
@@ -70,11 +79,11 @@ class AnswerWatch:
             return Stopped(TurnReason.LIMIT, _CUT_CALLS)
         if calls:
             self._empty = self._malformed = 0
-            self._doubts_words = False
+            self._has_called = True
             return GoOn(completion.problem)
-        return self._without_calls(completion, is_cut=is_cut)
+        return self._without_calls(completion, has_failed=has_failed, is_cut=is_cut)
 
-    def _without_calls(self, completion: Completion, *, is_cut: bool) -> GoOn | Finished | Stopped:
+    def _without_calls(self, completion: Completion, *, has_failed: bool, is_cut: bool) -> GoOn | Finished | Stopped:
         if completion.problem:
             self._malformed += 1
             is_enough = self._malformed > _MOST_MALFORMED
@@ -82,7 +91,10 @@ class AnswerWatch:
         if is_cut:
             return Stopped(TurnReason.LIMIT, "the answer was cut at the length limit; say “go on” for the rest")
         if completion.message.text.strip():
-            doubts, self._doubts_words = self._doubts_words, False
-            return GoOn(_NOTHING_DONE) if doubts else Finished()
+            doubt = _NOTHING_DONE if not self._has_called else _FAILED if has_failed else ""
+            if doubt in self._doubts:
+                self._doubts.discard(doubt)
+                return GoOn(doubt)
+            return Finished()
         self._empty += 1
         return GoOn(_EMPTY_NUDGE) if self._empty == 1 else Stopped(TurnReason.ERROR, _EMPTY_TWICE)

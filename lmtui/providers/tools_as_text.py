@@ -11,18 +11,17 @@ from collections.abc import Sequence
 from lmtui.core.messages import CallForm, Message, Role, ToolCall, ToolSpec
 
 DONE = "done"
-_SAMPLES = {"path": "src/main.py", "command": "ls -l", "pattern": "TODO"}
 _HOW = {
     CallForm.TEXT: (
         "To use a tool, answer with only this block and wait for the result:\n"
-        '```json\n{{"name": "{name}", "arguments": {{{arguments}}}}}\n```\n'
+        '```json\n{"name": TOOL, "arguments": {…}}\n```\n'
         "When the task is complete, answer in plain words without a block."
     ),
     CallForm.SCHEMA: (
         "Every answer is one JSON object. To use a tool:\n"
-        '{{"name": "{name}", "arguments": {{{arguments}}}}}\n'
+        '{"name": TOOL, "arguments": {…}}\n'
         "When the task is complete:\n"
-        '{{"name": "done", "arguments": {{"answer": "what to tell the user"}}}}'
+        '{"name": "done", "arguments": {"answer": "what to tell the user"}}'
     ),
 }
 
@@ -31,30 +30,37 @@ def tools_text(tools: Sequence[ToolSpec], form: CallForm) -> str:
     """Return what the system prompt says of the tools: a line each, and how to call them."""
     if not tools:
         return ""
-    example = next((spec for spec in tools if _required(spec)), tools[0])
-    arguments = ", ".join(f'"{name}": "{_SAMPLES.get(name, "text")}"' for name in _required(example))
-    how = _HOW[form].format(name=example.name, arguments=arguments)
-    return "\n".join(("# Tools", *map(_line, tools), "", how))
+    return "\n".join(("# Tools", *map(_line, tools), "", _HOW[form]))
 
 
 def worked_example(tools: Sequence[ToolSpec], form: CallForm) -> list[Message]:
     """Return a short conversation that shows how it is done; small models do as they have seen, not as they are told."""
-    known = {spec.name for spec in tools}
+    if not {"read", "edit", "shell"} <= {spec.name for spec in tools}:
+        return []
     shown: list[Message] = []
-    for ask, name, arguments, result, answer in _EXAMPLES if {"read", "shell"} <= known else ():
-        call = ToolCall("", name, arguments)
-        shown += [
-            Message(Role.USER, ask),
-            Message(Role.ASSISTANT, call_text(call, form)),
-            Message(Role.USER, results_text([Message(Role.TOOL, result)])),
-            Message(Role.ASSISTANT, done_text(answer) if form is CallForm.SCHEMA else answer),
-        ]
+    for ask, steps, answer in _EXAMPLES:
+        shown.append(Message(Role.USER, ask))
+        for name, arguments, result in steps:
+            shown.append(Message(Role.ASSISTANT, call_text(ToolCall("", name, arguments), form)))
+            shown.append(Message(Role.USER, results_text([Message(Role.TOOL, result)])))
+        shown.append(Message(Role.ASSISTANT, done_text(answer) if form is CallForm.SCHEMA else answer))
     return shown
 
 
 _EXAMPLES = (
-    ("What does port.txt say?", "read", '{"path": "port.txt"}', "    1  8080", "port.txt says 8080."),
-    ("Make a folder named build.", "shell", '{"command": "mkdir build"}', "(no output)", "The folder build is made."),
+    (
+        'greet.py prints "Helo". Fix that.',
+        (
+            ("read", '{"path": "greet.py"}', '    1  print("Helo")'),
+            ("edit", '{"path": "greet.py", "search": "Helo", "replace": "Hello"}', "ok"),
+        ),
+        'greet.py prints "Hello" now.',
+    ),
+    (
+        "Make a folder named logs and move app.log into it.",
+        (("shell", '{"command": "mkdir logs && mv app.log logs/"}', "(no output)"),),
+        "app.log is in the folder logs now.",
+    ),
 )
 
 

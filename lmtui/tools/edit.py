@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from lmtui.core.errors import ToolError
 
 _MAX_PLACES = 8
+_SMALL_LINES, _SMALL_CHARS = 40, 1500
+_UNLIKE = "Nothing in the file is like it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +155,13 @@ def nearest_region(lines: list[str], wanted: list[str]) -> str:
     text = "\n".join(line.strip() for line in wanted)
     ratio, start = max((_likeness(text, "\n".join(stripped[start : start + size])), start) for _, start in best)
     if ratio < 0.4:
-        return "Nothing in the file is like it; read it again."
-    shown = [f"{number + 1:>5}  {lines[number][:200]}" for number in range(start, min(start + size, start + 30))]
-    return f"The nearest is lines {start + 1}–{start + size}:\n" + "\n".join(shown)
+        is_small = len(lines) <= _SMALL_LINES and sum(map(len, lines)) <= _SMALL_CHARS
+        return f"{_UNLIKE} The whole file:\n{_numbered(lines, 0, len(lines))}" if is_small else f"{_UNLIKE} Read it again."
+    return f"The nearest is lines {start + 1}–{start + size}:\n{_numbered(lines, start, min(start + size, start + 30))}"
+
+
+def _numbered(lines: list[str], start: int, end: int) -> str:
+    return "\n".join(f"{number + 1:>5}  {lines[number][:200]}" for number in range(start, end))
 
 
 def _likeness(left: str, right: str) -> float:

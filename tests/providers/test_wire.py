@@ -57,7 +57,7 @@ def test_in_text_the_system_prompt_tells_the_tools_and_calls_are_blocks() -> Non
     system, _, calling, results, last = body["messages"]
     assert system["content"].startswith("You are lmtui.\n\n# Tools\n- git_status(): Show what changed.\n")
     assert "- read(path: text, offset?: integer (first line)): Read a file." in system["content"]
-    assert '{"name": "read", "arguments": {"path": "src/main.py"}}' in system["content"]
+    assert '{"name": TOOL, "arguments": {…}}' in system["content"]
     assert calling["content"].startswith('I look.\n```json\n{"name": "read", "arguments": {"path": "a.txt"}}\n```')
     assert results["role"] == "user"
     assert results["content"].count("<tool_response>") == 2
