@@ -74,12 +74,14 @@ class PrefixLedger:
         self._sums: list[int] = []
         self._revision = 0
         self._tells = False
+        self._counted = (0, 0)
         self.now = Comparison(0, 0, 0, Miss.FIRST)
 
     def size_anew(self) -> None:
         """Size what was sent before anew: sizes from two ways of counting do not stand beside each other."""
         messages = self._before.messages if self._before else ()
         self._sums = list(accumulate(map(self._size, messages)))
+        self._counted = (0, 0)
 
     def begin(self, request: ModelRequest, tools_size: int, revision: int, change: str) -> Comparison:
         """Compare a request that is about to be sent; `revision` and `change` are the conversation's."""
@@ -119,10 +121,11 @@ class PrefixLedger:
         """
         now = self.now
         self._tells = self._tells or bool(told)
-        known = min(prompt_tokens, max(0, prompt_tokens - scaled(now.total - now.common - now.resent)))
-        resent = known if not now.common else min(known, scaled(now.resent))
-        common = known - resent if now.common else 0
-        resent = resent if now.resent else 0
+        common = self._in_servers(now.common, prompt_tokens, scaled)
+        resent = min(
+            scaled(now.resent) if common else self._in_servers(now.resent, prompt_tokens, scaled), prompt_tokens - common
+        )
+        self._counted = now.total, prompt_tokens
         if told is not None and self._tells:
             reused = min(told, prompt_tokens)
             reread = max(0, min(common + resent - reused, prompt_tokens - reused))
@@ -133,6 +136,11 @@ class PrefixLedger:
         if not now.cause and common > prompt_tokens // 2 and is_slow(prompt_tokens - common):
             return Reading(0, common, prompt_tokens - common, is_told=False, miss=Miss.UNKNOWN)
         return Reading(common, resent, max(0, prompt_tokens - common - resent), is_told=False, miss=now.cause)
+
+    def _in_servers(self, size: int, most: int, scaled: Callable[[int], int]) -> int:
+        """Return a beginning of the request before in the server's tokens, which counted that one as a whole."""
+        total, counted = self._counted
+        return max(0, min(most, counted - scaled(total - size) if counted else scaled(size))) if size else 0
 
     def _who_took(self, reused: int, common: int) -> str:
         if reused <= common // 20:

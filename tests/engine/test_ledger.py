@@ -30,7 +30,7 @@ class Book:
 
     def send(self, sent: ModelRequest, told: int | None = None, revision: int = 0, change: str = "") -> Reading:
         total = self.ledger.begin(sent, 200, revision, change).total
-        return self.ledger.settle(total, told, is_slow=lambda _: self.is_slow)
+        return self.ledger.settle(total, told, scaled=lambda size: size, is_slow=lambda _: self.is_slow)
 
 
 def test_the_first_request_is_new() -> None:
@@ -117,3 +117,12 @@ def test_sizes_of_another_way_of_counting_are_counted_anew() -> None:
     book.ledger.size_anew()
     assert book.sized == before + 3
     assert book.send(request(*ALL[:5])) == Reading(500, 0, 200, is_told=False, miss="")
+
+
+def test_what_the_server_counted_for_the_request_before_is_what_it_can_reuse() -> None:
+    ledger = PrefixLedger(lambda _: 100)
+    found = Reading(0, 0, 0, is_told=False, miss="")
+    for messages, counted in ((ALL[:3], 900), (ALL[:5], 1150)):
+        ledger.begin(request(*messages), 200, 0, "")
+        found = ledger.settle(counted, None, scaled=lambda size: size, is_slow=lambda _: False)
+    assert (found.reused, found.reread, found.new) == (900, 0, 250)

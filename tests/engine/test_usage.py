@@ -75,7 +75,7 @@ async def test_each_request_says_how_its_prompt_was_read() -> None:
     for before, after in zip(usages(rig), others, strict=False):
         assert after.miss == ""
         assert after.reread_tokens == 0
-        assert abs(after.reused_tokens - before.usage.prompt_tokens) < 0.1 * before.usage.prompt_tokens
+        assert after.reused_tokens == before.usage.prompt_tokens
 
 
 async def test_the_wait_is_announced_once_the_speed_is_known() -> None:
@@ -156,7 +156,9 @@ async def test_a_small_window_gets_few_tools_and_keeps_them() -> None:
 async def test_what_was_learned_of_a_model_is_kept() -> None:
     profiles = KeptProfiles()
     model = CountingModel(4)
-    rig = Rig(model, FakeSandbox({f"a{number}.txt": b"some words in a line\n" * 300 for number in range(20)}), profiles=profiles)
+    rig = Rig(
+        model, FakeSandbox({f"a{number}.txt": b"some words in a line\n" * 300 for number in range(20)}), profiles=profiles
+    )
     rig.session.prepare(is_eager=False)
     await rig.run()
     await rig.session.close()
