@@ -134,7 +134,8 @@ def _cut(sheet: _Sheet, plan: Plan, room: Room, *, is_all: bool = False) -> None
     talk = sheet.talk
     entries, before = talk.entries, talk.folding.kept_from
     places = cut_places(entries, before)
-    places = places[-1:] if is_all else [place for place in places if place <= _last_answer(entries)]
+    last = len(entries) if is_all else _last_answer(entries)
+    places = places[-1:] if is_all else [place for place in places if place <= last]
     if not places:
         return
     limit_chars = min(_MOST_SUMMARY_CHARS, int(room.window * SUMMARY_SHARE * _CHARS_PER_TOKEN))

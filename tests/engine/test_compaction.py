@@ -291,3 +291,19 @@ def test_whatever_is_made_smaller_stays_a_conversation_that_servers_take(kinds: 
     check_valid(talk.request((), ModelSettings()))
     kept = [message for message in talk.messages if message.call_id in {f"c{number}_0" for number in pins}]
     assert [message.text for message in kept] == [message.text for message in before]
+
+
+def test_a_long_conversation_is_looked_through_once() -> None:
+    counted = 0
+
+    def counting(message: Message) -> int:
+        nonlocal counted
+        counted += 1
+        return size_of(message)
+
+    talk = talk_of(2000, "short")
+    room = Room.of(4000, 0, 100)
+    event = compact(talk, Plan(), counting, sum(map(size_of, talk.messages)), room=room, why="test")
+    assert event is not None
+    assert event.kept_from > 2000
+    assert counted < 10 * len(talk.entries)
