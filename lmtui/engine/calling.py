@@ -83,12 +83,12 @@ class Calling:
         if self.is_by_hand or request.hold:
             return None
         if self.form is CallForm.NATIVE:
-            return self._see_native(request, completion, sizes)
+            return self._see_native(completion, sizes)
         if self.form is CallForm.TEXT and self._malformed > max(_ENOUGH, self._recovered) and self._takes_schema:
             return FormChange(CallForm.SCHEMA, "most of its calls in the text could not be read")
         return None
 
-    def _see_native(self, request: ModelRequest, completion: Completion, sizes: Sizes) -> FormChange | None:
+    def _see_native(self, completion: Completion, sizes: Sizes) -> FormChange | None:
         if self._structured:
             return None
         if self._recovered >= _ENOUGH:
