@@ -348,7 +348,7 @@ class Scanner:
         """Give out what a run of calls was, and go on behind it."""
         self._zone, self.state = None, State.TEXT
         raw = zone.raw
-        is_code = zone.is_spoilt or bool(zone.fence and zone.rejected)
+        is_code = zone.is_spoilt or bool(zone.fence and zone.has_rejected)
         if is_code:
             self._out.say(raw)
             self.state, self._fence = State.CODE, zone.fence
@@ -362,6 +362,6 @@ class Scanner:
         self._is_line_start = "\n" in blank or (self._is_line_start and not raw.strip())
         if zone.rejected:
             self._tape.rewind(zone.rejected)
-        if zone.rejected or not raw:
+        if zone.has_rejected or not raw:
             self._is_line_start = is_code and self._is_line_start
             self._say(self._tape.at + 0 if is_code else self._tape.at + 1)

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from lmtui.core.messages import CallPiece
 from lmtui.providers.parsing.gathered import Gathered
 from lmtui.providers.parsing.items import CUT
-from lmtui.providers.parsing.literals import Unreadable, read_json, unescaped
+from lmtui.providers.parsing.literals import Unreadable, read_json
 from lmtui.providers.parsing.names import ToolNames
 from lmtui.providers.parsing.shapes import Meant, Refused, calls_in
 from lmtui.providers.parsing.zone import Entry
@@ -20,7 +21,9 @@ _HEAD = re.compile(r'\s*\{\s*"name"\s*:\s*"([^"\\]{1,100})"\s*,\s*"arguments"\s*
 _ANSWER = re.compile(r'"answer"\s*:\s*"')
 _HEAD_CHARS = 400
 _CODE = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|u(?![dD][89abAB])[0-9a-fA-F]{4}"
-_WHOLE = re.compile(rf'(?:[^"\\]|\\(?:{_CODE}|[^u]))*', re.DOTALL)
+_WHOLE = re.compile(rf'(?:[^"\\]+|\\(?:{_CODE}|[^u]))*', re.DOTALL)
+_ESCAPE = re.compile(rf"\\(?:{_CODE}|.)", re.DOTALL)
+_LONGEST_ESCAPE = 12
 
 
 class SchemaReader:
@@ -83,21 +86,20 @@ class SchemaReader:
             self._is_decided = True
 
     def _stream(self, text: str) -> None:
-        """Give out what is whole of the answer: escapes may be in pieces."""
+        """Give out what is whole of the answer: escapes may be in pieces, one that is none stays as it is."""
         data = (self._pending or "") + text
-        whole = _WHOLE.match(data)
-        end = whole.end() if whole else 0
-        if end < len(data) and data[end] == "\\" and len(data) - end > 12:
-            end = len(data)
-        self._say(data[:end])
-        self._is_answered = data[end : end + 1] == '"'
-        self._pending = data[end:] if not self._is_answered else ""
-
-    def _say(self, text: str) -> None:
-        try:
-            self._out.say(unescaped(text))
-        except Unreadable:
-            self._out.say(text)
+        at = 0
+        while True:
+            whole = _WHOLE.match(data, at)
+            end = whole.end() if whole else at
+            self._out.say(_ESCAPE.sub(_character, data[at:end]))
+            at = end
+            if at >= len(data) or data[at] == '"' or len(data) - at <= _LONGEST_ESCAPE:
+                break
+            self._out.say(data[at])
+            at += 1
+        self._is_answered = data[at : at + 1] == '"'
+        self._pending = data[at:] if not self._is_answered else ""
 
     def finish(self, *, is_cut: bool) -> None:
         """Take note that no more comes."""
@@ -121,6 +123,13 @@ class SchemaReader:
 
     def _take(self, raw: str, found: Meant | Refused) -> None:
         self._out.call([Entry(raw, "schema", [found])], raw, is_marked=True)
+
+
+def _character(found: re.Match[str]) -> str:
+    try:
+        return str(json.loads(f'"{found[0]}"')).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    except ValueError:
+        return found[0]
 
 
 def _answer(value: object) -> str | None:

@@ -163,25 +163,33 @@ class TagItem:
 
     def _other_end(self, limit: int) -> bool | None:
         """Look for a value's end without its own closing tag, before `limit`: None where there is none."""
-        for found in self._close.finditer(self._held, 0, limit):
-            behind = self._held[found.end() :]
-            if not behind.strip() and not self._is_final:
-                return False
-            if not behind.strip() or _BEHIND.match(behind):
-                self._value.append(self._held[: found.start()])
-                self._take(found.end())
-                self._keep()
-                self.is_done = self._is_closed = True
-                return False
-        for found in _PARAMETER.finditer(self._held, 0, limit):
-            key = next(group for group in found.groups() if group)
-            is_new = self._spec and own_parameter(self._spec, key) and key not in self._arguments and key != self._key
-            if is_new and self._held[: found.start()].rstrip(" \t")[-1:] == "\n":
-                self._value.append(self._held[: found.start()])
-                self._take(found.start())
-                self._keep()
+        ends = [*self._close.finditer(self._held, 0, limit), *_PARAMETER.finditer(self._held, 0, limit)]
+        for found in sorted(ends, key=lambda each: each.start()):
+            if found.re is self._close:
+                behind = self._held[found.end() :]
+                if not self._is_final and (not behind.strip() or self._may_follow(behind.lstrip())):
+                    return False
+                if not behind.strip() or _BEHIND.match(behind):
+                    self._end_value(found.start(), found.end())
+                    self.is_done = self._is_closed = True
+                    return False
+            elif self._is_new(found):
+                self._end_value(found.start(), found.start())
                 return True
         return None
+
+    def _end_value(self, start: int, end: int) -> None:
+        """End a value at a place and go on at another."""
+        self._value.append(self._held[:start])
+        self._take(end)
+        self._keep()
+
+    def _is_new(self, found: re.Match[str]) -> bool:
+        """Tell whether an opening tag inside a value begins the next parameter: on a line of its own, and a new one."""
+        key = next(group for group in found.groups() if group)
+        is_known = self._spec is not None and bool(own_parameter(self._spec, key))
+        is_first = key not in self._arguments and key != self._key
+        return is_known and is_first and self._held[: found.start()].rstrip(" \t")[-1:] == "\n"
 
     def _may_follow(self, behind: str) -> bool:
         return behind[0] == "<" and ">" not in behind and len(behind) < _LOOK_CHARS

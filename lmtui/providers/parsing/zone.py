@@ -46,7 +46,7 @@ class CallZone:
         is_marked: marks say that these are calls; else it is for the reader to judge.
         is_done: what stands at the place where `feed` stopped belongs to it no more.
         thinks: thinking begins there, inside the zone.
-        rejected: what an item took that is no call; it is to be read again as text.
+        rejected: what an item took that is no call (`has_rejected`); it is to be read again as text.
         fence: the backticks of an open fence; `is_spoilt`: it holds something else too, so it is code.
         returned: what an item took to look ahead and does not need.
         item: the call that is being written.
@@ -58,6 +58,7 @@ class CallZone:
         self.is_done = False
         self.thinks = False
         self.rejected = ""
+        self.has_rejected = False
         self.fence = ""
         self.is_spoilt = False
         self.returned = ""
@@ -130,7 +131,7 @@ class CallZone:
             found = [Refused("there is no such tool")]
         self._hint, self._is_unknown = None, False
         if not found:
-            self.rejected = raw
+            self.rejected, self.has_rejected = raw, True
             self.is_done = True
             return
         self._raw.append(raw)
