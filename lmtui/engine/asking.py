@@ -46,7 +46,7 @@ async def ask_model(desk: Desk, turn_id: str) -> Completion:
         WindowFull: the conversation cannot be made to fit the window.
     """
     await desk.model.ready()
-    fit(desk)
+    await fit(desk)
     request = _request(desk)
     try:
         return await _answer(desk, request, turn_id)

@@ -83,6 +83,11 @@ class Budget:
         self._check_counter()
         return sum(map(self.size, messages)) + self.tools_size(tools)
 
+    def uncounted_chars(self, messages: Iterable[Message]) -> int:
+        """Return how much text was not counted yet: much of it is counted in a thread, by `raw`."""
+        self._check_counter()
+        return sum(len(message.text) for message in messages if id(message) not in self._sizes)
+
     def estimate(self, raw: int) -> int:
         """Return what the server will count for a request of a size in our own tokens."""
         if not self._points:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ FULL, LEAN = "full", "lean"
 LEAN_WINDOW_TOKENS, LEAN_READ_TOKENS_PER_S = 12_000, 200.0
 _LITTLE_SHARE = 0.1
 _OVERFLOW_SHARE = 0.9
+_MANY_CHARS = 10_000
 _UNKNOWN = (
     f"The server does not say how large its window is; {ASSUMED_WINDOW_TOKENS:,} tokens are assumed until it refuses a request."
 )
@@ -50,7 +52,7 @@ class WindowBook:
         self.ledger = PrefixLedger(self.budget.size)
 
 
-def fit(desk: Desk) -> None:
+async def fit(desk: Desk) -> None:
     """Choose the tools and make room, so that the next request fits.
 
     Raises:
@@ -60,6 +62,8 @@ def fit(desk: Desk) -> None:
     book = desk.window
     book.budget.use(desk.settings.model, desk.model.profile)
     _choose_tools(desk)
+    if book.budget.uncounted_chars(desk.conversation.messages) > _MANY_CHARS:
+        await asyncio.to_thread(book.budget.raw, desk.conversation.messages, desk.specs())
     if not desk.window_tokens and desk.model.served is not None and not book.is_told:
         book.is_told = True
         desk.emit(Notice(agent=desk.agent, level=Level.INFO, text=_UNKNOWN))
