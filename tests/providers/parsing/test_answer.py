@@ -126,6 +126,19 @@ def test_any_text_cut_anywhere_gives_the_same(parts: list[str], data: st.DataObj
         assert (found[0], found[2]) == (whole[0], whole[2])
 
 
+@settings(max_examples=400, deadline=None)
+@given(
+    st.sampled_from(CASES), st.lists(st.tuples(st.integers(0, 300), st.integers(0, 6), st.sampled_from(FRAGMENTS)), max_size=4)
+)
+def test_a_spoilt_message_letter_by_letter_gives_the_same(case: Case, spoils: list[tuple[int, int, str]]) -> None:
+    text = case.message
+    for at, size, fragment in spoils:
+        text = text[:at] + fragment + text[at + size :]
+    whole = read([text], case.tools, case.form, is_cut=case.is_cut)
+    letters = read(text, case.tools, case.form, is_cut=case.is_cut)
+    assert (letters[0], letters[2]) == (whole[0], whole[2])
+
+
 @given(st.text(alphabet=st.characters(exclude_characters="<[{`◁", exclude_categories=["Cs"]), max_size=200))
 def test_text_without_marks_is_text(text: str) -> None:
     answer, _, is_over = read([text], (), CallForm.NATIVE)
