@@ -37,6 +37,8 @@ from lmtui.engine.desk import Desk
 from lmtui.engine.fitting import fit, make_room
 from lmtui.engine.usage import announce, show_usage
 
+_MOST_REFUSALS = 3
+
 
 async def ask_model(desk: Desk, turn_id: str) -> Completion:
     """Send the conversation and return the answer, its message emitted.
@@ -51,14 +53,26 @@ async def ask_model(desk: Desk, turn_id: str) -> Completion:
     try:
         return await _answer(desk, request, turn_id)
     except ContextOverflow as overflow:
-        make_room(desk, overflow)
-        return await _answer(desk, _request(desk), turn_id)
+        return await _answer_smaller(desk, overflow, turn_id)
     except ProviderError as error:
         change = desk.model.calling.refused(error, request)
         if change is None:
             raise
         _use_form(desk, change)
         return await _answer(desk, _request(desk), turn_id)
+
+
+async def _answer_smaller(desk: Desk, overflow: ContextOverflow, turn_id: str) -> Completion:
+    """Make room and ask again; more than once only where the server does not say how large its window is."""
+    for _ in range(_MOST_REFUSALS):
+        make_room(desk, overflow)
+        try:
+            return await _answer(desk, _request(desk), turn_id)
+        except ContextOverflow as error:
+            if error.window_tokens:
+                raise
+            overflow = error
+    raise overflow
 
 
 def _request(desk: Desk) -> ModelRequest:

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lmtui.core.errors import ProviderError, SessionFileError, WindowFull
+from lmtui.core.errors import ContextOverflow, ProviderError, SessionFileError, WindowFull
 from lmtui.core.events import (
     InboxChanged,
     ToolCallFinished,
@@ -59,7 +59,7 @@ async def run_turn(desk: Desk, said: Said, turn_id: str) -> None:
         raise
     except TimeoutError:
         tally.end(TurnReason.LIMIT, f"the time limit of {desk.limits.timeout_s:g} s was reached")
-    except WindowFull as error:
+    except (WindowFull, ContextOverflow) as error:
         tally.end(TurnReason.LIMIT, error.full_text())
     except (ProviderError, SessionFileError) as error:
         tally.end(TurnReason.ERROR, error.full_text())

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import ContextOverflow
 from lmtui.core.events import (
+    Event,
     MessageAdded,
     ModelChanged,
     ToolCallFinished,
@@ -21,7 +22,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.file_events import Rewound
 from lmtui.core.messages import Completion, FinishReason, Message, ModelPiece, ModelRequest, Role, ToolCall, Usage
-from lmtui.core.model_events import Compacted, Pinned
+from lmtui.core.model_events import Compacted, Pinned, ToolSetChanged
 from lmtui.core.plan import Plan
 from lmtui.core.ports import Limits
 from lmtui.core.window import bytes_by_four
@@ -189,16 +190,38 @@ async def test_a_refusal_of_what_cannot_be_smaller_is_not_sent_for_ever() -> Non
     assert model.refused <= 2
 
 
+async def test_a_window_far_smaller_than_assumed_is_found_within_one_request() -> None:
+    model = BusyModel(2600, steps=60, tells_window=False)
+    rig = rig_for(model, 0)
+    rig.session.emit(ToolSetChanged(tools="lean"))
+    past = talk_events(14)
+    for event in past:
+        rig.session.emit(event)
+    await rig.run("and go on")
+    ending = rig.of("turn_ended")[-1]
+    assert isinstance(ending, TurnEnded)
+    assert model.requests, ending.error
+    assert model.refused <= 4
+
+
+def talk_events(steps: int, result: str = "some line of text\n" * 40) -> list[Event]:
+    """Return the events of a task with so many readings of a file each."""
+    events: list[Event] = [TurnStarted(turn_id="turn_1"), MessageAdded(role=Role.USER, text="make it work")]
+    for number in range(1, steps + 1):
+        call = ToolCall(f"c{number}", "read", "{}")
+        events += [
+            MessageAdded(role=Role.ASSISTANT, text="", tool_calls=(call,)),
+            ToolCallStarted(call_id=call.id, tool="read", arguments={}, title=f"f{number}.py"),
+            ToolCallFinished(call_id=call.id, tool="read", ok=True, result=result, elapsed_ms=1),
+        ]
+    return events
+
+
 def talk_of(steps: int, result: str = "some line of text\n" * 40) -> Conversation:
     """Return a conversation of one task with so many readings of a file each."""
     talk = Conversation("root", "prompt")
-    talk.apply(TurnStarted(turn_id="turn_1"))
-    talk.apply(MessageAdded(role=Role.USER, text="the task"))
-    for number in range(1, steps + 1):
-        call = ToolCall(f"c{number}", "read", "{}")
-        talk.apply(MessageAdded(role=Role.ASSISTANT, text="", tool_calls=(call,)))
-        talk.apply(ToolCallStarted(call_id=call.id, tool="read", arguments={}, title=f"f{number}.py"))
-        talk.apply(ToolCallFinished(call_id=call.id, tool="read", ok=True, result=result, elapsed_ms=1))
+    for event in talk_events(steps, result):
+        talk.apply(event)
     return talk
 
 
@@ -230,7 +253,7 @@ def test_when_that_is_not_enough_the_beginning_is_summed_up() -> None:
     talk = talk_of(60, "12 chars of.")
     event = made_smaller(talk, 400)
     assert event.kept_from > 50
-    assert talk.messages[1].text.startswith("the task\n\n[The conversation up to here was left out")
+    assert talk.messages[1].text.startswith("make it work\n\n[The conversation up to here was left out")
     assert "files you read: f" in talk.messages[1].text
     assert len(talk.messages) == 2 + len(talk.entries) - event.kept_from
 
@@ -253,7 +276,7 @@ def test_a_rewind_behind_a_summary_sends_again_what_it_stood_for() -> None:
         talk.apply(MessageAdded(role=Role.ASSISTANT, text=f"answer {number} " * 30))
     before = [message.text for message in talk.messages[:8]]
     talk.apply(Compacted(why="test", tokens_before=2, tokens_after=1, kept_from=9, summary="[summary]"))
-    assert talk.messages[1].text == "the task\n\n[summary]"
+    assert talk.messages[1].text == "make it work\n\n[summary]"
     talk.apply(Rewound(turn_id="turn_2"))
     assert [message.text for message in talk.messages] == before
 
