@@ -11,6 +11,7 @@ from lmtui.core.profiles import ModelProfile
 from lmtui.core.servers import ServedModel
 
 _ENOUGH = 2
+_OFTEN = 3  # one in so many
 _SHARE_OF_TOOLS = 0.35
 _LEAST_COUNT = 128  # a server that counts less counts only what it read anew
 
@@ -80,12 +81,22 @@ class Calling:
             self._malformed += 1
             if not request.hold:
                 self.hold_next(Hold.CALL)
-        if self.is_by_hand or request.hold:
+        if self.is_by_hand:
             return None
+        if request.hold:
+            return self._see_held(request, completion)
         if self.form is CallForm.NATIVE:
             return self._see_native(completion, sizes)
         if self.form is CallForm.TEXT and self._malformed > max(_ENOUGH, self._recovered) and self._takes_schema:
             return FormChange(CallForm.SCHEMA, "most of its calls in the text could not be read")
+        return None
+
+    def _see_held(self, request: ModelRequest, completion: Completion) -> FormChange | None:
+        """Hold every answer to a schema once that brought a call which the model could not write by itself, too often."""
+        worked = request.hold is Hold.CALL and bool(completion.message.tool_calls)
+        is_often = self._malformed * _OFTEN >= self._recovered + self._malformed
+        if worked and is_often and self.form is CallForm.TEXT:
+            return FormChange(CallForm.SCHEMA, "it could write a call only when it was held to a schema")
         return None
 
     def _see_native(self, completion: Completion, sizes: Sizes) -> FormChange | None:
