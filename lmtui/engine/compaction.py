@@ -90,12 +90,14 @@ def compact(
         if entry not in last:
             sheet.elide(entry)
     if sheet.tokens > room.target:
-        _cut(sheet, plan, room)
+        _cut(sheet, plan, room, _step_of(talk.entries, last))
+    if sheet.tokens > (room.target + room.limit) // 2:
+        _cut(sheet, plan, room, _last_answer(talk.entries))
     for entry in last:
         if sheet.tokens > room.limit:
             sheet.elide(entry, is_folded=entry is last[-1])
     if sheet.tokens > room.limit:
-        _cut(sheet, plan, room, is_all=True)
+        _cut(sheet, plan, room, len(talk.entries))
     if sheet.tokens > room.limit or sheet.tokens >= tokens:
         return None
     gone = set(map(id, talk.entries[: sheet.kept_from]))
@@ -126,22 +128,20 @@ def _last_few(parts: list[Entry], size: Callable[[Message], int], share: int) ->
     return taken
 
 
-def _cut(sheet: _Sheet, plan: Plan, room: Room, *, is_all: bool = False) -> None:
-    """Sum up the beginning, from the first place that makes enough room, else all but the last step; with `is_all` that too.
+def _cut(sheet: _Sheet, plan: Plan, room: Room, end: int) -> None:
+    """Sum up the beginning, up to the first place that makes enough room, else to the last that is not behind `end`.
 
     Where one of the user's tasks begins is a better place than the middle of one.
     """
     talk = sheet.talk
-    entries, before = talk.entries, talk.folding.kept_from
-    places = cut_places(entries, before)
-    last = len(entries) if is_all else _last_answer(entries)
-    places = places[-1:] if is_all else [place for place in places if place <= last]
+    entries, before = talk.entries, max(talk.folding.kept_from, sheet.kept_from)
+    places = [place for place in cut_places(entries, before) if place <= end]
     if not places:
         return
     limit_chars = min(_MOST_SUMMARY_CHARS, int(room.window * SUMMARY_SHARE * _CHARS_PER_TOKEN))
     old = sheet.summary or talk.folding.summary
     old_cost = sheet.size(_said(old)) if old else 0
-    gains = _gains(sheet, max(before, sheet.kept_from))
+    gains = _gains(sheet, before)
     wanted = sheet.tokens + int(limit_chars / _CHARS_PER_TOKEN) - old_cost - room.target
     enough = [place for place in places if gains[place] >= wanted]
     place = next(
@@ -152,6 +152,12 @@ def _cut(sheet: _Sheet, plan: Plan, room: Room, *, is_all: bool = False) -> None
     if gain >= _LEAST_GAIN_TOKENS:
         sheet.kept_from, sheet.summary = place, summary
         sheet.tokens -= gain
+
+
+def _step_of(entries: Sequence[Entry], last: list[Entry]) -> int:
+    """Return where the step begins that the first of the last results belongs to."""
+    first = next((place for place, entry in enumerate(entries) if last and entry is last[0]), len(entries) - 1)
+    return _last_answer(entries[: first + 1])
 
 
 def _last_answer(entries: Sequence[Entry]) -> int:

@@ -249,6 +249,14 @@ def test_old_results_go_first_and_the_last_ones_stay() -> None:
     assert all("some line" in message.text for message in talk.messages[-5:] if message.role is Role.TOOL)
 
 
+def test_the_last_results_stay_as_long_as_the_rest_makes_room() -> None:
+    talk = talk_of(12, "some line of text\n" * 20)
+    event = made_smaller(talk, 900)
+    kept = [message for message in talk.messages if message.role is Role.TOOL and message.text.startswith("some line")]
+    assert [message.call_id for message in kept] == ["c11", "c12"]
+    assert not {"c11", "c12"} & set(event.elided)
+
+
 def test_when_that_is_not_enough_the_beginning_is_summed_up() -> None:
     talk = talk_of(60, "12 chars of.")
     event = made_smaller(talk, 400)
