@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lmtui.core.errors import ConfigError
+from lmtui.core.roles import parse_roles
 from lmtui.core.rules import Mode
 from lmtui.core.trust import TrustItem
 from lmtui.paths import config_dir, workspace_dir
@@ -26,6 +27,8 @@ MODES = tuple(str(mode) for mode in Mode)
 SANDBOXES = ("auto", "docker", "podman", "bubblewrap", "landlock", "process")
 CALL_FORMS = ("auto", "native", "text", "schema")
 TOOL_SETS = ("auto", "full", "lean")
+SIGHTS = ("auto", "true", "false")
+ONE_MODEL = ("auto", "on", "off")
 NETWORKS = ("off", "proxy", "on")
 NOTIFY_WAYS = ("auto", "osc9", "osc777", "bell", "off")
 _MAX_TOML_BYTES = 1_048_576
@@ -73,6 +76,15 @@ class Config:
     )
     tools: str = _setting(
         "auto", "which tools it gets; auto: the lean set for small windows and slow machines", "LMTUI_TOOLS", choices=TOOL_SETS
+    )
+    roles: tuple[str, ...] = _setting((), "models for single roles, such as planner: qwen3-14b temperature=0.2")
+    vision: str = _setting(
+        "auto", "whether the model sees pictures; auto: what its server tells", "VISION_ENABLED", choices=SIGHTS
+    )
+    one_model: str = _setting(
+        "auto",
+        "on LM Studio, unload other large models before one is loaded; auto: unless roles name models",
+        choices=ONE_MODEL,
     )
     slots: int = _setting(0, "requests that the server works on at once; 0: what it tells, else one", "LLM_SLOTS", at_least=0)
     max_tokens: int = _setting(-1, "longest answer in tokens; -1: the server's own limit", "LLM_MAX_TOKENS")
@@ -124,8 +136,9 @@ class Loaded:
 
 SETTINGS = {each.name: each for each in fields(Config)}
 _HARMLESS = frozenset({
-    "theme", "temperature", "top_p", "repeat_penalty", "seed", "max_tokens", "call_form", "tools", "deny", "ask",
+    "theme", "temperature", "top_p", "repeat_penalty", "seed", "max_tokens", "call_form", "tools", "vision", "deny", "ask",
 })  # fmt: skip
+_TRUTHS = {"network": ("off", "on"), "one_model": ("off", "on"), "vision": ("false", "true")}  # of a TOML boolean
 _MODE_RANK = {"plan": 0, "manual": 1, "normal": 2, "auto": 3}
 _STRICTER: Mapping[str, Callable[[Any, Any], bool]] = {
     "mode": lambda new, now: _MODE_RANK[new] < _MODE_RANK[now],
@@ -260,13 +273,15 @@ def convert(name: str, value: Any, source: str) -> Any:
     """
     setting = SETTINGS[name]
     choices = setting.metadata["choices"]
-    if name == "network" and isinstance(value, bool):
-        value = "on" if value else "off"
+    if isinstance(value, bool) and name in _TRUTHS:
+        value = _TRUTHS[name][value]
     if choices and value not in choices:
         raise ConfigError(f"{name} cannot be {value!r} ({source})", f"It is one of {', '.join(choices)}.")
     kind = str(setting.type)
     try:
         converted = _KINDS[kind][1](value)
+        if name == "roles":
+            _check_roles(converted, source)
         if setting.metadata["is_secret"]:
             converted = _key(converted)
         elif kind in ("int", "float") and not setting.metadata["at_least"] <= converted <= setting.metadata["at_most"]:
@@ -276,6 +291,13 @@ def convert(name: str, value: Any, source: str) -> Any:
         told = "that" if setting.metadata["is_secret"] else repr(value)
         hint = f"It is {_KINDS[kind][0]}: {setting.metadata['doc']}."
         raise ConfigError(f"{name} cannot be {told} ({source})", hint) from error
+
+
+def _check_roles(texts: tuple[str, ...], source: str) -> None:
+    try:
+        _ = parse_roles(texts)
+    except ConfigError as error:
+        raise ConfigError(f"{error} ({source})", error.hint) from error
 
 
 def _key(value: str) -> str:

@@ -31,12 +31,12 @@ from lmtui.core.events import (
     UsageUpdated,
 )
 from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound
-from lmtui.core.model_events import BroughtBack, CallFormChanged, Compacted, Pinned, Reminder, ToolSetChanged
+from lmtui.core.model_events import BroughtBack, CallFormChanged, Compacted, Pinned, Reminder, ToolSetChanged, VisionChanged
 
 EVENT_TYPES: tuple[type[Event], ...] = (
     SessionOpened, SessionRenamed, ModelChanged, ModeChanged, SandboxSelected, TurnStarted, TurnEnded, MessageAdded,
     TextDelta, ThinkingDelta, PrefillProgress, CallProgress, RetryScheduled, ToolCallStarted, ToolOutputDelta,
     ToolCallFinished, ApprovalRequested, ApprovalResolved, RuleRevoked, HostReached, PlanChanged, FilesChanged,
     CheckpointCreated, FilesRestored, Rewound, InboxChanged, UsageUpdated, CallFormChanged, Compacted, Reminder, Notice,
-    AgentStarted, AgentFinished, JobsChanged, BroughtBack, Pinned, ToolSetChanged,
+    AgentStarted, AgentFinished, JobsChanged, BroughtBack, Pinned, ToolSetChanged, VisionChanged,
 )  # fmt: skip

@@ -82,12 +82,16 @@ class SessionRenamed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChanged(Event):
-    """Requests go to another model or server.  An empty `model` is the server's own default; `window_tokens` 0 is unknown."""
+    """Requests go to another model or server.  An empty `model` is the server's own default; `window_tokens` 0 is unknown.
+
+    With a `role` (planner, vision) only as long as there is work for that role; the session's own model stays what it was.
+    """
 
     kind: ClassVar[str] = "model_changed"
     model: str
     url: str
     window_tokens: int = 0
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +254,7 @@ class ToolCallFinished(Event):
     """A tool call is over.  `result` is what the model gets, `summary` what one line of the log shows (`+9 −2`, `exit 1`).
 
     `decision` says who let it run or refused it: `mode`, `rule`, `once`, `session`, `always`, `no`; empty if nobody was asked.
-    `rule` is the rule that decided, `why` the reason in words.
+    `rule` is the rule that decided, `why` the reason in words.  `images` are pictures that the model gets with the result.
     """
 
     kind: ClassVar[str] = "tool_call_finished"
@@ -263,6 +267,7 @@ class ToolCallFinished(Event):
     decision: str = ""
     rule: str = ""
     why: str = ""
+    images: tuple[ImageRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

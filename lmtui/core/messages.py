@@ -73,7 +73,7 @@ class Message:
     """One message of the conversation.
 
     `thinking` is shown and stored but never sent back.  `tool_calls` belongs to assistant messages,
-    `call_id` (which call this answers) to tool messages, `images` to user messages.
+    `call_id` (which call this answers) to tool messages, `images` to user messages and to results.
     """
 
     role: Role
@@ -119,7 +119,7 @@ class ModelRequest:
     """One request for a completion.  `messages` only ever grows within a session, so that servers reuse their cache.
 
     `messages` and `tools` are the same whatever `call_form` is: the provider writes them in that form.  `hold` is what
-    this one answer is held to.
+    this one answer is held to.  For a model that `sees` nothing, pictures are told of in words.
     """
 
     messages: tuple[Message, ...]
@@ -133,6 +133,7 @@ class ModelRequest:
     top_p: float | None = None
     repeat_penalty: float | None = None
     urgency: Urgency = Urgency.PERSON
+    sees: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,27 @@ from lmtui.core.events import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallFormChanged(Event):
-    """Tools are called in another form from the next request on (`native`, `text` or `schema`); `why` says so in words."""
+    """Tools are called in another form from the next request on (`native`, `text` or `schema`); `why` says so in words.
+
+    `is_by_hand`: the user set it, so that it stays whatever the model does.
+    """
 
     kind: ClassVar[str] = "call_form_changed"
     form: str
     why: str = ""
+    is_by_hand: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisionChanged(Event):
+    """Whether the model in use sees pictures, as far as that is known (None: it is not).
+
+    Where it does not, pictures are told of in a line each.  `by` is the model that is asked in its place.
+    """
+
+    kind: ClassVar[str] = "vision_changed"
+    sees: bool | None
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

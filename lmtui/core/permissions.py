@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 # A rule that forbids one tool of a family forbids the others: what must not be read must not be searched either.
-_FAMILIES = (frozenset({"write", "edit", "mkdir"}), frozenset({"read", "grep", "git_diff"}))
+_FAMILIES = (frozenset({"write", "edit", "mkdir"}), frozenset({"read", "look", "grep", "git_diff"}))
 _SEARCHERS = frozenset({"grep", "git_diff"})
 _TELL_NAMES_ONLY = frozenset({"ls", "glob", "git_status", "git_branch"})
 

@@ -23,7 +23,7 @@ def sniff(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture that the user sends: `media_type` as `core.pictures.sniff` names it, `data` the file's bytes."""
+    """A picture for the model: `media_type` as `core.pictures.sniff` names it, `data` the file's bytes."""
 
     name: str
     media_type: str

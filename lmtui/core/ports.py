@@ -197,7 +197,7 @@ class ToolContext:
     `seen` holds the content hash of each file as an approval showed it ("" where there was none): a tool replaces just that.
     `on_reading` tells whether a path might be read: what must not be is left out by a tool that meets it, and what would ask
     is not told by a tool that was not asked to read it.  `hunks`: only these (from 0) of the change that an approval showed
-    may be applied; None is all of it.
+    may be applied; None is all of it.  `sees` is false where nobody who is asked sees pictures.
     """
 
     sandbox: Sandbox
@@ -209,16 +209,18 @@ class ToolContext:
     seen: dict[str, str] = field(default_factory=dict)
     on_reading: Callable[[str], Verdict] = lambda _: Verdict.ALLOW
     hunks: tuple[int, ...] | None = None
+    sees: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool did: `text` for the model, `summary` for one line of the log, `changes` to files."""
+    """What a tool did: `text` and `images` for the model, `summary` for one line of the log, `changes` to files."""
 
     text: str
     summary: str = ""
     ok: bool = True
     changes: tuple[FileChange, ...] = ()
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,8 +279,11 @@ class PreparedCall(Protocol):
 class Toolbox(Protocol):
     """The tools of one agent, in a fixed order."""
 
-    def specs(self, *, is_lean: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told of the tools: all, or the few that a small window has room for."""
+    def specs(self, *, is_lean: bool = False, sees: bool = False) -> tuple[ToolSpec, ...]:
+        """Return what the model is told of the tools: all, or the few that a small window has room for.
+
+        Those that show pictures are among them only for a model that `sees`.
+        """
 
     def prepare(self, name: str, arguments: str) -> PreparedCall:
         """Check one call as the model sent it.

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from lmtui.core.messages import CallForm
 
+LEARNED, BY_HAND = "learned", "hand"
+
 
 @dataclass(frozen=True, slots=True)
 class ModelKey:
@@ -34,7 +36,7 @@ class ModelProfile:
     read_tokens_per_s: float = 0.0
     write_tokens_per_s: float = 0.0
     token_ratio: float = 0.0
-    source: str = "learned"
+    source: str = LEARNED
     note: str = ""
 
 

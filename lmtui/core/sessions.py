@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from lmtui.core.events import Envelope, Outcome
+from lmtui.core.messages import CallForm
 from lmtui.core.permissions import GrantScope, Mode, Rule
 from lmtui.core.pictures import Image
 from lmtui.core.servers import ModelServers
@@ -121,6 +122,25 @@ class Waiting(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class CallsInUse:
+    """In which form the model calls tools now, why in words (empty: nothing speaks against it), and whether by hand."""
+
+    form: CallForm
+    why: str = ""
+    is_by_hand: bool = False
+
+
+class Calls(Protocol):
+    """The form in which the model calls tools, and the user's hand on it."""
+
+    def in_use(self) -> CallsInUse:
+        """Return the form in use."""
+
+    def use(self, form: CallForm | None) -> None:
+        """Set the form by hand from the next request on, and keep it for this model; None lets lmtui choose again."""
+
+
 class Session(Protocol):
     """One conversation with one agent in one workspace.  All methods are called on the event loop and return at once."""
 
@@ -174,6 +194,10 @@ class Session(Protocol):
     @property
     def window_use(self) -> WindowUse:
         """Return what fills the model's window."""
+
+    @property
+    def calls(self) -> Calls:
+        """Return the form in which the model calls tools."""
 
     @property
     def changes(self) -> Changes | None:

@@ -35,6 +35,7 @@ from lmtui.core.model_events import CallFormChanged
 from lmtui.engine.calling import FormChange, sizes_of
 from lmtui.engine.desk import Desk
 from lmtui.engine.fitting import fit, make_room
+from lmtui.engine.roles import take_role
 from lmtui.engine.usage import announce, show_usage
 
 _MOST_REFUSALS = 3
@@ -47,6 +48,7 @@ async def ask_model(desk: Desk, turn_id: str) -> Completion:
         ProviderError: the server failed for good.
         WindowFull: the conversation cannot be made to fit the window.
     """
+    await take_role(desk)
     await desk.model.ready()
     await fit(desk)
     request = _request(desk)
@@ -77,7 +79,8 @@ async def _answer_smaller(desk: Desk, overflow: ContextOverflow, turn_id: str) -
 
 def _request(desk: Desk) -> ModelRequest:
     calling = desk.model.calling
-    return desk.conversation.request(desk.specs(), desk.settings, calling.form, calling.take_hold())
+    request = desk.conversation.request(desk.specs(), desk.settings, calling.form, calling.take_hold())
+    return replace(request, sees=desk.sees is not False)
 
 
 async def _answer(desk: Desk, request: ModelRequest, turn_id: str) -> Completion:

@@ -7,10 +7,10 @@ import contextlib
 from collections.abc import Callable, Coroutine
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import Event, Level, ModelChanged, Notice, SandboxSelected
-from lmtui.core.model_events import CallFormChanged
+from lmtui.core.events import Event, Level, Notice, SandboxSelected
 from lmtui.core.ports import Checkpoints, Provider, Sandbox
 from lmtui.engine.desk import Desk
+from lmtui.engine.roles import take_up
 
 _PATIENCE_S = 1.0
 
@@ -32,6 +32,7 @@ class Background:
     def learn_model(self, provider: Provider) -> None:
         """Ask the server about the model in use."""
         self._desk().model.forget()
+        self._desk().missing_roles.clear()
         looking = self._spawn(self._learn_model(provider))
         self._looking.add(looking)
         looking.add_done_callback(self._looking.discard)
@@ -57,12 +58,7 @@ class Background:
         desk = self._desk()
         if model != desk.settings.model:
             return
-        change = desk.model.learn(provider.url, model, served)
-        window_tokens = (served.window_tokens if served else 0) or desk.model.profile.window_tokens
-        if window_tokens and window_tokens != desk.window_tokens:
-            self._emit(ModelChanged(model=model, url=provider.url, window_tokens=window_tokens))
-        if change is not None:
-            self._emit(CallFormChanged(form=str(change.form), why=change.why))
+        take_up(desk, served, self._emit)
 
     async def _start_sandbox(self, sandbox: Sandbox, checkpoints: Checkpoints | None) -> None:
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.messages import CallForm, Completion, Hold, ModelRequest
-from lmtui.core.profiles import ModelProfile
+from lmtui.core.profiles import BY_HAND, ModelProfile
 from lmtui.core.servers import ServedModel
 
 _ENOUGH = 2
@@ -42,30 +42,51 @@ class FormChange:
 
     form: CallForm
     why: str
+    is_by_hand: bool = False
 
 
 class Calling:
-    """One agent's form of calls.  Native where that works, else text, else text held to a schema; set by hand it stays."""
+    """One agent's form of calls.  Native where that works, else text, else text held to a schema; set by hand it stays.
+
+    `why` says in words why it is what it is, empty where nothing spoke against calling natively.
+
+    Args:
+        by_hand: the form that the settings name for all models.
+    """
 
     def __init__(self, by_hand: CallForm | None = None) -> None:
-        self.form = by_hand or CallForm.NATIVE
-        self.is_by_hand = by_hand is not None
+        self._setting = by_hand
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Start over, for another model is used: as the settings say, else natively."""
+        self.form = self._setting or CallForm.NATIVE
+        self.is_by_hand = self._setting is not None
+        self.why = "the settings say so" if self._setting else ""
         self.is_known = False
         self._structured = self._recovered = self._malformed = 0
         self._takes_schema = True
         self._next = Hold.FREE
 
-    def take(self, form: CallForm) -> None:
+    def let_go(self, served: ServedModel | None) -> FormChange:
+        """Choose by what is known again, whatever was set by hand or by the settings; return what that is."""
+        self._setting = None
+        self.begin_anew()
+        return self.begin(ModelProfile(), served) or FormChange(CallForm.NATIVE, "")
+
+    def take(self, form: CallForm, why: str = "", *, is_by_hand: bool = False) -> None:
         """Use a form from now on; what was counted of another does not count for it."""
         if form is not self.form:
             self._structured = self._recovered = self._malformed = 0
-        self.form = form
+        self.form, self.why, self.is_by_hand = form, why, is_by_hand
 
     def begin(self, profile: ModelProfile, served: ServedModel | None) -> FormChange | None:
         """Start from what is known of the model that is used from now on."""
         self.is_known = profile.call_form is not None
         if self.is_by_hand:
             return None
+        if profile.call_form is not None and profile.source == BY_HAND:
+            return FormChange(profile.call_form, profile.note, is_by_hand=True)
         if profile.call_form is not None:
             return self._to(profile.call_form, profile.note or "it worked with this model before")
         if served is not None and served.drops_tools:

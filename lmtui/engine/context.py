@@ -6,7 +6,7 @@ room is made, what was said stays here whole and only what is sent becomes small
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
@@ -70,6 +70,12 @@ class Conversation:
     def entries(self) -> tuple[Entry, ...]:
         """Return all messages as they were said."""
         return tuple(self._entries)
+
+    @property
+    def has_new_pictures(self) -> bool:
+        """Tell whether pictures joined the conversation in the last turn."""
+        begun = max(self._turns.values(), default=0)
+        return any(entry.message.images for entry in self._entries[begun:])
 
     def has_call(self, call_id: str) -> bool:
         """Tell whether a call id was used before."""
@@ -152,10 +158,8 @@ class Conversation:
 
     def _entry(self, event: MessageAdded) -> Entry:
         """Return a message as the model gets it: with what it mentions, and a word in place of each picture that is gone."""
-        found = [(ref, self._picture(ref)) for ref in event.images]
-        gone = (f"[the picture {ref.name} is gone]" for ref, image in found if image is None)
+        images, gone = self._pictures(event.images)
         text = "\n\n".join((event.text, *([event.attached] if event.attached else []), *gone))
-        images = tuple(image for _, image in found if image is not None)
         message = Message(event.role, text, event.thinking, event.tool_calls, images=images)
         if event.role is not Role.USER:
             return Entry(message)
@@ -163,6 +167,12 @@ class Conversation:
         part = f"message_{self._said}" if event.attached or images else ""
         title = "files and pictures that came with this" if part else ""
         return Entry(message, part, title, kept=event.text, is_task=True)
+
+    def _pictures(self, refs: Sequence[ImageRef]) -> tuple[tuple[Image, ...], list[str]]:
+        """Return the pictures of a message, and a word in place of each that is gone."""
+        found = [(ref, self._picture(ref)) for ref in refs]
+        gone = [f"[the picture {ref.name} is gone]" for ref, image in found if image is None]
+        return tuple(image for _, image in found if image is not None), gone
 
     def _rewind(self, turn_id: str) -> None:
         """Forget a turn and what came after it; call ids stay used."""
@@ -178,7 +188,8 @@ class Conversation:
 
     def _answer(self, call_id: str, text: str, event: ToolCallFinished | None) -> None:
         del self._unanswered[call_id]
-        message = Message(Role.TOOL, text, call_id=call_id)
+        images, gone = self._pictures(event.images if event is not None else ())
+        message = Message(Role.TOOL, "\n\n".join((text, *gone)), call_id=call_id, images=images)
         begun = self._started.get(call_id)
         if event is None or begun is None:
             self._add(Entry(message, call_id, "result", is_ok=False))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from lmtui.core.events import ROOT, Event
+from lmtui.core.events import ROOT, Event, ModelChanged
 from lmtui.core.messages import ToolSpec
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.plan import Plan
 from lmtui.core.ports import Checkpoints, Images, Limits, Provider, Sandbox, Toolbox
+from lmtui.core.roles import ModelRole, Roles
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.fitting import FULL, LEAN, WindowBook
@@ -26,6 +27,9 @@ class Desk:
     `emit` writes an event to the log and publishes it; `now` is UTC, `monotonic` seconds on a clock that only goes forward;
     `rules` are those from flags and settings, the ones granted in the session are in `approvals`; `checkpoint_problem` is why
     the last state could not be kept, as the user was told; `tool_set` is which tools the model is told of (full or lean).
+    `settings` are those of the model in use, `main` those of the session's own; `role` is empty while both are the same, and
+    the server does not have the models of `missing_roles`.  `vision` is what the user says of the model's eyes, `sees` what
+    holds, and `eyes` the model that looks at pictures in its place.
     """
 
     provider: Provider
@@ -55,6 +59,13 @@ class Desk:
     window: WindowBook = field(default_factory=WindowBook)
     tool_set: str = FULL
     repeats: Repeats = field(default_factory=Repeats)
+    main: ModelSettings = field(default_factory=ModelSettings)
+    roles: Roles = field(default_factory=dict)
+    role: str = ""
+    missing_roles: set[ModelRole] = field(default_factory=set)
+    vision: bool | None = None
+    sees: bool | None = None
+    eyes: str = ""
 
     def all_rules(self) -> tuple[Rule, ...]:
         """Return every rule in force."""
@@ -62,7 +73,33 @@ class Desk:
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """Return what the model is told of the tools."""
-        return self.toolbox.specs(is_lean=self.tool_set == LEAN)
+        return self.toolbox.specs(is_lean=self.tool_set == LEAN, sees=self.has_eyes)
+
+    @property
+    def has_eyes(self) -> bool:
+        """Tell whether it is known that pictures can be looked at, by the model in use or the one that is named for it."""
+        return bool(self.sees or self.eyes)
+
+    @property
+    def can_show(self) -> bool:
+        """Tell whether pictures may be sent; where nobody knows better, they are."""
+        return self.sees is not False or bool(self.eyes)
+
+    def with_window(self, window_tokens: int) -> ModelChanged:
+        """Return the event that says how large the window of the model in use really is."""
+        return ModelChanged(
+            agent=self.agent, model=self.settings.model, url=self.provider.url, window_tokens=window_tokens, role=self.role
+        )
+
+    def take_model(self, event: ModelChanged) -> None:
+        """Ask another model from now on; in which form it calls tools is not known yet."""
+        if event.model != self.settings.model:
+            self.model.calling.begin_anew()
+            self.window.budget.use_form(self.model.calling.form)
+        self.settings = replace(self.settings, model=event.model)
+        if not event.role:
+            self.main = replace(self.main, model=event.model)
+        self.role, self.window_tokens = event.role, event.window_tokens
 
     def result_limit_chars(self) -> int:
         """Return how much of a tool's result the model gets; see `Budget.result_chars`."""

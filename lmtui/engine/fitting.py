@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lmtui.core.errors import ContextOverflow, WindowFull
-from lmtui.core.events import Level, ModelChanged, Notice
+from lmtui.core.events import Level, Notice
 from lmtui.core.messages import Message
 from lmtui.core.model_events import ToolSetChanged
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
@@ -81,7 +81,7 @@ def make_room(desk: Desk, overflow: ContextOverflow) -> None:
     tokens, _ = _measure(desk)
     window = overflow.window_tokens or int(min(tokens, desk.window_tokens or tokens) * _OVERFLOW_SHARE)
     if window != desk.window_tokens:
-        desk.emit(ModelChanged(agent=desk.agent, model=desk.settings.model, url=desk.provider.url, window_tokens=window))
+        desk.emit(desk.with_window(window))
         desk.model.keep(window_tokens=window)
     if tokens < window:
         book = desk.window

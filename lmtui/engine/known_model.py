@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lmtui.core.messages import CallForm
-from lmtui.core.profiles import ModelKey, ModelProfile, Profiles
+from lmtui.core.profiles import BY_HAND, ModelKey, ModelProfile, Profiles
 from lmtui.core.servers import ServedModel
 from lmtui.engine.calling import Calling, FormChange
 
@@ -58,6 +58,8 @@ class KnownModel:
 
     def keep(self, **changes: Any) -> None:
         """Take up what was learned now, and keep it for the next time; what was set by hand is not overwritten."""
+        if self.profile.source == BY_HAND and "source" not in changes:
+            changes = {name: value for name, value in changes.items() if name not in ("call_form", "note")}
         profile = replace(self.profile, **changes)
         if profile != self.profile:
             self.profile = profile

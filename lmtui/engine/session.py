@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from lmtui.core.errors import SessionFileError
@@ -20,17 +20,19 @@ from lmtui.core.events import (
     TurnStarted,
 )
 from lmtui.core.messages import CallForm
-from lmtui.core.model_events import CallFormChanged, ToolSetChanged
+from lmtui.core.model_events import CallFormChanged, ToolSetChanged, VisionChanged
 from lmtui.core.permissions import Effect, Mode, Rule
 from lmtui.core.pictures import Image
 from lmtui.core.ports import Checkpoints, Images, Limits, Policy, Provider, Sandbox, SessionLog, TokenCounter, Toolbox
 from lmtui.core.profiles import Profiles
 from lmtui.core.redaction import Redactor
+from lmtui.core.roles import Roles
 from lmtui.core.sessions import Answer, Changes, Subscriber, Waiting
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.background import Background
 from lmtui.engine.budget import Budget
+from lmtui.engine.by_hand import CallsByHand
 from lmtui.engine.changes import SessionChanges
 from lmtui.engine.context import Conversation, ModelSettings, system_prompt
 from lmtui.engine.desk import Desk
@@ -65,6 +67,8 @@ class SessionParts:
     redactor: Redactor = field(default_factory=lambda: Redactor(()))
     count_tokens: TokenCounter = bytes_by_four
     tools: str = "auto"
+    roles: Roles = field(default_factory=dict)
+    vision: bool | None = None
 
 
 class EngineSession:
@@ -85,6 +89,7 @@ class EngineSession:
         self._title = ""
         self._words = WaitingWords(lambda: self._desk.inbox, self._worker, lambda: self.is_closed, self._name_after)
         self.window_use = RequestParts(lambda: self._desk, self._journal.emit_from_outside)
+        self.calls = CallsByHand(lambda: self._desk, self._journal.emit_from_outside)
         self._foreign = 0 if is_ours else len(past)
         self.is_closed = False
         self._desk = self._make_desk()
@@ -223,6 +228,9 @@ class EngineSession:
             approvals=Approvals(self._journal.emit, parts.id[-6:], parts.monotonic, is_attended=parts.policy.is_attended),
             inbox=Inbox(),
             settings=parts.settings,
+            main=parts.settings,
+            roles=parts.roles,
+            vision=parts.vision,
             limits=parts.limits,
             mode=parts.policy.mode,
             rules=parts.policy.rules,
@@ -254,13 +262,14 @@ class EngineSession:
                 desk.plan = plan
             case ModeChanged(mode=mode) if mode in tuple(Mode):
                 desk.mode = Mode(mode)
-            case ModelChanged(model=model, window_tokens=window_tokens):
-                desk.settings = replace(desk.settings, model=model)
-                desk.window_tokens = window_tokens
+            case ModelChanged():
+                desk.take_model(event)
+            case VisionChanged(sees=sees, by=by):
+                desk.sees, desk.eyes = sees, by
             case ToolSetChanged(tools=tools):
                 desk.tool_set = tools
             case CallFormChanged(form=form) if form in tuple(CallForm):
-                desk.model.calling.take(CallForm(form))
+                desk.model.calling.take(CallForm(form), event.why, is_by_hand=event.is_by_hand)
                 desk.window.budget.use_form(CallForm(form))
             case RuleRevoked(rule=rule, effect=Effect.ALLOW):  # of a log only what makes it stricter holds again
                 desk.rules = tuple(each for each in desk.rules if str(each) != rule or each.effect is not Effect.ALLOW)

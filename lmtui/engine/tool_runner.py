@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from dataclasses import dataclass, field, replace
 
 from lmtui.core.clean import reveal
-from lmtui.core.errors import SandboxError, ToolError
+from lmtui.core.errors import SandboxError, SessionFileError, ToolError
 from lmtui.core.events import Outcome, PlanChanged, ToolCallFinished, ToolCallStarted, ToolOutputDelta
 from lmtui.core.messages import CallForm, ToolCall
 from lmtui.core.permissions import Access, Decision, Mode, Verdict, decide_all
+from lmtui.core.pictures import ImageRef
 from lmtui.core.plan import Plan
 from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
 from lmtui.core.sessions import Answer
@@ -39,6 +41,7 @@ class _Ending:
     began: float = 0.0
     elapsed_s: float = -1.0
     is_users: bool = False
+    images: tuple[ImageRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +207,29 @@ async def _run(desk: Desk, call: ToolCall, prepared: PreparedCall, context: Tool
     ending.began = desk.monotonic()  # the time is the tool's own, not what the user took to answer
     try:
         result = await prepared.run(context)
+        ending.images = await _keep_pictures(desk, result)
         ending.result = replace(result, text=ending.note + result.text) if ending.note else result
     finally:
         ending.elapsed_s = desk.monotonic() - ending.began
         if isinstance(context.gate, CommandGate):
             context.gate.close()
         await to_the_end(tell_changes(desk, call.id, before, ending.result, ending.files))
+
+
+async def _keep_pictures(desk: Desk, result: ToolResult) -> tuple[ImageRef, ...]:
+    """Keep what a tool shows beside the log, and return what to write down of it.
+
+    Raises:
+        ToolError: it cannot be kept, so nobody would see it.
+    """
+    if not result.images:
+        return ()
+    if desk.images is None:
+        raise ToolError("pictures cannot be kept here, so it cannot be looked at")
+    try:
+        return tuple([await asyncio.to_thread(desk.images.put, image) for image in result.images])
+    except SessionFileError as error:
+        raise ToolError(str(error), error.hint) from error
 
 
 async def _answered(asked: Asked, ending: _Ending, *, is_attended: bool) -> Answer | None:
@@ -236,14 +256,15 @@ def _context(desk: Desk, call: ToolCall) -> ToolContext:
         return decide_all("read", Access.READ, (path,), desk.mode, desk.all_rules()).verdict
 
     gate = CommandGate(desk, call.id)
-    return ToolContext(desk.sandbox, desk.plan, set_plan, on_output, desk.now, gate, on_reading=on_reading)
+    return ToolContext(desk.sandbox, desk.plan, set_plan, on_output, desk.now, gate, on_reading=on_reading, sees=desk.can_show)
 
 
 def _emit_end(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:
-    result = ending.result
+    result, images = ending.result, ending.images
     if not ending.is_users and result.summary not in _NEVER_RAN:
         given = prepared.arguments if prepared else {"raw": call.arguments}
         result = replace(result, text=desk.repeats.see(call.name, given, result))
+        images = images if result.text == ending.result.text else ()  # what it has already is not sent again
     desk.emit(
         ToolCallFinished(
             agent=desk.agent,
@@ -256,5 +277,6 @@ def _emit_end(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending:
             decision=ending.decision,
             rule=ending.rule,
             why=ending.why,
+            images=images,
         )
     )

@@ -23,6 +23,7 @@ _NO_MEMORY = re.compile(
     r"|(?:unable|failed) to allocate|cudaMalloc|ErrorOutOfDeviceMemory",
     re.IGNORECASE,
 )
+_NO_TOOLS = re.compile(r"does not support tools|requires --jinja|--enable-auto-tool-choice", re.IGNORECASE)
 _WINDOW = re.compile(
     r"(?:context size \(|maximum context length (?:is|of) |maximum context of |\d\s*>\s*)(\d{3,7})", re.IGNORECASE
 )
@@ -57,6 +58,9 @@ def status_error(url: str, model: str, status: int, body: str, content_type: str
         return ProviderError(Fault.LOADING, f"{url} is still loading the model", hint)
     if _OVERFLOW.search(said):
         return overflow(said, body)
+    if _NO_TOOLS.search(said):
+        hint = "Set call_form to text, or start the server with tool calls."
+        return ProviderError(Fault.NO_TOOLS, f"{url} takes no tools for {model or 'its model'}: {said}", hint)
     if "html" in content_type and status != 429 and status < 500:
         return not_a_server(url, content_type, body.strip())
     if status in (401, 403):

@@ -9,9 +9,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from lmtui.core.messages import CallForm, Hold, Message, ModelRequest, Role, ToolSpec
 from lmtui.providers.tools_as_text import answer_schema, call_text, done_text, results_text, tools_text, worked_example
+
+_SHOWN = "What the calls above show:"
 
 
 class RequestWriter:
@@ -19,7 +22,7 @@ class RequestWriter:
 
     def __init__(self) -> None:
         self._messages: tuple[Message, ...] = ()
-        self._told: tuple[CallForm, tuple[ToolSpec, ...]] = (CallForm.NATIVE, ())
+        self._told: tuple[CallForm, tuple[ToolSpec, ...], bool] = (CallForm.NATIVE, (), True)
         self._parts: list[bytes] = []
 
     def write(self, request: ModelRequest, extra: Mapping[str, object] | None = None) -> bytes:
@@ -32,7 +35,8 @@ class RequestWriter:
 
     def _extend(self, request: ModelRequest) -> None:
         messages, form = request.messages, request.call_form
-        told = (form, () if form is CallForm.NATIVE else request.tools)  # in text the tools stand in the system prompt
+        tools = () if form is CallForm.NATIVE else request.tools  # in text the tools stand in the system prompt
+        told = (form, tools, request.sees)
         known = len(self._messages)
         is_grown = len(messages) >= known and all(old is new for old, new in zip(self._messages, messages, strict=False))
         if not is_grown or told != self._told:
@@ -44,21 +48,47 @@ class RequestWriter:
 
 def wire_messages(messages: Sequence[Message], request: ModelRequest) -> list[dict[str, object]]:
     """Return messages as servers take them, in the request's form of calls."""
-    if request.call_form is CallForm.NATIVE:
-        return [wire_message(message) for message in messages]
+    write = _natively if request.call_form is CallForm.NATIVE else _as_words
     written: list[dict[str, object]] = []
     results: list[Message] = []
-    for message in messages:
+    for message in messages if request.sees else map(_without_pictures, messages):
         if message.role is Role.TOOL:
             results.append(message)
             continue
-        written += _results(results)
+        written += write(results, request)
         results = []
-        written.append(_as_text(message, request))
-        if message.role is Role.SYSTEM:
-            shown = worked_example(request.tools, request.call_form)
-            written += [{"role": str(each.role), "content": each.text} for each in shown]
-    return written + _results(results)
+        written += write([message], request)
+    return written + write(results, request)
+
+
+def _natively(messages: Sequence[Message], _: ModelRequest) -> list[dict[str, object]]:
+    """Return messages for a server that knows calls; a result can hold no picture, so what results show comes behind them."""
+    written = [wire_message(message) for message in messages]
+    shown = tuple(image for message in messages if message.role is Role.TOOL for image in message.images)
+    return [*written, wire_message(Message(Role.USER, _SHOWN, images=shown))] if shown else written
+
+
+def _as_words(messages: Sequence[Message], request: ModelRequest) -> list[dict[str, object]]:
+    """Return messages for a server that knows no calls.
+
+    The results of one answer's calls are one message: strict templates take no two of one role in a row.
+    """
+    if not messages:
+        return []
+    first = messages[0]
+    if first.role is Role.TOOL:
+        images = tuple(image for message in messages for image in message.images)
+        return [wire_message(Message(Role.USER, results_text(messages), images=images))]
+    shown = worked_example(request.tools, request.call_form) if first.role is Role.SYSTEM else []
+    return [_as_text(first, request), *map(wire_message, shown)]
+
+
+def _without_pictures(message: Message) -> Message:
+    """Return a message for a model that sees nothing, with a line in place of each picture."""
+    if not message.images:
+        return message
+    gone = (f"[the picture {image.name} is not shown: you see no pictures]" for image in message.images)
+    return replace(message, text="\n\n".join((message.text, *gone)), images=())
 
 
 def wire_message(message: Message) -> dict[str, object]:
@@ -80,11 +110,6 @@ def wire_tool(spec: ToolSpec) -> dict[str, object]:
         "type": "function",
         "function": {"name": spec.name, "description": spec.description, "parameters": spec.parameters},
     }
-
-
-def _results(results: Sequence[Message]) -> list[dict[str, object]]:
-    """Return the results of one answer's calls as one message: strict templates take no two of one role in a row."""
-    return [{"role": str(Role.USER), "content": results_text(results)}] if results else []
 
 
 def _as_text(message: Message, request: ModelRequest) -> dict[str, object]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lmtui.core.errors import SessionFileError
-from lmtui.core.events import Envelope, Event, MessageAdded
+from lmtui.core.events import Envelope, Event, MessageAdded, ToolCallFinished
 from lmtui.core.sessions import SessionSummary
 from lmtui.engine.session import EngineSession
 from lmtui.paths import state_dir
@@ -105,7 +105,7 @@ class SessionArchive:
     def _copy_images(self, events: Sequence[Envelope], old_id: str, new_id: str) -> None:
         """Copy the pictures that the fork's messages name; one that is gone stays gone."""
         old, new = self._store.images(old_id), self._store.images(new_id)
-        messages = (envelope.event for envelope in events if isinstance(envelope.event, MessageAdded))
+        messages = (envelope.event for envelope in events if isinstance(envelope.event, MessageAdded | ToolCallFinished))
         for ref in {ref for message in messages for ref in message.images}:
             image = old.get(ref)
             if image is not None:

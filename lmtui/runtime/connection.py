@@ -8,6 +8,7 @@ from dataclasses import replace
 from lmtui.config import Config
 from lmtui.core.errors import Fault, ProviderError, UsageError
 from lmtui.core.redaction import Redactor
+from lmtui.core.roles import ModelRole, RoleModel, parse_roles
 from lmtui.core.servers import ServerFound
 from lmtui.providers.choice import ServerChoice, read_choice, write_choice
 from lmtui.providers.discovery import find_servers
@@ -27,7 +28,7 @@ class Connection:
     def __init__(self, config: Config) -> None:
         self._config = config
         remembered = ServerChoice() if config.url else read_choice()
-        self._choice = ServerChoice(config.url or remembered.url, config.model or remembered.model)
+        self._choice = ServerChoice(config.url or remembered.url, _named_model(config) or remembered.model)
         if self._choice.url:
             base_url(self._choice.url)
         self.own_key = resolve_key(config.api_key)
@@ -61,7 +62,9 @@ class Connection:
         if self._provider is None:
             config = self._config
             retry = RetryPolicy(retries=config.max_retries, first_delay_s=config.retry_delay_s)
-            self._provider = OpenAICompatible(self._choice.url, self._key, stall_timeout_s=config.stall_timeout_s, retry=retry)
+            self._provider = OpenAICompatible(
+                self._choice.url, self._key, stall_timeout_s=config.stall_timeout_s, retry=retry, slots=config.slots
+            )
         return self._provider
 
     async def find(self) -> Sequence[ServerFound]:
@@ -89,7 +92,7 @@ class Connection:
         """Take other settings; a server that they name is used from now on."""
         self._config, self.own_key = config, resolve_key(config.api_key)
         if config.url:
-            self.use(config.url, config.model or self._choice.model, self.own_key)
+            self.use(config.url, _named_model(config) or self._choice.model, self.own_key)
 
     async def choose(self) -> str:
         """Take the first server found, where none was chosen; return a line that says so, or an empty string.
@@ -108,7 +111,7 @@ class Connection:
             )
         server = found[0]
         first = next((model for model in server.chat_models if model.is_loaded), server.chat_models[0])
-        model = self._config.model or first.name
+        model = _named_model(self._config) or first.name
         self.use(server.url, model)
         return f"using {server.kind} at {server.url}, model {model}"
 
@@ -118,3 +121,8 @@ class Connection:
         self._retired, self._provider = [], None
         for provider in providers:
             await provider.close()
+
+
+def _named_model(config: Config) -> str:
+    """Return the model that sessions begin with, as far as the settings name one: the coder's, else the main one."""
+    return parse_roles(config.roles).get(ModelRole.CODER, RoleModel()).model or config.model

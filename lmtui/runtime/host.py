@@ -17,10 +17,12 @@ from lmtui.core.hosts import NETWORK_TOOL, parse_pattern
 from lmtui.core.messages import CallForm
 from lmtui.core.permissions import SOURCES, Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Limits, Policy, SessionLog
+from lmtui.core.roles import ModelRole, parse_roles
 from lmtui.core.sessions import Archive, Session
 from lmtui.core.settings import Settings
 from lmtui.core.trust import Trust
 from lmtui.engine.context import ModelSettings
+from lmtui.engine.roles import for_role
 from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.providers.demo import DEMO_MODEL, DEMO_RULES, DEMO_TASK
 from lmtui.providers.tokens import TokenCounts
@@ -32,7 +34,7 @@ from lmtui.runtime.grants import Grants
 from lmtui.runtime.log_file import write_log_file
 from lmtui.runtime.protection import key_redactor, protect_process
 from lmtui.runtime.sandboxes import open_sandbox
-from lmtui.runtime.servers import Servers
+from lmtui.runtime.servers import Servers, is_one_model
 from lmtui.runtime.settings import UserSettings
 from lmtui.runtime.trust import FolderTrust, NothingToTrust
 from lmtui.sandbox.host_paths import check_workspace
@@ -88,7 +90,7 @@ class Runtime:
         _rules(config, workspace)  # a rule that cannot be read is told at once
         self._connection = Connection(config)
         self._count_tokens = TokenCounts()
-        self.servers = Servers(self._connection)
+        self.servers = Servers(self._connection, lambda: is_one_model(self.config))
         self._store = SessionStore(workspace)
         self._sandbox: WorkspaceSandbox | None = None
         self._retired: list[WorkspaceSandbox] = []
@@ -191,7 +193,8 @@ class Runtime:
         path = self._store.path(session_id)
         if self._connection.is_chosen or not self._store.is_ours(path.stem):
             return
-        changes = (each.event for each in reversed(load(path).events) if isinstance(each.event, ModelChanged))
+        past = (each.event for each in reversed(load(path).events))
+        changes = (event for event in past if isinstance(event, ModelChanged) and not event.role)
         if (last := next(changes, None)) is not None:
             self._connection.use(last.url, last.model, self._connection.own_key)
 
@@ -240,6 +243,7 @@ class Runtime:
 
     def _parts(self, session_id: str, sandbox: WorkspaceSandbox, open_log: Callable[[str], SessionLog]) -> SessionParts:
         config = self.config
+        roles = parse_roles(config.roles)
         return SessionParts(
             id=session_id,
             provider=self._connection.provider(),
@@ -249,14 +253,9 @@ class Runtime:
             images=self._store.images(session_id),
             redactor=self._connection.redactor,
             policy=Policy(Mode(config.mode), _rules(config, self._workspace), self._is_attended),
-            settings=ModelSettings(
-                self._connection.model,
-                config.temperature,
-                config.seed if config.seed >= 0 else None,
-                config.max_tokens if config.max_tokens > 0 else None,
-                top_p=config.top_p or None,
-                repeat_penalty=config.repeat_penalty or None,
-            ),
+            settings=replace(for_role(roles, ModelRole.CODER, _main(config)), model=self._connection.model),
+            roles=roles,
+            vision=None if config.vision == "auto" else config.vision == "true",
             profiles=self._profiles,
             call_form=None if config.call_form == "auto" else CallForm(config.call_form),
             limits=Limits(max_iterations=config.max_iterations, timeout_s=config.timeout_s),
@@ -288,6 +287,17 @@ class Runtime:
         self._sessions.clear()
         for session in sessions:
             await session.close()
+
+
+def _main(config: Config) -> ModelSettings:
+    """Return what goes with every request by the settings, but for the model."""
+    return ModelSettings(
+        temperature=config.temperature,
+        seed=config.seed if config.seed >= 0 else None,
+        max_tokens=config.max_tokens if config.max_tokens > 0 else None,
+        top_p=config.top_p or None,
+        repeat_penalty=config.repeat_penalty or None,
+    )
 
 
 def _rules(config: Config, workspace: Path) -> tuple[Rule, ...]:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 
+from lmtui.config import Config
+from lmtui.core.roles import parse_roles
 from lmtui.core.servers import LoadProgress, ServerFound
 from lmtui.providers.discovery import look_at
 from lmtui.providers.endpoint import root_url, without_alias
@@ -88,6 +90,13 @@ class Servers:
 
     def _loader(self, url: str) -> Loader:
         return Loader(url, self._key_for(url), one_model=self._one_model())
+
+
+def is_one_model(config: Config) -> bool:
+    """Tell whether LM Studio is to hold one large model at a time; where roles name models of their own, several are wanted."""
+    if config.one_model == "auto":
+        return not any(each.model for each in parse_roles(config.roles).values())
+    return config.one_model == "on"
 
 
 def is_same_place(one: str, other: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from lmtui.core.errors import ToolError
 from lmtui.core.messages import ToolSpec
 from lmtui.core.ports import PreparedCall
-from lmtui.tools import clock, edit_file, files, git, planning, search, shell
+from lmtui.tools import clock, edit_file, files, git, look, planning, search, shell
 from lmtui.tools.arguments import check, read_object
 from lmtui.tools.tool import Call, Tool
 
@@ -33,6 +33,7 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     planning.TODO_UPDATE,
     planning.TODO_LIST,
     clock.GET_TIME,
+    look.LOOK,
 )
 LEAN_TOOLS: dict[str, tuple[str, ...]] = {
     "read": ("path", "offset"),
@@ -41,6 +42,7 @@ LEAN_TOOLS: dict[str, tuple[str, ...]] = {
     "grep": ("pattern", "path"),
     "ls": ("path",),
     "shell": ("command",),
+    "look": ("path",),
 }
 
 
@@ -55,6 +57,11 @@ def _lean(spec: ToolSpec) -> ToolSpec:
     return replace(spec, parameters={**spec.parameters, "properties": told})
 
 
+def _for_the_blind(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """Return those tools that show no pictures."""
+    return tuple(spec for spec in specs if spec.name != look.LOOK.name)
+
+
 class ToolRegistry:
     """A fixed set of tools; implements `core.ports.Toolbox`.
 
@@ -65,13 +72,15 @@ class ToolRegistry:
     def __init__(self, root: str = "", tools: Sequence[Tool[Any]] = ALL_TOOLS) -> None:
         self._roots = (root.rstrip("/"),) if root.rstrip("/") else ()
         self._tools = tuple(tools)
-        self._specs = tuple(tool.spec() for tool in self._tools)
-        self._lean_specs = tuple(_lean(spec) for spec in self._specs if spec.name in LEAN_TOOLS)
+        specs = tuple(tool.spec() for tool in self._tools)
+        lean = tuple(_lean(spec) for spec in specs if spec.name in LEAN_TOOLS)
+        self._specs = {(is_lean, True): few for is_lean, few in ((False, specs), (True, lean))}
+        self._specs |= {(is_lean, False): _for_the_blind(few) for (is_lean, _), few in self._specs.items()}
         self._by_name = {name.lower(): tool for tool in self._tools for name in (*tool.aliases, tool.name)}
 
-    def specs(self, *, is_lean: bool = False) -> tuple[ToolSpec, ...]:
+    def specs(self, *, is_lean: bool = False, sees: bool = False) -> tuple[ToolSpec, ...]:
         """Return what the model is told of the tools; the others of a lean set can be called all the same."""
-        return self._lean_specs if is_lean else self._specs
+        return self._specs[is_lean, sees]
 
     def prepare(self, name: str, arguments: str) -> PreparedCall:
         """Check one call; see `core.ports.Toolbox.prepare`."""

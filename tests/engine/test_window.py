@@ -95,3 +95,17 @@ async def test_the_next_request_has_what_was_left_out_as_a_line() -> None:
 def test_seconds_are_known_once_the_speed_is() -> None:
     rig = Rig(FakeProvider())
     assert begin(rig).read_s(1000) == 0.0
+
+
+async def test_what_was_changed_by_hand_is_the_same_after_a_resume() -> None:
+    rig = Rig(FakeProvider())
+    window = begin(rig)
+    for change in (window.fold, window.leave_out, window.bring_back, window.fold, window.pin):
+        change("c1")
+    await rig.run("go on")
+    again = Rig(FakeProvider(), past=rig.log.events)
+    assert item_of(again.session.window_use) == item_of(window)
+    assert item_of(window).state == "folded"
+    await again.run("more")
+    sent = [message.text for message in again.provider.requests[-1].messages]
+    assert sent[: len(rig.provider.requests[-1].messages)] == [message.text for message in rig.provider.requests[-1].messages]

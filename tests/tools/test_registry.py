@@ -17,7 +17,7 @@ REGISTRY = ToolRegistry("/home/me/project")
 @pytest.mark.parametrize(("tools", "most"), [("full", 2000), ("lean", 1000)])
 @pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base"])
 def test_system_prompt_and_tools_fit_their_budget(tools: str, most: int, encoding: str) -> None:
-    specs = REGISTRY.specs(is_lean=tools == "lean")
+    specs = REGISTRY.specs(is_lean=tools == "lean", sees=True)
     text = json.dumps([wire_tool(spec) for spec in specs], ensure_ascii=False)
     assert counter_name() in ("toktok", "tiktoken")
     assert count_tokens(text, encoding) + count_tokens(system_prompt(tools), encoding) <= most
@@ -39,8 +39,16 @@ def test_the_tools_of_the_contract_are_there_in_their_order() -> None:
     assert REGISTRY.names() == (
         "read", "write", "edit", "glob", "grep", "ls", "mkdir", "shell", "git_status", "git_diff", "git_add", "git_commit",
         "git_branch", "todo_add", "todo_complete", "todo_update", "todo_list", "get_time",
+        "look",
     )  # fmt: skip
-    assert [spec.name for spec in REGISTRY.specs()] == list(REGISTRY.names())
+    assert [spec.name for spec in REGISTRY.specs(sees=True)] == list(REGISTRY.names())
+
+
+@pytest.mark.parametrize("is_lean", [False, True])
+def test_only_a_model_that_sees_is_told_of_pictures(is_lean: bool) -> None:
+    blind, seeing = (REGISTRY.specs(is_lean=is_lean, sees=sees) for sees in (False, True))
+    assert [spec.name for spec in seeing if spec not in blind] == ["look"]
+    assert seeing[: len(blind)] == blind
 
 
 @pytest.mark.parametrize(

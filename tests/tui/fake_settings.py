@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lmtui.core.errors import ConfigError
+from lmtui.core.messages import CallForm
+from lmtui.core.sessions import CallsInUse
 from lmtui.core.settings import SettingRow
 from lmtui.core.window import WindowItem, WindowPart
 
@@ -38,6 +40,19 @@ class FakeSettings:
             row = replace(row, value=text or "–", text=text or "", source="default" if text is None else "config.toml")
         self.values[name] = row
         return row
+
+
+class FakeCalls:
+    """A form of calls that is set and let go."""
+
+    def __init__(self) -> None:
+        self.now = CallsInUse(CallForm.TEXT, "it writes its calls as text")
+
+    def in_use(self) -> CallsInUse:
+        return self.now
+
+    def use(self, form: CallForm | None) -> None:
+        self.now = CallsInUse(form, "you set it", is_by_hand=True) if form else CallsInUse(CallForm.NATIVE)
 
 
 class FakeWindow:

@@ -21,7 +21,7 @@ from lmtui.core.workspace import FileChange, FileChangeKind
 from tests.tui.fake_archive import FakeArchive
 from tests.tui.fake_files import FakeFiles
 from tests.tui.fake_servers import FakeServers
-from tests.tui.fake_settings import FakeSettings, FakeWindow
+from tests.tui.fake_settings import FakeCalls, FakeSettings, FakeWindow
 
 START = datetime(2026, 3, 14, 14, 2, 0, tzinfo=UTC)
 DIFF = """\
@@ -68,6 +68,7 @@ class FakeSession:
         self.fake_changes: Changes | None = None
         self.fake_rules: list[Rule] = []
         self.window_use = FakeWindow()
+        self.calls = FakeCalls()
         self._history: list[Envelope] = []
         self._subscribers: list[Subscriber] = []
         self._open_approvals: list[str] = []

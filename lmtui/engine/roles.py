@@ -1,0 +1,90 @@
+"""Which model does the next piece of work: the session's own, or one that the settings name for a role."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lmtui.core.events import Event, Level, ModelChanged, Notice
+from lmtui.core.model_events import CallFormChanged, VisionChanged
+from lmtui.core.permissions import Mode
+from lmtui.core.roles import ModelRole, RoleModel, Roles
+from lmtui.core.servers import ServedModel
+from lmtui.engine.context import ModelSettings
+
+if TYPE_CHECKING:
+    from lmtui.engine.desk import Desk
+
+
+def for_role(roles: Roles, role: ModelRole, main: ModelSettings) -> ModelSettings:
+    """Return what goes with the requests of a role: what the settings say of it, the rest as for the main model."""
+    own = roles.get(role, RoleModel())
+    names = ("model", "temperature", "top_p", "seed", "repeat_penalty")
+    given = {name: value for name in names if (value := getattr(own, name)) not in (None, "")}
+    return replace(main, **given)
+
+
+async def take_role(desk: Desk) -> None:
+    """Let the next request go to the model whose work it is.
+
+    A model that the server does not have is passed over, once said, until the user chooses a model anew.
+    """
+    while True:
+        role = _role_of_work(desk)
+        wanted = for_role(desk.roles, role, desk.main) if role is not ModelRole.CODER else desk.main
+        if wanted.model == desk.settings.model:
+            break
+        served = await desk.provider.served(wanted.model)
+        if served is not None or role is ModelRole.CODER:
+            name = "" if role is ModelRole.CODER else str(role)
+            desk.emit(ModelChanged(agent=desk.agent, model=wanted.model, url=desk.provider.url, role=name))
+            desk.model.forget()
+            take_up(desk, served, desk.emit)
+            break
+        desk.missing_roles.add(role)
+        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=_missing(desk, role, wanted.model)))
+    desk.settings = wanted
+
+
+def take_up(desk: Desk, served: ServedModel | None, emit: Callable[[Event], None]) -> None:
+    """Take up what the server tells of the model in use (None: nothing), and say what follows from it."""
+    change = desk.model.learn(desk.provider.url, desk.settings.model, served)
+    window_tokens = (served.window_tokens if served else 0) or desk.model.profile.window_tokens
+    if window_tokens and window_tokens != desk.window_tokens:
+        emit(desk.with_window(window_tokens))
+    if change is not None:
+        emit(CallFormChanged(agent=desk.agent, form=str(change.form), why=change.why, is_by_hand=change.is_by_hand))
+    see_anew(desk, emit)
+
+
+def see_anew(desk: Desk, emit: Callable[[Event], None]) -> None:
+    """Say whether the model in use sees pictures, and who is asked in its place, where that is news."""
+    sees, by = _sight(desk), _eyes(desk)
+    if (sees, by) != (desk.sees, desk.eyes):
+        emit(VisionChanged(agent=desk.agent, sees=sees, by=by))
+
+
+def _role_of_work(desk: Desk) -> ModelRole:
+    if _eyes(desk) and desk.conversation.has_new_pictures:
+        return ModelRole.VISION
+    is_planning = desk.mode is Mode.PLAN and ModelRole.PLANNER not in desk.missing_roles
+    return ModelRole.PLANNER if is_planning else ModelRole.CODER
+
+
+def _eyes(desk: Desk) -> str:
+    """Return the model that looks at pictures, empty where none is named or the server does not have it."""
+    return "" if ModelRole.VISION in desk.missing_roles else desk.roles.get(ModelRole.VISION, RoleModel()).model
+
+
+def _sight(desk: Desk) -> bool | None:
+    if desk.settings.model and desk.settings.model == _eyes(desk):
+        return True
+    if desk.vision is not None:
+        return desk.vision
+    return desk.model.served.has_vision if desk.model.served is not None else None
+
+
+def _missing(desk: Desk, role: ModelRole, model: str) -> str:
+    main = desk.main.model or "the server's own model"
+    return f"{desk.provider.url} does not have {model}, the model for the role {role}; {main} is asked in its place."
