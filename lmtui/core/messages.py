@@ -120,6 +120,7 @@ class ModelRequest:
 
     `messages` and `tools` are the same whatever `call_form` is: the provider writes them in that form.  `hold` is what
     this one answer is held to.  For a model that `sees` nothing, pictures are told of in words.
+    `shows_example`: a short worked example goes before the conversation, for weak models.
     """
 
     messages: tuple[Message, ...]
@@ -130,6 +131,7 @@ class ModelRequest:
     max_tokens: int | None = None
     call_form: CallForm = CallForm.NATIVE
     hold: Hold = Hold.FREE
+    shows_example: bool = False
     top_p: float | None = None
     repeat_penalty: float | None = None
     urgency: Urgency = Urgency.PERSON

@@ -80,7 +80,7 @@ async def _answer_smaller(desk: Desk, overflow: ContextOverflow, turn_id: str) -
 def _request(desk: Desk) -> ModelRequest:
     calling = desk.model.calling
     request = desk.conversation.request(desk.specs(), desk.settings, calling.form, calling.take_hold())
-    return replace(request, sees=desk.sees is not False)
+    return replace(request, sees=desk.sees is not False, shows_example=desk.is_weak)
 
 
 async def _answer(desk: Desk, request: ModelRequest, turn_id: str) -> Completion:

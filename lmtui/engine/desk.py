@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lmtui.core.events import ROOT, Event, ModelChanged
-from lmtui.core.messages import ToolSpec
+from lmtui.core.messages import CallForm, ToolSpec
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.plan import Plan
 from lmtui.core.ports import Checkpoints, Images, Limits, Provider, Sandbox, Toolbox
@@ -100,6 +100,11 @@ class Desk:
         if not event.role:
             self.main = replace(self.main, model=event.model)
         self.role, self.window_tokens = event.role, event.window_tokens
+
+    @property
+    def is_weak(self) -> bool:
+        """Tell whether the model is shown an example and its words are doubted: it calls in its text, or has little room."""
+        return self.tool_set == LEAN or self.model.calling.form is not CallForm.NATIVE
 
     def result_limit_chars(self) -> int:
         """Return how much of a tool's result the model gets; see `Budget.result_chars`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from lmtui.core.events import TurnReason
@@ -13,6 +14,12 @@ _EMPTY_NUDGE = "Your last answer was empty. Go on with the task, or say that it 
 _NOTHING_DONE = (
     "No tool was called, so nothing was looked at or changed. "
     "If the task needs that, call a tool now; if it does not, give your answer again."
+)
+_CLAIMS = re.compile(
+    r"\b(?:I|we) (?:have |'ve |will |would )?(?:now )?"
+    r"(?:creat|updat|chang|fix|add|writ|wrote|read|delet|remov|renam|mov|replac|sav|copi|copy|run|ran|use|execut|install|commit)"
+    r"|\b(?:has|have) been (?:\w+ed|written|made|put)\b|\b(?:is|are) now\b",
+    re.IGNORECASE,
 )
 _FAILED = (
     "The last call failed, so nothing came of it. "
@@ -54,13 +61,15 @@ class AnswerWatch:
     """Judges the answers of one turn, one after the other.
 
     Args:
-        doubts_words: a model that calls in its text is asked once whether it is done, where it has called nothing, and once
-            more where its last call failed.
+        is_weak: the model is asked once whether it is done where its last call failed.
+        doubts_all: it is asked once, too, where it has called nothing at all, whatever it says; else only where it says that
+            it did, or would do, something.
     """
 
-    def __init__(self, *, doubts_words: bool = False) -> None:
+    def __init__(self, *, is_weak: bool = False, doubts_all: bool = False) -> None:
         self._empty = self._cut = self._malformed = 0
-        self._doubts = {_NOTHING_DONE, _FAILED} if doubts_words else set()
+        self._doubts = {_NOTHING_DONE, *((_FAILED,) if is_weak else ())}
+        self._doubts_all = doubts_all
         self._has_called = False
 
     def judge(self, completion: Completion, repeats: int, *, has_failed: bool = False) -> GoOn | Finished | Stopped:
@@ -91,10 +100,16 @@ class AnswerWatch:
         if is_cut:
             return Stopped(TurnReason.LIMIT, "the answer was cut at the length limit; say “go on” for the rest")
         if completion.message.text.strip():
-            doubt = _NOTHING_DONE if not self._has_called else _FAILED if has_failed else ""
+            doubt = self._doubt(completion.message.text, has_failed=has_failed)
             if doubt in self._doubts:
                 self._doubts.discard(doubt)
                 return GoOn(doubt)
             return Finished()
         self._empty += 1
         return GoOn(_EMPTY_NUDGE) if self._empty == 1 else Stopped(TurnReason.ERROR, _EMPTY_TWICE)
+
+    def _doubt(self, text: str, *, has_failed: bool) -> str:
+        """Return why an answer may not be the end, empty where it may."""
+        if self._has_called:
+            return _FAILED if has_failed else ""
+        return _NOTHING_DONE if self._doubts_all or _CLAIMS.search(text) else ""

@@ -33,7 +33,7 @@ def tools_text(tools: Sequence[ToolSpec], form: CallForm) -> str:
     return "\n".join(("# Tools", *map(_line, tools), "", _HOW[form]))
 
 
-def worked_example(tools: Sequence[ToolSpec], form: CallForm) -> list[Message]:
+def worked_example(tools: Sequence[ToolSpec]) -> list[Message]:
     """Return a short conversation that shows how it is done; small models do as they have seen, not as they are told."""
     if not {"read", "edit", "shell"} <= {spec.name for spec in tools}:
         return []
@@ -41,9 +41,9 @@ def worked_example(tools: Sequence[ToolSpec], form: CallForm) -> list[Message]:
     for ask, steps, answer in _EXAMPLES:
         shown.append(Message(Role.USER, ask))
         for name, arguments, result in steps:
-            shown.append(Message(Role.ASSISTANT, call_text(ToolCall("", name, arguments), form)))
-            shown.append(Message(Role.USER, results_text([Message(Role.TOOL, result)])))
-        shown.append(Message(Role.ASSISTANT, done_text(answer) if form is CallForm.SCHEMA else answer))
+            call = ToolCall(f"example_{name}", name, arguments)
+            shown += [Message(Role.ASSISTANT, "", tool_calls=(call,)), Message(Role.TOOL, result, call_id=call.id)]
+        shown.append(Message(Role.ASSISTANT, answer))
     return shown
 
 

@@ -36,7 +36,7 @@ class RequestWriter:
     def _extend(self, request: ModelRequest) -> None:
         messages, form = request.messages, request.call_form
         tools = () if form is CallForm.NATIVE else request.tools  # in text the tools stand in the system prompt
-        told = (form, tools, request.sees)
+        told = (form, tools, request.sees, request.shows_example)
         known = len(self._messages)
         is_grown = len(messages) >= known and all(old is new for old, new in zip(self._messages, messages, strict=False))
         if not is_grown or told != self._told:
@@ -51,7 +51,7 @@ def wire_messages(messages: Sequence[Message], request: ModelRequest) -> list[di
     write = _natively if request.call_form is CallForm.NATIVE else _as_words
     written: list[dict[str, object]] = []
     results: list[Message] = []
-    for message in messages if request.sees else map(_without_pictures, messages):
+    for message in _with_example(messages if request.sees else tuple(map(_without_pictures, messages)), request):
         if message.role is Role.TOOL:
             results.append(message)
             continue
@@ -59,6 +59,13 @@ def wire_messages(messages: Sequence[Message], request: ModelRequest) -> list[di
         results = []
         written += write([message], request)
     return written + write(results, request)
+
+
+def _with_example(messages: Sequence[Message], request: ModelRequest) -> Sequence[Message]:
+    """Return messages with the worked example behind the system prompt, where that is among them."""
+    if not request.shows_example or not messages or messages[0].role is not Role.SYSTEM:
+        return messages
+    return [messages[0], *worked_example(request.tools), *messages[1:]]
 
 
 def _natively(messages: Sequence[Message], _: ModelRequest) -> list[dict[str, object]]:
@@ -79,8 +86,7 @@ def _as_words(messages: Sequence[Message], request: ModelRequest) -> list[dict[s
     if first.role is Role.TOOL:
         images = tuple(image for message in messages for image in message.images)
         return [wire_message(Message(Role.USER, results_text(messages), images=images))]
-    shown = worked_example(request.tools, request.call_form) if first.role is Role.SYSTEM else []
-    return [_as_text(first, request), *map(wire_message, shown)]
+    return [_as_text(first, request)]
 
 
 def _without_pictures(message: Message) -> Message:
