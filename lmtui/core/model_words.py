@@ -1,16 +1,24 @@
-"""What changed in how the model is asked, in one line for the user."""
+"""How the model is asked and what changed in that, in one line for the user; and the words by which the user changes it."""
 
 from __future__ import annotations
 
 from lmtui.core.clean import clean_line
+from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
 from lmtui.core.messages import CallForm
 from lmtui.core.model_events import CallFormChanged, Compacted, Reminder, ToolSetChanged
+from lmtui.core.sessions import Calls
 
 _FORMS = {
     CallForm.NATIVE: "by the server's own calls",
     CallForm.TEXT: "in its text",
     CallForm.SCHEMA: "in an answer held to a JSON schema",
+}
+CALL_CHOICES = {
+    "auto": "what works with this model, found out by its answers",
+    "native": "by the server's own calls",
+    "text": "as a block in its text",
+    "schema": "as text that the server holds to a JSON schema",
 }
 _MAX_CHARS = 120
 
@@ -35,3 +43,20 @@ def model_words(event: Event) -> str:
             return f"room was made: {what}, {room} ({clean_line(event.why)})"
         case _:
             return ""
+
+
+def calls_words(calls: Calls) -> str:
+    """Return in which form the model calls tools, and why."""
+    now = calls.in_use()
+    return f"calls: {now.form}, {clean_line(now.why) or 'nothing speaks against it'}"
+
+
+def set_calls(calls: Calls, name: str) -> None:
+    """Set the form of calls by its name; `auto` lets lmtui choose again.
+
+    Raises:
+        UsageError: there is no such form.
+    """
+    if name not in CALL_CHOICES:
+        raise UsageError(f"no form of calls {clean_line(name)!r}", f"There are {', '.join(CALL_CHOICES)}.")
+    calls.use(None if name == "auto" else CallForm(name))

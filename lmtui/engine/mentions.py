@@ -45,6 +45,7 @@ async def add_message(desk: Desk, said: Said, turn_id: str) -> None:
         for mention in find_mentions(said.typed or said.text)[:MAX_MENTIONS]:
             await _attach(desk, mention, attached)
         refs = await _keep(desk, attached)
+        await _check_eyes(desk, refs, attached)
     finally:
         text = "\n\n".join(attached.parts)
         desk.emit(MessageAdded(agent=desk.agent, role=Role.USER, text=said.text, turn_id=turn_id, attached=text, images=refs))
@@ -149,6 +150,17 @@ async def _keep(desk: Desk, attached: _Attached) -> tuple[ImageRef, ...]:
         except SessionFileError as error:
             attached.notes.append(error.full_text())
     return tuple(refs)
+
+
+async def _check_eyes(desk: Desk, refs: Sequence[ImageRef], attached: _Attached) -> None:
+    """Tell the user where the model sees no pictures, once its server was asked."""
+    if refs:
+        await desk.model.ready()
+        if not desk.can_show:
+            name = desk.settings.model or "the model"
+            attached.notes.append(
+                f"{name} sees no pictures: it is told only their names; choose another model, or name one for the role vision"
+            )
 
 
 def _file_limit(desk: Desk) -> int:

@@ -12,6 +12,7 @@ from lmtui.core.agent_events import Job, JobsChanged
 from lmtui.core.clean import clean_line
 from lmtui.core.events import Envelope, TurnReason
 from lmtui.core.messages import Role
+from lmtui.core.model_events import VisionChanged
 from lmtui.core.plan import Plan
 from lmtui.core.workspace import FileChange
 from lmtui.tui.agents import Agents
@@ -60,6 +61,7 @@ class Facts:
     model: str = ""
     url: str = ""
     window_tokens: int = 0
+    is_blind: bool = False
     mode: str = ""
     sandbox: events.SandboxSelected | None = None
     plan: Plan = field(default_factory=Plan)
@@ -112,6 +114,8 @@ class Facts:
             case events.ModelChanged():
                 self.model, self.url = clean_line(event.model), event.url
                 self.window_tokens = event.window_tokens
+            case VisionChanged():
+                self.is_blind = event.sees is False and not event.by
             case events.ModeChanged():
                 self.mode = event.mode
             case events.SandboxSelected():

@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from lmtui.core.errors import UsageError
 from lmtui.core.events import Event, TurnStarted
+from lmtui.core.messages import CallForm
 from lmtui.core.model_events import CallFormChanged, Compacted, Reminder, ToolSetChanged
-from lmtui.core.model_words import model_words
+from lmtui.core.model_words import calls_words, model_words, set_calls
+from lmtui.core.sessions import CallsInUse
 
 
 @pytest.mark.parametrize(
@@ -28,3 +31,29 @@ from lmtui.core.model_words import model_words
 )
 def test_a_change_is_told_in_one_line(event: Event, words: str) -> None:
     assert model_words(event) == words
+
+
+class HeldCalls:
+    def __init__(self) -> None:
+        self.set: list[CallForm | None] = []
+
+    def in_use(self) -> CallsInUse:
+        return CallsInUse(CallForm.TEXT, "you set it" if self.set else "")
+
+    def use(self, form: CallForm | None) -> None:
+        self.set.append(form)
+
+
+def test_the_form_of_calls_is_said_with_its_reason_and_set_by_its_name() -> None:
+    calls = HeldCalls()
+    assert calls_words(calls) == "calls: text, nothing speaks against it"
+    for name in ("text", "auto", "schema"):
+        set_calls(calls, name)
+    assert calls.set == [CallForm.TEXT, None, CallForm.SCHEMA]
+    assert calls_words(calls) == "calls: text, you set it"
+
+
+def test_a_form_of_calls_that_is_none_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(UsageError, match="no form of calls 'xml'") as caught:
+        set_calls(HeldCalls(), "xml")
+    assert caught.value.hint == "There are auto, native, text, schema."

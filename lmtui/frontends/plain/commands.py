@@ -9,6 +9,7 @@ from lmtui.core.clean import clean_line, reveal
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import MessageAdded, PlanChanged, SessionRenamed
 from lmtui.core.messages import Role
+from lmtui.core.model_words import calls_words, set_calls
 from lmtui.core.rules import Mode
 from lmtui.core.sessions import Changes, Restoration, SessionSummary
 from lmtui.frontends.plain.desk import Desk
@@ -123,6 +124,12 @@ class Commands:
             self._desk.say(*(f"{INDENT}{clean_line(model.name)}" for model in server.chat_models))
         self._desk.say("/model and a name takes another of the server in use")
 
+    def calls(self, form: str) -> None:
+        """Say in which form the model calls tools, or set it."""
+        if form:
+            self._desk.act(lambda session: set_calls(session.calls, form))
+        self._desk.say(self._desk.act(lambda session: calls_words(session.calls)))
+
     def rename(self, title: str) -> None:
         """Give the session a title."""
         if title:
@@ -213,6 +220,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "rename": SlashCommand("title", "give this session a title", Commands.rename),
     "mode": SlashCommand("[name]", "say or change how much is asked: manual, normal, auto, plan", Commands.mode),
     "model": SlashCommand("[name]", "list the models, or take another", Commands.model),
+    "calls": SlashCommand("[form]", "say or set the form of calls: auto, native, text, schema", Commands.calls),
     "plan": SlashCommand("", "say the plan and the todos", Commands.plan),
     "changes": SlashCommand("[file]", "say what this session changed, or read out how it changed a file", Commands.changes),
     "undo": SlashCommand("[number]", "take back the last steps; asks first", Commands.undo),

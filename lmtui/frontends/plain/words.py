@@ -217,8 +217,9 @@ def _around(event: Event) -> Iterator[str]:
             yield f"sandbox: {clean_line(text)}" + (f" ({clean_line(reason)})" if is_weaker and reason else "")
         case ModeChanged(mode=mode):
             yield f"mode: {clean_line(mode)}"
-        case ModelChanged(model=model, url=url):
-            yield f"model: {clean_line(model) or 'the one that the server chooses'}, at {clean_line(url)}"
+        case ModelChanged(model=model, url=url, role=role):
+            part = f" ({clean_line(role)})" if role else ""
+            yield f"model: {clean_line(model) or 'the one that the server chooses'}{part}, at {clean_line(url)}"
         case RuleRevoked(rule=rule):
             yield f"rule revoked: {clean_line(rule)}"
         case _:

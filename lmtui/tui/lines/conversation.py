@@ -120,7 +120,7 @@ class Conversation:
             case ModelChanged():
                 model, self._model = self._model, (event.model, event.url)
                 if self._turns and model != self._model:
-                    text = f"model: {event.model or 'the server’s own'}"
+                    text = f"model: {event.model or 'the server’s own'}" + (f" ({event.role})" if event.role else "")
             case CheckpointCreated():
                 text = left_out_text(event, self._left_out)
                 self._left_out.update(event.left_out)

@@ -14,6 +14,7 @@ from lmtui.tui.wording import tokens_text, window_text
 NUMBER_CELLS, SHARE_CELLS, SECONDS_CELLS, STATE_CELLS = 8, 6, 8, 10
 LEAST_NAME = 12
 PIN = "pinned"
+TOOLS = "tools"
 
 
 def window_head(parts: Sequence[WindowPart], facts: Facts) -> str:

@@ -8,6 +8,7 @@ from typing import ClassVar
 from textual.binding import BindingType
 
 from lmtui.core.events import Envelope
+from lmtui.core.model_words import calls_words
 from lmtui.core.sessions import Session
 from lmtui.core.window import WindowItem
 from lmtui.tui.commands import Scope, bindings
@@ -29,7 +30,7 @@ class WindowScreen(Grouped):
 
     def __init__(self, session: Session, facts: Facts) -> None:
         super().__init__()
-        self._use, self._facts = session.window_use, facts
+        self._use, self._calls, self._facts = session.window_use, session.calls, facts
         self._parts = self._use.parts()
         self.rows_list.shut = {part.name for part in self._parts if not part.name.startswith("results")}
 
@@ -49,6 +50,8 @@ class WindowScreen(Grouped):
     def about(self, row: GroupRow) -> str:
         """Return what a change of the marked message would cost, before it is made."""
         item = self._item(row)
+        if row.group == window_use.TOOLS and not row.key:
+            return f"{calls_words(self._calls)}; /calls changes it."
         if item is None or not item.id:
             return "Enter folds a group here; what is sent stays the same." if not row.key else FIXED
         return window_use.cost_text(item, self._use.read_s)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
 from lmtui.core.mentions import find_mentions
+from lmtui.core.model_words import CALL_CHOICES
 from lmtui.core.permissions import Mode
 from lmtui.tui import themes
 from lmtui.tui.completing import Wanted, path_offer
@@ -30,6 +31,7 @@ class CompletionPart:
         self._known_at = float("-inf")
         self._mentioned: dict[str, None] = {}
         stage.prompt.completing.values["modes"] = [(mode.value, MODE_NOTES[mode]) for mode in Mode]
+        stage.prompt.completing.values["calls"] = list(CALL_CHOICES.items())
 
     async def host_is_there(self) -> None:
         """Learn the values that take a moment to find."""

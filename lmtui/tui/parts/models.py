@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from textual.worker import Worker
 
 from lmtui.core.clean import clean_line
-from lmtui.core.errors import LmtuiError
+from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.model_words import calls_words, set_calls
 from lmtui.core.servers import ModelServers, ServerFound
 from lmtui.tui.modals.models import ModelPicked, Models
 from lmtui.tui.model_loads import ModelId, ModelLoads
@@ -24,7 +25,21 @@ class ModelsPart:
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers the commands."""
-        return {"model.choose": self._choose}
+        return {"model.choose": self._choose, "calls.show": self._calls}
+
+    def _calls(self, form: str) -> None:
+        active = self._stage.desk.active
+        if active is None:
+            self._stage.say("no session yet")
+            return
+        calls = active.session.calls
+        if not form:
+            self._stage.say(calls_words(calls))
+            return
+        try:
+            set_calls(calls, form)
+        except UsageError as error:
+            self._stage.say(error.full_text(), "error")
 
     def _choose(self, name: str) -> None:
         desk = self._stage.desk

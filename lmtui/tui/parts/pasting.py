@@ -40,7 +40,7 @@ class PastingPart:
         tokens = [prompt.folds.add_image(image) for image in images if isinstance(image, Image)]
         words = " ".join((*([mentions] if mentions else []), *tokens))
         if words and prompt.replace_last(text, f"{words} ") and tokens:
-            await self._warn_if_blind()
+            self._warn_if_blind()
 
     async def attach(self, names: Sequence[str], text: str) -> None:
         """Begin the prompt with pictures and a text; what is no picture is said."""
@@ -52,7 +52,7 @@ class PastingPart:
         tokens = [prompt.folds.add_image(each) for each in found if isinstance(each, Image)]
         prompt.replace_text(" ".join((*tokens, text or prompt.text)))
         if tokens:
-            await self._warn_if_blind()
+            self._warn_if_blind()
 
     async def _image(self, _: str) -> None:
         found = await asyncio.to_thread(pasting.clipboard_picture)
@@ -60,20 +60,13 @@ class PastingPart:
             self._stage.say(found, "warning")
             return
         self._stage.prompt.insert(f"{self._stage.prompt.folds.add_image(found)} ")
-        await self._warn_if_blind()
+        self._warn_if_blind()
 
-    async def _warn_if_blind(self) -> None:
+    def _warn_if_blind(self) -> None:
         """Say so where the model in use is known to see no pictures; where nobody knows, they are sent."""
-        host, active = self._stage.desk.host, self._stage.desk.active
-        if host is None or active is None:
-            return
-        model = active.facts.model
-        served = [each for server in await host.servers.find() for each in server.models if each.name == model]
-        if served and all(each.has_vision is False for each in served):
-            self._sending.blind_models.add(model)
-            self._stage.say(f"{model} sees no pictures; choose another model before you send", "warning")
-        else:
-            self._sending.blind_models.discard(model)
+        active = self._stage.desk.active
+        if active is not None and active.facts.is_blind:
+            self._stage.say(f"{active.facts.model} sees no pictures; choose another model before you send", "warning")
 
     def _unfold(self, _: str) -> None:
         if not self._stage.prompt.unfold():

@@ -29,7 +29,6 @@ class Sending:
         self._stage = stage
         self._unsent = [Prompt.Submitted(task, Typed(task))] if task else []
         self.on_sent: Callable[[Typed], None] = lambda _: None
-        self.blind_models: set[str] = set()
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
@@ -42,7 +41,7 @@ class Sending:
             if active is not None and active.facts.is_queue_paused:
                 self._stage.desk.go_on(active)
             return
-        if event.images and active is not None and active.facts.model in self.blind_models:
+        if event.images and active is not None and active.facts.is_blind:
             self._stage.prompt.put_before(event.typed.text)
             self._stage.say(f"{active.facts.model} sees no pictures: take them out, or choose another model", "error")
             return

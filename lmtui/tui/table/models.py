@@ -9,6 +9,10 @@ MODELS: tuple[Command, ...] = (
         "model.choose", Scope.WORKBENCH, "Model", "See the models of all servers; take one for this session, load or unload.",
         ("alt+e",), "model", ("model", "models"), "[name]", is_first=True, runs="call('model.choose')", values="models",
     ),
+    Command(
+        "calls.show", Scope.WORKBENCH, "Form of calls", "Say in which form the model calls tools and why, or set it by hand.",
+        (), "", ("calls",), "[form]", runs="call('calls.show')", values="calls",
+    ),
     Command("models.use", Scope.MODELS, "Use", "Use the marked model in this session.", ("enter",), "use"),
     Command("models.load", Scope.MODELS, "Load", "Load the marked model, with a window of your own or its.", ("l",), "load"),
     Command("models.unload", Scope.MODELS, "Unload", "Unload the marked model, or give up loading it.", ("u",), "unload"),

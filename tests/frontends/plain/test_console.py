@@ -133,6 +133,14 @@ def test_modes_titles_and_new_sessions() -> None:
     assert paper.typed == ["never read"]
 
 
+def test_the_form_of_calls_is_said_and_set() -> None:
+    host = Host()
+    paper, _ = talk("/calls", "/calls native", "/calls xml", host=host)
+    assert "calls: text, it writes its calls as text" in paper.said
+    assert "calls: native, you set it" in paper.said
+    assert any("no form of calls 'xml'" in line for line in paper.said)
+
+
 def test_the_first_run_asks_for_a_server_and_the_folder_for_trust() -> None:
     host = Host(setup_note="No model server is chosen yet.")
     host.trust.items = [TrustItem("setting", ".env", "model = x\x1b[2J")]

@@ -47,6 +47,13 @@ async def test_what_cannot_be_changed_says_so_and_stays() -> None:
         assert driver.host.session.window_use.done == []
 
 
+async def test_the_form_of_calls_stands_with_the_tools() -> None:
+    async with running() as driver:
+        await opened(driver, "/context", "WindowScreen")
+        await driver.press("down")
+        await driver.until(lambda: "calls: text, it writes its calls as text; /calls changes it." in driver.text())
+
+
 async def test_a_group_folds_and_unfolds_under_the_cursor() -> None:
     async with running() as driver:
         await opened(driver, "/context", "WindowScreen")

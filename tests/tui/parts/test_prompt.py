@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from textual import events
 
-from lmtui.core.servers import ServedModel, ServerFound
+from lmtui.core.model_events import VisionChanged
 from lmtui.tui.folding import Typed
 from lmtui.tui.options import StartOptions
 from lmtui.tui.prompt_store import PromptStore
@@ -130,9 +130,8 @@ async def test_a_dropped_file_becomes_a_mention_and_a_picture_a_token(tmp_path: 
 async def test_a_picture_is_not_sent_to_a_model_that_sees_none(tmp_path: Path) -> None:
     (tmp_path / "shot.png").write_bytes(PNG)
     host = FakeHost(workspace=tmp_path)
-    blind = ServedModel("qwen2.5-coder:7b", has_vision=False)
-    host.servers.found = (ServerFound("vLLM", "http://127.0.0.1:8000/v1", (blind,)),)
     async with running(host) as driver:
+        host.session.emit(VisionChanged(sees=False))
         await paste(driver, str(tmp_path / "shot.png"))
         await driver.until(lambda: "sees no pictures" in driver.text("#say"))
         await driver.press("enter")
