@@ -22,7 +22,7 @@ class RequestWriter:
 
     def __init__(self) -> None:
         self._messages: tuple[Message, ...] = ()
-        self._told: tuple[CallForm, tuple[ToolSpec, ...], bool] = (CallForm.NATIVE, (), True)
+        self._told: tuple[CallForm, tuple[ToolSpec, ...], bool, bool] = (CallForm.NATIVE, (), True, False)
         self._parts: list[bytes] = []
 
     def write(self, request: ModelRequest, extra: Mapping[str, object] | None = None) -> bytes:
