@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from lmtui.core.servers import ServedModel
+from collections.abc import Mapping
+
+from lmtui.core.servers import ServedModel, ServerKind
 
 UNKNOWN_WINDOW = "window unknown"
+
+
+def window_fix(server: str) -> str:
+    """Return how the window is made larger on a kind of server; all of them where the kind is not known."""
+    return _WINDOW_FIXES.get(server) or f"Raise the context length: {'; '.join(_WINDOW_FIXES.values())}."
+
+
+_WINDOW_FIXES: Mapping[str, str] = {
+    ServerKind.OLLAMA: "Ollama: set OLLAMA_CONTEXT_LENGTH (or num_ctx in the Modelfile) and start it again",
+    ServerKind.LM_STUDIO: "LM Studio: load the model with a larger context length (alt+e, l)",
+    ServerKind.LLAMA_CPP: "llama.cpp: start it with a larger -c; with --parallel N each slot gets its Nth part",
+    ServerKind.VLLM: "vLLM: start it with a larger --max-model-len",
+}
 
 
 def size_text(size_bytes: int) -> str:

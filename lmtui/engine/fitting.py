@@ -32,13 +32,11 @@ _UNKNOWN = (
 class WindowBook:
     """What one agent's requests are measured by.  `tools` is the user's choice of a set: auto, full or lean.
 
-    `fix` says how the window is made larger on the server in use; `steps` counts the answers, `compacted_at` is when room was
-    made last, `little` how often in a row that brought little, `generation` the budget's when the ledger sized its messages.
+    `steps` counts the answers, `compacted_at` is when room was made last, `little` how often in a row that brought little, `generation` the budget's when the ledger sized its messages.
     """
 
     budget: Budget = field(default_factory=Budget)
     tools: str = "auto"
-    fix: str = ""
     steps: int = 0
     generation: int = 0
     compacted_at: int = -1

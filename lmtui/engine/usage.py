@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from lmtui.core.events import Level, Notice, PrefillProgress, UsageUpdated
 from lmtui.core.messages import Completion, ModelRequest, Usage
+from lmtui.core.server_words import window_fix
 from lmtui.engine.desk import Desk
 from lmtui.engine.ledger import Comparison, Reading
 
 _CUT_SHARE, _FIRST_CUT_SHARE = 0.7, 0.5
 _LEAST_COUNT = 128  # a count below is none: system prompt and tools alone are more
 _SLOW_BY, _SLOW_S = 2.0, 1.0
-_ANY_FIX = (
-    "Raise the context length: OLLAMA_CONTEXT_LENGTH for Ollama, the context length of the loaded model in LM Studio, "
-    "-c for llama.cpp, --max-model-len for vLLM."
-)
 _NEWS_SHARE = 0.05
 
 
@@ -108,7 +105,7 @@ def _is_cut(desk: Desk, now: Comparison, guess: int, counted: int) -> bool:
 
 
 def _cut_text(desk: Desk, guess: int, counted: int) -> str:
-    fix = desk.window.fix or _ANY_FIX
+    fix = window_fix(desk.model.served.server if desk.model.served else "")
     return (
         f"The server reads only a part of what it is sent: it counted {counted:,} of about {guess:,} tokens, "
         f"so the model does not see the beginning. {fix}"

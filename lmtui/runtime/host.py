@@ -257,6 +257,7 @@ class Runtime:
             roles=roles,
             vision=None if config.vision == "auto" else config.vision == "true",
             profiles=self._profiles,
+            tools=config.tools,
             call_form=None if config.call_form == "auto" else CallForm(config.call_form),
             limits=Limits(max_iterations=config.max_iterations, timeout_s=config.timeout_s),
             now=lambda: datetime.now(UTC),
