@@ -32,7 +32,8 @@ _UNKNOWN = (
 class WindowBook:
     """What one agent's requests are measured by.  `tools` is the user's choice of a set: auto, full or lean.
 
-    `steps` counts the answers, `compacted_at` is when room was made last, `little` how often in a row that brought little, `generation` the budget's when the ledger sized its messages.
+    `steps` counts the answers, `compacted_at` is when room was made last, `little` how often in a row that brought little,
+    `generation` the budget's when the ledger sized its messages.
     """
 
     budget: Budget = field(default_factory=Budget)
