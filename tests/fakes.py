@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from lmtui.core.errors import SandboxError, SessionFileError
 from lmtui.core.events import Envelope, Event
 from lmtui.core.messages import (
+    CallForm,
     Completion,
     FinishReason,
     Message,
@@ -26,6 +27,7 @@ from lmtui.core.permissions import Mode, Rule
 from lmtui.core.ports import Checkpoints, HostGate, Images, Limits, OutputSink, Policy, Snapshot
 from lmtui.core.profiles import Profiles
 from lmtui.core.redaction import Redactor
+from lmtui.core.roles import Roles
 from lmtui.core.servers import ServedModel
 from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileChangeKind, FileContent, GrepMatch, SandboxStatus
 from lmtui.engine.context import ModelSettings
@@ -273,6 +275,9 @@ class Rig:
         redactor: Redactor | None = None,
         images: Images | None = None,
         profiles: Profiles | None = None,
+        roles: Roles | None = None,
+        vision: bool | None = None,
+        call_form: CallForm | None = None,
     ) -> None:
         clock = Ticking()
         self.provider = provider
@@ -295,6 +300,9 @@ class Rig:
             images=images,
             redactor=redactor or Redactor(()),
             profiles=profiles,
+            roles=roles or {},
+            vision=vision,
+            call_form=call_form,
         )
         self.session = EngineSession(parts, past, is_ours=is_ours)
         self.session.subscribe(self._take)

@@ -45,6 +45,7 @@ class Budget:
         self._points: deque[tuple[int, int]] = deque(maxlen=_KEPT_POINTS)
         self._known_ratio = 0.0
         self.generation = 0
+        self.image_tokens = IMAGE_TOKENS
         self.token_ratio = 1.0
         self.is_ratio_known = False
         self.read_tokens_per_s = 0.0
@@ -68,6 +69,13 @@ class Budget:
         """Take note of the form in which tools are told: in text they are a line each, in the server's own form a schema."""
         if form is not self._form:
             self._form = form
+            self._begin_anew()
+
+    def use_sight(self, *, sees: bool) -> None:
+        """Take note whether pictures are sent, or told of in a line each."""
+        tokens = IMAGE_TOKENS if sees else 0
+        if tokens != self.image_tokens:
+            self.image_tokens = tokens
             self._begin_anew()
 
     def size(self, message: Message) -> int:
@@ -162,7 +170,7 @@ class Budget:
 
     def _measure(self, message: Message) -> int:
         calls = sum(self._count(call.name + _as_sent(call.arguments)) + CALL_TOKENS for call in message.tool_calls)
-        return self._count(message.text) + calls + MESSAGE_TOKENS + IMAGE_TOKENS * len(message.images)
+        return self._count(message.text) + calls + MESSAGE_TOKENS + self.image_tokens * len(message.images)
 
     def _measure_tool(self, tool: ToolSpec) -> int:
         if self._form is CallForm.NATIVE:

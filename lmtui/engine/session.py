@@ -266,6 +266,7 @@ class EngineSession:
                 desk.take_model(event)
             case VisionChanged(sees=sees, by=by):
                 desk.sees, desk.eyes = sees, by
+                desk.window.budget.use_sight(sees=sees is not False)
             case ToolSetChanged(tools=tools):
                 desk.tool_set = tools
             case CallFormChanged(form=form) if form in tuple(CallForm):

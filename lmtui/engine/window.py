@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lmtui.core.events import Event
 from lmtui.core.messages import Message, Role
 from lmtui.core.model_events import BroughtBack, Compacted, Pinned
-from lmtui.core.window import IMAGE_TOKENS, WindowItem, WindowPart
+from lmtui.core.window import WindowItem, WindowPart
 from lmtui.engine.budget import CALL_TOKENS
 from lmtui.engine.folding import Entry
 
@@ -115,7 +115,7 @@ class RequestParts:
             case Role.TOOL:
                 return [(f"results of {entry.tool if entry and entry.tool else 'tools'}", tokens)]
             case Role.USER:
-                pictures = budget.scaled(IMAGE_TOKENS * len(message.images))
+                pictures = budget.scaled(budget.image_tokens * len(message.images))
                 name = _YOU if entry is not None or not self._desk().conversation.folding.summary else _SUMMARY
                 return [(name, tokens - pictures), *([(_PICTURES, pictures)] if pictures else [])]
             case Role.ASSISTANT:

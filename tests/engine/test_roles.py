@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.events import Envelope, ModelChanged, Notice, ToolCallFinished, UsageUpdated
+from lmtui.core.messages import CallForm, ModelPiece, ModelRequest, Role
+from lmtui.core.model_events import CallFormChanged, VisionChanged
+from lmtui.core.permissions import Mode
+from lmtui.core.pictures import Image
+from lmtui.core.profiles import ModelKey, ModelProfile, Profiles
+from lmtui.core.roles import ModelRole, RoleModel, Roles, parse_roles
+from lmtui.core.servers import ServedModel
+from lmtui.engine.context import ModelSettings
+from lmtui.engine.roles import for_role
+from lmtui.providers.wire import RequestWriter
+from lmtui.store.images import ImageFolder
+from tests.engine.test_usage import KeptProfiles
+from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
+
+PNG = b"\x89PNG\r\n\x1a\n and more"
+SHOT = Image("shot.png", "image/png", PNG)
+MODELS = (
+    ServedModel("model", 24_000, has_vision=False),
+    ServedModel("eyes", 16_000, has_vision=True),
+    ServedModel("big", 32_000, has_vision=False),
+)
+PLANNER = parse_roles(["planner: big temperature=0.1"])
+VISION = parse_roles(["vision: eyes"])
+
+
+class Server(FakeProvider):
+    """A server that tells of its models."""
+
+    def __init__(self, *answers: Sequence[ModelPiece | Exception | float], models: Sequence[ServedModel] = MODELS) -> None:
+        super().__init__(*answers)
+        self.models = {each.name: each for each in models}
+
+    async def served(self, model: str) -> ServedModel | None:
+        return self.models.get(model)
+
+
+def look() -> list[ModelPiece]:
+    return answer("", ("look", '{"path": "shot.png"}'))
+
+
+def rig_with(
+    server: Server,
+    folder: Path,
+    roles: Roles | None = None,
+    *,
+    mode: Mode = Mode.AUTO,
+    vision: bool | None = None,
+    past: Sequence[Envelope] = (),
+    profiles: Profiles | None = None,
+) -> Rig:
+    rig = Rig(
+        server,
+        FakeSandbox({"shot.png": PNG}),
+        images=ImageFolder(folder / "s.images"),
+        roles=roles,
+        mode=mode,
+        vision=vision,
+        past=past,
+        profiles=profiles,
+    )
+    rig.session.prepare(is_eager=False)
+    return rig
+
+
+def asked(rig: Rig) -> list[str]:
+    return [request.model for request in rig.provider.requests]
+
+
+def tools(request: ModelRequest) -> list[str]:
+    return [spec.name for spec in request.tools]
+
+
+def shown(request: ModelRequest) -> list[int]:
+    """Return how many pictures each message of the body holds."""
+    body = json.loads(RequestWriter().write(request))
+    contents = [message["content"] for message in body["messages"]]
+    return [sum(part["type"] == "image_url" for part in content) if isinstance(content, list) else 0 for content in contents]
+
+
+def test_a_role_takes_from_the_main_model_what_it_does_not_say_itself() -> None:
+    main = ModelSettings("main", 0.6, 3, 900, top_p=0.9)
+    roles = {ModelRole.PLANNER: RoleModel("big", 0.0), ModelRole.TITLE: RoleModel(seed=1)}
+    assert for_role(roles, ModelRole.PLANNER, main) == ModelSettings("big", 0.0, 3, 900, top_p=0.9)
+    assert for_role(roles, ModelRole.TITLE, main) == ModelSettings("main", 0.6, 1, 900, top_p=0.9)
+    assert for_role(roles, ModelRole.REVIEWER, main) == main
+
+
+async def test_plan_mode_asks_the_planner_and_then_the_sessions_own_model_again(tmp_path: Path) -> None:
+    rig = rig_with(Server(), tmp_path, PLANNER, mode=Mode.PLAN)
+    await rig.run("plan it")
+    rig.session.set_mode(Mode.AUTO)
+    await rig.run("do it")
+    assert asked(rig) == ["big", "model"]
+    assert [request.temperature for request in rig.provider.requests] == [0.1, None]
+    changes = [(each.model, each.role, each.window_tokens) for each in rig.events if isinstance(each, ModelChanged)]
+    assert changes[-4:] == [("big", "planner", 0), ("big", "planner", 32_000), ("model", "", 0), ("model", "", 24_000)]
+    assert [each.miss for each in rig.events if isinstance(each, UsageUpdated)][1] == "model changed"
+
+
+async def test_a_role_without_a_model_of_its_own_changes_only_the_sampling(tmp_path: Path) -> None:
+    rig = rig_with(Server(), tmp_path, parse_roles(["planner: temperature=0.1"]), mode=Mode.PLAN)
+    await rig.run()
+    assert asked(rig) == ["model"]
+    assert rig.provider.requests[0].temperature == 0.1
+    assert not [each for each in rig.events if isinstance(each, ModelChanged) and each.role]
+
+
+async def test_what_is_known_of_a_roles_model_is_learned_with_it(tmp_path: Path) -> None:
+    profiles = KeptProfiles({ModelKey("http://fake/v1", "big"): ModelProfile(CallForm.TEXT, note="it writes calls as text")})
+    rig = rig_with(Server(), tmp_path, PLANNER, mode=Mode.PLAN, profiles=profiles)
+    await rig.run()
+    rig.session.set_mode(Mode.AUTO)
+    await rig.run()
+    forms = {request.model: request.call_form for request in rig.provider.requests}
+    assert forms == {"big": CallForm.TEXT, "model": CallForm.NATIVE}
+    assert [each.why for each in rig.events if isinstance(each, CallFormChanged)] == ["it writes calls as text"]
+
+
+async def test_a_model_that_the_server_does_not_have_is_passed_over_and_said_once(tmp_path: Path) -> None:
+    rig = rig_with(Server(models=MODELS[:1]), tmp_path, PLANNER, mode=Mode.PLAN)
+    await rig.run()
+    await rig.run()
+    assert asked(rig) == ["model", "model"]
+    notices = [each.text for each in rig.events if isinstance(each, Notice) and "planner" in each.text]
+    assert notices == ["http://fake/v1 does not have big, the model for the role planner; model is asked in its place."]
+
+
+async def test_the_model_that_the_user_chooses_is_the_sessions_own(tmp_path: Path) -> None:
+    rig = rig_with(Server(), tmp_path, PLANNER, mode=Mode.PLAN)
+    await rig.run()
+    rig.session.set_model("eyes")
+    await rig.run()
+    rig.session.set_mode(Mode.AUTO)
+    await rig.run()
+    assert asked(rig) == ["big", "big", "eyes"]
+
+
+async def test_a_turn_with_pictures_asks_the_model_that_sees_and_the_next_one_is_told_of_them(tmp_path: Path) -> None:
+    rig = rig_with(Server(), tmp_path, VISION)
+    rig.session.submit("what is this?", images=[SHOT])
+    await rig.session.wait_idle()
+    await rig.run("and now?")
+    assert asked(rig) == ["eyes", "model"]
+    assert [sum(shown(request)) for request in rig.provider.requests] == [1, 0]
+    assert b"the picture shot.png is not shown" in RequestWriter().write(rig.provider.requests[1])
+    assert not [each for each in rig.events if isinstance(each, Notice) and "sees no pictures" in each.text]
+
+
+async def test_a_blind_model_looks_through_the_one_that_sees(tmp_path: Path) -> None:
+    rig = rig_with(Server(look()), tmp_path, VISION)
+    await rig.run("look at shot.png")
+    assert asked(rig) == ["model", "eyes"]
+    assert "look" in tools(rig.provider.requests[0])
+    assert shown(rig.provider.requests[1])[-1] == 1
+
+
+@pytest.mark.parametrize(("sees", "told"), [(True, True), (False, False), (None, False)])
+async def test_only_a_model_that_is_known_to_see_is_told_of_looking(tmp_path: Path, sees: bool | None, told: bool) -> None:
+    rig = rig_with(Server(models=[ServedModel("model", has_vision=sees)]), tmp_path)
+    await rig.run()
+    assert ("look" in tools(rig.provider.requests[0])) is told
+
+
+@pytest.mark.parametrize("vision", [True, False])
+async def test_what_the_user_says_of_its_eyes_comes_first(tmp_path: Path, vision: bool) -> None:
+    rig = rig_with(Server(models=[ServedModel("model", has_vision=not vision)]), tmp_path, vision=vision)
+    await rig.run()
+    assert ("look" in tools(rig.provider.requests[0])) is vision
+
+
+async def test_a_picture_comes_right_behind_the_results_of_its_message(tmp_path: Path) -> None:
+    server = Server(answer("", ("look", '{"path": "shot.png"}'), ("ls", "{}")), models=[ServedModel("model", has_vision=True)])
+    rig = rig_with(server, tmp_path)
+    await rig.run()
+    body = json.loads(RequestWriter().write(rig.provider.requests[1]))
+    assert [message["role"] for message in body["messages"]][-4:] == ["assistant", "tool", "tool", "user"]
+    assert shown(rig.provider.requests[1])[-4:] == [0, 0, 0, 1]
+    finished = next(each for each in rig.events if isinstance(each, ToolCallFinished))
+    assert [ref.name for ref in finished.images] == ["shot.png"]
+
+
+async def test_in_text_the_picture_is_in_the_message_of_the_results(tmp_path: Path) -> None:
+    rig = rig_with(Server(look(), models=[ServedModel("model", has_vision=True)]), tmp_path)
+    rig.session.calls.use(CallForm.TEXT)
+    await rig.run()
+    body = json.loads(RequestWriter().write(rig.provider.requests[1]))
+    assert [message["role"] for message in body["messages"]][-2:] == ["assistant", "user"]
+    assert "<tool_response>" in body["messages"][-1]["content"][0]["text"]
+    assert shown(rig.provider.requests[1])[-1] == 1
+
+
+async def test_a_resumed_session_holds_the_same_pictures_and_model(tmp_path: Path) -> None:
+    rig = rig_with(Server(look()), tmp_path, VISION)
+    await rig.run("look at shot.png")
+    again = rig_with(Server(), tmp_path, VISION, past=rig.log.events)
+    await again.run("go on")
+    first, second = rig.provider.requests[-1], again.provider.requests[0]
+    assert second.messages[: len(first.messages)] == first.messages
+    assert asked(again) == ["model"]
+    assert [message.images for message in second.messages if message.role is Role.TOOL] == [(SHOT,)]
+
+
+async def test_the_same_picture_is_not_sent_twice(tmp_path: Path) -> None:
+    rig = rig_with(Server(look(), look(), models=[ServedModel("model", has_vision=True)]), tmp_path)
+    await rig.run()
+    assert sum(shown(rig.provider.requests[2])) == 1
+
+
+async def test_who_sends_pictures_to_a_blind_model_is_told(tmp_path: Path) -> None:
+    rig = rig_with(Server(), tmp_path)
+    rig.session.submit("what is this?", images=[SHOT])
+    await rig.session.wait_idle()
+    assert [each.text for each in rig.events if isinstance(each, Notice)][-1].startswith("model sees no pictures")
+    assert sum(shown(rig.provider.requests[0])) == 0
+
+
+async def test_another_model_with_other_eyes_is_told_of_and_where_nobody_knows_pictures_are_sent(tmp_path: Path) -> None:
+    rig = rig_with(Server(), tmp_path)
+    await rig.run()
+    for model in ("eyes", "unknown"):
+        rig.session.set_model(model)
+        await rig.run()
+    rig.session.submit("what is this?", images=[SHOT])
+    await rig.session.wait_idle()
+    assert [each.sees for each in rig.events if isinstance(each, VisionChanged)] == [False, True, None]
+    assert sum(shown(rig.provider.requests[-1])) == 1
