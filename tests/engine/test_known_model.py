@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import asyncio
+
+from lmtui.core.messages import CallForm
+from lmtui.core.profiles import ModelKey, ModelProfile
+from lmtui.core.servers import ServedModel
+from lmtui.engine.known_model import KnownModel
+from tests.engine.test_usage import KeptProfiles
+
+URL = "http://fake/v1"
+SERVED = ServedModel("model", 8_000, quantisation="Q4_K_M", template="abc")
+
+
+def test_a_profile_belongs_to_server_model_quantisation_and_template() -> None:
+    profiles = KeptProfiles()
+    model = KnownModel(profiles)
+    _ = model.learn(URL, "", SERVED)
+    model.keep(thinks=True)
+    assert profiles.kept == {ModelKey(URL, "model", "Q4_K_M", "abc"): ModelProfile(thinks=True)}
+
+
+def test_what_was_kept_of_just_this_model_is_known_again() -> None:
+    profiles = KeptProfiles({ModelKey(URL, "model"): ModelProfile(CallForm.TEXT, token_ratio=1.2)})
+    model = KnownModel(profiles)
+    change = model.learn(URL, "model", None)
+    assert model.profile.token_ratio == 1.2
+    assert change is not None
+    assert change.form is CallForm.TEXT
+    assert model.learn(URL, "model", SERVED) is None
+
+
+def test_nothing_is_kept_before_the_model_is_known_or_where_nothing_is_new() -> None:
+    profiles = KeptProfiles()
+    model = KnownModel(profiles)
+    model.keep(thinks=True)
+    assert profiles.kept == {}
+    _ = model.learn(URL, "model", None)
+    model.keep(thinks=None)
+    assert profiles.kept == {}
+
+
+def test_what_was_learned_does_not_replace_what_was_set_by_hand() -> None:
+    profiles = KeptProfiles({ModelKey(URL, "model"): ModelProfile(CallForm.NATIVE, source="hand", note="you set it")})
+    model = KnownModel(profiles)
+    _ = model.learn(URL, "model", None)
+    model.keep(call_form=CallForm.TEXT, note="learned otherwise", token_ratio=1.5)
+    kept = profiles.get(ModelKey(URL, "model"))
+    assert (kept.call_form, kept.note, kept.token_ratio) == (CallForm.NATIVE, "you set it", 1.5)
+    model.keep(call_form=None, source="learned", note="")
+    assert profiles.get(ModelKey(URL, "model")).call_form is None
+
+
+def test_without_a_place_to_keep_it_what_is_learned_holds_for_the_session() -> None:
+    model = KnownModel()
+    _ = model.learn(URL, "model", None)
+    model.keep(token_ratio=1.3)
+    assert model.profile.token_ratio == 1.3
+
+
+async def test_who_asks_waits_until_the_server_was_asked() -> None:
+    model = KnownModel()
+    await model.ready()
+    model.forget()
+    waiting = asyncio.create_task(model.ready())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    _ = model.learn(URL, "model", SERVED)
+    await waiting
+    assert model.served is SERVED
+
+
+def test_forgotten_it_is_nobodys() -> None:
+    profiles = KeptProfiles()
+    model = KnownModel(profiles)
+    _ = model.learn(URL, "model", SERVED)
+    model.keep(thinks=True)
+    model.forget()
+    assert (model.served, model.profile) == (None, ModelProfile())
+    model.keep(thinks=False)
+    assert list(profiles.kept.values()) == [ModelProfile(thinks=True)]

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from lmtui.core.events import TurnReason
+from lmtui.core.messages import Completion, FinishReason, Message, Role, ToolCall
+from lmtui.engine.verdicts import AnswerWatch, Finished, GoOn, Stopped
+
+
+def completion(text: str = "", calls: int = 0, *, problem: str = "", reason: FinishReason = FinishReason.STOP) -> Completion:
+    made = tuple(ToolCall(f"c{number}", "read", "{}") for number in range(calls))
+    return Completion(Message(Role.ASSISTANT, text, tool_calls=made), reason, None, problem=problem)
+
+
+CUT = FinishReason.LENGTH
+
+
+def test_a_call_goes_on_and_words_end_it() -> None:
+    watch = AnswerWatch()
+    assert watch.judge(completion("I look.", 1), 1) == GoOn()
+    assert watch.judge(completion("There are two files."), 0) == Finished()
+
+
+def test_an_empty_answer_is_asked_about_once() -> None:
+    watch = AnswerWatch()
+    first, second = watch.judge(completion(), 0), watch.judge(completion("  \n"), 0)
+    assert isinstance(first, GoOn)
+    assert "empty" in first.reminder
+    assert isinstance(second, Stopped)
+    assert second.reason is TurnReason.ERROR
+
+
+def test_a_call_between_empty_answers_begins_the_count_anew() -> None:
+    watch = AnswerWatch()
+    _ = watch.judge(completion(), 0)
+    _ = watch.judge(completion("", 1), 1)
+    assert isinstance(watch.judge(completion(), 0), GoOn)
+
+
+def test_a_malformed_call_is_told_what_is_wanted_three_times() -> None:
+    watch = AnswerWatch()
+    found = [watch.judge(completion("{", problem="like this: …"), 0) for _ in range(4)]
+    assert found[:3] == [GoOn("like this: …")] * 3
+    assert isinstance(found[3], Stopped)
+    assert "/calls" in found[3].error
+
+
+def test_a_problem_beside_calls_that_ran_is_told_too() -> None:
+    assert AnswerWatch().judge(completion("", 1, problem="the second was none"), 1) == GoOn("the second was none")
+
+
+def test_an_answer_cut_at_the_limit_ends_the_turn_and_says_how_to_go_on() -> None:
+    found = AnswerWatch().judge(completion("a long story", reason=CUT), 0)
+    assert isinstance(found, Stopped)
+    assert found.reason is TurnReason.LIMIT
+    assert "go on" in found.error
+
+
+def test_two_calls_cut_in_a_row_end_it() -> None:
+    watch = AnswerWatch()
+    assert watch.judge(completion("", 1, reason=CUT), 1) == GoOn()
+    found = watch.judge(completion("", 1, reason=CUT), 1)
+    assert isinstance(found, Stopped)
+    assert "LLM_MAX_TOKENS" in found.error
+
+
+def test_a_whole_call_between_two_that_were_cut_forgives_the_first() -> None:
+    watch = AnswerWatch()
+    assert [watch.judge(completion("", 1, reason=each), 1) for each in (CUT, FinishReason.TOOL_CALLS, CUT)] == [GoOn()] * 3
+
+
+@pytest.mark.parametrize(("repeats", "is_over"), [(1, False), (4, False), (5, True)])
+def test_the_same_call_with_the_same_result_five_times_is_enough(repeats: int, is_over: bool) -> None:
+    assert isinstance(AnswerWatch().judge(completion("", 1), repeats), Stopped) is is_over
+
+
+def test_a_filter_of_the_server_is_named() -> None:
+    found = AnswerWatch().judge(completion("no", reason=FinishReason.CONTENT_FILTER), 0)
+    assert isinstance(found, Stopped)
+    assert "content filter" in found.error
