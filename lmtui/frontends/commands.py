@@ -13,7 +13,7 @@ from pathlib import Path
 from lmtui.config import SETTINGS, Config, Loaded, shown
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SessionFileError
-from lmtui.frontends import audit, doctor, models, sandbox
+from lmtui.frontends import audit, doctor, exam, models, sandbox
 from lmtui.frontends.headless import HeadlessTask, run_headless
 from lmtui.paths import config_dir, workspace_dir
 from lmtui.runtime import transcript
@@ -110,6 +110,8 @@ async def _export(workspace: Path, _: Loaded, arguments: argparse.Namespace) -> 
 
 
 async def _models(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    if arguments.exam is not None:
+        return await exam.report(loaded.config, arguments)
     servers = await find_models(loaded.config)
     print(models.as_json(servers) if arguments.json else "\n".join(models.as_table(servers)))
     return 0 if any(server.models for server in servers) else 1

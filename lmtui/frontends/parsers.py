@@ -158,7 +158,10 @@ def export_parser() -> Parser:
 
 def models_parser() -> Parser:
     """Return the parser of `lmtui models`."""
-    parser = _parser("models", "Show the model servers that answer and their models.", "lmtui models")
+    doc = "Show the model servers that answer and their models, or examine one: how it calls tools best, how fast it is."
+    parser = _parser("models", doc, "lmtui models --exam qwen2.5-coder:7b")
+    parser.add_argument("--exam", metavar="NAME", help="measure this model (or the only one whose name holds NAME) and keep it")
+    parser.add_argument("--quick", action="store_true", help="exam: fewer tasks, and the window is not probed")
     parser.add_argument("--url")
     parser.add_argument("--api-key", metavar="KEY")
     return _with_report(parser)

@@ -29,7 +29,7 @@ class ProfileStore:
     """
 
     def __init__(self, file: Path | None = None) -> None:
-        self._file = file or state_dir() / "models.json"
+        self.file = file or state_dir() / "models.json"
         self._found: dict[str, dict[str, Any]] | None = None
 
     def get(self, key: ModelKey) -> ModelProfile:
@@ -44,13 +44,13 @@ class ProfileStore:
         while len(found) > _MAX_PROFILES:
             del found[next(iter(found))]
         try:
-            _write(self._file, json.dumps(found, indent=1, ensure_ascii=False))
+            _write(self.file, json.dumps(found, indent=1, ensure_ascii=False))
         except OSError as error:
-            _log.warning("%s cannot be written: %s", self._file, error)
+            _log.warning("%s cannot be written: %s", self.file, error)
 
     def _profiles(self) -> dict[str, dict[str, Any]]:
         if self._found is None:
-            self._found = _read(self._file)
+            self._found = _read(self.file)
         return self._found
 
 
