@@ -8,7 +8,6 @@ from lmtui.core.events import (
     ApprovalResolved,
     CallProgress,
     Event,
-    HostReached,
     InboxChanged,
     MessageAdded,
     ModeChanged,
@@ -31,6 +30,7 @@ from lmtui.core.events import (
     UsageUpdated,
 )
 from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound
+from lmtui.core.host_events import HostReached
 from lmtui.core.model_events import BroughtBack, CallFormChanged, Compacted, Pinned, Reminder, ToolSetChanged, VisionChanged
 
 EVENT_TYPES: tuple[type[Event], ...] = (

@@ -82,9 +82,9 @@ class SessionRenamed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChanged(Event):
-    """Requests go to another model or server.  An empty `model` is the server's own default; `window_tokens` 0 is unknown.
+    """Requests go to another model or server, with a `role` (planner, vision) only as long as there is work for that role.
 
-    With a `role` (planner, vision) only as long as there is work for that role; the session's own model stays what it was.
+    An empty `model` is the server's own default; `window_tokens` 0 is unknown.
     """
 
     kind: ClassVar[str] = "model_changed"
@@ -254,7 +254,7 @@ class ToolCallFinished(Event):
     """A tool call is over.  `result` is what the model gets, `summary` what one line of the log shows (`+9 −2`, `exit 1`).
 
     `decision` says who let it run or refused it: `mode`, `rule`, `once`, `session`, `always`, `no`; empty if nobody was asked.
-    `rule` is the rule that decided, `why` the reason in words.  `images` are pictures that the model gets with the result.
+    `rule` is the rule that decided, `why` the reason in words; `images` are pictures that the model gets with the result.
     """
 
     kind: ClassVar[str] = "tool_call_finished"
@@ -328,18 +328,6 @@ class RuleRevoked(Event):
     kind: ClassVar[str] = "rule_revoked"
     rule: str
     effect: str = "allow"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostReached(Event):
-    """A command reached a host of the internet through the proxy, or with `why_not` was kept from it."""
-
-    kind: ClassVar[str] = "host_reached"
-    call_id: str
-    host: str
-    sent_bytes: int = 0
-    received_bytes: int = 0
-    why_not: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

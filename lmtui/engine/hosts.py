@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from lmtui.core.events import ApprovalRequested, HostReached, Outcome
+from lmtui.core.events import ApprovalRequested, Outcome
+from lmtui.core.host_events import HostReached
 from lmtui.core.hosts import NETWORK_TOOL, is_covered, wider_patterns
 from lmtui.core.permissions import THIS_SESSION, Effect, Rule
 from lmtui.core.sessions import Answer

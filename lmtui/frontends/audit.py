@@ -11,7 +11,6 @@ from lmtui.core.events import (
     ApprovalRequested,
     ApprovalResolved,
     Envelope,
-    HostReached,
     ModeChanged,
     Outcome,
     RuleRevoked,
@@ -19,6 +18,7 @@ from lmtui.core.events import (
     ToolCallStarted,
 )
 from lmtui.core.file_events import FilesChanged, FilesRestored
+from lmtui.core.host_events import HostReached
 from lmtui.core.hosts import NETWORK_TOOL
 
 

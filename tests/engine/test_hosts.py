@@ -3,7 +3,8 @@ from __future__ import annotations
 import asyncio
 import json
 
-from lmtui.core.events import ApprovalRequested, HostReached, Outcome, ToolCallFinished
+from lmtui.core.events import ApprovalRequested, Outcome, ToolCallFinished
+from lmtui.core.host_events import HostReached
 from lmtui.core.permissions import Effect, Mode, Rule, parse_rule
 from lmtui.core.sessions import Answer
 from lmtui.engine.hosts import CommandGate

@@ -12,7 +12,6 @@ from lmtui.core.events import (
     ApprovalResolved,
     Envelope,
     Event,
-    HostReached,
     MessageAdded,
     ModeChanged,
     ModelChanged,
@@ -30,6 +29,7 @@ from lmtui.core.events import (
     TurnStarted,
 )
 from lmtui.core.file_events import FilesChanged, FilesRestored, Rewound
+from lmtui.core.host_events import HostReached
 from lmtui.core.messages import Role
 from lmtui.core.model_words import model_words
 from lmtui.core.plan import TodoStatus
