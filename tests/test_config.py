@@ -342,3 +342,32 @@ def test_where_a_key_is_kept_is_shown_so_that_nobody_trusts_it_unseen() -> None:
     assert shown("api_key", "file:~/.ssh/id_rsa") == "file:~/.ssh/id_rsa"
     assert shown("api_key", "keyring:work") == "keyring:work"
     assert shown("api_key", "sk-123") == "••••••••"
+
+
+def test_roles_grow_from_source_to_source_and_one_that_cannot_be_read_names_itself(home: Path, workspace: Path) -> None:
+    home.write_text('roles = ["planner: qwen3-14b temperature=0.2", "vision: qwen2.5-vl-7b"]')
+    assert load(workspace).config.roles == ("planner: qwen3-14b temperature=0.2", "vision: qwen2.5-vl-7b")
+    home.write_text('roles = ["planer: qwen3-14b"]')
+    with pytest.raises(ConfigError, match="'planer: qwen3-14b' names no role") as caught:
+        load(workspace)
+    assert str(home) in str(caught.value)
+    assert "planner" in caught.value.hint
+
+
+def test_a_folder_names_no_models_before_it_is_trusted(workspace: Path) -> None:
+    write_workspace(workspace, 'roles = ["coder: other"]\nvision = true')
+    loaded = load(workspace)
+    assert (loaded.config.roles, loaded.config.vision) == ((), "true")
+    assert [item.text for item in loaded.waiting] == ["roles = coder: other"]
+
+
+@pytest.mark.parametrize("value", ["auto", "true", "false"])
+def test_vision_is_one_of_three(workspace: Path, value: str) -> None:
+    assert load(workspace, {"VISION_ENABLED": value}).config.vision == value
+
+
+@pytest.mark.parametrize("value", ["yes", "True", "1", "on"])
+def test_vision_is_nothing_else(workspace: Path, value: str) -> None:
+    with pytest.raises(ConfigError, match="vision cannot be") as caught:
+        load(workspace, {"VISION_ENABLED": value})
+    assert "auto, true, false" in caught.value.hint

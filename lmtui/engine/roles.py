@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 
 
 def for_role(roles: Roles, role: ModelRole, main: ModelSettings) -> ModelSettings:
-    """Return what goes with the requests of a role: what the settings say of it, the rest as for the main model."""
+    """Return what goes with the requests of a role: what the settings say of it, the rest as for the main model.
+
+    The coder's model is the session's own, which begins as the settings name it and changes as the user says.
+    """
     own = roles.get(role, RoleModel())
-    names = ("model", "temperature", "top_p", "seed", "repeat_penalty")
-    given = {name: value for name in names if (value := getattr(own, name)) not in (None, "")}
-    return replace(main, **given)
+    names = ("temperature", "top_p", "seed", "repeat_penalty")
+    given = {name: value for name in names if (value := getattr(own, name)) is not None}
+    model = "" if role is ModelRole.CODER else own.model
+    return replace(main, model=model or main.model, **given)
 
 
 async def take_role(desk: Desk) -> None:
@@ -32,7 +36,7 @@ async def take_role(desk: Desk) -> None:
     """
     while True:
         role = _role_of_work(desk)
-        wanted = for_role(desk.roles, role, desk.main) if role is not ModelRole.CODER else desk.main
+        wanted = for_role(desk.roles, role, desk.main)
         if wanted.model == desk.settings.model:
             break
         served = await desk.provider.served(wanted.model)
