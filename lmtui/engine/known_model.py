@@ -57,8 +57,12 @@ class KnownModel:
             self._is_told.set()
 
     def keep(self, **changes: Any) -> None:
-        """Take up what was learned now, and keep it for the next time; what was set by hand is not overwritten."""
-        if self.profile.source == BY_HAND and "source" not in changes:
+        """Take up what was learned now, and keep it for the next time.
+
+        A form of calls that the user set for this model is not overwritten, and one from the settings was not learned.
+        """
+        is_by_hand = self.calling.is_by_hand or self.profile.source == BY_HAND
+        if is_by_hand and "source" not in changes:
             changes = {name: value for name, value in changes.items() if name not in ("call_form", "note")}
         profile = replace(self.profile, **changes)
         if profile != self.profile:

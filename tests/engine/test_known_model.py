@@ -51,6 +51,14 @@ def test_what_was_learned_does_not_replace_what_was_set_by_hand() -> None:
     assert profiles.get(ModelKey(URL, "model")).call_form is None
 
 
+def test_a_form_that_the_settings_name_is_not_kept_as_learned() -> None:
+    profiles = KeptProfiles()
+    model = KnownModel(profiles, CallForm.TEXT)
+    _ = model.learn(URL, "model", None)
+    model.keep(call_form=CallForm.TEXT, note="the settings say so", token_ratio=1.1)
+    assert profiles.get(ModelKey(URL, "model")) == ModelProfile(token_ratio=1.1)
+
+
 def test_without_a_place_to_keep_it_what_is_learned_holds_for_the_session() -> None:
     model = KnownModel()
     _ = model.learn(URL, "model", None)

@@ -12,7 +12,7 @@ from lmtui.core.sessions import SessionSummary
 from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.modals.approval import Approval
-from tests.tui import scenes_around, scenes_chat, scenes_window
+from tests.tui import scenes_around, scenes_calls, scenes_chat, scenes_window
 from tests.tui.driving import Driver
 from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import DIFF, START, FakeHost, play_work
@@ -345,6 +345,8 @@ SCENES = (
     Scene("settings", scenes_around.settings),
     Scene("window_use", scenes_window.window_use),
     Scene("window_changed", scenes_window.window_changed),
+    Scene("calls_in_window", scenes_calls.calls_in_window, sizes=("small",)),
+    Scene("calls_changed", scenes_calls.calls_changed, sizes=("small",)),
     Scene("cache", scenes_window.cache),
     Scene("cache_none", scenes_window.cache_none, sizes=("small",)),
     Scene("zoomed", scenes_around.zoomed),
