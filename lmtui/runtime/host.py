@@ -17,12 +17,11 @@ from lmtui.core.hosts import NETWORK_TOOL, parse_pattern
 from lmtui.core.messages import CallForm
 from lmtui.core.permissions import SOURCES, Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Limits, Policy, SessionLog
-from lmtui.core.roles import ModelRole, parse_roles
+from lmtui.core.roles import parse_roles
 from lmtui.core.sessions import Archive, Session
 from lmtui.core.settings import Settings
 from lmtui.core.trust import Trust
 from lmtui.engine.context import ModelSettings
-from lmtui.engine.roles import for_role
 from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.providers.demo import DEMO_MODEL, DEMO_RULES, DEMO_TASK
 from lmtui.providers.tokens import TokenCounts
@@ -243,7 +242,6 @@ class Runtime:
 
     def _parts(self, session_id: str, sandbox: WorkspaceSandbox, open_log: Callable[[str], SessionLog]) -> SessionParts:
         config = self.config
-        roles = parse_roles(config.roles)
         return SessionParts(
             id=session_id,
             provider=self._connection.provider(),
@@ -253,8 +251,8 @@ class Runtime:
             images=self._store.images(session_id),
             redactor=self._connection.redactor,
             policy=Policy(Mode(config.mode), _rules(config, self._workspace), self._is_attended),
-            settings=replace(for_role(roles, ModelRole.CODER, _main(config)), model=self._connection.model),
-            roles=roles,
+            settings=_model_settings(config, self._connection.model),
+            roles=parse_roles(config.roles),
             vision=None if config.vision == "auto" else config.vision == "true",
             profiles=self._profiles,
             tools=config.tools,
@@ -290,12 +288,13 @@ class Runtime:
             await session.close()
 
 
-def _main(config: Config) -> ModelSettings:
-    """Return what goes with every request by the settings, but for the model."""
+def _model_settings(config: Config, model: str) -> ModelSettings:
+    """Return what goes with every request where no role says otherwise."""
     return ModelSettings(
-        temperature=config.temperature,
-        seed=config.seed if config.seed >= 0 else None,
-        max_tokens=config.max_tokens if config.max_tokens > 0 else None,
+        model,
+        config.temperature,
+        config.seed if config.seed >= 0 else None,
+        config.max_tokens if config.max_tokens > 0 else None,
         top_p=config.top_p or None,
         repeat_penalty=config.repeat_penalty or None,
     )
