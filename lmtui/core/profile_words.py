@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lmtui.core.exams import ExamState, Grade
 from lmtui.core.profiles import BY_HAND, ModelProfile
 
 _SOURCES = {BY_HAND: "set by hand"}
@@ -15,6 +16,14 @@ def profile_facts(profile: ModelProfile) -> list[str]:
     facts += [speed_words(profile)] if speed_words(profile) else []
     facts += [f"window {profile.window_tokens:,} by probe"] if profile.window_tokens else []
     return facts
+
+
+def exam_words(state: ExamState) -> str:
+    """Return how an exam went in one line: what failed, else what is known now."""
+    failed = next((row for row in state.rows if row.grade is Grade.FAILED), None)
+    if failed is not None:
+        return f"exam: {failed.text}" + (f"  {failed.hint}" if failed.hint else "")
+    return f"exam: {', '.join(profile_facts(state.profile)) or 'nothing was found'} ({state.elapsed_s:.0f} s)"
 
 
 def speed_words(profile: ModelProfile) -> str:

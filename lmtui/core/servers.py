@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from lmtui.core.exams import ExamState, OnStep
+from lmtui.core.profiles import ModelProfile
+
 
 class ServerKind(StrEnum):
     """The kinds that are told apart, by their own endpoints."""
@@ -98,6 +101,12 @@ class ModelServers(Protocol):
         Raises:
             ProviderError: the server refused or failed.
         """
+
+    def known(self, url: str, model: ServedModel) -> ModelProfile:
+        """Return what was learned or measured of a model before; an empty profile where nothing was."""
+
+    async def examine(self, url: str, model: str, on_step: OnStep, *, is_quick: bool = False) -> ExamState:
+        """Measure a model on purpose and keep the result; one that is cancelled keeps what it has.  It may load the model."""
 
     async def use(self, url: str, model: str) -> None:
         """Send the requests of sessions opened from now on to this server and model, and keep it as the user's choice."""

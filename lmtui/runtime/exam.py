@@ -11,20 +11,18 @@ from dataclasses import replace
 from lmtui.config import Config
 from lmtui.core.errors import UsageError
 from lmtui.core.exams import EXAM, ExamState, OnStep
+from lmtui.core.ports import Provider
 from lmtui.core.profiles import BY_HAND, ModelKey, ModelProfile, Profiles
 from lmtui.core.servers import ServedModel, ServerFound
 from lmtui.engine.exam import ModelExam
 from lmtui.engine.exam_asking import ExamParts
 from lmtui.providers.endpoint import base_url
-from lmtui.providers.openai_compat import OpenAICompatible
-from lmtui.providers.retry import RetryPolicy
 from lmtui.providers.tokens import TokenCounts
 from lmtui.runtime.connection import Connection
 from lmtui.store.profiles import ProfileStore
 from lmtui.tools.registry import ToolRegistry
 
 _TOKENIZER_LIMIT_S = 5.0
-_RETRY = RetryPolicy(retries=1)
 
 
 class Examiner:
@@ -43,12 +41,11 @@ class Examiner:
         """Return what is known of a model of a server."""
         return self._profiles.get(_key(url, model))
 
-    async def examine(self, url: str, key: str, model: str, on_step: OnStep, *, is_quick: bool = False) -> ExamState:
+    async def examine(self, provider: Provider, model: str, on_step: OnStep, *, is_quick: bool = False) -> ExamState:
         """Examine a model and return how it went; one that is cancelled keeps what it has and tells `on_step` so."""
         counts = TokenCounts()
         _ = counts("")
         await asyncio.to_thread(counts.wait, _TOKENIZER_LIMIT_S)
-        provider = OpenAICompatible(url, key, retry=_RETRY)
         parts = ExamParts(provider, ToolRegistry(), model, secrets.token_hex(4), counts, is_quick=is_quick)
         exam = ModelExam(parts, on_step)
         try:
@@ -57,7 +54,6 @@ class Examiner:
         finally:
             state = replace(exam.state, doing="", is_over=True, kept=self._keep(exam))
             on_step(state)
-            await provider.close()
         return state
 
     def _keep(self, exam: ModelExam) -> str:
@@ -103,7 +99,8 @@ async def examine_named(config: Config, name: str, on_step: OnStep, *, is_quick:
         server, model = which_model(await connection.find(), name, config.url)
         profiles = ProfileStore()
         examiner = Examiner(profiles, str(profiles.file))
-        return await examiner.examine(server.url, connection.key_for(server.url), model, on_step, is_quick=is_quick)
+        connection.use(server.url, model, connection.key_for(server.url))
+        return await examiner.examine(connection.provider(), model, on_step, is_quick=is_quick)
     finally:
         await connection.close()
 

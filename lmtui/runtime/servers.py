@@ -7,13 +7,19 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 
 from lmtui.config import Config
+from lmtui.core.errors import UsageError
+from lmtui.core.exams import ExamState, OnStep
+from lmtui.core.profiles import ModelProfile, Profiles
 from lmtui.core.roles import parse_roles
-from lmtui.core.servers import LoadProgress, ServerFound
+from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
 from lmtui.providers.discovery import look_at
 from lmtui.providers.endpoint import root_url, without_alias
+from lmtui.providers.openai_compat import OpenAICompatible
 from lmtui.providers.servers.loading import LOOK_LIMIT_S, Loader
 from lmtui.runtime.connection import Connection
 from lmtui.runtime.embedded import FILES_URL, Embedded
+from lmtui.runtime.exam import Examiner
+from lmtui.store.profiles import ProfileStore
 
 
 class Servers:
@@ -23,14 +29,20 @@ class Servers:
         connection: knows the server in use and whom the user's key may go to.
         one_model: tells whether LM Studio is to hold one large model at a time.
         embedded: the model files that lmtui runs itself.
+        profiles: where what is known of models is kept.
     """
 
     def __init__(
-        self, connection: Connection, one_model: Callable[[], bool] = lambda: False, embedded: Embedded | None = None
+        self,
+        connection: Connection,
+        one_model: Callable[[], bool] = lambda: False,
+        embedded: Embedded | None = None,
+        profiles: Profiles | None = None,
     ) -> None:
         self._connection = connection
         self._one_model = one_model
         self._embedded = embedded or Embedded()
+        self._examiner = Examiner(profiles or ProfileStore())
 
     async def find(self) -> Sequence[ServerFound]:
         """Look on the usual ports, where the environment points, at the server in use, and for model files."""
@@ -55,6 +67,22 @@ class Servers:
             await asyncio.to_thread(self._embedded.stop)
             return
         await self._loader(url).unload(model)
+
+    def known(self, url: str, model: ServedModel) -> ModelProfile:
+        """Return what was learned or measured of a model; a model file that does not run has no address to be known by."""
+        return ModelProfile() if url == FILES_URL else self._examiner.known(url, model)
+
+    async def examine(self, url: str, model: str, on_step: OnStep, *, is_quick: bool = False) -> ExamState:
+        """Measure a model and keep the result; on the server in use the session's own requests go first."""
+        if url == FILES_URL:
+            raise UsageError(f"{model} does not run yet", "Load it first.")
+        is_in_use = self._connection.is_chosen and is_same_place(url, self._connection.provider().url)
+        provider = self._connection.provider() if is_in_use else OpenAICompatible(url, self._key_for(url))
+        try:
+            return await self._examiner.examine(provider, model, on_step, is_quick=is_quick)
+        finally:
+            if not is_in_use:
+                await provider.close()
 
     async def use(self, url: str, model: str) -> None:
         """Send the requests of sessions opened from now on to this server, and keep it as the user's choice."""

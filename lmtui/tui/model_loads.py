@@ -1,4 +1,4 @@
-"""The loads and unloads that go on: they outlive the list that they were asked from, and say how they ended."""
+"""The loads, unloads and exams that go on: they outlive the list that they were asked from, and say how they ended."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import aclosing
 
 from lmtui.core.errors import LmtuiError
+from lmtui.core.exams import ExamState
+from lmtui.core.profile_words import exam_words
 from lmtui.core.servers import LoadProgress, ModelServers
 
 ModelId = tuple[str, str]
@@ -13,7 +15,7 @@ Ended = Callable[[ModelId, str, LmtuiError | None], None]
 
 
 class ModelLoads:
-    """Knows what is being loaded.
+    """Knows what is being loaded, unloaded or examined; `exams` names the last.
 
     Args:
         ended: is told of each end: which model, in words, and the error where it failed.
@@ -22,6 +24,7 @@ class ModelLoads:
     def __init__(self, ended: Ended) -> None:
         self._ended = ended
         self.progress: dict[ModelId, LoadProgress] = {}
+        self.exams: set[ModelId] = set()
         self.changed: Callable[[], None] = lambda: None
 
     async def load(self, servers: ModelServers, model: ModelId, window_tokens: int) -> None:
@@ -56,6 +59,29 @@ class ModelLoads:
         finally:
             self._take(model)
         self._ended(model, f"{model[1]}: unloaded", None)
+
+    async def examine(self, servers: ModelServers, model: ModelId) -> None:
+        """Examine a model; one that is cancelled has kept what it had when this returns."""
+        if model in self.progress:
+            return
+
+        def show(state: ExamState) -> None:
+            if state.doing:
+                self._put(model, LoadProgress(f"exam: {state.doing}"))
+
+        self.exams.add(model)
+        self._put(model, LoadProgress("exam: looking at the server"))
+        try:
+            state = await servers.examine(*model, show)
+        except LmtuiError as error:
+            self._take(model)
+            self._ended(model, error.full_text(), error)
+            return
+        finally:
+            self.exams.discard(model)
+            self._take(model)
+        said = exam_words(state)
+        self._ended(model, f"{model[1]}, {said}", LmtuiError(said) if state.has_failed else None)
 
     def _put(self, model: ModelId, step: LoadProgress) -> None:
         self.progress[model] = step

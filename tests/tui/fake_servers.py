@@ -8,6 +8,9 @@ from dataclasses import replace
 from typing import Protocol
 
 from lmtui.core.errors import LmtuiError
+from lmtui.core.exams import ExamRow, ExamState, OnStep
+from lmtui.core.messages import CallForm
+from lmtui.core.profiles import ModelProfile
 from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
 
 
@@ -26,6 +29,8 @@ class FakeServers:
         self.loads: list[tuple[str, str, int]] = []
         self.unloads: list[str] = []
         self.given_up: list[str] = []
+        self.profiles: dict[tuple[str, str], ModelProfile] = {}
+        self.exam_rows: tuple[ExamRow, ...] = ()
         self.error: LmtuiError | None = None
         self.gate = asyncio.Event()
         self.gate.set()
@@ -59,6 +64,24 @@ class FakeServers:
             raise self.error
         self.unloads.append(model)
         self._change(url, model, is_loaded=False, window_tokens=0)
+
+    def known(self, url: str, model: ServedModel) -> ModelProfile:
+        return self.profiles.get((url, model.name), ModelProfile())
+
+    async def examine(self, url: str, model: str, on_step: OnStep, *, is_quick: bool = False) -> ExamState:
+        assert not is_quick
+        state = ExamState(url, model, doing="calls, native: list the files")
+        on_step(state)
+        try:
+            await self.gate.wait()
+        except asyncio.CancelledError:
+            self.given_up.append(model)
+            raise
+        if self.error is not None:
+            raise self.error
+        profile = ModelProfile(CallForm.TEXT, "exact", read_tokens_per_s=78.2, write_tokens_per_s=23.2, source="exam")
+        self.profiles[url, model] = profile
+        return replace(state, doing="", rows=self.exam_rows, profile=profile, elapsed_s=51.0, is_over=True)
 
     async def use(self, url: str, model: str) -> None:
         self._host.used = (url, model)

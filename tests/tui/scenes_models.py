@@ -63,4 +63,26 @@ async def models_found(driver: Driver) -> None:
     await driver.press("slash", *"qwco")
 
 
-MODEL_SCENES = (("models", models), ("model_loading", model_loading), ("models_found", models_found))
+async def model_exam(driver: Driver) -> None:
+    """One is examined."""
+    await models(driver)
+    driver.host.servers.gate.clear()
+    await driver.press("x")
+    await driver.until(lambda: "exam: calls, native" in driver.text())
+
+
+async def model_examined(driver: Driver) -> None:
+    """One was examined; what is known of it stands with what the server tells."""
+    await models(driver)
+    await driver.press("x")
+    await driver.until(lambda: "calls: text (exam)" in driver.text())
+    await driver.press("down", "up")
+
+
+MODEL_SCENES = (
+    ("models", models),
+    ("model_loading", model_loading),
+    ("models_found", models_found),
+    ("model_exam", model_exam),
+    ("model_examined", model_examined),
+)

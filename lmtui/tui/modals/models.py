@@ -16,8 +16,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from lmtui.core.clean import clean_line
+from lmtui.core.profile_words import profile_facts
+from lmtui.core.profiles import ModelProfile
 from lmtui.core.server_words import model_facts
-from lmtui.core.servers import ServerFound
+from lmtui.core.servers import ServedModel, ServerFound
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
 from lmtui.tui.fuzzy import FuzzyPaths
 from lmtui.tui.lines.model_list import ModelList, ModelRow, head_row
@@ -58,8 +60,14 @@ class ModelDeeds(Protocol):
     def unload(self, model: ModelId) -> None:
         """Begin to unload a model."""
 
+    def examine(self, model: ModelId) -> None:
+        """Begin to examine a model."""
+
+    def known(self, url: str, model: ServedModel) -> ModelProfile:
+        """Return what was learned or measured of a model before."""
+
     def give_up(self, model: ModelId) -> None:
-        """Give up a load."""
+        """Give up a load or an exam."""
 
 
 class Models(ModalScreen[ModelPicked | None]):
@@ -83,6 +91,7 @@ class Models(ModalScreen[ModelPicked | None]):
         self._list = ModelList()
         self._state = Static("", id="models-state", markup=False)
         self._verbs = Verbs()
+        self._news: Content | None = None
 
     def compose(self) -> ComposeResult:
         """Lay out title, filter, list, what is known of the marked model, and verbs."""
@@ -146,17 +155,20 @@ class Models(ModalScreen[ModelPicked | None]):
 
     def _describe(self) -> None:
         current = self._list.current
-        if current is None or current.model is None:
-            self._state.update("")
+        step = self._deeds.loads.progress.get(current.id) if current is not None else None
+        if (self._news is not None and step is None) or current is None or current.model is None:
+            self._state.update(self._news or "")
             return
-        step = self._deeds.loads.progress.get(current.id)
-        facts = [clean_line(fact) for fact in ([step.text] if step else model_facts(current.model))]
+        known = self._deeds.known(current.server.url, current.model)
+        told = [step.text] if step else [*model_facts(current.model), *profile_facts(known)]
+        facts = [clean_line(fact) for fact in told]
         name = clean_line(current.model.name)
         self._state.update(Content.assemble((name, "$text"), ("  " + " · ".join(facts), "$text-muted")))
 
     def said(self, text: str, *, is_error: bool) -> None:
-        """Say how a load ended, and look again."""
-        self._state.update(Content.styled(clean_line(text), "$error" if is_error else "$text"))
+        """Say how a load or an exam ended, until the cursor moves, and look again."""
+        self._news = Content.styled(clean_line(text), "$error" if is_error else "$text")
+        self._describe()
         if not is_error:
             self.action_models_again()
 
@@ -207,6 +219,14 @@ class Models(ModalScreen[ModelPicked | None]):
         else:
             self._say_cannot(current.server)
 
+    def action_models_exam(self) -> None:
+        """Examine the marked model, which goes on when the list is left."""
+        current = self._list.current
+        if current is not None and current.model is not None and current.model.is_embedder:
+            self._state.update(Content.styled("it embeds only: there is nothing to examine", "$warning"))
+        elif current is not None:
+            self._deeds.examine(current.id)
+
     def _say_cannot(self, server: ServerFound) -> None:
         text = f"{server.kind} serves what it was started with; it loads and unloads nothing for others"
         self._state.update(Content.styled(clean_line(text), "$warning"))
@@ -219,6 +239,7 @@ class Models(ModalScreen[ModelPicked | None]):
     def action_models_move(self, rows: int) -> None:
         """Move the cursor; far is to the first or the last model."""
         self._list.put_cursor(self._list.cursor + rows)
+        self._news = None
         self._describe()
 
     @on(Input.Changed, "#models-filter")

@@ -9,7 +9,8 @@ from textual.worker import Worker
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.model_words import calls_words, set_calls
-from lmtui.core.servers import ModelServers, ServerFound
+from lmtui.core.profiles import ModelProfile
+from lmtui.core.servers import ModelServers, ServedModel, ServerFound
 from lmtui.tui.modals.models import ModelPicked, Models
 from lmtui.tui.model_loads import ModelId, ModelLoads
 from lmtui.tui.stage import Handler, Stage
@@ -95,12 +96,25 @@ class ModelsPart:
             work = self.loads.unload(host.servers, model)
             self._workers[model] = self._stage.app.run_worker(work, group="model-loads")
 
+    def examine(self, model: ModelId) -> None:
+        """Begin to examine a model."""
+        host = self._stage.desk.host
+        if host is not None and model not in self.loads.progress:
+            work = self.loads.examine(host.servers, model)
+            self._workers[model] = self._stage.app.run_worker(work, group="model-loads")
+
+    def known(self, url: str, model: ServedModel) -> ModelProfile:
+        """Return what was learned or measured of a model before."""
+        host = self._stage.desk.host
+        return host.servers.known(url, model) if host is not None else ModelProfile()
+
     def give_up(self, model: ModelId) -> None:
-        """Give up a load."""
+        """Give up a load or an exam."""
         worker = self._workers.pop(model, None)
         if worker is not None:
+            text = "the exam was stopped, what it had measured is kept" if model in self.loads.exams else "given up"
             worker.cancel()
-            self._tell(f"{model[1]}: given up", is_error=False)
+            self._tell(f"{model[1]}: {text}", is_error=False)
 
     def _ended(self, model: ModelId, text: str, error: LmtuiError | None) -> None:
         self._workers.pop(model, None)

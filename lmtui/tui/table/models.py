@@ -15,7 +15,13 @@ MODELS: tuple[Command, ...] = (
     ),
     Command("models.use", Scope.MODELS, "Use", "Use the marked model in this session.", ("enter",), "use"),
     Command("models.load", Scope.MODELS, "Load", "Load the marked model, with a window of your own or its.", ("l",), "load"),
-    Command("models.unload", Scope.MODELS, "Unload", "Unload the marked model, or give up loading it.", ("u",), "unload"),
+    Command(
+        "models.unload", Scope.MODELS, "Unload", "Unload the marked model, or give up its loading or exam.", ("u",), "unload"
+    ),
+    Command(
+        "models.exam", Scope.MODELS, "Examine", "Measure in a minute how the marked model calls tools best, and its speed.",
+        ("x",), "examine",
+    ),
     Command("models.again", Scope.MODELS, "Look again", "Look for servers again.", ("r",), "look again"),
     Command("models.filter", Scope.MODELS, "Find", "Narrow the list down by a few characters of a name.", ("slash",), "find"),
     Command("models.up", Scope.MODELS, "Model before", "Mark the model before.", ("up", "k"), runs="models_move(-1)"),

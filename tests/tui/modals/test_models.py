@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.exams import ExamRow, Grade
 from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
 from lmtui.tui.lines.model_list import ModelRow, bar, model_row, server_row
 from lmtui.tui.lines.text import plain, width_of
@@ -161,6 +162,8 @@ async def test_a_model_is_unloaded() -> None:
         await open_models(driver)
         await driver.press("u")
         await driver.until(lambda: driver.host.servers.unloads == [QWEN.name])
+        await driver.until(lambda: f"{QWEN.name}: unloaded" in driver.text("#models-state"))
+        await driver.press("down", "up")
         await driver.until(lambda: "not loaded" in driver.text("#models-state"))
 
 
@@ -240,3 +243,57 @@ def test_progress_is_a_bar_where_the_server_tells_it() -> None:
 )
 def test_windows_are_read_as_people_write_them(typed: str, window: int | None) -> None:
     assert read_window(typed) == window
+
+
+async def test_an_exam_goes_on_when_the_list_is_left_and_says_what_it_found() -> None:
+    async with running(rich_host()) as driver:
+        servers = driver.host.servers
+        servers.gate.clear()
+        await open_models(driver)
+        await driver.press("x")
+        await driver.until(lambda: "exam: calls, native: list the files" in driver.text())
+        await driver.press("escape")
+        await driver.until(lambda: driver.app.screen is driver.app.workbench)
+        servers.gate.set()
+        await driver.until(lambda: "qwen2.5-coder:7b, exam: calls: text (exam), edits: exact" in driver.text("#say"))
+
+
+async def test_what_is_known_of_a_model_stands_with_what_its_server_tells() -> None:
+    async with running(rich_host()) as driver:
+        await open_models(driver)
+        await driver.press("x")
+        await driver.until(lambda: "calls: text (exam)" in driver.text("#models-state"))
+        await driver.press("down")
+        await driver.until(lambda: "calls: text (exam)" not in driver.text("#models-state"))
+        await driver.press("up")
+        await driver.until(lambda: "calls: text (exam)" in driver.text("#models-state"))
+        assert "window 4,096" in driver.text("#models-state")
+
+
+async def test_an_exam_is_given_up_and_says_that_what_it_has_is_kept() -> None:
+    async with running(rich_host()) as driver:
+        servers = driver.host.servers
+        servers.gate.clear()
+        await open_models(driver)
+        await driver.press("x")
+        await driver.until(lambda: "exam: calls" in driver.text())
+        await driver.press("u")
+        await driver.until(lambda: servers.given_up == [QWEN.name])
+        assert "the exam was stopped, what it had measured is kept" in driver.text()
+        assert servers.unloads == []
+
+
+async def test_a_model_that_cannot_be_examined_says_why() -> None:
+    async with running(rich_host()) as driver:
+        driver.host.servers.exam_rows = (ExamRow("answers", Grade.FAILED, "the model answers nothing", "Look at its log."),)
+        await open_models(driver)
+        await driver.press("x")
+        await driver.until(lambda: "the model answers nothing  Look at its log." in driver.text())
+
+
+async def test_an_embedder_is_not_examined() -> None:
+    async with running(rich_host()) as driver:
+        await open_models(driver)
+        await driver.press("home", "down", "down", "x")
+        await driver.until(lambda: "nothing to examine" in driver.text())
+        assert driver.host.servers.profiles == {}
