@@ -18,6 +18,7 @@ from lmtui.core.events import (
     ThinkingDelta,
 )
 from lmtui.core.messages import (
+    CallForm,
     CallPiece,
     Completion,
     Message,
@@ -80,7 +81,7 @@ async def _answer_smaller(desk: Desk, overflow: ContextOverflow, turn_id: str) -
 def _request(desk: Desk) -> ModelRequest:
     calling = desk.model.calling
     request = desk.conversation.request(desk.specs(), desk.settings, calling.form, calling.take_hold())
-    return replace(request, sees=desk.sees is not False, shows_example=desk.is_weak)
+    return replace(request, sees=desk.sees is not False, shows_example=request.call_form is not CallForm.NATIVE)
 
 
 async def _answer(desk: Desk, request: ModelRequest, turn_id: str) -> Completion:
@@ -123,7 +124,7 @@ async def _answer(desk: Desk, request: ModelRequest, turn_id: str) -> Completion
     if change is not None:
         _use_form(desk, change)
     elif desk.model.calling.worked:
-        desk.model.keep(call_form=desk.model.calling.form)
+        desk.model.keep(call_form=desk.model.calling.form, note=desk.model.calling.why)
     return replace(completion, message=message)
 
 
@@ -131,7 +132,6 @@ def _use_form(desk: Desk, change: FormChange) -> None:
     """Tell the model of its tools in another form from the next request on."""
     if change.form is not desk.model.calling.form:
         desk.emit(CallFormChanged(agent=desk.agent, form=str(change.form), why=change.why))
-        desk.model.keep(call_form=change.form, note=change.why)
 
 
 class _Partial:

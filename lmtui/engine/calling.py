@@ -123,10 +123,8 @@ class Calling:
     def _see_native(self, completion: Completion, sizes: Sizes) -> FormChange | None:
         if self._structured:
             return None
-        if self._recovered >= _ENOUGH:
-            return FormChange(CallForm.TEXT, "it writes its calls as text")
-        if self._malformed > _ENOUGH:
-            return FormChange(CallForm.TEXT, "its calls could not be read")
+        if self._recovered + self._malformed >= (_ENOUGH if self.is_known else 1):
+            return FormChange(CallForm.TEXT, "it writes its calls as text" if self._recovered else "its calls cannot be read")
         if completion.usage and _lacks_tools(completion.usage.prompt_tokens, sizes):
             return FormChange(CallForm.TEXT, "the server left the tools out of the prompt")
         return None
@@ -154,8 +152,12 @@ class Calling:
     @property
     def worked(self) -> bool:
         """Tell whether the form in use has been seen to work, so that it may be kept for the next time."""
-        done = self._structured if self.form is CallForm.NATIVE else self._structured + self._recovered
-        return done >= _ENOUGH
+        return bool(self._structured if self.form is CallForm.NATIVE else self._structured + self._recovered)
+
+    @property
+    def is_unsure(self) -> bool:
+        """Tell whether an answer without a call may be one that it could not make: nothing is known yet of how it calls."""
+        return self.form is not CallForm.NATIVE or not (self.is_known or self._structured)
 
     def _to(self, form: CallForm, why: str) -> FormChange | None:
         return FormChange(form, why) if form is not self.form else None

@@ -17,7 +17,7 @@ from lmtui.core.events import (
     TurnReason,
     TurnStarted,
 )
-from lmtui.core.messages import CallForm, Completion, Hold, ToolCall, Usage
+from lmtui.core.messages import Completion, Hold, ToolCall, Usage
 from lmtui.core.model_events import Reminder
 from lmtui.engine.ahead import ask_ahead, give_up
 from lmtui.engine.asking import ask_model
@@ -70,7 +70,7 @@ async def run_turn(desk: Desk, said: Said, turn_id: str) -> None:
 
 async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
     """Ask the model and run what it calls, until it calls nothing more."""
-    watch = AnswerWatch(is_weak=desk.is_weak, doubts_all=desk.model.calling.form is not CallForm.NATIVE)
+    watch = AnswerWatch(is_weak=desk.is_weak, doubts_all=desk.is_weak and desk.model.calling.is_unsure)
     desk.repeats.begin(desk.conversation.revision)
     for iteration in itertools.count(1):
         if 0 < desk.limits.max_iterations < iteration:
