@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lmtui.config import Config
+from lmtui.core.events import ToolCallFinished
+from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
 from lmtui.runtime.connection import Connection
 from lmtui.runtime.servers import is_one_model
 from tests.runtime.conftest import DONE, Open, Serve, run
@@ -10,6 +14,7 @@ from tests.runtime.conftest import DONE, Open, Serve, run
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
+LOOK = ScriptedTurn("I look.", calls=(ScriptedCall("look", {"path": "shot.png"}),))
 ROLES = ("coder: small seed=7", "planner: big temperature=0.1")
 
 
@@ -46,3 +51,29 @@ def test_one_large_model_at_a_time_unless_roles_want_several(config: Config, exp
 @pytest.mark.parametrize(("slots", "expected"), [(3, 3), (0, 1)])
 def test_the_slots_of_the_settings_are_those_of_the_server(slots: int, expected: int) -> None:
     assert Connection(Config(url="http://127.0.0.1:9", slots=slots)).provider().slots.count == expected
+
+
+async def test_a_picture_of_the_workspace_reaches_the_server_and_a_fork_has_it_too(
+    open_one: Open, serve: Serve, workspace: Path
+) -> None:
+    (workspace / "shot.png").write_bytes(b"\x89PNG\r\n\x1a\n and more")
+    server = await serve(LOOK, DONE, DONE, window_tokens=16_000)
+    runtime = open_one(server.url, vision="true")
+    session = await runtime.new_session()
+    events = await run(session)
+    assert [len(event.images) for event in events if isinstance(event, ToolCallFinished)] == [1]
+    sent = server.requests[1].body["messages"][-1]
+    assert sent["role"] == "user"
+    assert sent["content"][1]["image_url"]["url"].startswith("data:image/png;base64,")
+    fork = await runtime.open_session(await runtime.archive.fork(session.id))
+    await session.close()
+    await run(fork, "go on")
+    assert sent in server.requests[2].body["messages"]
+
+
+async def test_the_picture_tool_is_not_told_of_where_vision_is_off(open_one: Open, serve: Serve) -> None:
+    for vision, is_told in (("false", False), ("auto", False), ("true", True)):
+        server = await serve(DONE, window_tokens=16_000)
+        await run(await open_one(server.url, vision=vision).new_session())
+        names = [tool["function"]["name"] for tool in server.requests[0].body["tools"]]
+        assert ("look" in names) is is_told
