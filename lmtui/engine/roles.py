@@ -40,7 +40,8 @@ async def take_role(desk: Desk) -> None:
         if wanted.model == desk.settings.model:
             break
         served = await desk.provider.served(wanted.model)
-        if served is not None or role is ModelRole.CODER:
+        is_told = served is not None or desk.model.served is None  # a server that tells of no model may have it all the same
+        if is_told or role is ModelRole.CODER:
             name = "" if role is ModelRole.CODER else str(role)
             desk.emit(ModelChanged(agent=desk.agent, model=wanted.model, url=desk.provider.url, role=name))
             desk.model.forget()
@@ -91,4 +92,4 @@ def _sight(desk: Desk) -> bool | None:
 
 def _missing(desk: Desk, role: ModelRole, model: str) -> str:
     main = desk.main.model or "the server's own model"
-    return f"{desk.provider.url} does not have {model}, the model for the role {role}; {main} is asked in its place."
+    return f"{desk.provider.url} does not offer {model}, the model for the role {role}; {main} is asked in its place."

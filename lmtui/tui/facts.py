@@ -59,6 +59,7 @@ class Facts:
     title: str = ""
     workspace: str = ""
     model: str = ""
+    role: str = ""
     url: str = ""
     window_tokens: int = 0
     is_blind: bool = False
@@ -112,7 +113,7 @@ class Facts:
             case events.SessionRenamed():
                 self.title = clean_line(event.title)
             case events.ModelChanged():
-                self.model, self.url = clean_line(event.model), event.url
+                self.model, self.url, self.role = clean_line(event.model), event.url, event.role
                 self.window_tokens = event.window_tokens
             case VisionChanged():
                 self.is_blind = event.sees is False and not event.by

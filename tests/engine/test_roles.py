@@ -131,7 +131,13 @@ async def test_a_model_that_the_server_does_not_have_is_passed_over_and_said_onc
     await rig.run()
     assert asked(rig) == ["model", "model"]
     notices = [each.text for each in rig.events if isinstance(each, Notice) and "planner" in each.text]
-    assert notices == ["http://fake/v1 does not have big, the model for the role planner; model is asked in its place."]
+    assert notices == ["http://fake/v1 does not offer big, the model for the role planner; model is asked in its place."]
+
+
+async def test_where_the_server_tells_of_no_model_the_role_is_asked_all_the_same(tmp_path: Path) -> None:
+    rig = rig_with(Server(models=()), tmp_path, PLANNER, mode=Mode.PLAN)
+    await rig.run()
+    assert asked(rig) == ["big"]
 
 
 async def test_the_model_that_the_user_chooses_is_the_sessions_own(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ class ModelsPart:
         self._workers.pop(model, None)
         self._tell(text, is_error=error is not None)
         active = self._stage.desk.active
-        if error is None and active is not None and self.is_in_use(*model):
+        if error is None and active is not None and not active.facts.role and self.is_in_use(*model):
             active.session.set_model(model[1])  # the window that is served now is asked for again
 
     def _tell(self, text: str, *, is_error: bool) -> None:
