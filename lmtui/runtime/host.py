@@ -89,7 +89,8 @@ class Runtime:
         _rules(config, workspace)  # a rule that cannot be read is told at once
         self._connection = Connection(config)
         self._count_tokens = TokenCounts()
-        self.servers = Servers(self._connection, lambda: is_one_model(self.config))
+        self._profiles = ProfileStore()
+        self.servers = Servers(self._connection, lambda: is_one_model(self.config), profiles=self._profiles)
         self._store = SessionStore(workspace)
         self._sandbox: WorkspaceSandbox | None = None
         self._retired: list[WorkspaceSandbox] = []
@@ -97,7 +98,6 @@ class Runtime:
         self._sessions: dict[str, EngineSession] = {}
         self._start_folder = Path.cwd()
         self.archive: Archive = self._archive()
-        self._profiles = ProfileStore()
         self._demo: Demo | None = None
         self._grants = Grants(workspace, lambda: list(self._sessions.values()))
         self.trust: Trust = NothingToTrust()
