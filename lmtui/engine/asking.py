@@ -132,6 +132,8 @@ def _use_form(desk: Desk, change: FormChange) -> None:
     """Tell the model of its tools in another form from the next request on."""
     if change.form is not desk.model.calling.form:
         desk.emit(CallFormChanged(agent=desk.agent, form=str(change.form), why=change.why))
+        if change.is_proven:
+            desk.model.keep(call_form=change.form, note=change.why)
 
 
 class _Partial:

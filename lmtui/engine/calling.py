@@ -38,11 +38,12 @@ def _lacks_tools(counted: int, sizes: Sizes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FormChange:
-    """Another form from the next request on, and why, in words."""
+    """Another form from the next request on, and why, in words.  `is_proven`: it may be kept for the next time at once."""
 
     form: CallForm
     why: str
     is_by_hand: bool = False
+    is_proven: bool = False
 
 
 class Calling:
@@ -117,14 +118,15 @@ class Calling:
         worked = request.hold is Hold.CALL and bool(completion.message.tool_calls)
         is_often = self._malformed * _OFTEN >= self._recovered + self._malformed
         if worked and is_often and self.form is CallForm.TEXT:
-            return FormChange(CallForm.SCHEMA, "it could write a call only when it was held to a schema")
+            return FormChange(CallForm.SCHEMA, "it could write a call only when it was held to a schema", is_proven=True)
         return None
 
     def _see_native(self, completion: Completion, sizes: Sizes) -> FormChange | None:
         if self._structured:
             return None
         if self._recovered + self._malformed >= (_ENOUGH if self.is_known else 1):
-            return FormChange(CallForm.TEXT, "it writes its calls as text" if self._recovered else "its calls cannot be read")
+            why = "it writes its calls as text" if self._recovered else "its calls cannot be read"
+            return FormChange(CallForm.TEXT, why, is_proven=bool(self._recovered))
         if completion.usage and _lacks_tools(completion.usage.prompt_tokens, sizes):
             return FormChange(CallForm.TEXT, "the server left the tools out of the prompt")
         return None
@@ -137,7 +139,7 @@ class Calling:
             form = CallForm.TEXT if request.call_form is CallForm.SCHEMA else request.call_form
             return FormChange(form, "the server takes no JSON schema")
         if error.fault is Fault.NO_TOOLS and request.call_form is CallForm.NATIVE:
-            return FormChange(CallForm.TEXT, "the server takes no tools for this model")
+            return FormChange(CallForm.TEXT, "the server takes no tools for this model", is_proven=True)
         return None
 
     def hold_next(self, hold: Hold) -> None:

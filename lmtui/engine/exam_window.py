@@ -14,6 +14,7 @@ _FIRST_TOKENS, _MOST_TOKENS = 2048, 131_072
 _FILLED_SHARE = 0.95
 _WHOLE_SHARE = 0.75
 _BUDGET_S = 30.0
+_MOST_PROMPTS = 14
 _ANSWER_TOKENS = 16
 _FINE_SHARE = 0.1
 _COLOURS = ("amber", "indigo", "olive", "crimson", "ivory", "teal", "violet", "copper")
@@ -45,7 +46,7 @@ class _Bounds:
         """Return the size to try now: twice the last, later the middle."""
         if self.too_large:
             return (self.whole + self.too_large) // 2
-        return min(most, max(_FIRST_TOKENS, 2 * self.whole))
+        return int(min(most, max(_FIRST_TOKENS, _doubled(self.whole))) * _FILLED_SHARE)
 
 
 class WindowProbe:
@@ -71,7 +72,9 @@ class WindowProbe:
             ProviderError: the very first prompt failed for another reason than its size.
         """
         begun, bounds, most = self._now(), _Bounds(), most_tokens or _MOST_TOKENS
-        while not bounds.is_fine and bounds.whole < most * _FILLED_SHARE * _FILLED_SHARE:
+        for _ in range(_MOST_PROMPTS):
+            if bounds.is_fine or bounds.whole >= most * _FILLED_SHARE * _FILLED_SHARE:
+                break
             size = bounds.next_size(most)
             if bounds.whole and self._now() - begun + self._examinee.plain.read_s(size) > _BUDGET_S:
                 break
@@ -92,8 +95,6 @@ class WindowProbe:
                 bounds.whole = max(bounds.whole, read)
             else:
                 bounds.too_large = size
-            if bounds.too_large and bounds.too_large <= _FIRST_TOKENS // 4:
-                break
         return _found(bounds)
 
     async def _try(self, size: int) -> int:
@@ -102,11 +103,16 @@ class WindowProbe:
         head = f"{self._salt} {size}. The secret word is {word}. Remember it.\n"
         tail = "\nWhat is the secret word? Answer with that word alone."
         plain = self._examinee.plain
-        wanted = int(size * _FILLED_SHARE / plain.token_ratio) - self._count(head + tail)
+        wanted = int(size / plain.token_ratio) - self._count(head + tail)
         text = head + filler(max(1, wanted), self._count) + tail
         expected = plain.scaled(self._count(text))
         completion = await self._examinee.ask_words(text, _ANSWER_TOKENS)
         return read_whole(completion, expected, word)
+
+
+def _doubled(whole: int) -> int:
+    """Return the power of two above twice what was read whole."""
+    return 1 << (2 * whole).bit_length() if whole else 0
 
 
 def read_whole(completion: Completion, expected: int, word: str) -> int:

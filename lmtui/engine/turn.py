@@ -70,7 +70,7 @@ async def run_turn(desk: Desk, said: Said, turn_id: str) -> None:
 
 async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
     """Ask the model and run what it calls, until it calls nothing more."""
-    watch = AnswerWatch(is_weak=desk.is_weak, doubts_all=desk.is_weak and desk.model.calling.is_unsure)
+    watch = AnswerWatch()
     desk.repeats.begin(desk.conversation.revision)
     for iteration in itertools.count(1):
         if 0 < desk.limits.max_iterations < iteration:
@@ -81,7 +81,8 @@ async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
         _count(tally, completion, iteration)
         desk.repeats.look(desk.conversation.revision)
         await _run_calls(desk, completion.message.tool_calls, turn_id, tally)
-        match watch.judge(completion, desk.repeats.count, has_failed=desk.repeats.has_failed):
+        has_failed, is_unsure = desk.is_weak and desk.repeats.has_failed, desk.is_weak and desk.model.calling.is_unsure
+        match watch.judge(completion, desk.repeats.count, has_failed=has_failed, is_unsure=is_unsure):
             case GoOn(reminder=reminder):
                 if reminder:
                     desk.emit(Reminder(agent=desk.agent, text=reminder, turn_id=turn_id))

@@ -58,24 +58,24 @@ class Stopped:
 
 
 class AnswerWatch:
-    """Judges the answers of one turn, one after the other.
+    """Judges the answers of one turn, one after the other."""
 
-    Args:
-        is_weak: the model is asked once whether it is done where its last call failed.
-        doubts_all: it is asked once, too, where it has called nothing at all, whatever it says; else only where it says that
-            it did, or would do, something.
-    """
-
-    def __init__(self, *, is_weak: bool = False, doubts_all: bool = False) -> None:
+    def __init__(self) -> None:
         self._empty = self._cut = self._malformed = 0
-        self._doubts = {_NOTHING_DONE, *((_FAILED,) if is_weak else ())}
-        self._doubts_all = doubts_all
+        self._doubts = {_NOTHING_DONE, _FAILED}
         self._has_called = False
 
-    def judge(self, completion: Completion, repeats: int, *, has_failed: bool = False) -> GoOn | Finished | Stopped:
+    def judge(
+        self, completion: Completion, repeats: int = 0, *, has_failed: bool = False, is_unsure: bool = False
+    ) -> GoOn | Finished | Stopped:
         """Return what follows from an answer whose calls were run.
 
-        `repeats` is how often the same came of the same call; `has_failed`: the last call of the turn did.
+        Args:
+            completion: the answer.
+            repeats: how often the same came of the same call.
+            has_failed: the last call of the turn did, and the model is one that takes that for done: it is asked once.
+            is_unsure: it may not be able to call: words without a call are asked about once, whatever they say; else only
+                where they say that something was, or would be, done.
         """
         calls = completion.message.tool_calls
         is_cut = completion.finish_reason is FinishReason.LENGTH
@@ -90,9 +90,10 @@ class AnswerWatch:
             self._empty = self._malformed = 0
             self._has_called = True
             return GoOn(completion.problem)
-        return self._without_calls(completion, has_failed=has_failed, is_cut=is_cut)
+        doubt = self._doubt(completion.message.text, has_failed=has_failed, is_unsure=is_unsure)
+        return self._without_calls(completion, doubt, is_cut=is_cut)
 
-    def _without_calls(self, completion: Completion, *, has_failed: bool, is_cut: bool) -> GoOn | Finished | Stopped:
+    def _without_calls(self, completion: Completion, doubt: str, *, is_cut: bool) -> GoOn | Finished | Stopped:
         if completion.problem:
             self._malformed += 1
             is_enough = self._malformed > _MOST_MALFORMED
@@ -100,7 +101,6 @@ class AnswerWatch:
         if is_cut:
             return Stopped(TurnReason.LIMIT, "the answer was cut at the length limit; say “go on” for the rest")
         if completion.message.text.strip():
-            doubt = self._doubt(completion.message.text, has_failed=has_failed)
             if doubt in self._doubts:
                 self._doubts.discard(doubt)
                 return GoOn(doubt)
@@ -108,8 +108,8 @@ class AnswerWatch:
         self._empty += 1
         return GoOn(_EMPTY_NUDGE) if self._empty == 1 else Stopped(TurnReason.ERROR, _EMPTY_TWICE)
 
-    def _doubt(self, text: str, *, has_failed: bool) -> str:
+    def _doubt(self, text: str, *, has_failed: bool, is_unsure: bool) -> str:
         """Return why an answer may not be the end, empty where it may."""
         if self._has_called:
             return _FAILED if has_failed else ""
-        return _NOTHING_DONE if self._doubts_all or _CLAIMS.search(text) else ""
+        return _NOTHING_DONE if is_unsure or _CLAIMS.search(text) else ""

@@ -57,9 +57,9 @@ _EXAMPLES = (
         'greet.py prints "Hello" now.',
     ),
     (
-        "Make a folder named logs and move app.log into it.",
-        (("shell", '{"command": "mkdir logs && mv app.log logs/"}', "(no output)"),),
-        "app.log is in the folder logs now.",
+        "Make run.sh executable.",
+        (("shell", '{"command": "chmod +x run.sh"}', "(no output)"),),
+        "run.sh is executable now.",
     ),
 )
 
