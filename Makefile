@@ -1,7 +1,7 @@
 # What a developer runs.  Everything works from a fresh clone; `make setup` makes the environment that the rest uses.
 PYTHON ?= .venv/bin/python
 
-.PHONY: setup check format lint types contracts test bench battery demo screenshots docs
+.PHONY: setup check format lint types contracts test bench battery exam demo screenshots docs
 
 setup: .venv/.made
 
@@ -34,6 +34,10 @@ bench: setup
 
 battery: setup
 	$(PYTHON) -m tests.sandbox.run_battery
+
+# Ten small tasks on a model of yours: make exam URL=http://127.0.0.1:8080 MODEL=qwen2.5-coder-1.5b
+exam: setup
+	$(PYTHON) -m benchmarks.exam --url "$(URL)" --model "$(MODEL)" --runs 3
 
 demo: setup
 	$(PYTHON) -m lmtui demo --headless
