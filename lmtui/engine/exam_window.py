@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from lmtui.core.errors import ContextOverflow, ProviderError
 from lmtui.core.messages import Completion
 from lmtui.core.ports import TokenCounter
+from lmtui.core.window import ASSUMED_WINDOW_TOKENS
 from lmtui.engine.exam_asking import Examinee
 
 _FIRST_TOKENS, _MOST_TOKENS = 2048, 131_072
 _FILLED_SHARE = 0.95
 _WHOLE_SHARE = 0.75
 _BUDGET_S = 30.0
+_GRACE_S = 5.0
 _MOST_PROMPTS = 14
 _ANSWER_TOKENS = 16
 _FINE_SHARE = 0.1
+_TOO_SLOW = f"unknown: it reads too slowly to probe it within {_BUDGET_S:.0f} s"
 _COLOURS = ("amber", "indigo", "olive", "crimson", "ivory", "teal", "violet", "copper")
 
 
 @dataclass(frozen=True, slots=True)
 class WindowFound:
-    """What a probe found: `tokens` were read whole (0: nothing is known), `is_exact`: and hardly more would be."""
+    """What a probe found: `tokens` is the window to work with (0: none was found), `is_exact`: hardly more is served."""
 
     tokens: int
     text: str
@@ -76,26 +80,32 @@ class WindowProbe:
             if bounds.is_fine or bounds.whole >= most * _FILLED_SHARE * _FILLED_SHARE:
                 break
             size = bounds.next_size(most)
-            if bounds.whole and self._now() - begun + self._examinee.plain.read_s(size) > _BUDGET_S:
+            left_s = _BUDGET_S - (self._now() - begun)
+            if self._examinee.plain.read_s(size) > left_s:
                 break
-            if self._examinee.plain.read_s(size) > _BUDGET_S:
-                return WindowFound(0, f"not probed: reading {size:,} tokens takes it over {_BUDGET_S:.0f} s")
             say(f"window: a prompt of about {size:,} tokens")
             try:
-                read = await self._try(size)
-            except ContextOverflow as error:
-                bounds.too_large, bounds.told = size, error.window_tokens
-                continue
-            except ProviderError:
-                if not bounds.whole:
-                    raise
-                bounds.too_large = size
+                async with asyncio.timeout(left_s + _GRACE_S):
+                    await self._measure(size, bounds)
+            except TimeoutError:
                 break
-            if read:
-                bounds.whole = max(bounds.whole, read)
-            else:
-                bounds.too_large = size
+        if most_tokens and bounds.whole >= most_tokens * _FILLED_SHARE * _FILLED_SHARE:
+            return WindowFound(most_tokens, f"{most_tokens:,} tokens: all that the model could do", is_exact=True)
         return _found(bounds)
+
+    async def _measure(self, size: int, bounds: _Bounds) -> None:
+        """Learn from one prompt."""
+        try:
+            read = await self._try(size)
+        except ContextOverflow as error:
+            bounds.too_large, bounds.told = size, error.window_tokens
+        except ProviderError:
+            if not bounds.whole:
+                raise
+            bounds.too_large = size
+        else:
+            bounds.whole = max(bounds.whole, read)
+            bounds.too_large = bounds.too_large if read else size
 
     async def _try(self, size: int) -> int:
         """Send a prompt of about a size; return how many tokens of it were read if all were, else 0."""
@@ -146,9 +156,10 @@ def _found(bounds: _Bounds) -> WindowFound:
             bounds.told, f"{bounds.told:,} tokens, as the server said when a prompt was too large", is_exact=True
         )
     if not bounds.whole:
-        text = f"unknown: not even {bounds.too_large:,} tokens were read whole" if bounds.too_large else "unknown"
+        text = f"unknown: not even {bounds.too_large:,} tokens were read whole" if bounds.too_large else _TOO_SLOW
         return WindowFound(0, text)
-    if not bounds.too_large:
-        return WindowFound(bounds.whole, f"at least {bounds.whole:,} tokens; more was not tried")
+    if not bounds.too_large:  # a bound that the time set is worth keeping only where it is more than is assumed
+        tokens = bounds.whole if bounds.whole > ASSUMED_WINDOW_TOKENS else 0
+        return WindowFound(tokens, f"at least {bounds.whole:,} tokens; there was no time to try more")
     text = f"{bounds.whole:,} tokens were read whole, {bounds.too_large:,} were not"
     return WindowFound(bounds.whole, text, is_exact=bounds.is_fine)

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lmtui.core.exams import ExamRow, ExamState, Grade
+from lmtui.core.messages import CallForm
+from lmtui.core.profile_words import exam_words, profile_facts
+from lmtui.core.profiles import BY_HAND, ModelProfile
+from lmtui.frontends.exam import Progress, as_json, as_table
+
+PROFILE = ModelProfile(
+    CallForm.TEXT, "exact", thinks=False, window_tokens=4096, read_tokens_per_s=78.2, write_tokens_per_s=23.2, source="exam"
+)
+STATE = ExamState(
+    "http://127.0.0.1:1/v1",
+    "qwen",
+    elapsed_s=51.2,
+    rows=(
+        ExamRow("answers", Grade.GOOD, "“ready”", seconds=2.04),
+        ExamRow("calls, native", Grade.WEAK, "none made", "Try another."),
+    ),
+    profile=PROFILE,
+    kept="kept in models.json",
+)
+
+
+def test_the_table_has_a_line_for_each_part_with_its_seconds() -> None:
+    lines = list(as_table(STATE))
+    assert lines[0] == "qwen  http://127.0.0.1:1/v1  51 s"
+    assert lines[1] == "✓ answers          2.0 s  “ready”"
+    assert lines[2].startswith("! calls, native    0.0 s  none made")
+    assert lines[3].strip() == "Try another."
+    assert lines[4] == "kept in models.json"
+
+
+def test_one_that_was_stopped_says_what_is_kept() -> None:
+    assert (
+        list(as_table(STATE, is_whole=False))[-1] == "stopped before its end; what was measured until then: kept in models.json"
+    )
+
+
+def test_json_has_the_profile_and_every_row() -> None:
+    found = json.loads(as_json(STATE))
+    assert found["profile"]["call_form"] == "text"
+    assert [row["grade"] for row in found["rows"]] == ["good", "weak"]
+
+
+def test_each_step_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress()
+    for doing in ("speed", "speed", "", "calls\x1b[2J"):
+        progress(ExamState("u", "m", doing=doing, elapsed_s=1.5))
+    assert capsys.readouterr().err.splitlines() == ["   1.5 s  speed", "   1.5 s  calls"]
+    assert progress.last is not None
+
+
+@pytest.mark.parametrize(
+    ("profile", "facts"),
+    [
+        (ModelProfile(), []),
+        (PROFILE, ["calls: text (exam)", "edits: exact", "reads 78, writes 23 tokens/s", "window 4,096 by probe"]),
+        (ModelProfile(CallForm.SCHEMA, source=BY_HAND), ["calls: schema (set by hand)"]),
+        (ModelProfile(write_tokens_per_s=7.4), ["writes 7 tokens/s"]),
+    ],
+)
+def test_what_is_known_of_a_model_is_said_in_words(profile: ModelProfile, facts: list[str]) -> None:
+    assert profile_facts(profile) == facts
+
+
+def test_an_exam_is_said_in_one_line() -> None:
+    assert exam_words(STATE).startswith("exam: calls: text (exam), edits: exact, ")
+    failed = ExamState("u", "m", rows=(ExamRow("answers", Grade.FAILED, "no answer", "Start it."),))
+    assert exam_words(failed) == "exam: no answer  Start it."
+    assert exam_words(ExamState("u", "m")) == "exam: nothing was found (0 s)"
