@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
@@ -66,6 +67,15 @@ class ToolCall:
     name: str
     arguments: str
     form: str = ""
+
+    @property
+    def sent_arguments(self) -> str:
+        """Return what is sent back to the model: broken JSON, on which templates fail, as an empty object."""
+        try:
+            is_object = isinstance(json.loads(self.arguments), dict)
+        except (ValueError, RecursionError):
+            is_object = False
+        return self.arguments if is_object else "{}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,7 +169,7 @@ class Budget:
         return known[1]
 
     def _measure(self, message: Message) -> int:
-        calls = sum(self._count(call.name + _as_sent(call.arguments)) + CALL_TOKENS for call in message.tool_calls)
+        calls = sum(self._count(call.name + call.sent_arguments) + CALL_TOKENS for call in message.tool_calls)
         return self._count(message.text) + calls + MESSAGE_TOKENS + self.image_tokens * len(message.images)
 
     def _measure_tool(self, tool: ToolSpec) -> int:
@@ -178,15 +178,6 @@ class Budget:
         properties = tool.parameters.get("properties")
         names = ", ".join(properties) if isinstance(properties, dict) else ""
         return self._count(f"- {tool.name}({names}): {tool.description}") + names.count(",") * 2 + 2
-
-
-def _as_sent(arguments: str) -> str:
-    """Return a call's arguments as servers get them: what is no JSON object is sent as an empty one."""
-    try:
-        is_object = isinstance(json.loads(arguments), dict)
-    except (ValueError, RecursionError):
-        is_object = False
-    return arguments if is_object else "{}"
 
 
 def _clamped(ratio: float) -> float:

@@ -66,7 +66,7 @@ _EXAMPLES = (
 
 def call_text(call: ToolCall, form: CallForm) -> str:
     """Return a call as the model should have written it."""
-    body = f'{{"name": {json.dumps(call.name)}, "arguments": {_object(call.arguments)}}}'
+    body = f'{{"name": {json.dumps(call.name)}, "arguments": {call.sent_arguments}}}'
     return body if form is CallForm.SCHEMA else f"```json\n{body}\n```"
 
 
@@ -127,12 +127,3 @@ def _kind(schema: object) -> str:
 def _required(spec: ToolSpec) -> tuple[str, ...]:
     required = spec.parameters.get("required")
     return tuple(str(each) for each in required) if isinstance(required, list) else ()
-
-
-def _object(arguments: str) -> str:
-    """Return arguments as they are sent back: broken JSON as an empty object, its error result says why."""
-    try:
-        is_object = isinstance(json.loads(arguments), dict)
-    except (ValueError, RecursionError):
-        is_object = False
-    return arguments if is_object else "{}"

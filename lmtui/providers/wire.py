@@ -104,7 +104,7 @@ def wire_message(message: Message) -> dict[str, object]:
     out: dict[str, object] = {"role": str(message.role), "content": _content(message)}
     if message.tool_calls:
         out["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _arguments(call.arguments)}}
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.sent_arguments}}
             for call in message.tool_calls
         ]
     return out
@@ -164,15 +164,6 @@ def _tail(request: ModelRequest) -> dict[str, object]:
     tools = () if request.hold is Hold.ANSWER else request.tools
     schema = answer_schema(tools, may_end=request.hold is not Hold.CALL)
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}}
-
-
-def _arguments(text: str) -> str:
-    """Return arguments that chat templates can read: broken JSON is sent back as an empty object, the error result says why."""
-    try:
-        is_object = isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        is_object = False
-    return text if is_object else "{}"
 
 
 def _dump(value: object) -> str:
