@@ -52,11 +52,12 @@ class FormTrial:
                 return False
             checked = [(call, self._examinee.checked(call)) for call in said.tool_calls]
             now = [each for _, each in checked if isinstance(each, CheckedCall)]
+            is_stuck = any(each in made for each in now)
             self._note_edits(now)
             made += now
             if task.is_right(made, said.text):
                 return True
-            if self.counts.why_not or not said.tool_calls:
+            if self.counts.why_not or not said.tool_calls or is_stuck:
                 return False
             talk += [said, *(_result(call, each) for call, each in checked)]
         return False

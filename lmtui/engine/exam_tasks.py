@@ -120,4 +120,4 @@ EDIT = ExamTask(
     _has_mended,
 )
 TASKS = (LIST, READ, WRITE, EDIT)
-QUICK_TASKS = (READ, EDIT)
+QUICK_TASKS = (LIST, WRITE, EDIT)

@@ -65,5 +65,5 @@ def as_table(state: ExamState, *, is_whole: bool = True) -> Iterator[str]:
         yield f"{_SIGNS[row.grade]} {row.name:<{width}}  {row.seconds:5.1f} s  {clean_line(row.text)}"
         if row.hint:
             yield f"{'':{width + 13}}{clean_line(row.hint)}"
-    how = "" if is_whole else f"{_STOPPED}; what was measured until then: "
+    how = "" if is_whole else f"{_STOPPED}; "
     yield f"{how}{clean_line(state.kept)}"

@@ -36,9 +36,7 @@ def test_the_table_has_a_line_for_each_part_with_its_seconds() -> None:
 
 
 def test_one_that_was_stopped_says_what_is_kept() -> None:
-    assert (
-        list(as_table(STATE, is_whole=False))[-1] == "stopped before its end; what was measured until then: kept in models.json"
-    )
+    assert list(as_table(STATE, is_whole=False))[-1] == "stopped before its end; kept in models.json"
 
 
 def test_json_has_the_profile_and_every_row() -> None:

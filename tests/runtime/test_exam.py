@@ -77,7 +77,7 @@ async def test_the_result_is_the_profile_that_sessions_begin_with(bench: Bench) 
     kept = ProfileStore().get(bench.key())
     assert kept.call_form is CallForm.TEXT
     assert kept.source == "exam"
-    assert kept.note.startswith("measured: text 2 of 2")
+    assert kept.note.startswith("measured: text 3 of 3")
     assert kept.token_ratio > 0
     assert state.kept.startswith("kept in ")
     assert state.is_over
@@ -127,6 +127,13 @@ async def test_one_that_misquotes_a_file_writes_files_anew(bench: Bench) -> None
     assert row(state, "edits").grade is Grade.WEAK
 
 
+async def test_a_model_that_repeats_a_call_is_not_asked_again(bench: Bench) -> None:
+    model = PaperModel(misquotes=True)
+    await bench.examine(model, is_quick=True)
+    asked = [body for _, body in bench.server.posted if "Correct it" in str(body) and "tools" in body]
+    assert [len(body["messages"]) for body in asked] == [2, 4]
+
+
 async def test_a_prompt_that_is_cut_in_silence_shows_the_window(bench: Bench) -> None:
     state = await bench.examine(PaperModel(window_tokens=5000))
     assert 4000 < state.profile.window_tokens <= 5000
@@ -157,7 +164,7 @@ async def test_a_refusal_shows_the_window(bench: Bench, said: str, window: int) 
 async def test_quick_leaves_the_window_out(bench: Bench) -> None:
     state = await bench.examine(PaperModel(), is_quick=True)
     assert all(each.name != "window" for each in state.rows)
-    assert row(state, "calls, native").text.startswith("2 of 2 tasks")
+    assert row(state, "calls, native").text.startswith("3 of 3 tasks")
 
 
 async def test_a_model_that_answers_nothing_is_a_row(bench: Bench) -> None:
