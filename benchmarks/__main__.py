@@ -13,6 +13,7 @@ from benchmarks import (
     files,
     fullscreen,
     hour,
+    models,
     parsing,
     prefix,
     sandbox,
@@ -34,6 +35,7 @@ _MEASURED = {
     "sessions": sessions.figures,
     "parsing": parsing.figures,
     "prefix": prefix.figures,
+    "models": models.figures,
 }
 _PARTS = (*_MEASURED, "screen")
 
