@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from lmtui.core.errors import ContextOverflow, ProviderError, SessionFileError, WindowFull
 from lmtui.core.events import (
     InboxChanged,
+    Level,
+    Notice,
     ToolCallFinished,
     ToolCallStarted,
     TurnEnded,
@@ -91,7 +93,9 @@ async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
             case Stopped(reason=reason, error=error):
                 tally.end(reason, error)
                 return
-            case Finished():
+            case Finished(note=note):
+                if note:
+                    desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=note))
                 if not await _take_steering(desk, turn_id):
                     tally.end(_reason(desk, tally))
                     return

@@ -21,6 +21,7 @@ _CLAIMS = re.compile(
     r"|\b(?:has|have) been (?:\w+ed|written|made|put)\b|\b(?:is|are) now\b",
     re.IGNORECASE,
 )
+_ONLY_WORDS = "No tool ran in this turn: whatever the answer says, nothing was read or changed."
 _FAILED = (
     "The last call failed, so nothing came of it. "
     "Try another way with a tool now; if there is none, tell the user what did not work."
@@ -46,7 +47,9 @@ class GoOn:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The model has said its last word, unless the user said something meanwhile."""
+    """The model has said its last word, unless the user said something meanwhile; `note` is what the user should know of it."""
+
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,8 @@ class AnswerWatch:
             if doubt in self._doubts:
                 self._doubts.discard(doubt)
                 return GoOn(doubt)
-            return Finished()
+            is_claim = not self._has_called and _CLAIMS.search(completion.message.text)
+            return Finished(_ONLY_WORDS if is_claim else "")
         self._empty += 1
         return GoOn(_EMPTY_NUDGE) if self._empty == 1 else Stopped(TurnReason.ERROR, _EMPTY_TWICE)
 

@@ -78,3 +78,20 @@ def test_a_filter_of_the_server_is_named() -> None:
     found = AnswerWatch().judge(completion("no", reason=FinishReason.CONTENT_FILTER), 0)
     assert isinstance(found, Stopped)
     assert "content filter" in found.error
+
+
+def test_words_that_claim_what_no_tool_did_are_doubted_once_and_then_noted() -> None:
+    watch = AnswerWatch()
+    first = watch.judge(completion("I have updated a.py."))
+    assert isinstance(first, GoOn)
+    assert "No tool was called" in first.reminder
+    again = watch.judge(completion("The file has been updated."))
+    assert isinstance(again, Finished)
+    assert "No tool ran" in again.note
+
+
+def test_words_about_what_tools_did_are_believed() -> None:
+    watch = AnswerWatch()
+    _ = watch.judge(completion("", 1))
+    assert watch.judge(completion("I have updated a.py.")) == Finished()
+    assert AnswerWatch().judge(completion("Hello! What should be done?")) == Finished()
