@@ -48,24 +48,30 @@ class Examiner:
         await asyncio.to_thread(counts.wait, _TOKENIZER_LIMIT_S)
         parts = ExamParts(provider, ToolRegistry(), model, secrets.token_hex(4), counts, is_quick=is_quick)
         exam = ModelExam(parts, on_step)
+        before: ServedModel | None = None
         try:
-            _ = await provider.served(model)  # so that it is asked in the way that its kind of server knows
+            before = await provider.served(model)  # from here on it is asked in the way that its kind of server knows
             await exam.run()
         finally:
-            state = replace(exam.state, doing="", is_over=True, kept=self._keep(exam))
+            state = replace(exam.state, doing="", is_over=True, kept=self._keep(exam, before))
             on_step(state)
         return state
 
-    def _keep(self, exam: ModelExam) -> str:
-        """Keep what was found, over what was known before; return what was done, in words."""
+    def _keep(self, exam: ModelExam, before: ServedModel | None) -> str:
+        """Keep what was found, over what was known before; return what was done, in words.
+
+        Some servers tell more of a model once it is loaded, so it is kept for what was told `before` too.
+        """
         state = exam.state
         if state.profile == ModelProfile(source=EXAM):
             return "nothing was kept"
-        served = exam.served or ServedModel(state.model)
-        key = ModelKey(state.url, state.model or served.name, served.quantisation, served.template)
-        profile = _over(self._profiles.get(key), state.profile)
-        self._profiles.put(key, profile)
-        by_hand = "; the form of calls stays as you set it by hand" if profile.source == BY_HAND else ""
+        told = {each for each in (before, exam.served) if each is not None} or {ServedModel(state.model)}
+        keys = {ModelKey(state.url, state.model or each.name, each.quantisation, each.template) for each in told}
+        profiles = {key: _over(self._profiles.get(key), state.profile) for key in keys}
+        for key, profile in profiles.items():
+            self._profiles.put(key, profile)
+        is_by_hand = any(profile.source == BY_HAND for profile in profiles.values())
+        by_hand = "; the form of calls stays as you set it by hand" if is_by_hand else ""
         return f"kept in {self._file}{by_hand}" if self._file else f"kept{by_hand}"
 
 

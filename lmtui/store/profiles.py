@@ -39,6 +39,7 @@ class ProfileStore:
     def put(self, key: ModelKey, profile: ModelProfile) -> None:
         """Keep a profile; where it cannot be written it holds for this process."""
         found = self._profiles()
+        found.update(_read(self.file))  # what other processes learned meanwhile stays
         found.pop(_name(key), None)
         found[_name(key)] = {name: value for name, value in asdict(profile).items() if _is_known(value)}
         while len(found) > _MAX_PROFILES:

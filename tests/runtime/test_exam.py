@@ -161,6 +161,20 @@ async def test_a_refusal_shows_the_window(bench: Bench, said: str, window: int) 
     assert found == window if window else 5000 < found <= 6000
 
 
+async def test_it_is_found_again_whether_the_model_is_loaded_or_not(bench: Bench) -> None:
+    model = PaperModel()
+    await bench.start(bench.server, model)
+    unloaded, loaded = ({"default_generation_settings": {"n_ctx": 8192}, "chat_template": text} for text in ("", "tools"))
+    bench.server.answers["/props"] = lambda _: ok(loaded if model.asked else unloaded)
+    await examine_named(Config(url=bench.server.url), "paper", bench.states.append, is_quick=True)
+    found = await Servers(Connection(Config(url=bench.server.url))).look(bench.server.url)
+    assert found is not None
+    assert found.models[0].template
+    for served in (replace(found.models[0], template=""), found.models[0]):
+        key = ModelKey(bench.server.url, "paper", served.quantisation, served.template)
+        assert ProfileStore().get(key).call_form is CallForm.NATIVE
+
+
 async def test_quick_leaves_the_window_out(bench: Bench) -> None:
     state = await bench.examine(PaperModel(), is_quick=True)
     assert all(each.name != "window" for each in state.rows)

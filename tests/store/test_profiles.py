@@ -22,6 +22,14 @@ def test_what_was_kept_is_there_the_next_time_for_just_that_model(tmp_path: Path
     assert again.get(ModelKey(KEY.url, KEY.model, "Q8_0", KEY.template)) == ModelProfile()
 
 
+def test_what_another_process_kept_meanwhile_stays(tmp_path: Path) -> None:
+    one, other = ProfileStore(tmp_path / "models.json"), ProfileStore(tmp_path / "models.json")
+    assert one.get(KEY) == ModelProfile()
+    other.put(KEY, PROFILE)
+    one.put(ModelKey(KEY.url, "another"), PROFILE)
+    assert ProfileStore(tmp_path / "models.json").get(KEY) == PROFILE
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "[" * 50_000, "\x00"], ids=["empty", "cut", "list", "deep", "binary"])
 def test_a_broken_file_is_put_aside_and_the_next_one_written(tmp_path: Path, text: str) -> None:
     file = tmp_path / "models.json"
