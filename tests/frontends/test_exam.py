@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
+from lmtui.config import Config
 from lmtui.core.exams import ExamRow, ExamState, Grade
 from lmtui.core.messages import CallForm
 from lmtui.core.profile_words import exam_words, profile_facts
 from lmtui.core.profiles import BY_HAND, ModelProfile
-from lmtui.frontends.exam import Progress, as_json, as_table
+from lmtui.frontends.exam import Progress, as_json, as_table, report
+from lmtui.frontends.parsers import models_parser
+from lmtui.providers.scenario import FaultKind, Scenario, ScriptedFault, ScriptedTurn
+from lmtui.providers.scripted import ScriptedServer
 
 PROFILE = ModelProfile(
     CallForm.TEXT, "exact", thinks=False, window_tokens=4096, read_tokens_per_s=78.2, write_tokens_per_s=23.2, source="exam"
@@ -71,3 +77,32 @@ def test_an_exam_is_said_in_one_line() -> None:
     failed = ExamState("u", "m", rows=(ExamRow("answers", Grade.FAILED, "no answer", "Start it."),))
     assert exam_words(failed) == "exam: no answer  Start it."
     assert exam_words(ExamState("u", "m")) == "exam: nothing was found (0 s)"
+
+
+async def test_a_cancel_prints_what_there_is(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path))
+    stall = ScriptedFault(FaultKind.STALL)
+    async with ScriptedServer(Scenario((ScriptedTurn("ready", fault=stall),))) as server:
+        arguments = models_parser().parse_args(["--exam", "scripted", "--url", server.url])
+        task = asyncio.create_task(report(Config(url=server.url), arguments))
+        while not server.requests:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    said = capsys.readouterr()
+    assert "stopped before its end; nothing was kept" in said.out
+    assert "asking for a first word" in said.err
+
+
+@pytest.mark.parametrize("turn", [ScriptedTurn(""), ScriptedTurn("ready")], ids=["says nothing", "calls nothing"])
+async def test_a_model_that_nothing_works_with_has_an_exit_code(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turn: ScriptedTurn
+) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path))
+    async with ScriptedServer(Scenario((turn,))) as server:
+        arguments = models_parser().parse_args(["--exam", "scripted", "--json", "--quick"])
+        assert await report(Config(url=server.url), arguments) == 1
+    assert any(row["grade"] == "failed" for row in json.loads(capsys.readouterr().out)["rows"])
