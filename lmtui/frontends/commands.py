@@ -19,7 +19,15 @@ from lmtui.paths import config_dir, workspace_dir
 from lmtui.runtime import transcript
 from lmtui.runtime.demo import fresh_folder
 from lmtui.runtime.host import DEMO_TASK, open_runtime
-from lmtui.runtime.reports import find_models, granted_rules, list_sessions, rules_file, session_events, session_log
+from lmtui.runtime.reports import (
+    find_models,
+    granted_rules,
+    list_sessions,
+    rules_file,
+    session_events,
+    session_log,
+    silent_address,
+)
 from lmtui.runtime.trust import FolderTrust, trust_file
 
 EXIT_BLOCKED = 3
@@ -113,7 +121,8 @@ async def _models(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int
     if arguments.exam is not None:
         return await exam.report(loaded.config, arguments)
     servers = await find_models(loaded.config)
-    print(models.as_json(servers) if arguments.json else "\n".join(models.as_table(servers)))
+    silent = silent_address(loaded.config, servers)
+    print(models.as_json(servers) if arguments.json else "\n".join(models.as_table(servers, silent=silent)))
     return 0 if any(server.models for server in servers) else 1
 
 

@@ -22,8 +22,10 @@ def as_json(servers: Sequence[ServerFound]) -> str:
     return json.dumps([asdict(server) for server in servers], indent=2, ensure_ascii=False)
 
 
-def as_table(servers: Sequence[ServerFound]) -> Iterator[str]:
-    """Yield the lines of a table, a server's own line above its models."""
+def as_table(servers: Sequence[ServerFound], *, silent: str = "") -> Iterator[str]:
+    """Yield the lines of a table, a server's own line above its models; nothing answers at `silent`."""
+    if silent:
+        yield f"nothing answers at {clean_line(silent)}; check the address and the port"
     rows = [_cells(model) for server in servers for model in server.models]
     widths = [max((len(row[at]) for row in rows), default=0) for at in range(5)]
     for server in servers:

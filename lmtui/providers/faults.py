@@ -23,6 +23,8 @@ _NO_MEMORY = re.compile(
     r"|(?:unable|failed) to allocate|cudaMalloc|ErrorOutOfDeviceMemory",
     re.IGNORECASE,
 )
+_TITLE = re.compile(r"<title[^>]*>([^<]+)", re.IGNORECASE)
+_TAG = re.compile(r"<[^<>]*>")
 _NO_TOOLS = re.compile(r"does not support tools|requires --jinja|--enable-auto-tool-choice", re.IGNORECASE)
 _WINDOW = re.compile(
     r"(?:context size \(|maximum context length (?:is|of) |maximum context of |\d\s*>\s*)(\d{3,7})", re.IGNORECASE
@@ -61,7 +63,7 @@ def status_error(url: str, model: str, status: int, body: str, content_type: str
     if _NO_TOOLS.search(said):
         hint = "Set call_form to text, or start the server with tool calls."
         return ProviderError(Fault.NO_TOOLS, f"{url} takes no tools for {model or 'its model'}: {said}", hint)
-    if "html" in content_type and status != 429 and status < 500:
+    if "html" in content_type and (status < 500 or status == 501):
         return not_a_server(url, content_type, body.strip())
     if status in (401, 403):
         hint = "Give the server's key with --api-key, or set LLM_API_KEY or OPENAI_API_KEY."
@@ -125,4 +127,12 @@ def error_text(body: str) -> str:
             if isinstance(value, dict):
                 value = value.get("message") or value
     text = value if isinstance(value, str) else json.dumps(value, default=str)
+    if text.lstrip()[:1] == "<":
+        text = _page_text(text)
     return clean_line(" ".join(text.split()))[:300] or "no reason given"
+
+
+def _page_text(page: str) -> str:
+    """Return what a page says: its title, else its words without the tags."""
+    title = _TITLE.search(page)
+    return title[1] if title and title[1].strip() else _TAG.sub(" ", page)

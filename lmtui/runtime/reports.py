@@ -10,13 +10,16 @@ from lmtui.core.events import Envelope
 from lmtui.core.rules import Effect
 from lmtui.core.servers import ServerFound
 from lmtui.core.sessions import SessionSummary
-from lmtui.providers.endpoint import root_url
+from lmtui.providers.endpoint import root_url, without_alias
 from lmtui.runtime.connection import Connection
 from lmtui.store.rules import read_rules, rules_file
 from lmtui.store.sessions import SessionStore, load
 from lmtui.store.summaries import summaries
 
-__all__ = ["find_models", "granted_rules", "is_same_server", "list_sessions", "rules_file", "session_events", "session_log"]
+__all__ = [
+    "find_models", "granted_rules", "is_same_server", "list_sessions", "rules_file", "session_events", "session_log",
+    "silent_address",
+]  # fmt: skip
 
 
 def list_sessions(workspace: Path, search: str = "", limit: int = 20) -> list[SessionSummary]:
@@ -59,3 +62,11 @@ def is_same_server(one: str, other: str) -> bool:
 async def find_models(config: Config) -> Sequence[ServerFound]:
     """Return the model servers that answer, with what they serve."""
     return await Connection(config).find()
+
+
+def silent_address(config: Config, servers: Sequence[ServerFound]) -> str:
+    """Return the address that the settings name, if no server was found there; else an empty string."""
+    if not config.url:
+        return ""
+    root = without_alias(root_url(config.url))
+    return "" if any(without_alias(root_url(server.url)) == root for server in servers) else root_url(config.url)

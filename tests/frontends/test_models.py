@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+from lmtui.config import Config
 from lmtui.core.server_words import model_facts, short_facts, size_text, window_words
 from lmtui.core.servers import ServedModel, ServerFound
 from lmtui.frontends.models import as_json, as_table
+from lmtui.runtime.reports import silent_address
 
 QWEN = ServedModel(
     "qwen", 8192, is_loaded=True, has_tools=True, has_vision=True, thinks=True, max_window_tokens=32_768,
@@ -34,6 +36,17 @@ def test_the_table_has_a_line_for_each_model_with_what_matters() -> None:
 
 def test_nothing_found_says_what_to_do() -> None:
     assert "--url" in "\n".join(as_table(()))
+
+
+@pytest.mark.parametrize(
+    ("url", "silent"),
+    [("http://h:2/v1", "http://h:2"), ("http://h:1/v1", ""), ("localhost:11434", ""), ("", "")],
+    ids=["nothing there", "found", "another name of it", "none named"],
+)
+def test_a_named_address_where_nothing_answers_is_named(url: str, silent: str) -> None:
+    assert silent_address(Config(url=url), SERVERS) == silent
+    first = next(iter(as_table(SERVERS, silent=silent)))
+    assert first.startswith(f"nothing answers at {silent};" if silent else "Ollama")
 
 
 def test_json_has_every_field() -> None:

@@ -34,3 +34,20 @@ def test_a_server_that_takes_no_tools_is_known_by_its_words(status: int, body: s
 )
 def test_other_words_about_tools_are_no_such_refusal(status: int, body: str) -> None:
     assert status_error(URL, "m", status, body).fault is not Fault.NO_TOOLS
+
+
+PAGE = "<!DOCTYPE HTML>\n<html><head><title>%s</title></head><body><h1>Error</h1></body></html>"
+
+
+def test_a_page_that_takes_no_requests_is_no_model_server() -> None:
+    error = status_error(URL, "m", 501, PAGE % "Unsupported method", "text/html;charset=utf-8")
+    assert error.fault is Fault.NOT_A_MODEL_SERVER
+
+
+@pytest.mark.parametrize(
+    ("page", "said"), [(PAGE % "502 Bad Gateway", "502 Bad Gateway"), ("<h1>Out</h1>\n<p>of order</p>", "Out of order")]
+)
+def test_of_a_proxys_page_only_the_words_are_told(page: str, said: str) -> None:
+    error = status_error(URL, "m", 502, page, "text/html")
+    assert error.fault is Fault.SERVER_ERROR
+    assert str(error) == f"{URL} failed (HTTP 502: {said})"

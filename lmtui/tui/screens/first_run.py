@@ -27,6 +27,7 @@ from lmtui.tui.lines.model_list import short_address
 from lmtui.tui.lines.text import fit
 from lmtui.tui.modals.results import Chosen
 from lmtui.tui.modals.trust import TrustQuestion
+from lmtui.tui.widgets.bars import HEIGHTS
 from lmtui.tui.widgets.verbs import Verbs
 from lmtui.tui.wording import folder_text
 
@@ -35,6 +36,7 @@ OTHER = "other"
 KIND_CELLS, URL_CELLS, MODEL_CELLS = 11, 17, 28
 WIDE_FACTOR = 1.4
 WIDE_CELLS = 110
+ROWS = [*HEIGHTS[:-1], (22, "-high")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class FirstRun(Screen[Chosen]):
     CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APP), *bindings(Scope.FIRST_RUN)]
 
+    VERTICAL_BREAKPOINTS = ROWS
     SCOPE: ClassVar[Scope] = Scope.FIRST_RUN
 
     def __init__(self, host: SessionHost, *, now: Callable[[], datetime]) -> None:

@@ -96,3 +96,11 @@ async def test_what_was_typed_before_is_sent_after_the_choice() -> None:
         await driver.until(lambda: driver.app.desk.active is not None)
         await driver.settle()
         assert host.session.submitted == ["hello"]
+
+
+async def test_in_a_low_terminal_the_keys_are_there() -> None:
+    host = FakeHost(setup_note=NOTE)
+    host.servers.found = ()
+    async with running(host, is_ready=False, size=(60, 18)) as driver:
+        await at_first_run(driver)
+        await driver.until(lambda: "look again" in driver.text().rpartition("Sandbox")[2])
