@@ -44,6 +44,11 @@ class FormCounts:
         """Tell whether all tasks were done, with no call that could not be read."""
         return self.tasks > 0 and self.right == self.tasks and not self.malformed and not self.why_not
 
+    @property
+    def briefly(self) -> str:
+        """Return how it went in a few words."""
+        return f"{self.right} of {self.tasks}" + (f" ({self.why_not})" if self.why_not else "")
+
     def told(self, form: CallForm) -> str:
         """Return the counts in words."""
         kinds = [(self.structured, "structured")]
@@ -76,5 +81,5 @@ def chosen(found: Mapping[CallForm, FormCounts]) -> tuple[CallForm | None, str]:
         form = CallForm.TEXT
     else:
         return None, "in no form of calls was a task done"
-    told = (f"{each} {counts.told(each)}" for each, counts in sorted(found.items(), key=lambda item: item[0] is not form))
-    return form, " · ".join(told)
+    others = (f"{each} {counts.briefly}" for each, counts in found.items() if each is not form)
+    return form, f"{form} {found[form].told(form)}" + "".join(f"; {other}" for other in others)

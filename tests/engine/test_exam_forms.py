@@ -40,7 +40,7 @@ def test_the_form_follows_from_the_counts(found: dict[CallForm, FormCounts], for
 
 def test_the_reason_begins_with_the_form_that_was_chosen_and_has_the_counts() -> None:
     _, note = chosen({N: NONE, T: text(3, malformed=1)})
-    assert note == "text 3 of 4 tasks right, calls: 4 read, 1 malformed · native 0 of 4 tasks right, calls: none made"
+    assert note == "text 3 of 4 tasks right, calls: 4 read, 1 malformed; native 0 of 4"
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,8 @@ class PaperModel:
         name, arguments = next((call for word, call in CALLS.items() if word in ask), ("", {}))
         if not name:
             return {"content": "1 2 3 4 5 6"}
-        if last["role"] == "tool" or "<tool_response>" in last["content"]:
+        is_answered = last["role"] == "tool" or "<tool_response>" in last["content"]
+        if is_answered and not (name == "edit" and self.misquotes):
             return {"content": _done("It is 8123.", form)}
         if form in self.broken:
             return {"content": '```json\n{"name": "read", "arguments": {"path": }\n```'}
