@@ -64,6 +64,8 @@ class KnownModel:
         is_by_hand = self.calling.is_by_hand or self.profile.source == BY_HAND
         if is_by_hand and "source" not in changes:
             changes = {name: value for name, value in changes.items() if name not in ("call_form", "note")}
+        elif changes.get("call_form", self.profile.call_form) is not self.profile.call_form:
+            changes = {"source": ModelProfile().source, **changes}
         profile = replace(self.profile, **changes)
         if profile != self.profile:
             self.profile = profile

@@ -87,3 +87,14 @@ def test_forgotten_it_is_nobodys() -> None:
     assert (model.served, model.profile) == (None, ModelProfile())
     model.keep(thinks=False)
     assert list(profiles.kept.values()) == [ModelProfile(thinks=True)]
+
+
+def test_a_form_that_was_learned_after_an_exam_is_not_called_the_exams() -> None:
+    profiles = KeptProfiles()
+    known = KnownModel(profiles)
+    profiles.put(ModelKey("u", "m"), ModelProfile(call_form=CallForm.TEXT, source="exam", note="text 3 of 4"))
+    known.learn("u", "m", None)
+    known.keep(read_tokens_per_s=50.0)
+    assert profiles.get(ModelKey("u", "m")).source == "exam"
+    known.keep(call_form=CallForm.SCHEMA, note="held")
+    assert profiles.get(ModelKey("u", "m")).source == "learned"
