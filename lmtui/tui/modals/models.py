@@ -31,7 +31,7 @@ from lmtui.tui.widgets.verbs import Verbs
 
 FRAME_ROWS = 12
 LEAST_WINDOW = 512
-NOTHING = "No model server answers here. Start one (LM Studio, Ollama, llama.cpp, vLLM …) and look again."
+NOTHING = "No model server answers. Start one and look again."
 _WINDOW = re.compile(r"([0-9][0-9.,_ ]*?)\s*(k?)", re.IGNORECASE)
 
 
