@@ -2,7 +2,8 @@
 
 Which calls a careful reader would run:
 
-* Calls between marks (`<tool_call>`, `<function=…>`, `[TOOL_CALLS]`, …) are calls, wherever they stand but in code.
+* Calls between marks (`<tool_call>`, `<function=…>`, `[TOOL_CALLS]`, …) are calls, wherever they stand but in code and behind
+  words that quote (“the file contains:”).
 * JSON, fenced JSON and Python calls without marks are calls where they stand on lines of their own (or behind a colon or a
   sentence, up to the end of the line), with at most a short remark behind them, no question behind them, and no word around
   them that makes them an example.  Those inside a longer explanation are examples: they stay text.
@@ -31,6 +32,17 @@ _EXAMPLE = re.compile(
     r"|would have been|you said|you sent)\b",
     re.IGNORECASE,
 )
+_INTENDS = r"\b(?:what|whether|if|so|will|should|must|let|make|create|write|that contains?|which contains?)\b"
+_QUOTED = re.compile(
+    rf"(?:\A|\n|[.!?]\s)(?:(?!{_INTENDS})[^\n]){{0,200}}"
+    r"\b(?:(?:contains?|says)(?: only)?(?: (?:this|the following))?(?: (?:text|lines?|json))?"
+    r"|contents? of\b[^\n]{0,100} (?:is|are)):\Z"
+    r"|(?:\A|\n|\b(?:here|this|these) (?:is|are) )(?:the )?contents? of\b[^\n]{0,100}:\Z"
+    r"|\b(?:add|put|paste|save|copy) (?:this|it|the following) (?:to|in|into|as)\b[^\n]{0,100}:\Z"
+    r"|(?:\A|\n)[ \t]*>\Z",
+    re.IGNORECASE,
+)
+_IN_DATA = re.compile(r"""(?:^|[{\[,])\s*"[^"\n]{0,80}"\s*:\Z|[\]}]\s*,\Z|\[\Z""", re.MULTILINE)
 _STRAY_END = re.compile(r"</(?:parameter|arg_value|param)>")
 
 
@@ -125,10 +137,11 @@ class Gathered:
 
     def call(self, entries: list[Entry], raw: str, *, is_marked: bool) -> None:
         """Take a run of calls and the text that they were."""
-        if is_marked and not self._held:
+        is_example = _is_example(self._intro(), is_marked=is_marked)
+        if is_marked and not is_example and not self._held:
             self._keep(entries, raw)
             return
-        self._held.append(_Part(raw, entries, is_marked, not is_marked and bool(_EXAMPLE.search(self._intro()))))
+        self._held.append(_Part(raw, entries, is_marked, is_example))
         self._remark_size = 0
 
     def recall_as_thinking(self) -> None:
@@ -208,7 +221,7 @@ class Gathered:
         for part in held:
             if not part.entries:
                 self._out(part.text)
-            elif part.is_marked or (are_calls and not part.is_example):
+            elif not part.is_example and (part.is_marked or are_calls):
                 self._keep(part.entries, part.text)
             else:
                 self._out(part.text)
@@ -243,6 +256,11 @@ class Gathered:
             if any(isinstance(each, Meant) for entry in kept.entries for each in entry.found):
                 parts.append(f"\n{kept.raw.strip()}\n")
         return "".join([*parts, *self._text[done:]]).strip("\n")
+
+
+def _is_example(intro: str, *, is_marked: bool) -> bool:
+    """Tell whether what stands before calls says that they are quoted, or makes those without marks a part of other data."""
+    return any(each.search(intro) for each in ((_QUOTED,) if is_marked else (_QUOTED, _EXAMPLE, _IN_DATA)))
 
 
 def identity(call: Meant) -> tuple[str, str]:

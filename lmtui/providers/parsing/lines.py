@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -11,6 +12,8 @@ from lmtui.providers.parsing.zone import FENCE, FENCE_MAY_COME, FENCES, WORD
 
 _SPEAKERS = frozenset(("user", "human", "observation", "tool", "system"))
 _WORD_CHARS = 80
+_TILDES = re.compile(r"(~{3,20})[^\n]{0,80}(?:\n|\Z)")
+_TILDES_MAY_COME = re.compile(r"~{1,2}\Z|~{3,20}[^\n]{0,80}\Z")
 _TO = " to=functions."
 
 
@@ -41,6 +44,8 @@ def beginning_at(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beg
         return Beginning(Begins.CALLS, at)
     if first == "`":
         return _fence(text, at, is_final=is_final)
+    if first == "~":
+        return _tildes(text, at, is_final=is_final)
     if first.isalpha() or first == "_":
         return _word(text, at, tools, is_final=is_final)
     return Beginning(Begins.TEXT, at)
@@ -55,6 +60,14 @@ def _fence(text: str, at: int, *, is_final: bool) -> Beginning:
     if found[2].lower() in FENCES:
         return Beginning(Begins.CALLS, at)
     return Beginning(Begins.CODE, found.end(), found[1])
+
+
+def _tildes(text: str, at: int, *, is_final: bool) -> Beginning:
+    """Return code between tildes: models fence their calls with backticks, so whatever is in it is no call."""
+    if not is_final and _TILDES_MAY_COME.match(text, at):
+        return Beginning(Begins.MORE)
+    found = _TILDES.match(text, at)
+    return Beginning(Begins.CODE, found.end(), found[1]) if found else Beginning(Begins.TEXT, at)
 
 
 def _word(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beginning:

@@ -26,7 +26,7 @@ _TAG = re.compile(r"<(?:[A-Za-z][\w:\-]{0,60}|｜DSML｜\w{0,20})(?:[=\s][^<>\n]
 _TAG_MAY_COME = re.compile(r"<(?:(?:[A-Za-z][\w:\-]{0,60}|｜D?S?M?L?｜?\w{0,20})(?:[=\s][^<>\n]{0,230})?|\{+)?\Z")
 _HEAD = re.compile(r"\{\s{0,40}[\"'{]")
 _HEAD_MAY_COME = re.compile(r"\{\s{0,40}\Z")
-_FENCE_MAY_END = re.compile(r"[ \t]{0,8}`{0,20}[ \t]{0,8}\Z")
+_FENCE_MAY_END = re.compile(r"[ \t]{0,8}[`~]{0,20}[ \t]{0,8}\Z")
 _LEADS = frozenset(":.!?>")
 _OTHER_SIDE = "it began to write the other side of the conversation"
 
@@ -175,7 +175,7 @@ class Scanner:
         """Pass code through up to the line that closes its fence."""
         tape = self._tape
         if self._is_line_start:
-            line = re.compile(rf"[ \t]{{0,8}}{self._fence}`*[ \t]*(\n|\Z)").match(tape.text, tape.at)
+            line = re.compile(rf"[ \t]{{0,8}}{self._fence}[`~]*[ \t]*(\n|\Z)").match(tape.text, tape.at)
             if line is not None and (line[1] or is_final):
                 self.state = State.TEXT
                 self._say(line.end())

@@ -15,6 +15,7 @@ _BESIDE = frozenset(
     {"type", "id", "call_id", "tool_call_id", "index", "thought", "thoughts", "reasoning", "thinking", "comment"}
 )
 _SEVERAL = ("tool_calls", "calls", "function_call", "tool_call", "tool_uses")
+_TYPES = frozenset(("string", "integer", "number", "boolean", "array", "object"))
 FIRST_KEYS = frozenset((*NAME_KEYS, *ARGUMENT_KEYS, *_BESIDE, *_SEVERAL))
 
 
@@ -89,9 +90,13 @@ def _named(value: dict[str, object], tools: ToolNames, *, is_marked: bool) -> Me
 
 
 def is_definition(value: dict[str, object], argument_key: str) -> bool:
-    """Tell whether an object is a tool's definition as the model was given it: a schema stands where arguments should."""
+    """Tell whether an object is a tool's definition: a schema, or nothing but names of types, stands where arguments should."""
     schema = value[argument_key]
-    return isinstance(schema, dict) and isinstance(schema.get("properties"), dict) and schema.get("type") == "object"
+    if not isinstance(schema, dict):
+        return False
+    if schema and all(isinstance(each, str) and each in _TYPES for each in schema.values()):
+        return True
+    return isinstance(schema.get("properties"), dict) and schema.get("type") == "object"
 
 
 def with_arguments(spec: ToolSpec, given: object) -> Meant | Refused:

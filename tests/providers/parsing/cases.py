@@ -430,6 +430,7 @@ JSON = (
 )
 
 REFUSED = (
+    Case("types for arguments", '{"name": "shell", "parameters": {"command": "string"}}', problem="describes the tool"),
     Case("cut in a text", '{"name": "write", "arguments": {"path": "a", "content": "abc', problem="cut off", is_cut=True),
     Case("cut behind a text", '{"name": "write", "arguments": {"path": "a"', problem="cut off", is_cut=True),
     Case("cut with one brace missing", J_READ[:-1], problem="cut off", is_cut=True),
@@ -566,6 +567,24 @@ EXAMPLES = (
     Case("data", '{"users": [{"name": "read", "age": 5}], "total": 1}'),
     Case("package", '```json\n{"name": "read", "version": "1.0.0", "scripts": {"test": "x"}}\n```'),
     Case("list of data", '[{"name": "ls"}, {"name": "read"}]'),
+    Case("a file's content", f"The file contains:\n\n{J_ECHO}"),
+    Case("a file's content, fenced", f"Here is the content of `calls.json`:\n\n```json\n{J_ECHO}\n```\n\nThat is all of it."),
+    Case("a file's content, between marks", f"README.md says:\n{tagged(J_ECHO)}\nThat is all."),
+    Case("for a file", '```json\n{"a": 1}\n```\nAdd this to `mcp.json`:\n\n```json\n{"shell": {"command": "npx foo"}}\n```'),
+    Case("in a quotation", f"> {tagged(J_ECHO)}"),
+    Case("between tildes", f"~~~\n{tagged(J_ECHO)}\n~~~~\nSo it is."),
+    Case("deep in data", f'{{"messages": [{{"tool_calls": [{{"function": {J_ECHO}}}]}}]}}'),
+    Case("deep in data, on lines", f'{{\n "x": [\n  {J_ECHO},\n  {J_LS}\n ],\n "y":\n  {J_READ}\n}}'),
+    *(
+        Case(f"no quotation, {words}", f"{words}:\n\n{J_READ}", (READ,), text=f"{words}:")
+        for words in (
+            "Let me see what notes.txt contains",
+            "I look at the contents of notes.txt",
+            "Let me check the files that contain this text",
+            "I will put it so that the file says the following",
+        )
+    ),
+    Case("a named file is no data", f'I look at "notes.txt":\n\n{J_READ}', (READ,), text='I look at "notes.txt":'),
     Case("name alone", '{"name": "ls"}'),
     Case("config", '{"type": "object", "properties": {"path": {"type": "string"}}}'),
     Case("shell block", "Run this:\n\n```bash\nls -la\nread(path='x')\n```"),
