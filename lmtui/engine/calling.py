@@ -13,6 +13,9 @@ from lmtui.core.servers import ServedModel
 _ENOUGH = 2
 _OFTEN = 3  # one in so many
 _SHARE_OF_TOOLS = 0.35
+_OF_THE_SCHEMA = frozenset(
+    (Fault.REJECTED, Fault.SERVER_ERROR, Fault.STREAM_ERROR)
+)  # 400, 422; 500 where the grammar breaks it
 _LEAST_COUNT = 128  # a server that counts less counts only what it read anew
 
 
@@ -134,7 +137,7 @@ class Calling:
     def refused(self, error: ProviderError, request: ModelRequest) -> FormChange | None:
         """Return the way out where a server refuses the form itself, None where the error is about something else."""
         is_schema = request.hold or request.call_form is CallForm.SCHEMA
-        if error.fault is Fault.REJECTED and is_schema:
+        if error.fault in _OF_THE_SCHEMA and is_schema:
             self._takes_schema, self._next = False, Hold.FREE
             form = CallForm.TEXT if request.call_form is CallForm.SCHEMA else request.call_form
             return FormChange(form, "the server takes no JSON schema")

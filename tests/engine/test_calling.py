@@ -143,7 +143,7 @@ def test_an_answer_is_held_only_once() -> None:
     assert [calling.take_hold(), calling.take_hold()] == [Hold.CALL, Hold.FREE]
 
 
-@pytest.mark.parametrize("fault", [Fault.REJECTED, Fault.UNKNOWN_MODEL, Fault.KEY_REFUSED])
+@pytest.mark.parametrize("fault", [Fault.REJECTED, Fault.SERVER_ERROR, Fault.UNKNOWN_MODEL, Fault.KEY_REFUSED])
 def test_errors_about_something_else_change_nothing(fault: Fault) -> None:
     assert Calling().refused(ProviderError(fault, "no"), REQUEST) is None
 
@@ -215,8 +215,9 @@ async def test_a_malformed_call_is_answered_with_the_wanted_form_and_the_retry_i
     assert rig.provider.requests[1].messages[-1].text == PROBLEM
 
 
-async def test_a_server_that_refuses_the_held_retry_is_asked_without() -> None:
-    refusal = ProviderError(Fault.REJECTED, "unknown field response_format")
+@pytest.mark.parametrize("fault", [Fault.REJECTED, Fault.SERVER_ERROR, Fault.STREAM_ERROR])
+async def test_a_server_that_refuses_the_held_retry_is_asked_without(fault: Fault) -> None:
+    refusal = ProviderError(fault, "unknown field response_format")
     rig = rig_for(Asked(malformed(), [refusal], recovered(), answer("done")))
     await rig.run()
     assert [request.hold for request in rig.provider.requests[:3]] == [Hold.FREE, Hold.CALL, Hold.FREE]
