@@ -105,7 +105,7 @@ def stream_error(error: object) -> ProviderError:
 
 def overflow(said: str, body: str) -> ContextOverflow:
     """Return the error for a request that is larger than the window; the window is read from the text where it is there."""
-    match = re.search(r'"n_ctx"\s*:\s*(\d+)', body) or _WINDOW.search(said)
+    match = re.search(r'"n_ctx"\s*:\s*(\d{1,9})\b', body) or _WINDOW.search(said)
     window = int(match[1]) if match else 0
     size = f" of {window:,} tokens" if window else ""
     return ContextOverflow(

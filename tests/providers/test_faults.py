@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.errors import Fault
+from lmtui.core.errors import ContextOverflow, Fault
 from lmtui.providers.faults import status_error
 
 URL = "http://127.0.0.1:11434/v1"
@@ -51,3 +51,9 @@ def test_of_a_proxys_page_only_the_words_are_told(page: str, said: str) -> None:
     error = status_error(URL, "m", 502, page, "text/html")
     assert error.fault is Fault.SERVER_ERROR
     assert str(error) == f"{URL} failed (HTTP 502: {said})"
+
+
+def test_a_window_that_cannot_be_is_not_told() -> None:
+    error = status_error(URL, "m", 400, '{"error": {"message": "exceeds the context size", "n_ctx": ' + "9" * 5000 + "}}")
+    assert isinstance(error, ContextOverflow)
+    assert error.window_tokens == 0
