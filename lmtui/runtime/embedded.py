@@ -62,7 +62,7 @@ class Embedded:
         path = self._files[name].path if name in self._files else Path(name)
         if not self._can_run():
             raise ProviderError(Fault.REJECTED, f"llama.cpp's wheel is needed to run {path.name}", EXTRA)
-        self.stop()
+        await asyncio.to_thread(self.stop)
         engine = self._engine = Engine(path, window_tokens)
         async with aclosing(engine.starting()) as steps:
             async for step in steps:

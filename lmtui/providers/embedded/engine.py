@@ -64,6 +64,7 @@ class Engine:
                 stderr=log,
                 env=_environment(),
                 cwd=_log_file().parent,
+                start_new_session=True,  # Ctrl+C in the terminal stops a turn, not the model
             )
         order = {
             "path": str(self.path),

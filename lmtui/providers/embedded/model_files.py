@@ -77,7 +77,7 @@ def _model_digest(manifest: Path) -> str:
     try:
         layers = json.loads(manifest.read_bytes())["layers"]
         found = next((each["digest"] for each in layers if each.get("mediaType") == _MODEL_LAYER), "")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ""
     return found if isinstance(found, str) and re.fullmatch(r"sha256[:-][0-9a-f]{64}", found) else ""
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -57,6 +58,13 @@ def test_the_child_gets_its_order_and_key_on_its_input_alone(
     assert len(engine.key) >= 24
     assert "sk-canary" not in order["environment"].values()
     assert engine.key not in order["environment"].values()
+
+
+def test_what_the_terminal_sends_to_lmtui_does_not_reach_the_child(engines: list[Engine], model: Path, tmp_path: Path) -> None:
+    engine = engine_of(engines, model, READY, str(tmp_path / "order"))
+    engine.start()
+    pid = json.loads((tmp_path / "order").read_text())["pid"]
+    assert os.getpgid(pid) != os.getpgid(0)
 
 
 def test_each_start_has_a_key_of_its_own(model: Path) -> None:

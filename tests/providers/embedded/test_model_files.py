@@ -106,3 +106,9 @@ def test_their_number_is_bounded(tmp_path: Path) -> None:
 )
 def test_a_name_tells_the_quantisation(name: str, quantisation: str) -> None:
     assert quantisation_of(name) == quantisation
+
+
+def test_a_manifest_that_is_nested_too_deep_names_no_file(tmp_path: Path) -> None:
+    put_ollama(tmp_path / ".ollama/models", "m", "1")
+    (tmp_path / ".ollama/models/manifests/registry.ollama.ai/library/m/1").write_text("[" * 100_000)
+    assert find_files(tmp_path, {}) == []
