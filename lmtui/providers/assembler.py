@@ -30,6 +30,7 @@ from lmtui.providers.parsing.answer import Answer, AnswerParser
 from lmtui.providers.parsing.native import mended
 
 _DECODER = json.JSONDecoder()
+_MOST = 10**12  # no server counts more tokens or milliseconds
 
 
 @dataclass(slots=True)
@@ -88,6 +89,7 @@ class Assembler:
         if data == "[DONE]":
             return []
         try:
+            data = data.strip()
             chunk, end = _DECODER.raw_decode(data)
             if end != len(data):
                 chunk = json.loads(data)
@@ -259,8 +261,8 @@ def _prefill(progress: dict[str, object]) -> PrefillPiece:
 
 
 def _seconds(value: object) -> float:
-    return value / 1000 if isinstance(value, int | float) and value > 0 else 0.0
+    return value / 1000 if isinstance(value, int | float) and 0 < value < _MOST else 0.0
 
 
 def _count(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if isinstance(value, int) and 0 < value < _MOST else 0

@@ -16,13 +16,14 @@ def resolve_key(value: str) -> str:
     """Return the key that a setting means.
 
     Raises:
-        ConfigError: the file or the keyring has none, or others may read the file.
+        ConfigError: the file or the keyring has none, others may read the file, or it cannot be a key.
     """
     if value.startswith(FILE):
         return _from_file(Path(value.removeprefix(FILE)).expanduser())
-    if value.startswith(KEYRING):
-        return _from_keyring(value.removeprefix(KEYRING))
-    return value
+    key = _from_keyring(value.removeprefix(KEYRING)) if value.startswith(KEYRING) else value
+    if not key.isascii() or not key.isprintable():
+        raise ConfigError("the key holds characters that no request can carry", "Copy it again, without quotes or line breaks.")
+    return key
 
 
 def _from_file(path: Path) -> str:

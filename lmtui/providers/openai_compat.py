@@ -205,9 +205,10 @@ class OpenAICompatible:
 def _retry_after_s(value: str | None) -> float:
     """Return the seconds of a Retry-After header (RFC 9110 §10.2.3; the date form counts as unknown), at most 10 minutes."""
     try:
-        return min(max(float(value or 0), 0.0), 600.0)
+        told_s = float(value or 0)
     except ValueError:
         return 0.0
+    return min(told_s, 600.0) if told_s > 0 else 0.0  # "nan" is no number to wait for
 
 
 def _cause(error: BaseException) -> str:

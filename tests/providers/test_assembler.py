@@ -154,3 +154,15 @@ async def test_the_server_is_left_as_soon_as_the_answer_is_over() -> None:
     assert done.stopped == "it repeated itself"
     assert done.message.text == "It is so.\nthe same line over and over again"
     assert sum(len(piece.text) for piece in pieces if isinstance(piece, TextPiece)) < 3000
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "-1", "Infinity", "NaN", '"8"'])
+def test_counts_and_times_that_cannot_be_are_not_told(number: str) -> None:
+    parts = assembler()
+    parts.feed(chunk("stop", content="hi"))
+    parts.feed(f'  {{"usage": {{"prompt_tokens": {number}}}, "timings": {{"prompt_ms": {number}, "predicted_n": {number}}}}}  ')
+    _, completion = parts.finish()
+    assert completion.usage is not None
+    assert completion.timings is not None
+    told = (completion.usage.prompt_tokens, completion.timings.read_s, completion.timings.written_tokens)
+    assert told == (0, 0.0, 0)

@@ -12,6 +12,12 @@ def test_a_plain_value_is_the_key() -> None:
     assert resolve_key("sk-1") == "sk-1"
 
 
+@pytest.mark.parametrize("key", ["\u201csk-1\u201d", "sk\n1", "ключ"])
+def test_what_no_request_can_carry_is_no_key(key: str) -> None:
+    with pytest.raises(ConfigError, match="no request can carry"):
+        resolve_key(key)
+
+
 def test_a_key_comes_from_a_file_that_only_its_owner_can_read(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text("sk-1\n")
