@@ -11,6 +11,7 @@ from lmtui.core.events import (
     Envelope,
     Event,
     InboxChanged,
+    MessageAdded,
     ModeChanged,
     ModelChanged,
     PlanChanged,
@@ -19,7 +20,7 @@ from lmtui.core.events import (
     SessionRenamed,
     TurnStarted,
 )
-from lmtui.core.messages import CallForm
+from lmtui.core.messages import CallForm, Role
 from lmtui.core.model_events import CallFormChanged, ToolSetChanged, VisionChanged
 from lmtui.core.permissions import Effect, Mode, Rule
 from lmtui.core.pictures import Image
@@ -269,6 +270,8 @@ class EngineSession:
                 desk.window.budget.use_sight(sees=sees is not False)
             case ToolSetChanged(tools=tools):
                 desk.tool_set = tools
+            case MessageAdded(agent=desk.agent, role=Role.ASSISTANT):  # it was asked with these tools, and keeps them
+                desk.window.chosen_for = desk.settings.model
             case CallFormChanged(form=form) if form in tuple(CallForm):
                 desk.model.calling.take(CallForm(form), event.why, is_by_hand=event.is_by_hand)
                 desk.window.budget.use_form(CallForm(form))

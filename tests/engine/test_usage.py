@@ -153,6 +153,19 @@ async def test_a_small_window_gets_few_tools_and_keeps_them() -> None:
     assert replayed.provider.requests[-1].tools == model.requests[-1].tools
 
 
+async def test_a_resumed_session_keeps_its_tools_though_more_is_known_of_the_model() -> None:
+    model = CountingModel(2)
+    rig = rig_for(model, 32_768)
+    await rig.run()
+    slow = KeptProfiles({ModelKey(model.url, "model"): ModelProfile(read_tokens_per_s=50)})
+    again = Rig(CountingModel(2), rig.sandbox, past=rig.log.events, profiles=slow)
+    again.session.prepare(is_eager=False)
+    await again.run("more")
+    sent = again.provider.requests[0]
+    assert (sent.tools, sent.messages[0].text) == (model.requests[0].tools, model.requests[0].messages[0].text)
+    await again.session.close()
+
+
 async def test_what_was_learned_of_a_model_is_kept() -> None:
     profiles = KeptProfiles()
     model = CountingModel(4)
