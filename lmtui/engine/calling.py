@@ -13,9 +13,8 @@ from lmtui.core.servers import ServedModel
 _ENOUGH = 2
 _OFTEN = 3  # one in so many
 _SHARE_OF_TOOLS = 0.35
-_OF_THE_SCHEMA = frozenset(
-    (Fault.REJECTED, Fault.SERVER_ERROR, Fault.STREAM_ERROR)
-)  # 400, 422; 500 where the grammar breaks it
+# 400 and 422; some servers fail inside, before the answer or in it
+_OF_THE_SCHEMA = frozenset((Fault.REJECTED, Fault.SERVER_ERROR, Fault.STREAM_ERROR))
 _LEAST_COUNT = 128  # a server that counts less counts only what it read anew
 
 
