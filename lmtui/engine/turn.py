@@ -85,11 +85,11 @@ async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
         await _run_calls(desk, completion.message.tool_calls, turn_id, tally)
         has_failed, is_unsure = desk.is_weak and desk.repeats.has_failed, desk.is_weak and desk.model.calling.is_unsure
         match watch.judge(completion, desk.repeats.count, has_failed=has_failed, is_unsure=is_unsure):
-            case GoOn(reminder=reminder):
+            case GoOn(reminder=reminder, needs_call=needs_call):
                 if reminder:
                     desk.emit(Reminder(agent=desk.agent, text=reminder, turn_id=turn_id))
-                if desk.repeats.needs_answer:
-                    desk.model.calling.hold_next(Hold.ANSWER)
+                if desk.repeats.needs_answer or needs_call:
+                    desk.model.calling.hold_next(Hold.CALL if needs_call else Hold.ANSWER)
             case Stopped(reason=reason, error=error):
                 tally.end(reason, error)
                 return

@@ -21,6 +21,7 @@ _CLAIMS = re.compile(
     r"|\b(?:has|have) been (?:\w+ed|written|made|put)\b|\b(?:is|are) now\b",
     re.IGNORECASE,
 )
+_ABOUT_FILES = re.compile(r"\b(?:files?|folders?|lines?|scripts?)\b|\w\.\w{1,5}\b", re.IGNORECASE)
 _ONLY_WORDS = "No tool ran in this turn: whatever the answer says, nothing was read or changed."
 _FAILED = (
     "The last call failed, so nothing came of it. "
@@ -40,9 +41,10 @@ _SAME_CALL = "the model makes the same call over and over; say what it should do
 
 @dataclass(frozen=True, slots=True)
 class GoOn:
-    """Ask the model again; `reminder` is told to it before, if there is one."""
+    """Ask the model again; `reminder` is told to it before, if there is one.  `needs_call`: it should call a tool now."""
 
     reminder: str = ""
+    needs_call: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +96,9 @@ class AnswerWatch:
             self._has_called = True
             return GoOn(completion.problem)
         doubt = self._doubt(completion.message.text, has_failed=has_failed, is_unsure=is_unsure)
-        return self._without_calls(completion, doubt, is_cut=is_cut)
+        return self._without_calls(completion, doubt, is_cut=is_cut, is_unsure=is_unsure)
 
-    def _without_calls(self, completion: Completion, doubt: str, *, is_cut: bool) -> GoOn | Finished | Stopped:
+    def _without_calls(self, completion: Completion, doubt: str, *, is_cut: bool, is_unsure: bool) -> GoOn | Finished | Stopped:
         if completion.problem:
             self._malformed += 1
             is_enough = self._malformed > _MOST_MALFORMED
@@ -106,7 +108,8 @@ class AnswerWatch:
         if completion.message.text.strip():
             if doubt in self._doubts:
                 self._doubts.discard(doubt)
-                return GoOn(doubt)
+                is_about_files = _ABOUT_FILES.search(completion.message.text) is not None
+                return GoOn(doubt, needs_call=is_unsure and doubt is _NOTHING_DONE and is_about_files)
             is_claim = not self._has_called and _CLAIMS.search(completion.message.text)
             return Finished(_ONLY_WORDS if is_claim else "")
         self._empty += 1

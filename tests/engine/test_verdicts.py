@@ -95,3 +95,14 @@ def test_words_about_what_tools_did_are_believed() -> None:
     _ = watch.judge(completion("", 1))
     assert watch.judge(completion("I have updated a.py.")) == Finished()
     assert AnswerWatch().judge(completion("Hello! What should be done?")) == Finished()
+
+
+def test_words_about_files_that_nothing_looked_at_ask_for_a_call_of_a_model_that_may_not_be_able_to() -> None:
+    said = completion("The files are a.py and b.py.")
+    first = AnswerWatch().judge(said, is_unsure=True)
+    assert isinstance(first, GoOn)
+    assert first.needs_call
+    assert AnswerWatch().judge(said) == Finished()
+    small_talk = AnswerWatch().judge(completion("Hello!"), is_unsure=True)
+    assert isinstance(small_talk, GoOn)
+    assert not small_talk.needs_call
