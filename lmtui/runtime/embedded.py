@@ -62,8 +62,10 @@ class Embedded:
         path = self._files[name].path if name in self._files else Path(name)
         if not self._can_run():
             raise ProviderError(Fault.REJECTED, f"llama.cpp's wheel is needed to run {path.name}", EXTRA)
-        await asyncio.to_thread(self.stop)
-        engine = self._engine = Engine(path, window_tokens)
+        before, engine = self._engine, Engine(path, window_tokens)
+        self._engine = engine  # before anything is waited for: of two loads at once the later one stays, the other is stopped
+        if before is not None:
+            await asyncio.to_thread(before.stop)
         async with aclosing(engine.starting()) as steps:
             async for step in steps:
                 yield step
@@ -88,9 +90,9 @@ class Embedded:
 
     def stop(self) -> None:
         """End what runs; idempotent."""
-        if self._engine is not None:
-            self._engine.stop()
-            self._engine = None
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.stop()
 
     def _as_model(self, name: str, file: ModelFile) -> ServedModel:
         is_loaded = self._engine is not None and bool(self._engine.url) and self._engine.path == file.path

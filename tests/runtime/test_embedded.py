@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from contextlib import aclosing
 from pathlib import Path
 
+import psutil
 import pytest
 
 from lmtui.core.errors import ProviderError
@@ -52,3 +54,18 @@ async def test_a_file_that_is_gone_is_told() -> None:
         _ = [step async for step in mine.load("a-Q4_K_M")]
     assert (mine.url, mine.model, mine.key_for("http://127.0.0.1:5")) == ("", "", "")
     mine.stop()
+
+
+async def test_of_two_loads_at_once_the_first_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+    path = tmp_path / "a.gguf"
+    path.write_bytes(b"GGUF")
+    mine = embedded(can_run=True)
+    first, second = mine.load(str(path)), mine.load(str(path))
+    async with aclosing(first), aclosing(second):
+        _ = await anext(first)
+        _ = await anext(second)
+        with pytest.raises(ProviderError, match="does not run"):
+            _ = [step async for step in first]
+    mine.stop()
+    assert not [child for child in psutil.Process().children() if "child.py" in " ".join(child.cmdline())]
