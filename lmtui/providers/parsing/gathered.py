@@ -35,8 +35,9 @@ _EXAMPLE = re.compile(
 _INTENDS = r"\b(?:what|whether|if|so|will|should|must|let|make|create|write|that contains?|which contains?)\b"
 _QUOTED = re.compile(
     rf"(?:\A|\n|[.!?]\s)(?:(?!{_INTENDS})[^\n]){{0,200}}"
-    r"\b(?:(?:contains?|says)(?: only)?(?: (?:this|the following))?(?: (?:text|lines?|json))?"
-    r"|contents? of\b[^\n]{0,100} (?:is|are)):\Z"
+    r"\b(?:(?:contains?|contained|says|said|prints|printed|returned|answered|shows|showed)"
+    r"(?: only)?(?: (?:this|the following))?(?: (?:text|lines?|json))?"
+    r"|(?:contents?|output|result) of\b[^\n]{0,100} (?:is|are|was|were)):\Z"
     r"|(?:\A|\n|\b(?:here|this|these) (?:is|are) )(?:the )?contents? of\b[^\n]{0,100}:\Z"
     r"|\b(?:add|put|paste|save|copy) (?:this|it|the following) (?:to|in|into|as)\b[^\n]{0,100}:\Z"
     r"|(?:\A|\n)[ \t]*>\Z",

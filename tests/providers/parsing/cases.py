@@ -570,6 +570,8 @@ EXAMPLES = (
     Case("a file's content", f"The file contains:\n\n{J_ECHO}"),
     Case("a file's content, fenced", f"Here is the content of `calls.json`:\n\n```json\n{J_ECHO}\n```\n\nThat is all of it."),
     Case("a file's content, between marks", f"README.md says:\n{tagged(J_ECHO)}\nThat is all."),
+    Case("what a command printed", f"The command printed:\n\n```\n{J_ECHO}\n```"),
+    Case("the output of a command", f"The output of the command was:\n{J_ECHO}"),
     Case("for a file", '```json\n{"a": 1}\n```\nAdd this to `mcp.json`:\n\n```json\n{"shell": {"command": "npx foo"}}\n```'),
     Case("in a quotation", f"> {tagged(J_ECHO)}"),
     Case("between tildes", f"~~~\n{tagged(J_ECHO)}\n~~~~\nSo it is."),
