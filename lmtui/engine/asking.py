@@ -54,15 +54,21 @@ async def ask_model(desk: Desk, turn_id: str) -> Completion:
     await fit(desk)
     request = _request(desk)
     try:
-        return await _answer(desk, request, turn_id)
-    except ContextOverflow as overflow:
-        return await _answer_smaller(desk, overflow, turn_id)
+        return await _answer_fitting(desk, request, turn_id)
     except ProviderError as error:
         change = desk.model.calling.refused(error, request)
         if change is None:
             raise
         _use_form(desk, change)
-        return await _answer(desk, _request(desk), turn_id)
+        return await _answer_fitting(desk, _request(desk), turn_id)
+
+
+async def _answer_fitting(desk: Desk, request: ModelRequest, turn_id: str) -> Completion:
+    """Send a request; one that the server refuses for its size is made smaller."""
+    try:
+        return await _answer(desk, request, turn_id)
+    except ContextOverflow as overflow:
+        return await _answer_smaller(desk, overflow, turn_id)
 
 
 async def _answer_smaller(desk: Desk, overflow: ContextOverflow, turn_id: str) -> Completion:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.errors import ContextOverflow, Fault, ProviderError
 from lmtui.core.events import MessageAdded, TurnEnded, TurnReason
 from lmtui.core.messages import (
     CallForm,
@@ -19,7 +19,7 @@ from lmtui.core.messages import (
     ToolSpec,
     Usage,
 )
-from lmtui.core.model_events import CallFormChanged, Reminder
+from lmtui.core.model_events import CallFormChanged, Compacted, Reminder
 from lmtui.core.profiles import ModelKey, ModelProfile
 from lmtui.core.servers import ServedModel
 from lmtui.engine.calling import Calling, Sizes, sizes_of
@@ -197,6 +197,16 @@ async def test_a_server_that_refuses_tools_is_told_of_them_in_text_at_once() -> 
     assert forms(rig)[:2] == [CallForm.NATIVE, CallForm.TEXT]
     assert changes(rig) == [("text", "the server takes no tools for this model")]
     assert [event.reason for event in rig.events if isinstance(event, TurnEnded)] == [TurnReason.DONE]
+
+
+async def test_in_another_form_a_request_that_is_too_large_is_made_smaller() -> None:
+    refusal, overflow = ProviderError(Fault.NO_TOOLS, "no tools"), ContextOverflow("too large", window_tokens=4000)
+    files = FakeSandbox({f"{name}.txt": b"some words in a line\n" * 300 for name in "abc"})
+    reads = [answer("", ("read", f'{{"path": "{name}.txt"}}')) for name in "abc"]
+    rig = Rig(Asked(*reads, [refusal], [overflow], answer("done")), files)
+    await rig.run()
+    assert [event.reason for event in rig.events if isinstance(event, TurnEnded)] == [TurnReason.DONE]
+    assert [event for event in rig.events if isinstance(event, Compacted)]
 
 
 async def test_a_template_that_drops_tools_is_never_asked_natively() -> None:
