@@ -81,7 +81,8 @@ def make_room(desk: Desk, overflow: ContextOverflow) -> None:
     window = overflow.window_tokens or int(min(tokens, desk.window_tokens or tokens) * _OVERFLOW_SHARE)
     if window != desk.window_tokens:
         desk.emit(desk.with_window(window))
-        desk.model.keep(window_tokens=window)
+        if overflow.window_tokens:  # a guess holds for this session alone
+            desk.model.keep(window_tokens=window)
     if tokens < window:
         book = desk.window
         book.budget.learn_size(book.ledger.now.total, int(window * (2 - _OVERFLOW_SHARE)))

@@ -72,7 +72,7 @@ async def run_turn(desk: Desk, said: Said, turn_id: str) -> None:
 
 async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
     """Ask the model and run what it calls, until it calls nothing more."""
-    watch = AnswerWatch()
+    watch = AnswerWatch(trusts_words=not desk.model.calling.is_unsure)
     desk.repeats.begin(desk.conversation.revision)
     for iteration in itertools.count(1):
         if 0 < desk.limits.max_iterations < iteration:

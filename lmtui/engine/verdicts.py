@@ -15,12 +15,11 @@ _NOTHING_DONE = (
     "No tool was called, so nothing was looked at or changed. "
     "If the task needs that, call a tool now; if it does not, give your answer again."
 )
+_WORKS = r"(?:creat|updat|chang|fix|add|writ|wrote|read|delet|remov|renam|mov|replac|sav|copi|run|ran|execut|install|commit)"
 _CLAIMS = re.compile(
-    r"\b(?:I|we) (?:have |'ve |will |would )?(?:now )?"
-    r"(?:creat|updat|chang|fix|add|writ|wrote|read|delet|remov|renam|mov|replac|sav|copi|copy|run|ran|use|execut|install|commit)"
-    r"|\b(?:has|have) been (?:\w+ed|written|made|put)\b|\b(?:is|are) now\b",
-    re.IGNORECASE,
+    rf"\b(?:I|we) (?:have |'ve )(?:now )?{_WORKS}|\b(?:has|have) been (?:\w+ed|written|made|put)\b", re.IGNORECASE
 )
+_PLANS = re.compile(rf"\b(?:I|we)(?: will|'ll| would) (?:now )?(?:use|{_WORKS})|\b(?:is|are) now\b", re.IGNORECASE)
 _ABOUT_FILES = re.compile(r"\b(?:files?|folders?|lines?|scripts?)\b|\w\.\w{1,5}\b", re.IGNORECASE)
 _ONLY_WORDS = "No tool ran in this turn: whatever the answer says, nothing was read or changed."
 _FAILED = (
@@ -63,9 +62,14 @@ class Stopped:
 
 
 class AnswerWatch:
-    """Judges the answers of one turn, one after the other."""
+    """Judges the answers of one turn, one after the other.
 
-    def __init__(self) -> None:
+    Args:
+        trusts_words: the model is known to call tools; what it says it would do is no reason to ask again.
+    """
+
+    def __init__(self, *, trusts_words: bool = False) -> None:
+        self.trusts_words = trusts_words
         self._empty = self._cut = self._malformed = 0
         self._doubts = {_NOTHING_DONE, _FAILED}
         self._has_called = False
@@ -119,4 +123,5 @@ class AnswerWatch:
         """Return why an answer may not be the end, empty where it may."""
         if self._has_called:
             return _FAILED if has_failed else ""
-        return _NOTHING_DONE if is_unsure or _CLAIMS.search(text) else ""
+        is_said = _CLAIMS.search(text) or (not self.trusts_words and _PLANS.search(text))
+        return _NOTHING_DONE if is_unsure or is_said else ""

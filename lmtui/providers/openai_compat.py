@@ -11,6 +11,7 @@ import contextlib
 import time
 import uuid
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lmtui.core.errors import Fault, ProviderError
@@ -70,18 +71,29 @@ class OpenAICompatible:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
         """Yield the pieces of one answer; see `core.ports.Provider.stream`."""
-        body = self._writer(request).write(request, self._extra)
         owner = id(request.messages[0]) if request.messages else 0
         before = self.slots.before(owner, request.urgency)
         if before:
             yield QueuedPiece(before)
+        async with self.slots.take(owner, request.urgency), contextlib.aclosing(self._answer(request)) as pieces:
+            async for piece in pieces:
+                self._has_answered = self._has_answered or not isinstance(piece, RetryPiece)
+                yield piece
+
+    async def _answer(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+        """Yield the pieces of an answer; a server that refuses a field of its own kind's is asked once more without it."""
         policy = self._retry if not self._has_answered else self._retry.for_known_server()
-        async with self.slots.take(owner, request.urgency):
-            attempts = with_retries(lambda: self._attempt(body, request), policy)
-            async with contextlib.aclosing(attempts):
-                async for piece in attempts:
-                    self._has_answered = self._has_answered or not isinstance(piece, RetryPiece)
-                    yield piece
+        for extra in dict.fromkeys((tuple(self._extra.items()), ())):
+            body = self._writer(request).write(request, dict(extra))
+            try:
+                async with contextlib.aclosing(with_retries(partial(self._attempt, body, request), policy)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+                return
+            except ProviderError as error:
+                if error.fault is not Fault.REJECTED or not extra or request.hold:
+                    raise
+                self._extra = {}
 
     async def served(self, model: str) -> ServedModel | None:
         """Return what the server tells of a model; see `core.ports.Provider.served`."""
@@ -197,7 +209,14 @@ class OpenAICompatible:
 
             timeout = httpx2.Timeout(None, connect=10.0, write=60.0)
             self._client = openai.AsyncOpenAI(
-                base_url=self._url, api_key=self._key, max_retries=0, timeout=timeout, organization="", project=""
+                base_url=self._url,
+                api_key=self._key,
+                max_retries=0,
+                timeout=timeout,
+                organization="",
+                project="",
+                # a redirect would carry the whole conversation to a server that nobody named
+                http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False, timeout=timeout),
             )
         return self._client
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from lmtui.core.messages import CallForm, Message, Role, ToolCall, ToolSpec
 
 DONE = "done"
+_END, _NO_END = "</tool_response>", "<\\/tool_response>"  # what a file holds does not end the result that shows it
 _HOW = {
     CallForm.TEXT: (
         "To use a tool, answer with only this block and wait for the result:\n"
@@ -77,7 +78,7 @@ def done_text(text: str) -> str:
 
 def results_text(results: Sequence[Message]) -> str:
     """Return what calls gave, as one message of the user's."""
-    return "\n".join(f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
+    return "\n".join(f"<tool_response>\n{result.text.replace(_END, _NO_END)}\n{_END}" for result in results)
 
 
 def answer_schema(tools: Sequence[ToolSpec], *, may_end: bool) -> dict[str, object]:

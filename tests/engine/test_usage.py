@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from lmtui.core.errors import ContextOverflow
 from lmtui.core.events import Level, ModelChanged, Notice, PrefillProgress, UsageUpdated
 from lmtui.core.messages import Completion, FinishReason, Message, ModelPiece, ModelRequest, Role, Timings, ToolCall, Usage
 from lmtui.core.model_events import ToolSetChanged
@@ -12,7 +13,7 @@ from lmtui.core.profiles import ModelKey, ModelProfile
 from lmtui.core.servers import ServedModel
 from lmtui.engine.fitting import choose_tools
 from tests.engine.test_compaction import prompt_tokens
-from tests.fakes import FakeProvider, FakeSandbox, Rig
+from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 
 class CountingModel(FakeProvider):
@@ -189,3 +190,13 @@ async def test_a_window_that_the_server_does_not_tell_is_said_once() -> None:
     told = [event.text for event in rig.events if isinstance(event, Notice) and event.level is Level.INFO]
     assert told == ["The server does not say how large its window is; 8,192 tokens are assumed until it refuses a request."]
     await rig.session.close()
+
+
+async def test_a_window_that_was_only_guessed_from_a_refusal_is_not_kept() -> None:
+    for told, kept in ((0, 0), (900, 900)):
+        profiles = KeptProfiles()
+        model = FakeProvider([ContextOverflow("too large", window_tokens=told)], answer("fine"))
+        rig = Rig(model, profiles=profiles)
+        rig.session.prepare(is_eager=False)
+        await rig.run()
+        assert max((each.window_tokens for each in profiles.kept.values()), default=0) == kept

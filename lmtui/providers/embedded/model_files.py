@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MOST_FILES = 200
+_MOST_FOLDERS = 5_000
 _MOST_DEPTH = 6
 _LEAST_BYTES = 1_000_000
 _QUANTISATION = re.compile(r"(?:^|[-._])((?:UD-)?(?:I?Q[2-8](?:_[A-Z0-9]+)*|F16|BF16|F32|MXFP4))(?=$|[-._])", re.IGNORECASE)
@@ -52,7 +53,9 @@ def quantisation_of(name: str) -> str:
 
 
 def _below(folder: Path, place: str) -> Iterator[ModelFile]:
-    for root, folders, names in os.walk(folder):
+    for count, (root, folders, names) in enumerate(os.walk(folder)):
+        if count >= _MOST_FOLDERS:
+            return
         if len(Path(root).relative_to(folder).parts) >= _MOST_DEPTH:
             folders.clear()
         for name in names:
