@@ -58,6 +58,9 @@ class Background:
         desk = self._desk()
         if model != desk.settings.model:
             return
+        if served is None and model and await provider.served("") is not None:
+            text = f"{provider.url} lists no model called {model!r}: it may answer with another. /model shows what it has."
+            self._emit(Notice(level=Level.WARNING, text=text))
         take_up(desk, served, self._emit)
 
     async def _start_sandbox(self, sandbox: Sandbox, checkpoints: Checkpoints | None) -> None:

@@ -15,6 +15,7 @@ from lmtui.core.ports import TokenCounter
 from lmtui.core.profiles import ModelProfile
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS, IMAGE_TOKENS, bytes_by_four
 
+_TOLD_TOKENS = 220  # in text forms: how to call, and the worked example
 MESSAGE_TOKENS, CALL_TOKENS, TOOL_TOKENS = 4, 8, 8
 LEAST_RATIO, MOST_RATIO = 0.4, 3.0
 READING_S = 20.0
@@ -83,8 +84,9 @@ class Budget:
         return self._sized(message)
 
     def tools_size(self, tools: Iterable[ToolSpec]) -> int:
-        """Return the size of the tools in our own tokens."""
-        return sum(map(self._sized, tools))
+        """Return the size of the tools in our own tokens; all of them together come with words on how to call them."""
+        sizes = list(map(self._sized, tools))
+        return sum(sizes) + (_TOLD_TOKENS if len(sizes) > 1 and self._form is not CallForm.NATIVE else 0)
 
     def raw(self, messages: Iterable[Message], tools: Iterable[ToolSpec]) -> int:
         """Return the size of a request in our own tokens."""

@@ -161,7 +161,8 @@ class Calling:
     @property
     def is_unsure(self) -> bool:
         """Tell whether an answer without a call may be one that it could not make: nothing is known yet of how it calls."""
-        return self.form is not CallForm.NATIVE or not (self.is_known or self._structured)
+        has_called = self._structured or self._recovered
+        return not has_called and (self.form is not CallForm.NATIVE or not self.is_known)
 
     def _to(self, form: CallForm, why: str) -> FormChange | None:
         return FormChange(form, why) if form is not self.form else None

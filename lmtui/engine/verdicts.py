@@ -83,8 +83,8 @@ class AnswerWatch:
             completion: the answer.
             repeats: how often the same came of the same call.
             has_failed: the last call of the turn did, and the model is one that takes that for done: it is asked once.
-            is_unsure: it may not be able to call: words without a call are asked about once, whatever they say; else only
-                where they say that something was, or would be, done.
+            is_unsure: it may not be able to call: words about files without a call are asked about once; of others only words
+                that say that something was, or would be, done.
         """
         calls = completion.message.tool_calls
         is_cut = completion.finish_reason is FinishReason.LENGTH
@@ -112,8 +112,7 @@ class AnswerWatch:
         if completion.message.text.strip():
             if doubt in self._doubts:
                 self._doubts.discard(doubt)
-                is_about_files = _ABOUT_FILES.search(completion.message.text) is not None
-                return GoOn(doubt, needs_call=is_unsure and doubt is _NOTHING_DONE and is_about_files)
+                return GoOn(doubt, needs_call=is_unsure and doubt is _NOTHING_DONE)
             is_claim = not self._has_called and _CLAIMS.search(completion.message.text)
             return Finished(_ONLY_WORDS if is_claim else "")
         self._empty += 1
@@ -124,4 +123,4 @@ class AnswerWatch:
         if self._has_called:
             return _FAILED if has_failed else ""
         is_said = _CLAIMS.search(text) or (not self.trusts_words and _PLANS.search(text))
-        return _NOTHING_DONE if is_unsure or is_said else ""
+        return _NOTHING_DONE if is_said or (is_unsure and _ABOUT_FILES.search(text)) else ""

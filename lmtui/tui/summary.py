@@ -66,7 +66,7 @@ def _reading_text(activity: Activity) -> str:
     """Return how far the model is with its prompt, or how long that takes, as far as it is known."""
     if activity.queued > 0:
         return f"waiting for the server: {activity.queued} before this"
-    if activity.ratio >= 0:
+    if activity.ratio > 0 or (activity.ratio == 0 and not activity.estimate_s):
         return f"reading prompt {activity.ratio * 100:.0f} %"
     about = f", about {duration_text(activity.estimate_s)}" if activity.estimate_s >= 1 else ""
     return f"reading {tokens_text(activity.tokens)} tokens{about}" if activity.tokens else "reading prompt"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.config import Config
-from lmtui.core.events import ToolCallFinished
+from lmtui.core.events import Notice, ToolCallFinished
 from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
 from lmtui.runtime.connection import Connection
 from lmtui.runtime.servers import is_one_model
@@ -77,3 +77,11 @@ async def test_the_picture_tool_is_not_told_of_where_vision_is_off(open_one: Ope
         await run(await open_one(server.url, vision=vision).new_session())
         names = [tool["function"]["name"] for tool in server.requests[0].body["tools"]]
         assert ("look" in names) is is_told
+
+
+async def test_a_model_that_the_server_does_not_list_is_told(open_one: Open, serve: Serve) -> None:
+    server = await serve(DONE, window_tokens=16_000)
+    session = await open_one(server.url, model="nosuch").new_session()
+    await run(session)
+    told = [envelope.event.text for envelope in session.history() if isinstance(envelope.event, Notice)]
+    assert any("lists no model called 'nosuch'" in text for text in told)
