@@ -82,6 +82,7 @@ async def test_the_picture_tool_is_not_told_of_where_vision_is_off(open_one: Ope
 async def test_a_model_that_the_server_does_not_list_is_told(open_one: Open, serve: Serve) -> None:
     server = await serve(DONE, window_tokens=16_000)
     session = await open_one(server.url, model="nosuch").new_session()
-    await run(session)
+    session.submit("hello")
+    await session.wait_idle()
     told = [envelope.event.text for envelope in session.history() if isinstance(envelope.event, Notice)]
     assert any("lists no model called 'nosuch'" in text for text in told)
