@@ -62,7 +62,7 @@ async def with_retries(
             elif error.fault is Fault.UNREACHABLE and gone_s < policy.gone_limit_s:
                 wait_s = min(policy.first_delay_s + gone_s / 2, _GONE_DELAY_S)
                 gone_s += wait_s
-                retry = RetryPiece(0, 0, wait_s, f"{error}; it is waited for")
+                retry = RetryPiece(0, 0, wait_s, f"the server is waited for: {error}")
             elif failures < policy.retries:
                 wait_s = error.retry_after_s or min(policy.first_delay_s * 2**failures, policy.max_delay_s)
                 failures += 1
