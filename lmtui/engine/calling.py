@@ -11,6 +11,7 @@ from lmtui.core.profiles import BY_HAND, ModelProfile
 from lmtui.core.servers import ServedModel
 
 _ENOUGH = 2
+_TINY_BYTES = 1_250_000_000  # about 1.5 billion parameters at four bits
 _OFTEN = 3  # one in so many
 _SHARE_OF_TOOLS = 0.35
 # 400 and 422; some servers fail inside, before the answer or in it
@@ -94,6 +95,8 @@ class Calling:
             return self._to(profile.call_form, profile.note or "it worked with this model before")
         if served is not None and served.drops_tools:
             return self._to(CallForm.TEXT, "its chat template has no place for tools")
+        if served is not None and 0 < served.size_bytes < _TINY_BYTES:
+            return self._to(CallForm.TEXT, "so small a model does more by a worked example than natively")
         return None
 
     def see(self, request: ModelRequest, completion: Completion, sizes: Sizes) -> FormChange | None:

@@ -283,3 +283,10 @@ async def test_a_resumed_session_calls_as_the_user_set_it() -> None:
     again = Rig(Asked(answer("done")), past=rig.log.events)
     assert again.session.calls.in_use() == rig.session.calls.in_use()
     assert again.session.calls.in_use().is_by_hand
+
+
+@pytest.mark.parametrize(("size_bytes", "form"), [(0, None), (1_117_320_768, CallForm.TEXT), (2_400_000_000, None)])
+def test_a_very_small_model_begins_in_text(size_bytes: int, form: CallForm | None) -> None:
+    change = Calling().begin(ModelProfile(), ServedModel("m", size_bytes=size_bytes))
+    assert (change.form if change else None) is form
+    assert Calling().begin(ModelProfile(CallForm.NATIVE, source="exam"), ServedModel("m", size_bytes=size_bytes)) is None
