@@ -22,7 +22,11 @@ __all__ = ["terminal"]
 pytestmark = pytest.mark.tmux
 
 SCENARIOS = (
-    Scenario((ScriptedTurn("word " * 600, rate=20.0), ScriptedTurn("And on it goes.")), name="slow", match="talk"),
+    Scenario(
+        (ScriptedTurn(" ".join(f"word{number}" for number in range(600)), rate=20.0), ScriptedTurn("And on it goes.")),
+        name="slow",
+        match="talk",
+    ),
     Scenario((ScriptedTurn("This is the answer."), ScriptedTurn("This is another one."))),
 )
 RESTORED = "0 0 1"
@@ -136,7 +140,7 @@ async def test_a_signal_in_a_turn_restores_the_terminal_and_the_session_goes_on(
 ) -> None:
     terminal.open(*start(server))
     await terminal.until("process")
-    await task(terminal, "talk to me", "word word")
+    await task(terminal, "talk to me", "word1 word2")
     os.kill(lmtui_pid(program), number)
     await leaves(terminal, 130)
     terminal.close()
@@ -152,7 +156,7 @@ async def test_a_kill_in_a_turn_leaves_a_session_that_goes_on(
 ) -> None:
     terminal.open(*start(server))
     await terminal.until("process")
-    await task(terminal, "talk to me", "word word")
+    await task(terminal, "talk to me", "word1 word2")
     os.kill(lmtui_pid(program), signal.SIGKILL)
     await terminal.until("ended with code 137")
     terminal.close()
@@ -167,7 +171,7 @@ async def test_a_terminal_that_goes_away_in_a_turn_ends_the_program_and_its_sess
 ) -> None:
     terminal.open(*start(server))
     await terminal.until("process")
-    await task(terminal, "talk to me", "word word")
+    await task(terminal, "talk to me", "word1 word2")
     pid = lmtui_pid(program)
     started = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
     terminal.close()

@@ -114,7 +114,7 @@ async def test_limits_are_exit_2(program: Program, serve: Serve) -> None:
 
 
 async def test_an_interrupt_is_130_and_what_was_done_is_saved(program: Program, serve: Serve) -> None:
-    server = await serve(WRITE, ScriptedTurn("word " * 500, rate=20.0))
+    server = await serve(WRITE, ScriptedTurn(" ".join(f"word{number}" for number in range(500)), rate=20.0))
     process = await program.start("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "--output", "json", "go")
     async with asyncio.timeout(20):
         while len(server.requests) < 2 or not server.open_streams:

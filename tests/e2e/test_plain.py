@@ -19,7 +19,7 @@ from tests.e2e.conftest import Program
 WRITE = ScriptedCall("write", {"path": "greeting.txt", "content": "hello from the model\n"})
 SCENARIOS = (
     Scenario((ScriptedTurn("I will write it. It is short.", calls=(WRITE,)), ScriptedTurn("It is written.")), match="greeting"),
-    Scenario((ScriptedTurn("word " * 600, rate=20.0),), name="slow", match="talk"),
+    Scenario((ScriptedTurn(" ".join(f"word{number}" for number in range(600)), rate=20.0),), name="slow", match="talk"),
 )
 NOT_A_LINE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2500-\u257f]")
 

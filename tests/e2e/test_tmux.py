@@ -153,13 +153,15 @@ async def test_a_refusal_reaches_the_model_and_changes_nothing(program: Program,
 
 
 async def test_escape_interrupts_and_the_session_goes_on(program: Program, terminal: Terminal) -> None:
-    slow = Scenario((ScriptedTurn("word " * 600, rate=20.0), ScriptedTurn("And on it goes.")))
+    slow = Scenario(
+        (ScriptedTurn(" ".join(f"word{number}" for number in range(600)), rate=20.0), ScriptedTurn("And on it goes."))
+    )
     async with ScriptedServer(slow) as server:
         terminal.open("--url", server.url, "--sandbox", "process")
         await terminal.until("process")
         terminal.type("talk")
         terminal.keys("Enter")
-        await terminal.until("word word")
+        await terminal.until("word1 word2")
         terminal.keys("Escape")
         await terminal.until("interrupted")
         assert server.open_streams == 0

@@ -147,7 +147,7 @@ async def test_a_session_open_in_another_process_is_neither_opened_nor_deleted(o
 
 
 async def test_deleting_closes_and_removes_this_one_alone(open_one: Open, serve: Serve) -> None:
-    runtime = open_one((await serve(ScriptedTurn("word " * 500, rate=20.0))).url)
+    runtime = open_one((await serve(ScriptedTurn(" ".join(f"word{number}" for number in range(500)), rate=20.0))).url)
     kept, gone = await runtime.new_session(), await runtime.new_session()
     gone.submit("talk")
     await runtime.archive.delete(gone.id)
@@ -188,7 +188,7 @@ async def test_a_log_that_is_none_is_refused_and_not_listed(workspace: Path, ope
 
 
 async def test_closing_stops_a_running_turn_and_can_be_done_twice(open_one: Open, serve: Serve) -> None:
-    server = await serve(ScriptedTurn("word " * 500, rate=20.0))
+    server = await serve(ScriptedTurn(" ".join(f"word{number}" for number in range(500)), rate=20.0))
     runtime = open_one(server.url)
     session = await runtime.new_session()
     session.submit("talk")
