@@ -179,8 +179,11 @@ async def test_a_command_sees_only_the_environment_that_it_is_given(sandbox: San
 
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
 async def test_a_lost_supervisor_fails_its_calls_and_the_next_call_starts_another(sandbox: Sandbox) -> None:
-    waiting = asyncio.create_task(sandbox.run_command("sleep 20"))
-    await asyncio.sleep(0.3)
+    seconds = f"20.{os.getpid()}"
+    waiting = asyncio.create_task(sandbox.run_command(f"sleep {seconds}"))
+    async with asyncio.timeout(15):
+        while not await asyncio.to_thread(_sleeps, seconds):
+            await asyncio.sleep(0.05)
     for process in await asyncio.to_thread(_supervisors):
         with contextlib.suppress(psutil.NoSuchProcess):  # one may end with the one before it
             process.kill()
@@ -221,6 +224,11 @@ def _running(mark: str) -> int:
         with contextlib.suppress(psutil.Error):
             count += process.name() == "sleep" and mark in process.cmdline()
     return count
+
+
+def _sleeps(seconds: str) -> bool:
+    """Tell whether a sleep of just so long runs, in a container too."""
+    return any(process.info["cmdline"] == ["sleep", seconds] for process in psutil.process_iter(["cmdline"]))
 
 
 def _supervisors() -> list[psutil.Process]:
