@@ -19,20 +19,31 @@ class TodoStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Todo:
-    """One thing to do; ids count from 1 and are never reused."""
+    """One thing to do; ids count from 1 and are never reused.
+
+    It belongs to the todo `parent` (0: to none) and is not begun before those of `depends_on` are completed.
+    """
 
     id: int
     text: str
     status: TodoStatus = TodoStatus.PENDING
     notes: str = ""
+    parent: int = 0
+    depends_on: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PlanStep(Todo):
-    """A step of an approved plan.  `verification` says how it is checked, `result` what the check gave."""
+    """A step of an approved plan.  `verification` says how it is checked, `result` what the check gave.
+
+    `risk` is low, medium or high; `files` and `commands` are what it names to be changed and run.
+    """
 
     verification: str = ""
     result: str = ""
+    risk: str = "low"
+    files: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
