@@ -87,6 +87,7 @@ def _dispatch(argv: list[str]) -> int:
 
 _SETTING_FLAGS = (
     "url", "model", "api_key", "mode", "sandbox", "network", "max_iterations", "temperature", "seed", "timeout_s", "theme",
+    "sub_agents",
 )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ from lmtui.core.servers import ServedModel
 from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileChangeKind, FileContent, GrepMatch, SandboxStatus
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
+from lmtui.engine.team import TeamParts
 from lmtui.tools.registry import ToolRegistry
 
 
@@ -278,6 +279,7 @@ class Rig:
         roles: Roles | None = None,
         vision: bool | None = None,
         call_form: CallForm | None = None,
+        team: TeamParts | None = None,
     ) -> None:
         clock = Ticking()
         self.provider = provider
@@ -303,6 +305,7 @@ class Rig:
             roles=roles or {},
             vision=vision,
             call_form=call_form,
+            team=team or TeamParts(),
         )
         self.session = EngineSession(parts, past, is_ours=is_ours)
         self.session.subscribe(self._take)

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
 from lmtui.core.events import ROOT, Event
+from lmtui.core.messages import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStarted(Event):
-    """A sub-agent begins; `agent` is its own id, `parent` the agent that sent it, `title` its task in a line."""
+    """A sub-agent begins; `agent` is its own id, `parent` the agent that sent it, `title` its task in a line.
+
+    `work` is what it may do: `work` as its parent, `explore` only reads.  All it does belongs to the turn of its parent.
+    """
 
     kind: ClassVar[str] = "agent_started"
     parent: str = ROOT
     title: str = ""
+    work: str = "work"
+    turn_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFinished(Event):
-    """A sub-agent is done.  `outcome` is done, failed, interrupted or limit; `summary` is what it reports, in a line."""
+    """A sub-agent is done.  `outcome` is done, partial, blocked, failed, interrupted or limit; `summary` is what it reports.
+
+    `steps` are its requests, `usage` what they cost together, `elapsed_s` is wall time.
+    """
 
     kind: ClassVar[str] = "agent_finished"
     outcome: str
     summary: str = ""
+    steps: int = 0
+    usage: Usage = field(default_factory=Usage)
+    elapsed_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,11 @@ class Usage:
     completion_tokens: int = 0
     cached_tokens: int = 0
 
+    @property
+    def fresh_tokens(self) -> int:
+        """Return what was computed: the prompt without what came from the cache, and the answer."""
+        return max(0, self.prompt_tokens - self.cached_tokens) + self.completion_tokens
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.prompt_tokens + other.prompt_tokens,

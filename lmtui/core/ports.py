@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from lmtui.core.children import Children, Report
+from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope
 from lmtui.core.messages import ModelPiece, ModelRequest, ToolSpec
 from lmtui.core.permissions import Access, Mode, Rule, Verdict
 from lmtui.core.pictures import Image, ImageRef
 from lmtui.core.plan import Plan
+from lmtui.core.proposals import Proposal
 from lmtui.core.servers import ServedModel
 from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileContent, GrepMatch, SandboxStatus
 
@@ -183,11 +186,19 @@ class Sandbox(Protocol):
     ) -> Sequence[GrepMatch]:
         """Search file contents by regular expression (ripgrep's syntax where it is there)."""
 
+    def read_only(self) -> Sandbox:
+        """Return the workspace as nothing can change it; its status tells whether commands can run there too."""
+
     async def close(self) -> None:
         """Stop the sandbox; nothing of it is left."""
 
 
 PlanChange = Callable[[Plan], None]
+
+
+def no_proposal(_: Proposal) -> str:
+    """Refuse a proposal where nobody can be shown one."""
+    raise ToolError("no plan can be proposed here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +208,9 @@ class ToolContext:
     `seen` holds the content hash of each file as an approval showed it ("" where there was none): a tool replaces just that.
     `on_reading` tells whether a path might be read: what must not be is left out by a tool that meets it, and what would ask
     is not told by a tool that was not asked to read it.  `hunks`: only these (from 0) of the change that an approval showed
-    may be applied; None is all of it.  `sees` is false where nobody who is asked sees pictures.
+    may be applied; None is all of it.  `sees` is false where nobody who is asked sees pictures.  `children` sends sub-agents
+    (None: this agent may not), `report` takes what a sub-agent says at its end (None: this is none).
+    `propose` puts a plan before the user and returns what the model is told of that.
     """
 
     sandbox: Sandbox
@@ -210,6 +223,9 @@ class ToolContext:
     on_reading: Callable[[str], Verdict] = lambda _: Verdict.ALLOW
     hunks: tuple[int, ...] | None = None
     sees: bool = True
+    children: Children | None = None
+    report: Callable[[Report], None] | None = None
+    propose: Callable[[Proposal], str] = no_proposal
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,9 +311,13 @@ class Toolbox(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one turn may spend; the units are in the names, 0 is no limit."""
+    """What one turn may spend; the units are in the names, 0 is no limit.
+
+    `max_tokens` are those that are read anew and written; what a server takes from its cache does not count.
+    """
 
     max_iterations: int = 500
+    max_tokens: int = 0
     max_calls_per_message: int = 16
     timeout_s: float = 0.0
 

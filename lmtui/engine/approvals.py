@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from lmtui.core.errors import SessionFileError, UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Event, Outcome, RuleRevoked
+from lmtui.core.plan_events import PlanDecided
 from lmtui.core.permissions import THIS_SESSION, Effect, GrantScope, Rule, parse_rule, source_of
 from lmtui.core.sessions import Answer
 
@@ -121,10 +122,16 @@ class Approvals:
             self._asked += 1
         if isinstance(event, RuleRevoked) and event.effect == Effect.ALLOW:
             self.granted = tuple(rule for rule in self.granted if str(rule) != event.rule)
+        if isinstance(event, PlanDecided):
+            self._grant(event.rules, THIS_SESSION)
         if isinstance(event, ApprovalResolved) and event.outcome in (Outcome.SESSION, Outcome.ALWAYS) and event.rule:
             source = THIS_SESSION if event.outcome is Outcome.SESSION else source_of(event.scope)
+            self._grant((event.rule,), source)
+
+    def _grant(self, rules: Sequence[str], source: str) -> None:
+        for rule in rules:
             with contextlib.suppress(UsageError):  # a log may hold anything; what is no rule grants nothing
-                self.granted = (*self.granted, parse_rule(event.rule, Effect.ALLOW, source))
+                self.granted = (*self.granted, parse_rule(rule, Effect.ALLOW, source))
 
     def keep_only(self, kept: Sequence[Rule] | None) -> None:
         """After a replay: drop what was granted for always and is not in `kept` any more; with None drop every grant."""

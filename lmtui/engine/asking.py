@@ -87,7 +87,8 @@ async def _answer_smaller(desk: Desk, overflow: ContextOverflow, turn_id: str) -
 def _request(desk: Desk) -> ModelRequest:
     calling = desk.model.calling
     request = desk.conversation.request(desk.specs(), desk.settings, calling.form, calling.take_hold())
-    return replace(request, sees=desk.sees is not False, shows_example=request.call_form is not CallForm.NATIVE)
+    is_shown = request.call_form is not CallForm.NATIVE
+    return replace(request, sees=desk.sees is not False, urgency=desk.urgency, shows_example=is_shown)
 
 
 async def _answer(desk: Desk, request: ModelRequest, turn_id: str) -> Completion:
@@ -202,7 +203,7 @@ def _with_fresh_ids(desk: Desk, message: Message) -> Message:
     calls: list[ToolCall] = []
     for call in message.tool_calls:
         names = itertools.chain([call.id], (f"{call.id}_{number}" for number in itertools.count(2)))
-        fresh = next(name for name in names if name and name not in taken and not desk.conversation.has_call(name))
+        fresh = next(name for name in names if name and name not in taken and name not in desk.call_ids)
         taken.add(fresh)
         calls.append(replace(call, id=fresh))
     return replace(message, tool_calls=tuple(calls))

@@ -52,6 +52,15 @@ class Budget:
         self.read_tokens_per_s = 0.0
         self.write_tokens_per_s = 0.0
 
+    def another(self) -> Budget:
+        """Return one for another conversation with the same model: speeds and ratio are known there too."""
+        other = Budget(self._count, self._form)
+        other._model, other._known_ratio = self._model, self.token_ratio if self.is_ratio_known else self._known_ratio
+        other.token_ratio, other.is_ratio_known = other._known_ratio or 1.0, bool(other._known_ratio)
+        other.image_tokens = self.image_tokens
+        other.read_tokens_per_s, other.write_tokens_per_s = self.read_tokens_per_s, self.write_tokens_per_s
+        return other
+
     def use(self, model: str, profile: ModelProfile) -> None:
         """Start from what is known of a model; one that is in use already goes on with what was learned here."""
         if model != self._model:

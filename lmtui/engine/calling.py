@@ -72,6 +72,13 @@ class Calling:
         self._takes_schema = True
         self._next = Hold.FREE
 
+    def another(self) -> Calling:
+        """Return the same for another agent: its form is in use there too, and what was seen of it counts."""
+        other = Calling(self._setting)
+        other.form, other.why, other.is_by_hand, other.is_known = self.form, self.why, self.is_by_hand, self.is_known
+        other._structured, other._recovered, other._takes_schema = self._structured, self._recovered, self._takes_schema
+        return other
+
     def let_go(self, served: ServedModel | None) -> FormChange:
         """Choose by what is known again, whatever was set by hand or by the settings; return what that is."""
         self._setting = None

@@ -41,19 +41,25 @@ def system_prompt(tools: str = "full") -> str:
 
 
 class Conversation:
-    """The messages of one agent; `picture` returns one that a message names, None where it is gone.
+    """The messages of one agent.
 
+    `prompt` returns the first of them for a set of tools; `picture` returns one that a message names, None where it is gone.
     `revision` goes up whenever what was sent before is sent otherwise, and `change` says why in words.
     """
 
-    def __init__(self, agent: str, prompt: str, picture: Callable[[ImageRef], Image | None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        agent: str,
+        prompt: Callable[[str], str] = system_prompt,
+        picture: Callable[[ImageRef], Image | None] = lambda _: None,
+    ) -> None:
         self._agent = agent
-        self._picture = picture
+        self._prompt = prompt
+        self.picture = picture
         self._commands: dict[str, str] = {}
-        self._entries: list[Entry] = [Entry(Message(Role.SYSTEM, prompt))]
+        self._entries: list[Entry] = [Entry(Message(Role.SYSTEM, prompt("full")))]
         self._sent: list[Message] = [self._entries[0].message]
         self._unanswered: dict[str, None] = {}
-        self._call_ids: set[str] = set()
         self._started: dict[str, ToolCallStarted] = {}
         self._turns: dict[str, int] = {}
         self._said = 0
@@ -77,9 +83,10 @@ class Conversation:
         begun = max(self._turns.values(), default=0)
         return any(entry.message.images for entry in self._entries[begun:])
 
-    def has_call(self, call_id: str) -> bool:
-        """Tell whether a call id was used before."""
-        return call_id in self._call_ids
+    @property
+    def last_task(self) -> str:
+        """Return what the user said last, without the files that came with it."""
+        return next((entry.kept or entry.message.text for entry in reversed(self._entries) if entry.is_task), "")
 
     def apply(self, event: Event) -> None:
         """Take up what an event adds; other agents' events and all that is not said to the model are passed over."""
@@ -90,7 +97,6 @@ class Conversation:
                 self._settle()
                 self._add(self._entry(event))
                 self._unanswered = {call.id: None for call in event.tool_calls}
-                self._call_ids.update(self._unanswered)
             case Reminder(text=text):
                 self._settle()
                 self._add(Entry(Message(Role.USER, text)))
@@ -124,7 +130,7 @@ class Conversation:
                 if self.folding.sent(self._entries) != before:
                     self._send_anew(_why(event))
             case ToolSetChanged():
-                self._entries[0] = Entry(Message(Role.SYSTEM, system_prompt(event.tools)))
+                self._entries[0] = Entry(Message(Role.SYSTEM, self._prompt(event.tools)))
                 self._send_anew("the tools changed")
             case _:
                 pass
@@ -170,7 +176,7 @@ class Conversation:
 
     def _pictures(self, refs: Sequence[ImageRef]) -> tuple[tuple[Image, ...], list[str]]:
         """Return the pictures of a message, and a word in place of each that is gone."""
-        found = [(ref, self._picture(ref)) for ref in refs]
+        found = [(ref, self.picture(ref)) for ref in refs]
         gone = [f"[the picture {ref.name} is gone]" for ref, image in found if image is None]
         return tuple(image for _, image in found if image is not None), gone
 

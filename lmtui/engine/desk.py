@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from lmtui.core.children import Children, Report
 from lmtui.core.events import ROOT, Event, ModelChanged
-from lmtui.core.messages import CallForm, ToolSpec
+from lmtui.core.messages import CallForm, ToolSpec, Urgency
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.plan import Plan
+from lmtui.core.plan_mode import PlanMode
 from lmtui.core.ports import Checkpoints, Images, Limits, Provider, Sandbox, Toolbox
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.engine.approvals import Approvals
@@ -29,7 +31,10 @@ class Desk:
     the last state could not be kept, as the user was told; `tool_set` is which tools the model is told of (full or lean).
     `settings` are those of the model in use, `main` those of the session's own; `role` is empty while both are the same, and
     the server does not have the models of `missing_roles`.  `vision` is what the user says of the model's eyes, `sees` what
-    holds, and `eyes` the model that looks at pictures in its place.
+    holds, and `eyes` the model that looks at pictures in its place.  `files` are those that the turn changed.  A sub-agent
+    stands at a `depth` above 0, reads only where it `is_narrow`, and is done once it has given its `report`.
+    `call_ids` are those of all calls of the session.
+    `planning` is where plan mode stands; `is_read_only`: the sandbox keeps commands from changing anything in that mode.
     """
 
     provider: Provider
@@ -66,6 +71,25 @@ class Desk:
     vision: bool | None = None
     sees: bool | None = None
     eyes: str = ""
+    depth: int = 0
+    is_narrow: bool = False
+    urgency: Urgency = Urgency.PERSON
+    turn_id: str = ""
+    files: dict[str, None] = field(default_factory=dict)
+    children: Children | None = None
+    report: Report | None = None
+    call_ids: set[str] = field(default_factory=set)
+    planning: PlanMode = field(default_factory=PlanMode)
+    is_read_only: bool = False
+
+    def begin(self, turn_id: str) -> None:
+        """Take note that a turn begins; nothing was changed in it."""
+        self.turn_id, self.files = turn_id, {}
+
+    @property
+    def reach(self) -> Sandbox:
+        """Return the sandbox that calls get: in plan mode the one in which nothing can be changed."""
+        return self.sandbox.read_only() if self.mode is Mode.PLAN else self.sandbox
 
     def all_rules(self) -> tuple[Rule, ...]:
         """Return every rule in force."""

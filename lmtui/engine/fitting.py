@@ -83,9 +83,12 @@ def make_room(desk: Desk, overflow: ContextOverflow) -> None:
         desk.emit(desk.with_window(window))
         if overflow.window_tokens:  # a guess holds for this session alone
             desk.model.keep(window_tokens=window)
+    book = desk.window
     if tokens < window:
-        book = desk.window
         book.budget.learn_size(book.ledger.now.total, int(window * (2 - _OVERFLOW_SHARE)))
+    if desk.tool_set == FULL:  # room is made, so the prefix changes anyway
+        book.chosen_for = None
+        _choose_tools(desk)
     tokens, room = _measure(desk)
     _make_room(desk, max(tokens, room.limit + 1), room, "the server refused a request of this size")
 

@@ -31,6 +31,13 @@ class KnownModel:
         self.profile = ModelProfile()
         self.served: ServedModel | None = None
 
+    def another(self) -> KnownModel:
+        """Return the same for another agent that uses the same model now, in the same form of calls."""
+        other = KnownModel(self._profiles)
+        other.served, other.profile, other._key = self.served, self.profile, self._key
+        other.calling = self.calling.another()
+        return other
+
     def forget(self) -> None:
         """Know nothing: another model is used, and its server is being asked."""
         self._is_told.clear()

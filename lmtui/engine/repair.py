@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -24,8 +25,9 @@ _UNKNOWN = "lmtui stopped while this ran: its effect is unknown. Look before you
 
 
 def ends_for_open_work(past: Sequence[Envelope]) -> list[Event]:
-    """Return the missing ends in the order in which they would have come: approvals, calls, turn."""
+    """Return the missing ends in the order in which they would have come: approvals, then agents from the inside out, turn."""
     turns: dict[str, TurnStarted] = {}
+    agents: dict[str, AgentStarted] = {}
     calls: dict[str, ToolCallStarted] = {}
     asks: dict[str, ApprovalRequested] = {}
     for envelope in past:
@@ -34,6 +36,10 @@ def ends_for_open_work(past: Sequence[Envelope]) -> list[Event]:
                 turns[event.turn_id] = event
             case TurnEnded() as event:
                 turns.pop(event.turn_id, None)
+            case AgentStarted() as event:
+                agents[event.agent] = event
+            case AgentFinished() as event:
+                agents.pop(event.agent, None)
             case ToolCallStarted() as event:
                 calls[event.call_id] = event
             case ToolCallFinished() as event:
@@ -50,9 +56,20 @@ def ends_for_open_work(past: Sequence[Envelope]) -> list[Event]:
             ApprovalResolved(agent=ask.agent, approval_id=ask.approval_id, outcome=Outcome.NO, by="interrupt")
             for ask in asks.values()
         ),
-        *(_unfinished(call, _NOT_RUN if call.call_id in waiting else _UNKNOWN) for call in calls.values()),
+        *_ends_of_agents(
+            agents, [_unfinished(call, _NOT_RUN if call.call_id in waiting else _UNKNOWN) for call in calls.values()]
+        ),
         *(_cut_short(turn) for turn in turns.values()),
     ]
+
+
+def _ends_of_agents(agents: Mapping[str, AgentStarted], calls: Sequence[ToolCallFinished]) -> list[Event]:
+    """Return the ends of calls, and behind those of an open sub-agent its own; the latest agents first: they are the inner."""
+    found: list[Event] = []
+    for agent in reversed(list(agents)):
+        found += [call for call in calls if call.agent == agent]
+        found.append(AgentFinished(agent=agent, outcome=str(TurnReason.INTERRUPTED), summary="lmtui stopped meanwhile"))
+    return [*found, *(call for call in calls if call.agent not in agents)]
 
 
 def _unfinished(call: ToolCallStarted, text: str) -> ToolCallFinished:

@@ -6,24 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from lmtui.core.agent_events import AgentStarted
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import (
+    ROOT,
     Envelope,
     Event,
     InboxChanged,
     MessageAdded,
     ModeChanged,
     ModelChanged,
-    PlanChanged,
     RuleRevoked,
-    SandboxSelected,
     SessionRenamed,
     TurnStarted,
 )
-from lmtui.core.messages import CallForm, Role
-from lmtui.core.model_events import CallFormChanged, ToolSetChanged, VisionChanged
-from lmtui.core.permissions import Effect, Mode, Rule
+from lmtui.core.messages import CallForm
+from lmtui.core.permissions import Mode, Rule
 from lmtui.core.pictures import Image
+from lmtui.core.plan_mode import PlanMode
 from lmtui.core.ports import Checkpoints, Images, Limits, Policy, Provider, Sandbox, SessionLog, TokenCounter, Toolbox
 from lmtui.core.profiles import Profiles
 from lmtui.core.redaction import Redactor
@@ -35,13 +35,17 @@ from lmtui.engine.background import Background
 from lmtui.engine.budget import Budget
 from lmtui.engine.by_hand import CallsByHand
 from lmtui.engine.changes import SessionChanges
-from lmtui.engine.context import Conversation, ModelSettings, system_prompt
+from lmtui.engine.children import SubAgents
+from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.desk import Desk
 from lmtui.engine.fitting import WindowBook
 from lmtui.engine.inbox import Inbox, Said, read_said
 from lmtui.engine.journal import Journal
 from lmtui.engine.known_model import KnownModel
+from lmtui.engine.planning import SessionPlans
 from lmtui.engine.repair import ends_for_open_work
+from lmtui.engine.taking import take
+from lmtui.engine.team import Team, TeamParts
 from lmtui.engine.waiting import WaitingWords
 from lmtui.engine.window import RequestParts
 from lmtui.engine.worker import Worker
@@ -70,6 +74,7 @@ class SessionParts:
     tools: str = "auto"
     roles: Roles = field(default_factory=dict)
     vision: bool | None = None
+    team: TeamParts = field(default_factory=TeamParts)
 
 
 class EngineSession:
@@ -91,8 +96,10 @@ class EngineSession:
         self._words = WaitingWords(lambda: self._desk.inbox, self._worker, lambda: self.is_closed, self._name_after)
         self.window_use = RequestParts(lambda: self._desk, self._journal.emit_from_outside)
         self.calls = CallsByHand(lambda: self._desk, self._journal.emit_from_outside)
+        self.plans = SessionPlans(lambda: self._desk, self._journal.emit_from_outside, self.submit)
         self._foreign = 0 if is_ours else len(past)
         self.is_closed = False
+        self._team = Team(parts.team)
         self._desk = self._make_desk()
         self._journal.replay(past)
         for text in _left_in_inbox(past) if is_ours else ():
@@ -100,6 +107,7 @@ class EngineSession:
         self._desk.approvals.keep_only(parts.policy.rules if is_ours else None)
         if not is_ours:
             self._desk.mode = parts.policy.mode
+            self._desk.planning = self._desk.planning.begun_anew(parts.policy.mode)
         self._desk.sandbox_name = self._desk.sandbox_text = ""  # it is not running yet, and may be another one this time
         for event in ends_for_open_work(past):
             self.emit(event)
@@ -221,11 +229,12 @@ class EngineSession:
 
     def _make_desk(self) -> Desk:
         parts = self._parts
-        return Desk(
+        picture = parts.images.get if parts.images else lambda _: None
+        desk = Desk(
             provider=parts.provider,
             toolbox=parts.toolbox,
             sandbox=parts.sandbox,
-            conversation=Conversation("root", system_prompt(), parts.images.get if parts.images else lambda _: None),
+            conversation=Conversation(ROOT, picture=picture),
             approvals=Approvals(self._journal.emit, parts.id[-6:], parts.monotonic, is_attended=parts.policy.is_attended),
             inbox=Inbox(),
             settings=parts.settings,
@@ -234,6 +243,7 @@ class EngineSession:
             vision=parts.vision,
             limits=parts.limits,
             mode=parts.policy.mode,
+            planning=PlanMode.starting(parts.policy.mode),
             rules=parts.policy.rules,
             emit=self._journal.emit,
             now=parts.now,
@@ -244,6 +254,8 @@ class EngineSession:
             window=WindowBook(Budget(parts.count_tokens, parts.call_form or CallForm.NATIVE), parts.tools),
             warm_up=lambda: self._background.start_sandbox(parts.sandbox, parts.checkpoints),
         )
+        desk.children = SubAgents(self._team, desk) if self._team.can_send(desk.depth) else None
+        return desk
 
     def _name_after(self, words: str) -> None:
         if not self._title:
@@ -251,35 +263,18 @@ class EngineSession:
 
     def _take_up(self, event: Event) -> None:
         """Let a durable event change the session's state; live and on replay alike."""
-        desk = self._desk
-        desk.conversation.apply(event)
-        desk.approvals.apply(event)
+        self._desk.approvals.apply(event)
+        for desk in (self._desk, *self._team.desks.values()):
+            take(desk, event)
         match event:
             case TurnStarted():
                 self._worker.turns += 1
             case SessionRenamed(title=title):
                 self._title = title
-            case PlanChanged(plan=plan):
-                desk.plan = plan
-            case ModeChanged(mode=mode) if mode in tuple(Mode):
-                desk.mode = Mode(mode)
-            case ModelChanged():
-                desk.take_model(event)
-            case VisionChanged(sees=sees, by=by):
-                desk.sees, desk.eyes = sees, by
-                desk.window.budget.use_sight(sees=sees is not False)
-            case ToolSetChanged(tools=tools):
-                desk.tool_set = tools
-            case MessageAdded(agent=desk.agent, role=Role.ASSISTANT):  # it was asked with these tools, and keeps them
-                desk.window.chosen_for = desk.settings.model
-            case CallFormChanged(form=form) if form in tuple(CallForm):
-                desk.model.calling.take(CallForm(form), event.why, is_by_hand=event.is_by_hand)
-                desk.window.budget.use_form(CallForm(form))
-            case RuleRevoked(rule=rule, effect=Effect.ALLOW):  # of a log only what makes it stricter holds again
-                desk.rules = tuple(each for each in desk.rules if str(each) != rule or each.effect is not Effect.ALLOW)
-            case SandboxSelected():
-                desk.sandbox_name, desk.sandbox_text = event.backend, event.text
-                desk.asks_each_command = event.asks_each_command
+            case MessageAdded(tool_calls=calls):
+                self._desk.call_ids.update(call.id for call in calls)
+            case AgentStarted():
+                self._team.count += 1
             case _:
                 pass
 

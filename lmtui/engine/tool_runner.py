@@ -7,6 +7,7 @@ import json
 import logging
 from dataclasses import dataclass, field, replace
 
+from lmtui.core.children import Report
 from lmtui.core.clean import reveal
 from lmtui.core.errors import SandboxError, SessionFileError, ToolError
 from lmtui.core.events import Outcome, PlanChanged, ToolCallFinished, ToolCallStarted, ToolOutputDelta
@@ -19,6 +20,7 @@ from lmtui.core.sessions import Answer
 from lmtui.engine.approvals import Question
 from lmtui.engine.cutting import cut
 from lmtui.engine.desk import Desk
+from lmtui.engine.planning import propose_plan
 from lmtui.engine.hosts import CommandGate
 from lmtui.engine.questions import question
 from lmtui.engine.watching import keep_state, tell_changes, to_the_end
@@ -145,6 +147,8 @@ async def learn_sandbox(desk: Desk) -> None:
     if not desk.sandbox_name:
         status = await desk.sandbox.status()
         desk.sandbox_text, desk.asks_each_command = status.text, status.asks_each_command
+    if desk.mode is Mode.PLAN:
+        desk.is_read_only = (await desk.reach.status()).is_read_only
 
 
 async def behind_links(desk: Desk, prepared: PreparedCall) -> tuple[str, ...]:
@@ -164,13 +168,17 @@ def decide(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> 
         desk.mode,
         desk.all_rules(),
         asks_each_command=desk.asks_each_command,
+        is_read_only=desk.is_read_only,
     )
 
 
 def _is_answered_by_typing(desk: Desk, prepared: PreparedCall) -> bool:
     """Tell whether only the mode or a reduced sandbox asks: a rule that asks, doubt and secrets ask the user too."""
     mode = desk.mode if desk.mode is Mode.PLAN else Mode.AUTO
-    return decide_all(prepared.tool, prepared.access, prepared.subjects, mode, desk.all_rules()).verdict is Verdict.ALLOW
+    decision = decide_all(
+        prepared.tool, prepared.access, prepared.subjects, mode, desk.all_rules(), is_read_only=desk.is_read_only
+    )
+    return decision.verdict is Verdict.ALLOW
 
 
 async def ask(
@@ -255,8 +263,22 @@ def _context(desk: Desk, call: ToolCall) -> ToolContext:
     def on_reading(path: str) -> Verdict:
         return decide_all("read", Access.READ, (path,), desk.mode, desk.all_rules()).verdict
 
-    gate = CommandGate(desk, call.id)
-    return ToolContext(desk.sandbox, desk.plan, set_plan, on_output, desk.now, gate, on_reading=on_reading, sees=desk.can_show)
+    def report(given: Report) -> None:
+        desk.report = given
+
+    return ToolContext(
+        desk.reach,
+        desk.plan,
+        set_plan,
+        on_output,
+        desk.now,
+        CommandGate(desk, call.id),
+        on_reading=on_reading,
+        sees=desk.can_show,
+        children=desk.children,
+        report=report if desk.depth else None,
+        propose=lambda proposal: propose_plan(desk, proposal, desk.turn_id),
+    )
 
 
 def _emit_end(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from lmtui.core.errors import ContextOverflow, ProviderError, SessionFileError, WindowFull
 from lmtui.core.events import (
@@ -27,35 +28,51 @@ from lmtui.engine.completion import EXIT_CODES, reason_of
 from lmtui.engine.desk import Desk
 from lmtui.engine.inbox import Said
 from lmtui.engine.mentions import add_message
+from lmtui.engine.planning import PlanWatch, tell_plan_mode
 from lmtui.engine.tool_runner import Asked, run_call
 from lmtui.engine.verdicts import AnswerWatch, Finished, GoOn, Stopped
 
+FAILED_INSIDE = "lmtui failed inside; lmtui.log, in the state folder that `lmtui doctor` names, says where"
+
 
 @dataclass(slots=True)
-class _Tally:
-    """What a turn has come to so far."""
+class Tally:
+    """What an agent's work has come to so far."""
 
     reason: TurnReason = TurnReason.ERROR
-    error: str = "lmtui failed inside; lmtui.log, in the state folder that `lmtui doctor` names, says where"
+    error: str = FAILED_INSIDE
     text: str = ""
     usage: Usage = field(default_factory=Usage)
     iterations: int = 0
-    files: dict[str, None] = field(default_factory=dict)
 
     def end(self, reason: TurnReason, error: str = "") -> None:
-        """Say how the turn ends."""
+        """Say how it ends."""
         self.reason, self.error = reason, error
 
 
 async def run_turn(desk: Desk, said: Said, turn_id: str) -> None:
     """Run one turn to its end.  However it ends, `TurnEnded` is the last event of it; a cancel passes on."""
     started = desk.monotonic()
-    tally = _Tally()
+    tally = Tally()
+    desk.begin(turn_id)
     try:
-        desk.emit(TurnStarted(agent=desk.agent, turn_id=turn_id))
-        await add_message(desk, said, turn_id)
+        await work(desk, tally, partial(_begin, desk, said, turn_id))
+    finally:
+        with contextlib.suppress(SessionFileError):  # it was shown; the log's failure was told with what went before
+            desk.emit(_ended(desk, turn_id, tally, desk.monotonic() - started))
+
+
+async def _begin(desk: Desk, said: Said, turn_id: str) -> None:
+    desk.emit(TurnStarted(agent=desk.agent, turn_id=turn_id))
+    await add_message(desk, said, turn_id)
+
+
+async def work(desk: Desk, tally: Tally, begin: Callable[[], Awaitable[None]]) -> None:
+    """Do what `begin` does, then ask the model and run what it calls; `tally` tells how that ended.  A cancel passes on."""
+    try:
+        await begin()
         async with asyncio.timeout(desk.limits.timeout_s or None):
-            await _steps(desk, turn_id, tally)
+            await _steps(desk, desk.turn_id, tally)
     except asyncio.CancelledError:
         tally.end(TurnReason.INTERRUPTED)
         raise
@@ -65,26 +82,32 @@ async def run_turn(desk: Desk, said: Said, turn_id: str) -> None:
         tally.end(TurnReason.LIMIT, error.full_text())
     except (ProviderError, SessionFileError) as error:
         tally.end(TurnReason.ERROR, error.full_text())
-    finally:
-        with contextlib.suppress(SessionFileError):  # it was shown; the log's failure was told with what went before
-            desk.emit(_ended(desk, turn_id, tally, desk.monotonic() - started))
 
 
-async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
+async def _steps(desk: Desk, turn_id: str, tally: Tally) -> None:
     """Ask the model and run what it calls, until it calls nothing more."""
-    watch = AnswerWatch(trusts_words=not desk.model.calling.is_unsure)
+    watch = AnswerWatch(desk.conversation.last_task, trusts_words=not desk.model.calling.is_unsure)
+    plans = PlanWatch(desk, turn_id)
     desk.repeats.begin(desk.conversation.revision)
     for iteration in itertools.count(1):
         if 0 < desk.limits.max_iterations < iteration:
             tally.end(TurnReason.LIMIT, f"the limit of {desk.limits.max_iterations} steps was reached")
             return
         await _take_steering(desk, turn_id)
+        tell_plan_mode(desk, turn_id)
         completion = await ask_model(desk, turn_id)
         _count(tally, completion, iteration)
+        if 0 < desk.limits.max_tokens <= tally.usage.fresh_tokens:
+            tally.end(TurnReason.LIMIT, f"the limit of {desk.limits.max_tokens:,} tokens was reached")
+            return
         desk.repeats.look(desk.conversation.revision)
-        await _run_calls(desk, completion.message.tool_calls, turn_id, tally)
+        await _run_calls(desk, completion.message.tool_calls, turn_id)
+        if desk.report is not None:
+            tally.end(TurnReason.DONE)
+            return
         has_failed, is_unsure = desk.is_weak and desk.repeats.has_failed, desk.is_weak and desk.model.calling.is_unsure
-        match watch.judge(completion, desk.repeats.count, has_failed=has_failed, is_unsure=is_unsure):
+        verdict = plans.judge(completion)
+        match verdict or watch.judge(completion, desk.repeats.count, has_failed=has_failed, is_unsure=is_unsure):
             case GoOn(reminder=reminder, needs_call=needs_call):
                 if reminder:
                     desk.emit(Reminder(agent=desk.agent, text=reminder, turn_id=turn_id))
@@ -101,14 +124,14 @@ async def _steps(desk: Desk, turn_id: str, tally: _Tally) -> None:
                     return
 
 
-async def _run_calls(desk: Desk, calls: Sequence[ToolCall], turn_id: str, tally: _Tally) -> None:
+async def _run_calls(desk: Desk, calls: Sequence[ToolCall], turn_id: str) -> None:
     """Run the calls of one message in order; those beyond the number that a message may make are refused."""
     allowed = calls[: desk.limits.max_calls_per_message]
     asked: dict[str, Asked] = {}
     try:
         await ask_ahead(desk, allowed, turn_id, asked)
         for call in allowed:
-            await run_call(desk, call, turn_id, tally.files, asked.pop(call.id, None))
+            await run_call(desk, call, turn_id, desk.files, asked.pop(call.id, None))
     finally:
         give_up(desk, asked, allowed)
     for call in calls[len(allowed) :]:
@@ -142,17 +165,17 @@ async def _take_steering(desk: Desk, turn_id: str) -> bool:
     return is_any
 
 
-def _count(tally: _Tally, completion: Completion, iteration: int) -> None:
+def _count(tally: Tally, completion: Completion, iteration: int) -> None:
     tally.iterations = iteration
     tally.text = completion.message.text
     tally.usage += completion.usage or Usage()
 
 
-def _reason(desk: Desk, tally: _Tally) -> TurnReason:
+def _reason(desk: Desk, tally: Tally) -> TurnReason:
     return TurnReason.BLOCKED if desk.approvals.unattended else reason_of(tally.text)
 
 
-def _ended(desk: Desk, turn_id: str, tally: _Tally, elapsed_s: float) -> TurnEnded:
+def _ended(desk: Desk, turn_id: str, tally: Tally, elapsed_s: float) -> TurnEnded:
     return TurnEnded(
         agent=desk.agent,
         turn_id=turn_id,
@@ -160,7 +183,7 @@ def _ended(desk: Desk, turn_id: str, tally: _Tally, elapsed_s: float) -> TurnEnd
         status=str(tally.reason),
         exit_code=EXIT_CODES[tally.reason],
         text=tally.text,
-        files_changed=tuple(tally.files),
+        files_changed=tuple(desk.files),
         usage=tally.usage,
         iterations=tally.iterations,
         elapsed_s=round(elapsed_s, 3),

@@ -65,11 +65,13 @@ class AnswerWatch:
     """Judges the answers of one turn, one after the other.
 
     Args:
+        task: what the user asked for.
         trusts_words: the model is known to call tools; what it says it would do is no reason to ask again.
     """
 
-    def __init__(self, *, trusts_words: bool = False) -> None:
+    def __init__(self, task: str = "", *, trusts_words: bool = False) -> None:
         self.trusts_words = trusts_words
+        self._is_about_files = bool(_ABOUT_FILES.search(task))
         self._empty = self._cut = self._malformed = 0
         self._doubts = {_NOTHING_DONE, _FAILED}
         self._has_called = False
@@ -83,8 +85,8 @@ class AnswerWatch:
             completion: the answer.
             repeats: how often the same came of the same call.
             has_failed: the last call of the turn did, and the model is one that takes that for done: it is asked once.
-            is_unsure: it may not be able to call: words about files without a call are asked about once; of others only words
-                that say that something was, or would be, done.
+            is_unsure: it may not be able to call: words without a call, where they or the task are about files, are asked about
+                once; of others only words that say that something was, or would be, done.
         """
         calls = completion.message.tool_calls
         is_cut = completion.finish_reason is FinishReason.LENGTH
@@ -123,4 +125,4 @@ class AnswerWatch:
         if self._has_called:
             return _FAILED if has_failed else ""
         is_said = _CLAIMS.search(text) or (not self.trusts_words and _PLANS.search(text))
-        return _NOTHING_DONE if is_said or (is_unsure and _ABOUT_FILES.search(text)) else ""
+        return _NOTHING_DONE if is_said or (is_unsure and (self._is_about_files or _ABOUT_FILES.search(text))) else ""

@@ -56,8 +56,8 @@ def _add_common(parser: Parser) -> None:
     add("--timeout-s", type=float, metavar="N", help="seconds that the task may take")
     add("--allow", action="append", metavar="RULE", help="allow what matches, for example 'Shell(git status*)'")
     add("--deny", action="append", metavar="RULE", help="forbid what matches, for example 'Write(secrets/**)'")
-    for word in ("--no-mcp", "--no-sub-agents"):
-        add(word, action="store_true", help="for scripts: neither is there yet, so nothing is switched off")
+    add("--no-sub-agents", action="store_const", const="off", dest="sub_agents", help="the model does all of its work itself")
+    add("--no-mcp", action="store_true", help="for scripts: there is none yet, so nothing is switched off")
 
 
 def _add_gguf(parser: Parser) -> None:

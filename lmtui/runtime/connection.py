@@ -67,6 +67,10 @@ class Connection:
             )
         return self._provider
 
+    def slot_count(self) -> int:
+        """Return how many requests the server in use works on at once."""
+        return self.provider().slots.count
+
     async def find(self) -> Sequence[ServerFound]:
         """Look on the usual ports and at the server in use."""
         return await find_servers((self._choice.url,) if self._choice.url else (), self._key)

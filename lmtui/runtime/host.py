@@ -35,6 +35,7 @@ from lmtui.runtime.protection import key_redactor, protect_process
 from lmtui.runtime.sandboxes import open_sandbox
 from lmtui.runtime.servers import Servers, is_one_model
 from lmtui.runtime.settings import UserSettings
+from lmtui.runtime.team import team_of, tools_of
 from lmtui.runtime.trust import FolderTrust, NothingToTrust
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -245,7 +246,8 @@ class Runtime:
         return SessionParts(
             id=session_id,
             provider=self._connection.provider(),
-            toolbox=ToolRegistry(str(self._workspace)),
+            toolbox=tools_of(config, self._workspace),
+            team=team_of(config, self._workspace, session_id, self._connection),
             sandbox=sandbox,
             checkpoints=sandbox.checkpoints,
             images=self._store.images(session_id),

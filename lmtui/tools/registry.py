@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from lmtui.core.children import ChildKind
 from lmtui.core.errors import ToolError
 from lmtui.core.messages import ToolSpec
 from lmtui.core.ports import PreparedCall
-from lmtui.tools import clock, edit_file, files, git, look, planning, search, shell
+from lmtui.tools import clock, delegation, edit_file, files, git, look, planning, proposal, search, shell, task_state, todo_lists
 from lmtui.tools.arguments import check, read_object
 from lmtui.tools.tool import Call, Tool
 
@@ -32,9 +33,34 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     planning.TODO_COMPLETE,
     planning.TODO_UPDATE,
     planning.TODO_LIST,
+    proposal.PROPOSE_PLAN,
+    planning.PLAN_COMPLETE_STEP,
+    task_state.TASK_STATE_UPDATE,
+    task_state.TASK_RECONCILE,
+    task_state.TASK_STATE_GET,
+    todo_lists.TODO_SET,
+    todo_lists.MANAGE_TASKS,
     clock.GET_TIME,
+    delegation.DELEGATE,
+    delegation.EXPLORE,
+    delegation.DECOMPOSE,
     look.LOOK,
 )
+_SENDERS = (delegation.DELEGATE, delegation.EXPLORE, delegation.DECOMPOSE)
+_READERS: tuple[Tool[Any], ...] = (files.READ, search.GLOB, search.GREP, files.LS, git.STATUS, git.DIFF)
+_WORKERS: tuple[Tool[Any], ...] = (
+    files.READ,
+    files.WRITE,
+    edit_file.EDIT,
+    search.GLOB,
+    search.GREP,
+    files.LS,
+    shell.SHELL,
+    planning.TODO_ADD,
+    planning.TODO_COMPLETE,
+    planning.TODO_LIST,
+)
+_UNTOLD = frozenset({"task_state_get", "task_todo_set", "manage_tasks"})  # another one does the same; taken all the same
 LEAN_TOOLS: dict[str, tuple[str, ...]] = {
     "read": ("path", "offset"),
     "write": ("path", "content"),
@@ -43,7 +69,20 @@ LEAN_TOOLS: dict[str, tuple[str, ...]] = {
     "ls": ("path",),
     "shell": ("command",),
     "look": ("path",),
+    "report_result": ("status", "summary", "artifacts"),
 }
+
+
+def child_tools(root: str, kind: ChildKind, *, can_send: bool) -> ToolRegistry:
+    """Return the tools of a sub-agent; one that only reads sends no others."""
+    if kind is ChildKind.EXPLORE:
+        return ToolRegistry(root, (*_READERS, delegation.REPORT_RESULT))
+    return ToolRegistry(root, (*_WORKERS, *(_SENDERS if can_send else ()), delegation.REPORT_RESULT))
+
+
+def tools_without_agents(root: str) -> ToolRegistry:
+    """Return all tools but those that send sub-agents."""
+    return ToolRegistry(root, [tool for tool in ALL_TOOLS if tool not in _SENDERS])
 
 
 def _lean(spec: ToolSpec) -> ToolSpec:
@@ -72,7 +111,7 @@ class ToolRegistry:
     def __init__(self, root: str = "", tools: Sequence[Tool[Any]] = ALL_TOOLS) -> None:
         self._roots = (root.rstrip("/"),) if root.rstrip("/") else ()
         self._tools = tuple(tools)
-        specs = tuple(tool.spec() for tool in self._tools)
+        specs = tuple(tool.spec() for tool in self._tools if tool.name not in _UNTOLD)
         lean = tuple(_lean(spec) for spec in specs if spec.name in LEAN_TOOLS)
         self._specs = {(is_lean, True): few for is_lean, few in ((False, specs), (True, lean))}
         self._specs |= {(is_lean, False): _for_the_blind(few) for (is_lean, _), few in self._specs.items()}
@@ -87,7 +126,8 @@ class ToolRegistry:
         tool = self._by_name.get(name.strip().lower()) or self._by_name.get(name.strip().lower().replace("-", "_"))
         if tool is None:
             raise ToolError(f"there is no tool {name[:40]!r}{self._nearest(name)}. Tools: {', '.join(self.names())}.")
-        return Call(tool, check(tool.name, tool.arguments, read_object(tool.name, arguments), self._roots))
+        given = tool.read(arguments) if tool.read is not None else read_object(tool.name, arguments)
+        return Call(tool, check(tool.name, tool.arguments, given, self._roots))
 
     def canonical(self, name: str) -> str:
         """Return a tool's own name for any name it goes by.

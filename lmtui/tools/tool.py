@@ -20,13 +20,18 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="ignore", populate_by_name=True, frozen=True)
 
 
+_UNTOLD = "untold"
 A = TypeVar("A", bound=Arguments)
 
 
-def argument(default: Any = ..., *, also: tuple[str, ...] = (), doc: str = "", **limits: Any) -> Any:
-    """Declare an argument: its default (none: required), the names other programs use for it, a few words for the model."""
+def argument(default: Any = ..., *, also: tuple[str, ...] = (), doc: str = "", is_told: bool = True, **limits: Any) -> Any:
+    """Declare an argument: its default (none: required), the names other programs use for it, a few words for the model.
+
+    One that is not told of is taken all the same, from models that know it from elsewhere.
+    """
     alias = AliasChoices(*also) if also else None
-    return Field(default, description=doc or None, validation_alias=alias, **limits)
+    extra = None if is_told else {_UNTOLD: True}
+    return Field(default, description=doc or None, validation_alias=alias, json_schema_extra=extra, **limits)
 
 
 def path_argument(default: Any = ..., doc: str = "") -> Any:
@@ -62,6 +67,7 @@ class Tool(Generic[A]):
         title: the arguments in a few words, for one line.
         preview: what an approval shows; by default the title.
         aliases: names that other programs use; accepted, never listed.
+        read: reads the arguments, where they may be written more freely than as one whole JSON object.
     """
 
     name: str
@@ -73,6 +79,7 @@ class Tool(Generic[A]):
     title: Callable[[A], str]
     preview: Callable[[A, ToolContext], Awaitable[Preview]] | None = None
     aliases: tuple[str, ...] = ()
+    read: Callable[[str], dict[str, object]] | None = None
 
     def spec(self) -> ToolSpec:
         """Return what the model is told."""
@@ -137,7 +144,8 @@ def aliases_of(arguments: type[BaseModel]) -> dict[str, tuple[str, ...]]:
 def schema_of(arguments: type[BaseModel]) -> dict[str, object]:
     """Return a JSON Schema with nothing in it that a small model does not need: no titles, no nulls, no defaults of nothing."""
     schema = arguments.model_json_schema(by_alias=False)
-    properties = {name: _slim(value, schema.get("$defs", {})) for name, value in schema.get("properties", {}).items()}
+    told = {name: value for name, value in schema.get("properties", {}).items() if _UNTOLD not in value}
+    properties = {name: _slim(value, schema.get("$defs", {})) for name, value in told.items()}
     slim: dict[str, object] = {"type": "object", "properties": properties}
     if schema.get("required"):
         slim["required"] = schema["required"]

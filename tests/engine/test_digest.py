@@ -13,7 +13,7 @@ PLAN = Plan(todos=(Todo(1, "write the parser", TodoStatus.COMPLETED), Todo(2, "w
 
 
 def talk_of(*calls: tuple[str, str, str, bool], said: tuple[str, ...] = ("the task",)) -> Conversation:
-    talk = Conversation("root", "prompt")
+    talk = Conversation("root", lambda _: "prompt")
     for text in said:
         talk.apply(MessageAdded(role=Role.USER, text=text))
     for number, (tool, title, result, ok) in enumerate(calls):

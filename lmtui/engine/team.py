@@ -1,0 +1,125 @@
+"""The sub-agents of one session: what they are made of, which are at work, and how many there were."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from lmtui.core.children import Brief, ChildKind, ChildResult
+from lmtui.core.messages import Urgency
+from lmtui.core.permissions import Mode
+from lmtui.core.ports import Limits, Toolbox
+from lmtui.engine.briefs import child_prompt
+from lmtui.engine.context import Conversation
+from lmtui.engine.desk import Desk
+from lmtui.engine.fitting import WindowBook
+from lmtui.engine.inbox import Inbox
+
+_STEPS = 60
+
+
+class Papers(Protocol):
+    """Where the briefs and results of sub-agents lie while they work, and after it where the settings say so.
+
+    What cannot be written is passed over: the log has it all.
+    """
+
+    def put_brief(self, agent: str, brief: Brief, told: str) -> None:
+        """Keep a brief, with the words in which the agent was told of it."""
+
+    def put_result(self, agent: str, result: ChildResult) -> None:
+        """Keep a result, or clear away what was kept of the agent."""
+
+
+class NoPapers:
+    """Keeps nothing."""
+
+    def put_brief(self, agent: str, brief: Brief, told: str) -> None:
+        """Keep nothing."""
+
+    def put_result(self, agent: str, result: ChildResult) -> None:
+        """Keep nothing."""
+
+
+def _no_tools(kind: ChildKind, *, can_send: bool) -> Toolbox:
+    raise NotImplementedError(f"no tools for {kind} agents ({can_send=})")
+
+
+@dataclass(frozen=True, slots=True)
+class TeamParts:
+    """What the sub-agents of a session are made of.
+
+    `toolbox` returns the tools of a kind of agent, with or without those that send others; `limits` are those of each agent,
+    `parallel` tells how many may work at once.  With a `max_depth` of 0 there are none.
+    """
+
+    toolbox: Callable[..., Toolbox] = _no_tools
+    limits: Limits = field(default_factory=lambda: Limits(max_iterations=_STEPS))
+    parallel: Callable[[], int] = lambda: 1
+    max_depth: int = 0
+    papers: Papers = field(default_factory=NoPapers)
+
+
+class Team:
+    """Those that are at work now, by their ids, and how many there were so far (a replay counts them again)."""
+
+    def __init__(self, parts: TeamParts) -> None:
+        self.parts = parts
+        self.desks: dict[str, Desk] = {}
+        self.count = 0
+
+    def next_id(self) -> str:
+        """Return the id of the next one."""
+        return f"agent_{self.count + 1}"
+
+    def can_send(self, depth: int) -> bool:
+        """Tell whether an agent at a depth may have others work for it."""
+        return depth < self.parts.max_depth
+
+    def places(self) -> asyncio.Semaphore:
+        """Return what as many as the endpoint serves at once may hold together."""
+        return asyncio.Semaphore(max(1, self.parts.parallel()))
+
+    def seat(self, parent: Desk, agent: str, kind: ChildKind) -> Desk:
+        """Return the desk of a new agent: the parent's model, sandbox, rules and approvals, nothing of its conversation."""
+        is_narrow = kind is ChildKind.EXPLORE or parent.is_narrow
+        depth = parent.depth + 1
+        desk = Desk(
+            provider=parent.provider,
+            toolbox=self.parts.toolbox(kind, can_send=self.can_send(depth)),
+            sandbox=parent.sandbox,
+            conversation=Conversation(agent, lambda _: child_prompt(kind), parent.conversation.picture),
+            approvals=parent.approvals,
+            inbox=Inbox(),
+            settings=parent.main,
+            limits=self.parts.limits,
+            mode=Mode.PLAN if is_narrow else parent.mode,
+            rules=parent.rules,
+            emit=parent.emit,
+            now=parent.now,
+            monotonic=parent.monotonic,
+            warm_up=parent.warm_up,
+            agent=agent,
+            window_tokens=parent.window_tokens,
+            sandbox_name=parent.sandbox_name,
+            sandbox_text=parent.sandbox_text,
+            asks_each_command=parent.asks_each_command,
+            checkpoints=parent.checkpoints,
+            images=parent.images,
+            model=parent.model.another(),
+            window=WindowBook(parent.window.budget.another(), parent.window.tools),
+            main=parent.main,
+            roles=parent.roles,
+            vision=parent.vision,
+            sees=parent.sees,
+            eyes=parent.eyes,
+            depth=depth,
+            is_narrow=is_narrow,
+            urgency=Urgency.CHILD,
+            turn_id=parent.turn_id,
+            call_ids=parent.call_ids,
+        )
+        self.desks[agent] = desk
+        return desk

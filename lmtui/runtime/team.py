@@ -1,0 +1,38 @@
+"""What the agents of a session are made of, as the settings say it: their tools, limits and how many may work at once."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from lmtui.config import Config
+from lmtui.core.ports import Limits
+from lmtui.engine.team import TeamParts
+from lmtui.runtime.connection import Connection
+from lmtui.store.papers import AgentPapers
+from lmtui.tools.registry import ToolRegistry, child_tools, tools_without_agents
+
+
+def has_agents(config: Config) -> bool:
+    """Tell whether the model may send sub-agents."""
+    return config.sub_agents == "on" and config.agent_max_depth > 0
+
+
+def tools_of(config: Config, workspace: Path) -> ToolRegistry:
+    """Return the tools of the root agent."""
+    return ToolRegistry(str(workspace)) if has_agents(config) else tools_without_agents(str(workspace))
+
+
+def team_of(config: Config, workspace: Path, session_id: str, connection: Connection) -> TeamParts:
+    """Return what the sub-agents of a session are made of."""
+    return TeamParts(
+        toolbox=partial(child_tools, str(workspace)),
+        limits=Limits(
+            max_iterations=config.agent_max_iterations,
+            max_tokens=config.agent_max_tokens,
+            timeout_s=config.agent_timeout_s,
+        ),
+        parallel=connection.slot_count,
+        max_depth=config.agent_max_depth if has_agents(config) else 0,
+        papers=AgentPapers(workspace, session_id, is_kept=config.keep_agents == "on"),
+    )

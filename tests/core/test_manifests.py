@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.children import ChildKind
+from lmtui.core.errors import ToolError
+from lmtui.core.manifests import in_order, read_manifest
+
+TWO: list[dict[str, object]] = [
+    {"task_id": "a", "objective": "make it", "deliverable": {"type": "file", "path": "a.md"}},
+    {"task_id": "b", "objective": "use it", "depends_on": ["a"]},
+]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        TWO,
+        {"tasks": TWO},
+        json.dumps(TWO),
+        json.dumps({"tasks": TWO}),
+        f"```json\n{json.dumps(TWO)}\n```",
+        json.dumps(TWO).replace("}]", "},]"),
+        {"tasks": json.dumps(TWO)},
+    ],
+)
+def test_manifest_is_read_in_whatever_form(value: object) -> None:
+    first, second = read_manifest(value)
+    assert (first.task_id, first.deliverable.paths) == ("a", ("a.md",))
+    assert (second.objective, second.depends_on) == ("use it", ("a",))
+
+
+def test_words_alone_are_tasks() -> None:
+    briefs = read_manifest(["one", {"objective": "two", "read_only": True}])
+    assert [(brief.task_id, brief.objective, brief.kind) for brief in briefs] == [
+        ("t1", "one", ChildKind.WORK), ("t2", "two", ChildKind.EXPLORE),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ([], "has no tasks"),
+        ("no json {", "is no JSON"),
+        (7, "no list of tasks but int"),
+        ([7], "task 1 is no object"),
+        ([{"task_id": "a"}], "task a has no objective"),
+        ([{"objective": "x" * 5000}], "5,000 characters"),
+        ([{"objective": "x"}] * 9, "9 tasks, at most 8"),
+        ([TWO[0], TWO[0]], "two tasks are called a"),
+        ([{"task_id": "a", "objective": "x", "depends_on": ["a"]}], "depends on itself"),
+        ([{"task_id": "a", "objective": "x", "depends_on": ["z"]}], "depends on z, which is no task"),
+        ([{**TWO[0], "depends_on": ["b"]}, TWO[1]], "tasks a, b wait for each other"),
+        ([{"objective": "x", "deliverable": {"type": "song"}}], "of task t1 is of type 'song'"),
+        ([{"objective": "x", "deliverable": {"type": "file"}}], "of task t1 is a file and has no path"),
+    ],
+)
+def test_bad_manifest_has_an_error_of_its_own(value: object, words: str) -> None:
+    with pytest.raises(ToolError, match=words):
+        read_manifest(value)
+
+
+@given(st.lists(st.sets(st.integers(0, 7)), min_size=1, max_size=8))
+def test_order_has_each_task_behind_those_it_depends_on(depends_on: list[set[int]]) -> None:
+    tasks = [
+        {"task_id": f"t{number}", "objective": "x", "depends_on": [f"t{each}" for each in ids if each < number]}
+        for number, ids in enumerate(depends_on)
+    ]
+    ordered = [brief.task_id for brief in in_order(read_manifest(tasks))]
+    assert sorted(ordered) == [f"t{number}" for number in range(len(tasks))]
+    for number, ids in enumerate(depends_on):
+        assert all(ordered.index(f"t{each}") < ordered.index(f"t{number}") for each in ids if each < number)
+
+
+@given(
+    st.recursive(
+        st.none() | st.text(max_size=8) | st.integers() | st.booleans(),
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.dictionaries(
+                st.sampled_from(["task_id", "objective", "deliverable", "depends_on", "path", "type", "tasks"]),
+                inner,
+                max_size=4,
+            )
+        ),
+    )
+)
+def test_whatever_a_model_sends_is_read_or_refused(value: object) -> None:
+    try:
+        briefs = read_manifest(value)
+    except ToolError:
+        return
+    assert 1 <= len(briefs) <= 8

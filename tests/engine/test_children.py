@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+
+import pytest
+
+from lmtui.core.agent_events import AgentFinished, AgentStarted
+from lmtui.core.children import ChildKind
+from lmtui.core.events import ApprovalRequested, MessageAdded, Outcome, ToolCallFinished, TurnEnded, TurnReason
+from lmtui.core.messages import ModelPiece, ModelRequest, Role, Urgency
+from lmtui.core.permissions import Mode
+from lmtui.core.ports import Limits
+from lmtui.core.sessions import Answer
+from lmtui.engine.team import TeamParts
+from lmtui.tools.registry import child_tools
+from tests.fakes import FakeProvider, Rig, answer
+
+Script = Callable[[ModelRequest], list[ModelPiece | Exception | float]]
+
+
+class TalkingProvider(FakeProvider):
+    """Answers by what a request holds, so that agents at work at once each get their own."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__()
+        self._script = script
+        self.most_at_once = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+        self.answers = [self._script(request)]
+        self.most_at_once = max(self.most_at_once, self.open_streams + 1)
+        async for piece in super().stream(request):
+            yield piece
+
+
+def team(parallel: int = 1, max_depth: int = 3, **limits: float) -> TeamParts:
+    return TeamParts(partial(child_tools, ""), Limits(**limits), lambda: parallel, max_depth)  # type: ignore[arg-type]  # counts
+
+
+def call(**arguments: object) -> str:
+    return json.dumps(arguments)
+
+
+def result_of(rig: Rig, tool: str) -> object:
+    found = [event for event in rig.of("tool_call_finished") if isinstance(event, ToolCallFinished) and event.tool == tool]
+    return json.loads(found[-1].result)
+
+
+WRITES = (
+    answer("", ("delegate", call(objective="write a.md", deliverable_type="file", deliverable_path="a.md"))),
+    answer("", ("write", call(path="a.md", content="text\n"))),
+    answer("", ("report_result", call(status="ok", summary="written", artifacts=["a.md"]))),
+    answer("the file is there"),
+)
+
+
+async def test_child_does_its_task_and_the_parent_gets_what_came_of_it() -> None:
+    rig = Rig(FakeProvider(*WRITES), mode=Mode.AUTO, team=team())
+    await rig.run("have a.md written")
+    assert rig.sandbox.files["a.md"] == b"text\n"
+    assert result_of(rig, "delegate") == {
+        "success": True, "agent_id": "agent_1", "status": "ok", "summary": "written", "artifacts": ["a.md"],
+    }  # fmt: skip
+    started, finished = rig.of("agent_started")[0], rig.of("agent_finished")[0]
+    assert isinstance(started, AgentStarted)
+    assert (started.agent, started.parent, started.title) == ("agent_1", "root", "write a.md")
+    assert isinstance(finished, AgentFinished)
+    assert (finished.outcome, finished.summary, finished.steps) == ("done", "written", 2)
+    ended = rig.of("turn_ended")[-1]
+    assert isinstance(ended, TurnEnded)
+    assert ended.files_changed == ("a.md",)
+    assert len(rig.provider.requests) == 4  # the report ends the child, without a request more
+
+
+async def test_child_sees_its_brief_and_nothing_of_the_parents_talk() -> None:
+    rig = Rig(FakeProvider(*WRITES), mode=Mode.AUTO, team=team())
+    await rig.run("the parent's own secret words")
+    child = rig.provider.requests[1]
+    text = "\n".join(message.text for message in child.messages)
+    assert "Your task: write a.md" in text
+    assert "a file at a.md" in text
+    assert child.messages[0].text != rig.provider.requests[0].messages[0].text
+    assert len(child.messages) == 2
+    assert child.urgency is Urgency.CHILD
+    assert rig.provider.requests[3].messages[:2] == rig.provider.requests[0].messages
+
+
+async def test_data_hint_brings_the_results_that_have_its_words() -> None:
+    rig = Rig(
+        FakeProvider(
+            answer("", ("read", call(path="ports.txt")), ("read", call(path="names.txt"))),
+            answer("", ("delegate", call(objective="count", data_hint="the ports in use"))),
+            answer("", ("report_result", call(status="ok", summary="2"))),
+            answer("done"),
+        ),
+        mode=Mode.AUTO,
+        team=team(),
+    )
+    rig.sandbox.files |= {"ports.txt": b"ports: 80, 443\n", "names.txt": b"anna\n"}
+    await rig.run()
+    brief = rig.provider.requests[2].messages[1].text
+    assert "80, 443" in brief
+    assert "anna" not in brief
+
+
+@pytest.mark.parametrize(("depth", "has_more"), [(1, False), (2, True)])
+async def test_tools_that_send_others_are_gone_at_the_depth_that_is_allowed(depth: int, *, has_more: bool) -> None:
+    rig = Rig(FakeProvider(*WRITES), mode=Mode.AUTO, team=team(max_depth=depth))
+    await rig.run()
+    names = {tool.name for tool in rig.provider.requests[1].tools}
+    assert ("delegate" in names) is has_more
+    assert "report_result" in names
+    assert "report_result" not in {tool.name for tool in rig.provider.requests[0].tools}
+
+
+async def test_explorer_only_reads() -> None:
+    rig = Rig(
+        FakeProvider(
+            answer("", ("explore", call(question="where is the port?"))),
+            answer("", ("grep", call(pattern="port")), ("write", call(path="x", content="y"))),
+            answer("", ("report_result", call(status="ok", summary="in conf.py:3"))),
+            answer("in conf.py"),
+        ),
+        mode=Mode.AUTO,
+        team=team(),
+    )
+    rig.sandbox.files["conf.py"] = b"a\nb\nport = 80\n"
+    await rig.run()
+    assert "x" not in rig.sandbox.files
+    assert {tool.name for tool in rig.provider.requests[1].tools} == {
+        "read", "glob", "grep", "ls", "git_status", "git_diff", "report_result",
+    }  # fmt: skip
+
+
+async def test_claims_are_checked_on_the_disk() -> None:
+    rig = Rig(
+        FakeProvider(
+            answer("", ("delegate", call(objective="two files"))),
+            answer("", ("write", call(path="docs/c.md", content="c\n"))),
+            answer("", ("report_result", call(status="ok", summary="both", artifacts=["a.md", "c.md", "/etc/passwd"]))),
+            answer("done"),
+        ),
+        mode=Mode.AUTO,
+        team=team(),
+    )
+    await rig.run()
+    assert result_of(rig, "delegate") == {
+        "success": False, "agent_id": "agent_1", "status": "partial", "summary": "both", "artifacts": ["docs/c.md"],
+        "missing": ["a.md", "/etc/passwd"], "error": "not on the disk: a.md, /etc/passwd",
+    }  # fmt: skip
+
+
+async def test_child_that_only_talks_is_taken_at_its_word() -> None:
+    rig = Rig(FakeProvider(answer("", ("delegate", call(objective="think"))), answer("42"), answer("so it is 42")), team=team())
+    await rig.run()
+    assert result_of(rig, "delegate") == {"success": True, "agent_id": "agent_1", "status": "ok", "summary": "42"}
+
+
+@pytest.mark.parametrize(("limits", "error"), [({"max_iterations": 1}, "1 steps"), ({"max_tokens": 5}, "5 tokens")])
+async def test_child_has_a_budget_of_its_own(limits: dict[str, int], error: str) -> None:
+    rig = Rig(
+        FakeProvider(
+            answer("", ("delegate", call(objective="look"))),
+            answer("", ("ls", "{}")),
+            *([answer("", ("ls", call(path="x")))] if "max_tokens" in limits else []),
+            answer("it took too long"),
+        ),
+        team=team(**limits),
+    )
+    await rig.run()
+    told = result_of(rig, "delegate")
+    assert isinstance(told, dict)
+    assert told["status"] == "partial"
+    assert error in told["error"]
+    assert [event.outcome for event in rig.of("agent_finished") if isinstance(event, AgentFinished)] == ["limit"]
+
+
+TREE = [
+    {"task_id": "a", "objective": "task a", "deliverable": {"type": "file", "path": "a.md"}},
+    {"task_id": "b", "objective": "task b", "depends_on": ["a"]},
+    {"task_id": "c", "objective": "task c"},
+]
+
+
+def tree_script(failing: str = "") -> Script:
+    def script(request: ModelRequest) -> list[ModelPiece | Exception | float]:
+        first, last = request.messages[1].text, request.messages[-1]
+        if not first.startswith("Your task: "):
+            return [*answer("", ("decompose", call(manifest=TREE)))] if last.role is Role.USER else [*answer("all done")]
+        name = first.split()[3]
+        if last.role is Role.USER and name != failing:
+            return [0.01, *answer("", ("write", call(path=f"{name}.md", content=f"by {name}\n")))]
+        return [0.01, *answer("", ("report_result", call(status="error" if name == failing else "ok", summary=name)))]
+
+    return script
+
+
+@pytest.mark.parametrize(("parallel", "at_once"), [(1, 1), (2, 2), (4, 2)])
+async def test_tasks_run_at_once_as_far_as_dependencies_and_slots_allow(parallel: int, at_once: int) -> None:
+    provider = TalkingProvider(tree_script())
+    rig = Rig(provider, mode=Mode.AUTO, team=team(parallel))
+    await rig.run()
+    assert provider.most_at_once == at_once
+    told = result_of(rig, "decompose")
+    assert isinstance(told, list)
+    assert [(each["task_id"], each["status"], each["artifacts"]) for each in told] == [
+        ("a", "ok", ["a.md"]), ("b", "ok", ["b.md"]), ("c", "ok", ["c.md"]),
+    ]  # fmt: skip
+    brief = next(request.messages[1].text for request in provider.requests if "task b" in request.messages[1].text)
+    assert '<file path="a.md">\nby a\n' in brief
+
+
+async def test_what_depends_on_a_failed_task_is_skipped_and_told() -> None:
+    rig = Rig(TalkingProvider(tree_script("a")), mode=Mode.AUTO, team=team())
+    await rig.run()
+    told = result_of(rig, "decompose")
+    assert isinstance(told, list)
+    assert [each["status"] for each in told] == ["error", "skipped", "ok"]
+    assert "a, which it depends on" in told[1]["error"]
+    assert "b.md" not in rig.sandbox.files
+
+
+async def test_childs_calls_are_asked_about_like_its_parents() -> None:
+    rig = Rig(FakeProvider(*WRITES), mode=Mode.NORMAL, team=team())
+    asked: list[ApprovalRequested] = []
+
+    def say_no(envelope: object) -> None:
+        event = getattr(envelope, "event", None)
+        if isinstance(event, ApprovalRequested):
+            asked.append(event)
+            asyncio.get_running_loop().call_soon(rig.session.answer, event.approval_id, Answer(Outcome.NO))
+
+    rig.session.subscribe(say_no)
+    await rig.run()
+    assert [event.agent for event in asked] == ["agent_1"]
+    assert "a.md" not in rig.sandbox.files
+
+
+async def test_interrupt_stops_the_children_too() -> None:
+    rig = Rig(FakeProvider(answer("", ("delegate", call(objective="wait"))), [30.0]), team=team())
+    rig.session.submit("go")
+    async with asyncio.timeout(5):
+        while rig.provider.open_streams == 0 or not rig.of("agent_started"):
+            await asyncio.sleep(0.005)
+        rig.session.interrupt()
+        await rig.session.wait_idle()
+    assert rig.provider.open_streams == 0
+    assert [event.outcome for event in rig.of("agent_finished") if isinstance(event, AgentFinished)] == ["interrupted"]
+    ended = rig.of("turn_ended")[-1]
+    assert isinstance(ended, TurnEnded)
+    assert ended.reason is TurnReason.INTERRUPTED
+
+
+async def test_resumed_session_ends_what_a_crash_left_and_counts_on() -> None:
+    live = Rig(FakeProvider(*WRITES), mode=Mode.AUTO, team=team())
+    await live.run()
+    begun = next(place for place, each in enumerate(live.log.events) if isinstance(each.event, ToolCallFinished))
+    again = Rig(FakeProvider(*WRITES), mode=Mode.AUTO, team=team(), past=live.log.events[:begun])
+    kinds = [envelope.event.kind for envelope in again.session.history()[begun:]]
+    assert kinds == ["tool_call_finished", "agent_finished", "tool_call_finished", "turn_ended"]
+    await again.run("once more")
+    assert [event.agent for event in again.of("agent_started")][-1] == "agent_2"
+
+
+async def test_childs_words_are_no_part_of_the_parents_conversation() -> None:
+    live = Rig(FakeProvider(*WRITES), mode=Mode.AUTO, team=team())
+    await live.run()
+    again = Rig(FakeProvider(answer("hello")), mode=Mode.AUTO, team=team(), past=live.log.events)
+    await again.run("and now?")
+    said = [message for message in again.provider.requests[0].messages if message.role is Role.USER]
+    assert len(said) == 2
+    assert not any("Your task" in message.text for message in said)
+    words = [event for event in live.of("message_added") if isinstance(event, MessageAdded) and event.agent == "agent_1"]
+    assert len(words) == 3
+
+
+def test_kinds_are_those_of_prompts() -> None:
+    assert {str(kind) for kind in ChildKind} == {"work", "explore"}
