@@ -1,0 +1,84 @@
+"""What a session may spend in all: tokens, steps, time.  Read from words such as `3h 200 steps 1.5M tokens`.  Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from lmtui.core.errors import UsageError
+from lmtui.core.events import Event
+
+FORM = "3h 200 steps 1.5M tokens"
+_UNITS = r"tokens?|tok|steps?|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s|days?|d"
+_PART = re.compile(rf"(\d+(?:\.\d+)?)\s*([kKmM]?)\s*({_UNITS})\b")
+_TIMES = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionBudget:
+    """Tokens that are read anew and written, requests, and seconds of work; 0 is no limit."""
+
+    tokens: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self.tokens or self.steps or self.seconds)
+
+    def used(self, spent: SessionBudget) -> float:
+        """Return how much of it is used, 1 for all: of what is limited, that of which most is used."""
+        pairs = ((spent.tokens, self.tokens), (spent.steps, self.steps), (spent.seconds, self.seconds))
+        return max((have / limit for have, limit in pairs if limit), default=0.0)
+
+    def __add__(self, other: SessionBudget) -> SessionBudget:
+        return SessionBudget(self.tokens + other.tokens, self.steps + other.steps, self.seconds + other.seconds)
+
+    def __str__(self) -> str:
+        parts = (
+            _time_words(self.seconds) if self.seconds else "",
+            f"{self.steps:,} steps" if self.steps else "",
+            f"{self.tokens:,} tokens" if self.tokens else "",
+        )
+        return ", ".join(part for part in parts if part) or "nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSet(Event):
+    """The session may spend so much from now on; an empty budget is no limit."""
+
+    kind: ClassVar[str] = "budget_set"
+    budget: SessionBudget
+
+
+def read_budget(text: str) -> tuple[SessionBudget, str]:
+    """Return the budget that a text begins with, and the rest of the text.
+
+    Raises:
+        UsageError: it begins with none.
+    """
+    budget, rest = SessionBudget(), text.strip()
+    while found := _PART.match(rest):
+        budget = _with(budget, float(found[1]), found[2].lower(), found[3].lower())
+        rest = rest[found.end() :].lstrip(" ,;")
+    if not budget:
+        raise UsageError(f"{text[:40]!r} begins with no budget", f"Write it like {FORM}.")
+    return budget, rest.removeprefix("and ").strip()
+
+
+def _with(budget: SessionBudget, number: float, scale: str, unit: str) -> SessionBudget:
+    amount = number * _SCALES[scale]
+    if unit.startswith("tok"):
+        return replace(budget, tokens=math.ceil(amount))
+    if unit.startswith("step"):
+        return replace(budget, steps=math.ceil(amount))
+    return replace(budget, seconds=budget.seconds + amount * _TIMES[unit[0]])
+
+
+def _time_words(seconds: float) -> str:
+    hours, rest = divmod(round(seconds), 3600)
+    minutes, left = divmod(rest, 60)
+    parts = ((hours, "h"), (minutes, "min"), (left, "s"))
+    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
