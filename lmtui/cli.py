@@ -25,6 +25,7 @@ from lmtui.frontends.parsers import (
     doctor_parser,
     export_parser,
     models_parser,
+    plan_parser,
     resume_parser,
     run_parser,
     sandbox_parser,
@@ -64,7 +65,7 @@ def run(argv: Sequence[str]) -> int:
 
 def _translated(argv: list[str]) -> list[str]:
     """Return the arguments with the words that users of an earlier program type put into ours."""
-    for old, new in (("--list-sessions", "sessions"), ("--resume", "resume")):
+    for old, new in (("--list-sessions", "sessions"), ("--resume", "resume"), ("--plan", "plan")):
         if argv[:1] == [old]:
             return [new, *argv[1:]]
     return ["--mode" if word == "--permission" else word for word in argv]
@@ -160,6 +161,7 @@ def _host_opener(
 
         runtime = open_runtime(workspace, loaded.config, writes_log=True, is_mode_forced=loaded.sources["mode"] == "flag")
         runtime.ask_trust(loaded, read)
+        runtime.plans_first = getattr(arguments, "plans_first", False)
         if file := _model_file(arguments):
             runtime.servers.run_file(file)
         if session_id:
@@ -194,10 +196,20 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    text = sys.stdin.read() if arguments.task == "-" else arguments.task
+    return _headless(arguments, _task_of(arguments))
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    text = _task_of(arguments)
+    is_there = sys.stdin.isatty() and sys.stdout.isatty() and arguments.output == "text"
+    return _app(arguments, task=text) if is_there and not arguments.approve else _headless(arguments, text)
+
+
+def _task_of(arguments: argparse.Namespace) -> str:
+    text: str = sys.stdin.read() if arguments.task == "-" else arguments.task
     if not text.strip():
         raise UsageError("the task is empty", "Write what to do, or pipe it in and give - as the task.")
-    return _headless(arguments, text)
+    return text
 
 
 def _headless(arguments: argparse.Namespace, text: str, session_id: str = "") -> int:
@@ -209,8 +221,10 @@ def _headless(arguments: argparse.Namespace, text: str, session_id: str = "") ->
     if arguments.output != "text" and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8 (RFC 8259), whatever the terminal is
     images = read_pictures(arguments.image or ())
-    wanted = HeadlessTask(text, session_id, arguments.output, images)
-    return asyncio.run(commands.task(workspace, loaded, wanted, _model_file(arguments)))
+    approves, allows_named = getattr(arguments, "approve", False), getattr(arguments, "allow_named", False)
+    wanted = HeadlessTask(text, session_id, arguments.output, images, approves=approves, allows_named=allows_named)
+    plans_first = getattr(arguments, "plans_first", False)
+    return asyncio.run(commands.task(workspace, loaded, wanted, _model_file(arguments), plans_first=plans_first))
 
 
 def _resume(arguments: argparse.Namespace) -> int:
@@ -218,9 +232,9 @@ def _resume(arguments: argparse.Namespace) -> int:
 
     workspace, _ = _settings(arguments)
     session_id, text = commands.which_session(workspace, arguments.id or "", arguments.text or "")
-    if sys.stdin.isatty() and sys.stdout.isatty() and arguments.output == "text":
+    if sys.stdin.isatty() and sys.stdout.isatty() and arguments.output == "text" and not arguments.approve:
         return _app(arguments, session_id, text)
-    return _headless(arguments, text or "Go on.", session_id)
+    return _headless(arguments, text, session_id)
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -228,13 +242,17 @@ def _demo(arguments: argparse.Namespace) -> int:
     if not arguments.headless and sys.stdin.isatty() and sys.stdout.isatty():
         if keep is not None:
             raise UsageError("--keep goes with --headless", "On a terminal the demo makes a folder and names it at its end.")
-        from lmtui.providers.demo import DEMO_TASK
+        from lmtui.providers.demo import DEMO_TASK, PLAN_DEMO_TASK
 
-        return _app(arguments, task=DEMO_TASK, is_demo=True)
+        return _app(arguments, task=PLAN_DEMO_TASK if arguments.plans_first else DEMO_TASK, is_demo=True)
     from lmtui.frontends import commands
+    from lmtui.frontends.headless import HeadlessTask
+    from lmtui.runtime.host import DEMO_TASK, PLAN_DEMO_TASK
 
     _, loaded = _settings(arguments)
-    return asyncio.run(commands.demo(loaded.config, keep, arguments.output))
+    text = PLAN_DEMO_TASK if arguments.plans_first else DEMO_TASK
+    wanted = HeadlessTask(text, "", arguments.output, approves=arguments.approve, allows_named=arguments.allow_named)
+    return asyncio.run(commands.demo(loaded.config, keep, wanted, plans_first=arguments.plans_first))
 
 
 def _report(name: str) -> Callable[[argparse.Namespace], int]:
@@ -254,6 +272,7 @@ _PASSED_ON = (
 _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], int]]] = {
     "": (app_parser, _app),
     "run": (run_parser, _run),
+    "plan": (plan_parser, _plan),
     "resume": (resume_parser, _resume),
     "demo": (demo_parser, _demo),
     "serve": (serve_parser, _serve),

@@ -6,7 +6,7 @@ import asyncio
 import difflib
 import hashlib
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from lmtui.core.errors import SandboxError, SessionFileError
@@ -24,7 +24,7 @@ from lmtui.core.messages import (
     Usage,
 )
 from lmtui.core.permissions import Mode, Rule
-from lmtui.core.ports import Checkpoints, HostGate, Images, Limits, OutputSink, Policy, Snapshot
+from lmtui.core.ports import Checkpoints, HostGate, Images, Limits, OutputSink, Policy, Sandbox, Snapshot
 from lmtui.core.profiles import Profiles
 from lmtui.core.redaction import Redactor
 from lmtui.core.roles import Roles
@@ -87,9 +87,21 @@ class FakeSandbox:
     asks_each_command: bool = False
     links: dict[str, str] = field(default_factory=dict)
     gate: HostGate | None = None
+    can_be_read_only: bool = True
+    is_read_only: bool = False
 
     async def status(self) -> SandboxStatus:
-        return SandboxStatus("fake", "none", "fake, no network", has_shell=True, asks_each_command=self.asks_each_command)
+        return SandboxStatus(
+            "fake",
+            "none",
+            "fake, no network",
+            has_shell=True,
+            asks_each_command=self.asks_each_command,
+            is_read_only=self.is_read_only and self.can_be_read_only,
+        )
+
+    def read_only(self) -> Sandbox:
+        return replace(self, is_read_only=True)
 
     async def run_command(
         self,
@@ -136,6 +148,8 @@ class FakeSandbox:
 
     async def write_file(self, path: str, data: bytes, *, expect_sha256: str | None = None) -> None:
         await asyncio.sleep(0)
+        if self.is_read_only:
+            raise SandboxError("the folder is read-only in plan mode")
         if expect_sha256 is not None:
             now = hashlib.sha256(self.files[path]).hexdigest() if path in self.files else ""
             if now != expect_sha256:

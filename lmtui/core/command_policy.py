@@ -23,7 +23,9 @@ _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _PIECES = re.compile(r"[\s;|&<>()`'\"={},:@]+")
 
 
-def decide_command(tool: str, text: str, mode: Mode, rules: tuple[Rule, ...], *, asks_each: bool) -> Decision:
+def decide_command(
+    tool: str, text: str, mode: Mode, rules: tuple[Rule, ...], *, asks_each: bool, is_read_only: bool = False
+) -> Decision:
     """Decide about one command.
 
     Args:
@@ -32,6 +34,7 @@ def decide_command(tool: str, text: str, mode: Mode, rules: tuple[Rule, ...], *,
         mode: the session's mode.
         rules: all rules in force.
         asks_each: nothing but an exact rule of this session or of the settings lets a command run unasked (a reduced sandbox).
+        is_read_only: the sandbox keeps commands from changing anything; without that none may run in plan mode.
     """
     parsed = parse(text)
     count = len(parsed.commands)
@@ -40,6 +43,8 @@ def decide_command(tool: str, text: str, mode: Mode, rules: tuple[Rule, ...], *,
             return Decision(Verdict.DENY, f"your rule {rule} forbids it", str(rule), commands=count)
     if mode is Mode.PLAN and not _only_reads(parsed):
         return Decision(Verdict.DENY, "plan mode only reads", commands=count)
+    if mode is Mode.PLAN and not is_read_only:
+        return Decision(Verdict.DENY, "plan mode only reads, and nothing here keeps a command to that", commands=count)
     exact = next((rule for rule in rules if _is_exact(rule, tool, text)), None)
     if exact is not None and exact.source == THIS_SESSION:
         return Decision(Verdict.ALLOW, f"your rule {exact} allows it", str(exact), commands=count)

@@ -31,12 +31,24 @@ from lmtui.core.events import (
 )
 from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound
 from lmtui.core.host_events import HostReached
-from lmtui.core.model_events import BroughtBack, CallFormChanged, Compacted, Pinned, Reminder, ToolSetChanged, VisionChanged
+from lmtui.core.model_events import (
+from lmtui.core.plan_events import PlanDecided, PlanProposed
+    BroughtBack,
+    CallFormChanged,
+    Compacted,
+    LoopSuspected,
+    Pinned,
+    Reminder,
+    ToolSetChanged,
+    VisionChanged,
+)
+from lmtui.core.wait_events import WaitSet
 
 EVENT_TYPES: tuple[type[Event], ...] = (
     SessionOpened, SessionRenamed, ModelChanged, ModeChanged, SandboxSelected, TurnStarted, TurnEnded, MessageAdded,
     TextDelta, ThinkingDelta, PrefillProgress, CallProgress, RetryScheduled, ToolCallStarted, ToolOutputDelta,
     ToolCallFinished, ApprovalRequested, ApprovalResolved, RuleRevoked, HostReached, PlanChanged, FilesChanged,
     CheckpointCreated, FilesRestored, Rewound, InboxChanged, UsageUpdated, CallFormChanged, Compacted, Reminder, Notice,
-    AgentStarted, AgentFinished, JobsChanged, BroughtBack, Pinned, ToolSetChanged, VisionChanged,
+    WaitSet, AgentStarted, AgentFinished, JobsChanged, BroughtBack, Pinned, ToolSetChanged, VisionChanged, LoopSuspected,
+    PlanProposed, PlanDecided,
 )  # fmt: skip

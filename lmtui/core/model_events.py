@@ -35,10 +35,28 @@ class VisionChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reminder(Event):
-    """lmtui itself said something to the model: what it did wrong, or the state of things.  The user did not write it."""
+    """lmtui itself said something to the model: what it did wrong, or the state of things.  The user did not write it.
+
+    `topic` is `plan` where it is about plan mode, `state` where it tells how the work stands.
+    """
 
     kind: ClassVar[str] = "reminder"
     text: str
+    turn_id: str = ""
+    topic: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopSuspected(Event):
+    """The model goes round in a circle; `what` says in words which, `count` how often.
+
+    It was told so; with `is_over` that did not help, and the turn ends.
+    """
+
+    kind: ClassVar[str] = "loop_suspected"
+    what: str
+    count: int = 0
+    is_over: bool = False
     turn_id: str = ""
 
 

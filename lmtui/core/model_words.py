@@ -6,7 +6,9 @@ from lmtui.core.clean import clean_line
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
 from lmtui.core.messages import CallForm
-from lmtui.core.model_events import CallFormChanged, Compacted, Reminder, ToolSetChanged
+from lmtui.core.model_events import CallFormChanged, Compacted, LoopSuspected, Reminder, ToolSetChanged
+from lmtui.core.plan_events import PlanDecided, PlanProposed
+from lmtui.core.proposal_words import plan_event_words
 from lmtui.core.sessions import Calls
 
 _FORMS = {
@@ -31,9 +33,13 @@ def model_words(event: Event) -> str:
             return f"from here on the model calls tools {how}" + (f": {clean_line(why)}" if why else "")
         case ToolSetChanged(tools=tools, why=why):
             return f"tools: {clean_line(tools)}" + (f", {clean_line(why)}" if why else "")
+        case PlanProposed() | PlanDecided() | Reminder(topic="plan"):
+            return plan_event_words(event)
         case Reminder(text=text):
             first = clean_line(text.strip().partition("\n")[0])
             return f"lmtui told the model: {first[:_MAX_CHARS]}{'…' if len(first) > _MAX_CHARS else ''}"
+        case LoopSuspected(what=what, is_over=is_over):
+            return f"a loop, so the turn ends: {clean_line(what)}" if is_over else f"this looks like a loop: {clean_line(what)}"
         case Compacted():
             left_out = len(event.elided) + len(event.folded)
             parts = [f"{left_out} long {'result' if left_out == 1 else 'results'} shortened"] if left_out else []

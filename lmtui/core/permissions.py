@@ -47,8 +47,31 @@ _SEARCHERS = frozenset({"grep", "git_diff"})
 _TELL_NAMES_ONLY = frozenset({"ls", "glob", "git_status", "git_branch"})
 
 
+# What belongs to carrying a task out: in plan mode there is nothing yet that it could be said of.
+_NOT_IN_PLAN_MODE = frozenset(
+    {
+        "plan_complete_step",
+        "todo_add",
+        "todo_update",
+        "todo_complete",
+        "task_state_update",
+        "task_reconcile",
+        "wait",
+        "task_todo_set",
+        "manage_tasks",
+    }
+)
+
+
 def decide(
-    tool: str, access: Access, subject: str, mode: Mode, rules: tuple[Rule, ...], *, asks_each_command: bool = False
+    tool: str,
+    access: Access,
+    subject: str,
+    mode: Mode,
+    rules: tuple[Rule, ...],
+    *,
+    asks_each_command: bool = False,
+    is_read_only: bool = False,
 ) -> Decision:
     """Decide about one call.
 
@@ -59,14 +82,17 @@ def decide(
         mode: the session's mode.
         rules: all rules in force, in any order.
         asks_each_command: every command asks, unless this session has an exact rule for it (the sandbox is a reduced one).
+        is_read_only: the sandbox keeps commands from changing anything; without that none may run in plan mode.
     """
     if access is Access.EXECUTE and tool != "mcp":
-        return decide_command(tool, subject, mode, rules, asks_each=asks_each_command)
+        return decide_command(tool, subject, mode, rules, asks_each=asks_each_command, is_read_only=is_read_only)
     for rule in rules:
         if rule.effect is Effect.DENY and _is_about(rule, tool, subject):
             return Decision(Verdict.DENY, f"your rule {rule} forbids it", str(rule))
     if mode is Mode.PLAN and access in (Access.WRITE, Access.EXECUTE):
         return Decision(Verdict.DENY, "plan mode only reads")
+    if mode is Mode.PLAN and tool in _NOT_IN_PLAN_MODE:
+        return Decision(Verdict.DENY, "plan mode only reads and plans; it is for the work on an approved plan")
     allowing = [rule for rule in rules if rule.effect is Effect.ALLOW and _allows(rule, tool, subject)]
     exact = next((rule for rule in allowing if rule.is_exactly(subject)), None)
     if exact is None or exact.source != THIS_SESSION:
@@ -92,10 +118,12 @@ def decide_all(
     rules: tuple[Rule, ...],
     *,
     asks_each_command: bool = False,
+    is_read_only: bool = False,
 ) -> Decision:
     """Decide about a call that is about several things: one that is denied denies it, one that asks asks."""
     decisions = [
-        decide(tool, access, subject, mode, rules, asks_each_command=asks_each_command) for subject in subjects or ("",)
+        decide(tool, access, subject, mode, rules, asks_each_command=asks_each_command, is_read_only=is_read_only)
+        for subject in subjects or ("",)
     ]
     return min(decisions, key=lambda decision: (Verdict.DENY, Verdict.ASK, Verdict.ALLOW).index(decision.verdict))
 

@@ -201,6 +201,11 @@ def no_proposal(_: Proposal) -> str:
     raise ToolError("no plan can be proposed here")
 
 
+def no_wait(_: datetime, __: str) -> None:
+    """Refuse to wait where no session goes on later."""
+    raise ToolError("only the main agent can wait")
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool may touch while it runs.
@@ -210,7 +215,8 @@ class ToolContext:
     is not told by a tool that was not asked to read it.  `hunks`: only these (from 0) of the change that an approval showed
     may be applied; None is all of it.  `sees` is false where nobody who is asked sees pictures.  `children` sends sub-agents
     (None: this agent may not), `report` takes what a sub-agent says at its end (None: this is none).
-    `propose` puts a plan before the user and returns what the model is told of that.
+    `propose` puts a plan before the user and returns what the model is told of that.  `wait` lets the turn end behind this call
+    and the session go on by itself at a time (UTC), with a reason; it raises `UsageError` where that is too far.
     """
 
     sandbox: Sandbox
@@ -226,6 +232,7 @@ class ToolContext:
     children: Children | None = None
     report: Callable[[Report], None] | None = None
     propose: Callable[[Proposal], str] = no_proposal
+    wait: Callable[[datetime, str], None] = no_wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,13 +320,19 @@ class Toolbox(Protocol):
 class Limits:
     """What one turn may spend; the units are in the names, 0 is no limit.
 
-    `max_tokens` are those that are read anew and written; what a server takes from its cache does not count.
+    `max_tokens` are those that are read anew and written; what a server takes from its cache does not count.  The last four end
+    loops: the turn ends when more than half of the last `max_same_tool_streak` calls are the same one with the same result, or
+    after so many steps in a row that brought nothing new, or in which every call failed, or that were empty.
     """
 
     max_iterations: int = 500
     max_tokens: int = 0
     max_calls_per_message: int = 16
     timeout_s: float = 0.0
+    max_same_tool_streak: int = 8
+    max_no_progress_iters: int = 15
+    max_errors: int = 5
+    max_empty_iterations: int = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from lmtui.core.events import Envelope, Outcome
 from lmtui.core.messages import CallForm
 from lmtui.core.permissions import GrantScope, Mode, Rule
 from lmtui.core.pictures import Image
+from lmtui.core.plan_desk import Plans
 from lmtui.core.servers import ModelServers
 from lmtui.core.settings import Settings
 from lmtui.core.trust import Trust
@@ -198,6 +199,10 @@ class Session(Protocol):
     @property
     def calls(self) -> Calls:
         """Return the form in which the model calls tools."""
+
+    @property
+    def plans(self) -> Plans:
+        """Return the plan that waits for an answer, and the ways to answer it."""
 
     @property
     def changes(self) -> Changes | None:

@@ -65,6 +65,7 @@ class SandboxStatus:
     """What runs the tools and what it isolates; `facts` is one line each for the user.
 
     `asks_each_command`: it is so weak that every shell command is to be asked about, whatever the mode and the rules say.
+    `is_read_only`: it was tried from inside that nothing in the workspace can be changed.
     """
 
     backend: str
@@ -75,6 +76,7 @@ class SandboxStatus:
     reason: str = ""
     facts: tuple[str, ...] = ()
     asks_each_command: bool = False
+    is_read_only: bool = False
 
 
 class FileChangeKind(StrEnum):

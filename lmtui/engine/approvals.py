@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from lmtui.core.errors import SessionFileError, UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Event, Outcome, RuleRevoked
-from lmtui.core.plan_events import PlanDecided
 from lmtui.core.permissions import THIS_SESSION, Effect, GrantScope, Rule, parse_rule, source_of
+from lmtui.core.plan_events import PlanDecided
 from lmtui.core.sessions import Answer
 
 

@@ -17,9 +17,12 @@ from lmtui.core.roles import ModelRole, Roles
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.fitting import FULL, LEAN, WindowBook
+from lmtui.engine.gate import GateWatch
 from lmtui.engine.inbox import Inbox
 from lmtui.engine.known_model import KnownModel
-from lmtui.engine.repeats import Repeats
+from lmtui.engine.loops import LoopWatch, at_depth
+from lmtui.engine.state_note import NoteWatch
+from lmtui.engine.waits import Waits
 
 
 @dataclass(slots=True)
@@ -33,7 +36,7 @@ class Desk:
     the server does not have the models of `missing_roles`.  `vision` is what the user says of the model's eyes, `sees` what
     holds, and `eyes` the model that looks at pictures in its place.  `files` are those that the turn changed.  A sub-agent
     stands at a `depth` above 0, reads only where it `is_narrow`, and is done once it has given its `report`.
-    `call_ids` are those of all calls of the session.
+    `call_ids` are those of all calls of the session; `loops`, `gate` and `note` watch the agent through its events.
     `planning` is where plan mode stands; `is_read_only`: the sandbox keeps commands from changing anything in that mode.
     """
 
@@ -63,7 +66,9 @@ class Desk:
     model: KnownModel = field(default_factory=KnownModel)
     window: WindowBook = field(default_factory=WindowBook)
     tool_set: str = FULL
-    repeats: Repeats = field(default_factory=Repeats)
+    loops: LoopWatch = field(default_factory=LoopWatch)
+    gate: GateWatch = field(default_factory=GateWatch)
+    note: NoteWatch = field(default_factory=NoteWatch)
     main: ModelSettings = field(default_factory=ModelSettings)
     roles: Roles = field(default_factory=dict)
     role: str = ""
@@ -81,6 +86,10 @@ class Desk:
     call_ids: set[str] = field(default_factory=set)
     planning: PlanMode = field(default_factory=PlanMode)
     is_read_only: bool = False
+    waits: Waits = field(default_factory=Waits)
+
+    def __post_init__(self) -> None:
+        self.loops.limits = at_depth(self.limits, self.depth)
 
     def begin(self, turn_id: str) -> None:
         """Take note that a turn begins; nothing was changed in it."""

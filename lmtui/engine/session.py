@@ -44,6 +44,7 @@ from lmtui.engine.journal import Journal
 from lmtui.engine.known_model import KnownModel
 from lmtui.engine.planning import SessionPlans
 from lmtui.engine.repair import ends_for_open_work
+from lmtui.engine.sleeping import SessionSleep
 from lmtui.engine.taking import take
 from lmtui.engine.team import Team, TeamParts
 from lmtui.engine.waiting import WaitingWords
@@ -96,6 +97,7 @@ class EngineSession:
         self._words = WaitingWords(lambda: self._desk.inbox, self._worker, lambda: self.is_closed, self._name_after)
         self.window_use = RequestParts(lambda: self._desk, self._journal.emit_from_outside)
         self.calls = CallsByHand(lambda: self._desk, self._journal.emit_from_outside)
+        self.sleep = SessionSleep(lambda: self._desk, self._words.put)
         self.plans = SessionPlans(lambda: self._desk, self._journal.emit_from_outside, self.submit)
         self._foreign = 0 if is_ours else len(past)
         self.is_closed = False

@@ -14,6 +14,7 @@ def take(desk: Desk, event: Event) -> None:
     """Take up an event of a session: what holds for all agents of it, and what is about this one."""
     if event.agent == desk.agent:
         desk.planning = after(desk.planning, event)
+        desk.waits.apply(event)
     match event:
         case ModeChanged(mode=mode) if mode in tuple(Mode) and not desk.is_narrow:
             desk.mode = Mode(mode)
@@ -30,6 +31,8 @@ def take(desk: Desk, event: Event) -> None:
 
 def _take_own(desk: Desk, event: Event) -> None:
     desk.conversation.apply(event)
+    for watch in (desk.loops, desk.gate, desk.note):
+        watch.apply(event)
     match event:
         case PlanChanged(plan=plan):
             desk.plan = plan

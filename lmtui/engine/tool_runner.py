@@ -6,22 +6,23 @@ import asyncio
 import json
 import logging
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from lmtui.core.children import Report
 from lmtui.core.clean import reveal
 from lmtui.core.errors import SandboxError, SessionFileError, ToolError
-from lmtui.core.events import Outcome, PlanChanged, ToolCallFinished, ToolCallStarted, ToolOutputDelta
+from lmtui.core.events import ROOT, Outcome, PlanChanged, ToolCallFinished, ToolCallStarted, ToolOutputDelta
 from lmtui.core.messages import CallForm, ToolCall
 from lmtui.core.permissions import Access, Decision, Mode, Verdict, decide_all
 from lmtui.core.pictures import ImageRef
 from lmtui.core.plan import Plan
-from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
+from lmtui.core.ports import PreparedCall, ToolContext, ToolResult, no_wait
 from lmtui.core.sessions import Answer
 from lmtui.engine.approvals import Question
 from lmtui.engine.cutting import cut
 from lmtui.engine.desk import Desk
-from lmtui.engine.planning import propose_plan
 from lmtui.engine.hosts import CommandGate
+from lmtui.engine.planning import propose_plan
 from lmtui.engine.questions import question
 from lmtui.engine.watching import keep_state, tell_changes, to_the_end
 
@@ -266,6 +267,9 @@ def _context(desk: Desk, call: ToolCall) -> ToolContext:
     def report(given: Report) -> None:
         desk.report = given
 
+    def wait(until: datetime, why: str) -> None:
+        desk.waits.want(until, why, desk.now())
+
     return ToolContext(
         desk.reach,
         desk.plan,
@@ -278,22 +282,25 @@ def _context(desk: Desk, call: ToolCall) -> ToolContext:
         children=desk.children,
         report=report if desk.depth else None,
         propose=lambda proposal: propose_plan(desk, proposal, desk.turn_id),
+        wait=wait if desk.agent == ROOT else no_wait,
     )
 
 
 def _emit_end(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:
-    result, images = ending.result, ending.images
+    result, images, tool = ending.result, ending.images, prepared.tool if prepared else call.name
+    result = replace(result, text=cut(tool, result.text, desk.result_limit_chars()))
     if not ending.is_users and result.summary not in _NEVER_RAN:
-        given = prepared.arguments if prepared else {"raw": call.arguments}
-        result = replace(result, text=desk.repeats.see(call.name, given, result))
-        images = images if result.text == ending.result.text else ()  # what it has already is not sent again
+        given = prepared.arguments if prepared else {"raw": call.arguments[:4000]}
+        told = desk.loops.answer(call.id, tool, given, result.text, ok=result.ok)
+        images = images if told == result.text else ()  # what it has already is not sent again
+        result = replace(result, text=told)
     desk.emit(
         ToolCallFinished(
             agent=desk.agent,
             call_id=call.id,
-            tool=prepared.tool if prepared else call.name,
+            tool=tool,
             ok=result.ok,
-            result=cut(prepared.tool if prepared else call.name, result.text, desk.result_limit_chars()),
+            result=result.text,
             elapsed_ms=round((ending.elapsed_s if ending.elapsed_s >= 0 else desk.monotonic() - ending.began) * 1000),
             summary=result.summary,
             decision=ending.decision,

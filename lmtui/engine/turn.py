@@ -21,14 +21,17 @@ from lmtui.core.events import (
     TurnStarted,
 )
 from lmtui.core.messages import Completion, Hold, ToolCall, Usage
-from lmtui.core.model_events import Reminder
+from lmtui.core.model_events import LoopSuspected, Reminder
 from lmtui.engine.ahead import ask_ahead, give_up
 from lmtui.engine.asking import ask_model
-from lmtui.engine.completion import EXIT_CODES, reason_of
+from lmtui.engine.completion import EXIT_CODES, reason_of, without_token
 from lmtui.engine.desk import Desk
+from lmtui.engine.gate import check_end
 from lmtui.engine.inbox import Said
+from lmtui.engine.loops import Loop
 from lmtui.engine.mentions import add_message
 from lmtui.engine.planning import PlanWatch, tell_plan_mode
+from lmtui.engine.sleeping import judge_wait
 from lmtui.engine.tool_runner import Asked, run_call
 from lmtui.engine.verdicts import AnswerWatch, Finished, GoOn, Stopped
 
@@ -86,9 +89,12 @@ async def work(desk: Desk, tally: Tally, begin: Callable[[], Awaitable[None]]) -
 
 async def _steps(desk: Desk, turn_id: str, tally: Tally) -> None:
     """Ask the model and run what it calls, until it calls nothing more."""
-    watch = AnswerWatch(desk.conversation.last_task, trusts_words=not desk.model.calling.is_unsure)
+    watch = AnswerWatch(
+        desk.conversation.last_task,
+        most_empty=desk.limits.max_empty_iterations,
+        trusts_words=not desk.model.calling.is_unsure,
+    )
     plans = PlanWatch(desk, turn_id)
-    desk.repeats.begin(desk.conversation.revision)
     for iteration in itertools.count(1):
         if 0 < desk.limits.max_iterations < iteration:
             tally.end(TurnReason.LIMIT, f"the limit of {desk.limits.max_iterations} steps was reached")
@@ -100,18 +106,17 @@ async def _steps(desk: Desk, turn_id: str, tally: Tally) -> None:
         if 0 < desk.limits.max_tokens <= tally.usage.fresh_tokens:
             tally.end(TurnReason.LIMIT, f"the limit of {desk.limits.max_tokens:,} tokens was reached")
             return
-        desk.repeats.look(desk.conversation.revision)
         await _run_calls(desk, completion.message.tool_calls, turn_id)
         if desk.report is not None:
             tally.end(TurnReason.DONE)
             return
-        has_failed, is_unsure = desk.is_weak and desk.repeats.has_failed, desk.is_weak and desk.model.calling.is_unsure
-        verdict = plans.judge(completion)
-        match verdict or watch.judge(completion, desk.repeats.count, has_failed=has_failed, is_unsure=is_unsure):
+        has_failed, is_unsure = desk.is_weak and desk.loops.has_failed, desk.is_weak and desk.model.calling.is_unsure
+        verdict = plans.judge(completion) or judge_wait(desk, completion, turn_id)
+        match verdict or watch.judge(completion, _seen_loop(desk, turn_id), has_failed=has_failed, is_unsure=is_unsure):
             case GoOn(reminder=reminder, needs_call=needs_call):
                 if reminder:
                     desk.emit(Reminder(agent=desk.agent, text=reminder, turn_id=turn_id))
-                if desk.repeats.needs_answer or needs_call:
+                if desk.loops.needs_answer or needs_call:
                     desk.model.calling.hold_next(Hold.CALL if needs_call else Hold.ANSWER)
             case Stopped(reason=reason, error=error):
                 tally.end(reason, error)
@@ -119,9 +124,28 @@ async def _steps(desk: Desk, turn_id: str, tally: Tally) -> None:
             case Finished(note=note):
                 if note:
                     desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=note))
-                if not await _take_steering(desk, turn_id):
-                    tally.end(_reason(desk, tally))
+                if not await _take_steering(desk, turn_id) and await _may_end(desk, turn_id, tally):
                     return
+
+
+def _seen_loop(desk: Desk, turn_id: str) -> Loop | None:
+    """End the step for the one that watches for loops; what it finds is told to the user too."""
+    loop = desk.loops.judge()
+    if loop is not None:
+        event = LoopSuspected(agent=desk.agent, what=loop.what, count=loop.count, is_over=loop.is_over, turn_id=turn_id)
+        desk.emit(event)
+    return loop
+
+
+async def _may_end(desk: Desk, turn_id: str, tally: Tally) -> bool:
+    """Say how the turn ends, if it may; else the model is told what it left open."""
+    nudge, error = await check_end(desk, tally.text)
+    if nudge:
+        desk.emit(Reminder(agent=desk.agent, text=nudge, turn_id=turn_id))
+        return False
+    tally.text = without_token(tally.text)
+    tally.end(TurnReason.LIMIT if error else _reason(desk, tally), error)
+    return True
 
 
 async def _run_calls(desk: Desk, calls: Sequence[ToolCall], turn_id: str) -> None:

@@ -18,7 +18,7 @@ from lmtui.frontends.headless import HeadlessTask, run_headless
 from lmtui.paths import config_dir, workspace_dir
 from lmtui.runtime import transcript
 from lmtui.runtime.demo import fresh_folder
-from lmtui.runtime.host import DEMO_TASK, open_runtime
+from lmtui.runtime.host import open_runtime
 from lmtui.runtime.reports import (
     find_models,
     granted_rules,
@@ -34,10 +34,13 @@ EXIT_BLOCKED = 3
 Report = Callable[[Path, Loaded, argparse.Namespace], Coroutine[None, None, int]]
 
 
-async def task(workspace: Path, loaded: Loaded, wanted: HeadlessTask, model_file: Path | None = None) -> int:
-    """Run one task, on a model file where one is named, and return the exit code."""
+async def task(
+    workspace: Path, loaded: Loaded, wanted: HeadlessTask, model_file: Path | None = None, *, plans_first: bool = False
+) -> int:
+    """Run one task, on a model file where one is named, and return the exit code; with `plans_first` it begins in plan mode."""
     is_mode_forced = loaded.sources["mode"] == "flag"
     runtime = open_runtime(workspace, loaded.config, is_attended=False, is_mode_forced=is_mode_forced, writes_log=True)
+    runtime.plans_first = plans_first
     try:
         if model_file is not None:
             await asyncio.to_thread(runtime.servers.run_file, model_file)
@@ -65,7 +68,7 @@ def which_session(workspace: Path, wanted: str, text: str) -> tuple[str, str]:
     return newest[0].id, text
 
 
-async def demo(config: Config, keep: Path | None, output: str) -> int:
+async def demo(config: Config, keep: Path | None, wanted: HeadlessTask, *, plans_first: bool = False) -> int:
     """Run the scripted demo without a screen and return the exit code."""
     print(
         "lmtui demo: the model is a script on a loopback port; the tools, the sandbox and the files are real.", file=sys.stderr
@@ -77,7 +80,8 @@ async def demo(config: Config, keep: Path | None, output: str) -> int:
         print(f"folder:  {folder}", file=sys.stderr)
         if lacks:
             print(f"lacking: {lacks}", file=sys.stderr)
-        code = await run_headless(runtime, HeadlessTask(DEMO_TASK, output=output), sys.stdout, sys.stderr)
+        runtime.plans_first = plans_first
+        code = await run_headless(runtime, wanted, sys.stdout, sys.stderr)
     finally:
         await runtime.close()
     where = folder if keep else f"{folder} (a temporary folder; --keep DIR chooses one)"

@@ -29,6 +29,7 @@ from lmtui.core.model_words import model_words
 from lmtui.core.pictures import Image
 from lmtui.core.rules import Mode
 from lmtui.core.sessions import Session
+from lmtui.frontends.planning import EXIT_NEEDS_APPROVAL, approve_open, plan_object, show_open
 from lmtui.runtime.host import Runtime, encode_event
 
 OUTPUTS = ("text", "json", "stream-json")
@@ -36,12 +37,18 @@ OUTPUTS = ("text", "json", "stream-json")
 
 @dataclass(frozen=True, slots=True)
 class HeadlessTask:
-    """What to run: a text with pictures, in a new session or an earlier one (`session_id`), told in one of `OUTPUTS`."""
+    """What to run: a text with pictures, in a new session or an earlier one (`session_id`), told in one of `OUTPUTS`.
+
+    Without a text an earlier session goes on, or shows the plan that waits in it.  `approves`: a plan is approved unseen, and
+    `allows_named`: what it names may then be used without asking.
+    """
 
     text: str
     session_id: str = ""
     output: str = "text"
     images: tuple[Image, ...] = ()
+    approves: bool = False
+    allows_named: bool = False
 
 
 async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: TextIO) -> int:
@@ -56,7 +63,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
         session = await (runtime.open_session(task.session_id) if task.session_id else runtime.new_session())
         reporter = Reporter(task.output, out, err)
         with _stopping(session):
-            await _turn(session, task, reporter)
+            await _turns(session, task, reporter, err)
     except (UsageError, ConfigError):
         raise
     except LmtuiError as error:
@@ -66,7 +73,12 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
         return 1
     for rule in runtime.unattended():
         print(_refusal(clean_line(rule), session.mode), file=err)
-    return reporter.finish(session)
+    asked = session.plans.open
+    if asked is None:
+        return reporter.finish(session)
+    if task.output == "json":
+        print(json.dumps({**_failure(session, None, task.output), "plan": plan_object(asked)}), file=out)
+    return show_open(session, asked, out if task.output == "text" else err, err)
 
 
 def _refusal(rule: str, mode: Mode) -> str:
@@ -75,14 +87,17 @@ def _refusal(rule: str, mode: Mode) -> str:
     return f"refused: {rule}; nobody was there to approve it.  Allow it with --allow {shlex.quote(rule)}{other}"
 
 
-async def _turn(session: Session, task: HeadlessTask, reporter: Reporter) -> None:
+async def _turns(session: Session, task: HeadlessTask, reporter: Reporter, err: TextIO) -> None:
     if task.output == "stream-json":
         for envelope in session.history():
             reporter.print_line(envelope)
     unsubscribe = session.subscribe(reporter.take)
     try:
-        session.submit(task.text, images=task.images)
-        await session.wait_idle()
+        if task.text or session.plans.open is None:
+            session.submit(task.text or "Go on.", images=task.images)
+            await session.wait_idle()
+        if task.approves and approve_open(session, allows_named=task.allows_named, err=err):
+            await session.wait_idle()
     finally:
         unsubscribe()
 
@@ -187,19 +202,19 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def _failure(session: Session | None, error: LmtuiError, output: str) -> dict[str, object]:
-    """Return the object that stands for a run which could not begin."""
+def _failure(session: Session | None, error: LmtuiError | None, output: str) -> dict[str, object]:
+    """Return the object that stands for a run which could not begin, or without an error for one that needs a person."""
     failed: dict[str, object] = {
         "session": session.id if session else "",
-        "status": "error",
-        "exit_code": 1,
+        "status": "error" if error else "blocked",
+        "exit_code": 1 if error else EXIT_NEEDS_APPROVAL,
         "text": "",
         "files_changed": [],
         "usage": {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0},
         "iterations": 0,
         "elapsed_s": 0.0,
         "sandbox": "",
-        "error": error.full_text(),
+        "error": error.full_text() if error else "",
     }
     return {"kind": "turn_ended", "reason": "error", **failed} if output == "stream-json" else failed
 

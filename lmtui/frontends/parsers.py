@@ -13,6 +13,7 @@ EXIT_USAGE = 64
 EPILOG = """commands:
   lmtui [DIR]                 the full-screen app on a folder (default: WORKSPACE, else the current one)
   lmtui run "TASK"            one task without a screen; - reads it from standard input
+  lmtui plan "TASK"           plan first: the agent only reads, you approve, then it does it
   lmtui resume [ID] ["TEXT"]  continue a session (default: the newest)
   lmtui demo [--headless]     the whole program on a scripted model: no model needed, real tools, real sandbox
   lmtui serve [DIR]           the full-screen app in a browser on this machine
@@ -99,11 +100,32 @@ def run_parser() -> Parser:
     return parser
 
 
+def plan_parser() -> Parser:
+    """Return the parser of `lmtui plan`."""
+    text = "Plan first: the agent only reads and proposes a plan; you approve it, change it or say no."
+    parser = _parser("plan", text, 'lmtui plan "split the parser into two modules"')
+    parser.add_argument("task", metavar="TASK", help="what to plan and then do; - reads it from standard input")
+    _add_approve(parser)
+    _add_common(parser)
+    _add_gguf(parser)
+    _add_image(parser)
+    _add_output(parser)
+    parser.set_defaults(plans_first=True)
+    return parser
+
+
+def _add_approve(parser: Parser) -> None:
+    parser.add_argument("--approve", action="store_true", help="without a screen: approve the plan unseen and carry it out")
+    text = "with --approve: the files and commands that the plan names need no further yes, as far as that is safe"
+    parser.add_argument("--allow-named", action="store_true", help=text)
+
+
 def resume_parser() -> Parser:
     """Return the parser of `lmtui resume`."""
     parser = _parser("resume", "Continue a session, full screen on a terminal.", 'lmtui resume 3fa2b1 "now the docs"')
     parser.add_argument("id", nargs="?", metavar="ID", help="an id or the end of one (default: the newest)")
     parser.add_argument("text", nargs="?", metavar="TEXT")
+    _add_approve(parser)
     _add_common(parser)
     _add_gguf(parser)
     _add_image(parser)
@@ -116,6 +138,8 @@ def demo_parser() -> Parser:
     parser = _parser("demo", "The whole program on a built-in scripted model server.", "lmtui demo --headless --keep /tmp/demo")
     parser.add_argument("--headless", action="store_true", help="without the screen")
     parser.add_argument("--keep", metavar="DIR", help="work in this new folder")
+    parser.add_argument("--plan", dest="plans_first", action="store_true", help="a task that is planned first")
+    _add_approve(parser)
     _add_common(parser)
     _add_output(parser)
     return parser

@@ -7,6 +7,7 @@ from dataclasses import replace
 from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
 
 DEMO_MODEL = "scripted-demo"
+PLAN_DEMO_TASK = "Plan a small Python module that counts the words of a text, with a test."
 DEMO_TASK = "Write a small Python package that turns text into slugs, test it, and commit it."
 
 _MODULE = '''"""Turn text into slugs."""
@@ -36,8 +37,8 @@ if __name__ == "__main__":
 """
 _OLD = '    return re.sub(r"[^a-z0-9]", "-", text.lower())'
 _NEW = '    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")'
-_RUN = "python3 -m unittest discover -s tests -t . -v"
-DEMO_RULES = (f"Shell({_RUN})",)  # for a sandbox that asks for each command, where nobody is there to be asked
+TEST_COMMAND = "python3 -m unittest discover -s tests -t . -v"
+DEMO_RULES = (f"Shell({TEST_COMMAND})",)  # for a sandbox that asks for each command, where nobody is there to be asked
 
 
 def _call(name: str, **arguments: object) -> ScriptedCall:
@@ -69,7 +70,7 @@ _TURNS = (
             _call("todo_complete", id=1),
         ),
     ),
-    ScriptedTurn("Now the tests, in the sandbox.", calls=(_call("shell", command=_RUN),)),
+    ScriptedTurn("Now the tests, in the sandbox.", calls=(_call("shell", command=TEST_COMMAND),)),
     ScriptedTurn(
         "One test fails: several signs in a row give several hyphens, and the ends keep theirs. I read the function again.",
         thinking="The pattern replaces each character by itself. A plus sign and a strip mend both.",
@@ -79,7 +80,7 @@ _TURNS = (
     ),
     ScriptedTurn(
         "The pattern needs a `+`, and the ends a `strip`.",
-        calls=(_call("edit", path="slugs/__init__.py", search=_OLD, replace=_NEW), _call("shell", command=_RUN)),
+        calls=(_call("edit", path="slugs/__init__.py", search=_OLD, replace=_NEW), _call("shell", command=TEST_COMMAND)),
     ),
     ScriptedTurn(
         "Both pass. I commit.",

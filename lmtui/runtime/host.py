@@ -18,18 +18,19 @@ from lmtui.core.messages import CallForm
 from lmtui.core.permissions import SOURCES, Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Limits, Policy, SessionLog
 from lmtui.core.roles import parse_roles
-from lmtui.core.sessions import Archive, Session
+from lmtui.core.sessions import Archive
 from lmtui.core.settings import Settings
 from lmtui.core.trust import Trust
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
-from lmtui.providers.demo import DEMO_MODEL, DEMO_RULES, DEMO_TASK
+from lmtui.providers.demo import DEMO_MODEL, DEMO_RULES, DEMO_TASK, PLAN_DEMO_TASK
 from lmtui.providers.tokens import TokenCounts
 from lmtui.runtime.archive import SessionArchive
 from lmtui.runtime.connection import Connection
 from lmtui.runtime.demo import Demo, fresh_folder, start_demo, start_repository
 from lmtui.runtime.files import WorkspaceFiles
 from lmtui.runtime.grants import Grants
+from lmtui.runtime.host_jobs import HostJobs
 from lmtui.runtime.log_file import write_log_file
 from lmtui.runtime.protection import key_redactor, protect_process
 from lmtui.runtime.sandboxes import open_sandbox
@@ -45,7 +46,7 @@ from lmtui.store.rules import read_rules
 from lmtui.store.sessions import SessionStore, load, new_session_id
 from lmtui.tools.registry import ToolRegistry
 
-__all__ = ["DEMO_TASK", "Runtime", "encode_event", "open_runtime"]
+__all__ = ["DEMO_TASK", "PLAN_DEMO_TASK", "Runtime", "encode_event", "open_runtime"]
 
 _DEMO_WORDS_PER_S = 30.0
 
@@ -100,11 +101,13 @@ class Runtime:
         self._start_folder = Path.cwd()
         self.archive: Archive = self._archive()
         self._demo: Demo | None = None
+        self.jobs = HostJobs(self, lambda: list(self._sessions.values()))
         self._grants = Grants(workspace, lambda: list(self._sessions.values()))
         self.trust: Trust = NothingToTrust()
         defaults = Loaded(config, dict.fromkeys(SETTINGS, "default"))
         self.settings: Settings = UserSettings(defaults, lambda: defaults, self._use_config)
         self.files = WorkspaceFiles(lambda: self._workspace, self.sandbox)
+        self.plans_first = False  # the next new session begins in plan mode, and goes back to the configured one
 
     def ask_trust(self, loaded: Loaded, reload: Callable[[], Loaded]) -> None:
         """Let front ends ask whether the folder's own settings hold, and change the user's; `reload` reads them again."""
@@ -146,12 +149,12 @@ class Runtime:
         if self.config.sandbox != "auto":
             _ = await (await self.sandbox()).status()
 
-    async def new_session(self) -> Session:
-        """Open a fresh session."""
+    async def new_session(self, policy: Policy | None = None) -> EngineSession:
+        """Open a fresh session; with a policy its rules hold beside the settings' own, and it says whether anybody is there."""
         session_id = new_session_id(datetime.now(UTC))
-        session = EngineSession(self._parts(session_id, await self.sandbox(), self._store.create))
+        session = EngineSession(self._parts(session_id, await self.sandbox(), self._store.create, policy))
         session.emit(SessionOpened(workspace=str(self._workspace), version=__version__))
-        for event in self._first_events():
+        for event in (*self._first_events(), *self._plan_mode()):
             session.emit(event)
         return self._keep(session)
 
@@ -159,21 +162,30 @@ class Runtime:
         model = ModelChanged(model=self._connection.model, url=self._connection.provider().url)
         return (model, ModeChanged(mode=self.config.mode))
 
-    async def open_session(self, session_id: str) -> Session:
-        """Open an earlier session; what a crash left open in it is ended, what cannot be read is told."""
+    def _plan_mode(self) -> tuple[Event, ...]:
+        plans_first, self.plans_first = self.plans_first, False
+        return (ModeChanged(mode=str(Mode.PLAN)),) if plans_first else ()
+
+    def is_open(self, session_id: str) -> bool:
+        """Tell whether a session is open here."""
+        return session_id in self._sessions and not self._sessions[session_id].is_closed
+
+    async def open_session(self, session_id: str, policy: Policy | None = None) -> EngineSession:
+        """Open an earlier session; what a crash left open in it is ended, what cannot be read is told.
+
+        One that a job works in is the user's from then on, who is asked again.
+        """
         path = self._store.path(session_id)
         sandbox = await self.sandbox()
-        known = self._sessions.get(path.stem)
-        if known is not None and not known.is_closed:
-            return known
+        if self.is_open(path.stem):
+            return self._given(path.stem, policy)
         loaded = await asyncio.to_thread(load, path)
-        known = self._sessions.get(path.stem)  # whoever else asked for it may have been quicker
-        if known is not None and not known.is_closed:
-            return known
+        if self.is_open(path.stem):  # whoever else asked for it may have been quicker
+            return self._given(path.stem, policy)
         if not loaded.events:
             raise SessionFileError(f"session {path.stem} is empty", "Start a new one.")
         is_ours = self._store.is_ours(path.stem)
-        session = EngineSession(self._parts(path.stem, sandbox, self._store.open), loaded.events, is_ours=is_ours)
+        session = EngineSession(self._parts(path.stem, sandbox, self._store.open, policy), loaded.events, is_ours=is_ours)
         for problem in loaded.problems:
             session.emit(Notice(level=Level.WARNING, text=problem))
         if not is_ours:
@@ -227,10 +239,18 @@ class Runtime:
             sandbox = await self.sandbox()
         return "; ".join(part for part in (lacks, await start_repository(sandbox)) if part)
 
+    def _given(self, session_id: str, policy: Policy | None) -> EngineSession:
+        session = self._sessions[session_id]
+        if policy is None and self.jobs.runs.let_go(session_id) and self._is_attended:
+            session.sleep.attend()
+        return session
+
     async def close(self) -> None:
         """Close every session, the sandbox, the connections and the demo."""
         self.files.close()
+        await self.jobs.stop()
         await self._close_sessions()
+        await self.jobs.close()
         for sandbox in [*self._retired, *([self._sandbox] if self._sandbox else [])]:
             await sandbox.close()
         self._sandbox = None
@@ -241,8 +261,11 @@ class Runtime:
             await self._demo.stop()
             self._demo = None
 
-    def _parts(self, session_id: str, sandbox: WorkspaceSandbox, open_log: Callable[[str], SessionLog]) -> SessionParts:
+    def _parts(
+        self, session_id: str, sandbox: WorkspaceSandbox, open_log: Callable[[str], SessionLog], policy: Policy | None
+    ) -> SessionParts:
         config = self.config
+        policy = policy or Policy(is_attended=self._is_attended)
         return SessionParts(
             id=session_id,
             provider=self._connection.provider(),
@@ -252,7 +275,7 @@ class Runtime:
             checkpoints=sandbox.checkpoints,
             images=self._store.images(session_id),
             redactor=self._connection.redactor,
-            policy=Policy(Mode(config.mode), _rules(config, self._workspace), self._is_attended),
+            policy=Policy(Mode(config.mode), (*_rules(config, self._workspace), *_checked(policy.rules)), policy.is_attended),
             settings=_model_settings(config, self._connection.model),
             roles=parse_roles(config.roles),
             vision=None if config.vision == "auto" else config.vision == "true",
@@ -266,9 +289,10 @@ class Runtime:
             log=open_log(session_id),  # last: what fails before it leaves no file and no lock
         )
 
-    def _keep(self, session: EngineSession) -> Session:
+    def _keep(self, session: EngineSession) -> EngineSession:
         self._sessions[session.id] = session
         self._grants.follow(session)
+        self.jobs.follow(session, is_ours=self._store.is_ours(session.id))
         session.prepare(is_eager=self._is_attended)
         return session
 
@@ -281,6 +305,7 @@ class Runtime:
             self._sandbox = None
         self._workspace, self._store = folder, SessionStore(folder)
         self.archive = self._archive()
+        self.jobs = HostJobs(self, lambda: list(self._sessions.values()))
         self._grants = Grants(folder, lambda: list(self._sessions.values()))
 
     async def _close_sessions(self) -> None:
@@ -309,6 +334,11 @@ def _rules(config: Config, workspace: Path) -> tuple[Rule, ...]:
     granted = (parse_rule(each.text, each.effect, SOURCES[each.scope]) for each in read_rules(workspace))
     tools = ToolRegistry()
     return tuple(_known(rule, tools) for rule in (*allow, *ask, *deny, *granted))
+
+
+def _checked(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    tools = ToolRegistry() if rules else None
+    return tuple(_known(rule, tools) for rule in rules if tools is not None)
 
 
 def _known(rule: Rule, tools: ToolRegistry) -> Rule:

@@ -102,7 +102,8 @@ class BubblewrapBackend:
         path = ":".join([*own, str(python.parent)] if bound else own)
         settings = Settings(
             root=MOUNT_POINT,
-            has_shell=lane is Lane.MAIN,
+            has_shell=lane in (Lane.MAIN, Lane.PLAN),
+            is_read_only=lane is Lane.PLAN,
             has_git=True,
             git_writes=lane is Lane.GIT,
             store=STORE_INSIDE if lane is Lane.CHECKPOINT else "",
@@ -142,7 +143,8 @@ class BubblewrapBackend:
             "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *_masked(), "--dev", "/dev",
             *_scratch("/tmp", _TMP_BYTES), "--dir", HOME_INSIDE, *_scratch("/dev/shm", _SHM_BYTES),  # noqa: S108  (the lane's own)
             *_read_only(INSIDE, f"{FOLDER_INSIDE}/inside"), *_tools(), *(_read_only(bound, str(bound)) if bound else []),
-            "--bind", str(self._workspace), MOUNT_POINT, *self._protected(lane), *self._store(lane),
+            "--ro-bind" if lane is Lane.PLAN else "--bind", str(self._workspace), MOUNT_POINT,
+            *self._protected(lane), *self._store(lane),
             *(part for folder in self._toolchains for part in _read_only(folder, str(folder))),
         ]  # fmt: skip
 

@@ -202,7 +202,8 @@ class DockerBackend:
         path = ":".join([*programs(self._toolchains), _PATH_INSIDE])
         settings = Settings(
             root=MOUNT_POINT,
-            has_shell=lane is Lane.MAIN,
+            has_shell=lane in (Lane.MAIN, Lane.PLAN),
+            is_read_only=lane is Lane.PLAN,
             has_git=True,
             git_writes=lane is Lane.GIT,
             store=STORE_INSIDE if lane is Lane.CHECKPOINT else "",
@@ -269,7 +270,7 @@ class DockerBackend:
         from docker.types import Mount  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         mounts = [
-            Mount(MOUNT_POINT, str(self._workspace), type="bind"),
+            Mount(MOUNT_POINT, str(self._workspace), type="bind", read_only=lane is Lane.PLAN),
             Mount(f"{FOLDER_INSIDE}/inside", str(INSIDE), type="bind", read_only=True),
         ]
         if lane is Lane.CHECKPOINT:

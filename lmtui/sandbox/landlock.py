@@ -80,7 +80,8 @@ class LandlockBackend:
         }
         settings = Settings(
             root=str(self._workspace),
-            has_shell=lane is Lane.MAIN,
+            has_shell=lane in (Lane.MAIN, Lane.PLAN),
+            is_read_only=lane is Lane.PLAN,
             has_git=True,
             git_writes=lane is Lane.GIT,
             store=store,
@@ -89,8 +90,13 @@ class LandlockBackend:
             limits_memory=True,
             is_one_core=True,
             is_landlocked=True,
-            landlock_reads=[*reads, *(_FOR_NETWORK if self.network != "none" else ()), *_search_program()],
-            landlock_writes=[str(self._workspace), folder, *([store] if store else [])],
+            landlock_reads=[
+                *reads,
+                str(self._workspace),
+                *(_FOR_NETWORK if self.network != "none" else ()),
+                *_search_program(),
+            ],
+            landlock_writes=[*([] if lane is Lane.PLAN else [str(self._workspace)]), folder, *([store] if store else [])],
             has_network=self.network != "none",
             owner=owner.st_uid,
             group=owner.st_gid,

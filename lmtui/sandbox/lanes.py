@@ -15,6 +15,7 @@ from pathlib import Path
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.workspace import SandboxStatus
 from lmtui.paths import workspace_dir
+from lmtui.sandbox import plan_lane
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.client import Client
 from lmtui.sandbox.custody import Custody, Findings
@@ -23,7 +24,7 @@ from lmtui.sandbox.link import Lane
 from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.waiting import to_the_end
 
-_IDLE_S = {Lane.GIT: 60.0, Lane.CHECKPOINT: 600.0}
+_IDLE_S = {Lane.GIT: 60.0, Lane.CHECKPOINT: 600.0, Lane.PLAN: 600.0}
 _RESTARTED = (
     "the sandbox ended unexpectedly and was started again: background processes and files outside the workspace are gone"
 )
@@ -75,6 +76,16 @@ class Lanes:
         return replace(
             self._chosen.status, facts=(*self._chosen.status.facts, self._notice) if self._notice else self._chosen.status.facts
         )
+
+    async def plan_status(self) -> SandboxStatus:
+        """Return what the read-only lane is; starts and tests it where it does not run."""
+        status = await self.status()
+        await self.client(Lane.PLAN)
+        assert self._chosen is not None
+        if not self._chosen.backend.is_isolated or not status.has_shell:
+            reason = f"{status.backend} cannot keep commands from changing the folder"
+            return replace(status, has_shell=False, reason=reason)
+        return replace(status, text=f"{status.text}; the folder is read-only", is_read_only=True)
 
     async def client(self, lane: Lane) -> Client:
         """Return a living supervisor of a lane.
@@ -186,6 +197,8 @@ class Lanes:
         client = Client(await self._chosen.backend.open(lane))
         try:
             await client.start()
+            if lane is Lane.PLAN and self._chosen.backend.is_isolated and self._chosen.backend.has_shell:
+                await plan_lane.verify(client, self.workspace)
         except BaseException:
             await client.close()
             raise

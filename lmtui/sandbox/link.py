@@ -17,11 +17,15 @@ _CLOSING_S = 2.0
 
 
 class Lane(StrEnum):
-    """What a supervisor is for: commands, files and reading git; git that may change `.git`; or the checkpoint store."""
+    """What a supervisor is for: commands, files and reading git; git that may change `.git`; or the checkpoint store.
+
+    In `PLAN` commands run and files are read, and the whole workspace is read-only.
+    """
 
     MAIN = "main"
     GIT = "git"
     CHECKPOINT = "checkpoint"
+    PLAN = "plan"
 
 
 class Link(Protocol):

@@ -42,6 +42,7 @@ class ProcessBackend:
             has_shell=self.has_shell and lane is Lane.MAIN,
             has_git=self.has_shell,
             git_writes=lane is Lane.GIT,
+            is_read_only=lane is Lane.PLAN,
             store=str(store_folder(self._workspace)) if lane is Lane.CHECKPOINT else "",
             max_processes=_MAX_PROCESSES,
             environment={**environment, **extra},

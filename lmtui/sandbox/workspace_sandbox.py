@@ -34,18 +34,24 @@ _ENDS = {
 
 
 class WorkspaceSandbox:
-    """One session's access to the lanes of its workspace."""
+    """One session's access to the lanes of its workspace; in the lane of plan mode nothing in it can be changed."""
 
-    def __init__(self, lanes: Lanes, release: Callable[[Lanes], Awaitable[None]]) -> None:
+    def __init__(self, lanes: Lanes, release: Callable[[Lanes], Awaitable[None]], lane: Lane = Lane.MAIN) -> None:
         self._lanes = lanes
         self._release = release
+        self._lane = lane
         self._is_closed = False
+        self._read_only = self if lane is Lane.PLAN else WorkspaceSandbox(lanes, _nothing_to_release, Lane.PLAN)
         self.checkpoints = SandboxCheckpoints(lanes)
         self.listing = SandboxListing(lanes)
 
     async def status(self) -> SandboxStatus:
         """Start the sandbox if it is not running (self-test included) and tell what it is."""
-        return await self._lanes.status()
+        return await (self._lanes.plan_status() if self._lane is Lane.PLAN else self._lanes.status())
+
+    def read_only(self) -> WorkspaceSandbox:
+        """Return the workspace as nothing can change it."""
+        return self._read_only
 
     async def run_command(
         self,
@@ -61,11 +67,12 @@ class WorkspaceSandbox:
         if not status.has_shell:
             raise SandboxUnavailable(f"there is no shell here: {status.reason or status.text}")
         findings: list[Findings] = []
+        fields = {"command": command, "timeout_s": timeout_s, "memory_mb": memory_mb}
+        if self._lane is Lane.PLAN:  # nothing that it leaves has to be looked for
+            return await self._run(await self._lanes.client(Lane.PLAN), "run", timeout_s, on_output, **fields)
         async with self._lanes.command_client(memory_mb, findings) as client:
             with self._lanes.gates.open(gate):
-                result = await self._run(
-                    client, "run", timeout_s, on_output, command=command, timeout_s=timeout_s, memory_mb=memory_mb
-                )
+                result = await self._run(client, "run", timeout_s, on_output, **fields)
         if result.exit_code != 0 and _READ_ONLY_GIT.search(result.output):
             result = _with_note(result, _GIT_HINT)
         return _with_findings(result, findings)
@@ -77,8 +84,10 @@ class WorkspaceSandbox:
             raise SandboxUnavailable(f"git is not available here: {status.reason or status.text}")
         findings: list[Findings] = []
         fields = {"arguments": list(arguments), "timeout_s": timeout_s, "memory_mb": _GIT_MEMORY_MB}
+        if writes and self._lane is Lane.PLAN:
+            raise SandboxError("the folder is read-only in plan mode")
         if not writes:
-            return await self._run(await self._lanes.client(Lane.MAIN), "git", timeout_s, None, **fields)
+            return await self._run(await self._lanes.client(self._lane), "git", timeout_s, None, **fields)
         async with self._lanes.git_client(findings) as client:
             result = await self._run(client, "git", timeout_s, None, **fields)
         return _with_findings(result, findings)
@@ -149,7 +158,7 @@ class WorkspaceSandbox:
             await self._release(self._lanes)
 
     async def _call(self, op: str, shape: type[replies.R], data: bytes = b"", **fields: object) -> tuple[replies.R, bytes]:
-        client = await self._lanes.client(Lane.MAIN)
+        client = await self._lanes.client(self._lane)
         facts, answer = await client.call(op, fields, data, limit_s=_FILE_CALL_S)
         return replies.parse(facts, shape), answer
 
@@ -177,6 +186,10 @@ class WorkspaceSandbox:
 
     def _path(self, path: str) -> str:
         return relative_path(path, self._lanes.workspace)
+
+
+async def _nothing_to_release(_: Lanes) -> None:
+    """Do nothing: the lanes belong to whoever holds the sandbox that may change things."""
 
 
 def _with_note(result: ExecResult, note: str) -> ExecResult:

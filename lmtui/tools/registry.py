@@ -11,7 +11,21 @@ from lmtui.core.children import ChildKind
 from lmtui.core.errors import ToolError
 from lmtui.core.messages import ToolSpec
 from lmtui.core.ports import PreparedCall
-from lmtui.tools import clock, delegation, edit_file, files, git, look, planning, proposal, search, shell, task_state, todo_lists
+from lmtui.tools import (
+    clock,
+    delegation,
+    edit_file,
+    files,
+    git,
+    look,
+    planning,
+    proposal,
+    search,
+    shell,
+    task_state,
+    todo_lists,
+    wait,
+)
 from lmtui.tools.arguments import check, read_object
 from lmtui.tools.tool import Call, Tool
 
@@ -41,6 +55,7 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     todo_lists.TODO_SET,
     todo_lists.MANAGE_TASKS,
     clock.GET_TIME,
+    wait.WAIT,
     delegation.DELEGATE,
     delegation.EXPLORE,
     delegation.DECOMPOSE,
@@ -60,7 +75,9 @@ _WORKERS: tuple[Tool[Any], ...] = (
     planning.TODO_COMPLETE,
     planning.TODO_LIST,
 )
-_UNTOLD = frozenset({"task_state_get", "task_todo_set", "manage_tasks"})  # another one does the same; taken all the same
+_UNTOLD = frozenset(
+    {"todo_list", "task_state_get", "task_reconcile", "task_todo_set", "manage_tasks"}
+)  # another one does the same; taken all the same
 LEAN_TOOLS: dict[str, tuple[str, ...]] = {
     "read": ("path", "offset"),
     "write": ("path", "content"),

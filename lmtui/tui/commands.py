@@ -14,6 +14,7 @@ from lmtui.tui.table.dialogs import DIALOGS
 from lmtui.tui.table.everywhere import EVERYWHERE
 from lmtui.tui.table.models import MODELS
 from lmtui.tui.table.panes import PANES
+from lmtui.tui.table.planning import PLANNING
 from lmtui.tui.table.prompt import PROMPT
 from lmtui.tui.table.reading import READING
 from lmtui.tui.table.sessions import SESSIONS
@@ -21,7 +22,9 @@ from lmtui.tui.table.window import WINDOW
 
 __all__ = ["COMMANDS", "Command", "Scope", "SlashCall"]
 
-COMMANDS: tuple[Command, ...] = EVERYWHERE + AROUND + WINDOW + PROMPT + PANES + CHAT + READING + SESSIONS + MODELS + DIALOGS
+COMMANDS: tuple[Command, ...] = (
+    EVERYWHERE + AROUND + WINDOW + PROMPT + PANES + CHAT + READING + PLANNING + SESSIONS + MODELS + DIALOGS
+)
 
 
 _BY_ID = {command.id: command for command in COMMANDS}

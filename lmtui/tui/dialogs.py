@@ -24,6 +24,7 @@ from lmtui.tui.parts.chat import ChatPart
 from lmtui.tui.parts.files import FilesPart
 from lmtui.tui.parts.layout import LayoutPart
 from lmtui.tui.parts.models import ModelsPart
+from lmtui.tui.parts.plan import PlanPart
 from lmtui.tui.parts.prompt import PromptPart
 from lmtui.tui.parts.sessions import SessionsPart
 from lmtui.tui.router import Router
@@ -53,6 +54,7 @@ class Dialogs:
     sessions_part = SessionsPart
     agent_part = AgentPart
     models_part = ModelsPart
+    plan_part = PlanPart
     approval = Approval
     approval_of = staticmethod(approval_of)
     beside_approval = (AskText, Batch, CommandEdit, GrantChoice, Reading)

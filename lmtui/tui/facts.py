@@ -14,6 +14,8 @@ from lmtui.core.events import Envelope, TurnReason
 from lmtui.core.messages import Role
 from lmtui.core.model_events import VisionChanged
 from lmtui.core.plan import Plan
+from lmtui.core.plan_events import PlanProposed
+from lmtui.core.plan_mode import PlanMode, after
 from lmtui.core.workspace import FileChange
 from lmtui.tui.agents import Agents
 from lmtui.tui.changed_files import ChangedFiles
@@ -71,6 +73,7 @@ class Facts:
     queued: tuple[str, ...] = ()
     is_queue_paused: bool = False
     approvals: dict[str, events.ApprovalRequested] = field(default_factory=dict)
+    planning: PlanMode = field(default_factory=PlanMode)
     usage: events.UsageUpdated | None = None
     activity: Activity = field(default_factory=Activity)
     changed_files: ChangedFiles = field(default_factory=ChangedFiles)
@@ -85,6 +88,11 @@ class Facts:
         """Return what the session changed, by file."""
         return self.changed_files.net
 
+    @property
+    def proposal(self) -> PlanProposed | None:
+        """Return the plan that waits for an answer."""
+        return self.planning.asked
+
     def apply(self, envelope: Envelope) -> None:
         """Take in one event."""
         event = envelope.event
@@ -92,6 +100,8 @@ class Facts:
         self.agents.apply(envelope)
         if event.agent != events.ROOT and not isinstance(event, events.ApprovalRequested | events.ApprovalResolved):
             return
+        if event.durable:
+            self.planning = after(self.planning, event)
         match event:
             case events.TextDelta() | events.ThinkingDelta() | events.PrefillProgress() | events.CallProgress():
                 self._apply_stream(event, envelope.time)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from textual.app import App
@@ -27,6 +28,7 @@ class Stage(Protocol):
     panes: Panes | None
     prompt: Prompt
     pane: str
+    now: Callable[[], datetime]
 
     @property
     def app(self) -> App[Any]:

@@ -20,6 +20,7 @@ from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import FileChange, FileChangeKind
 from tests.tui.fake_archive import FakeArchive
 from tests.tui.fake_files import FakeFiles
+from tests.tui.fake_plans import FakePlans
 from tests.tui.fake_servers import FakeServers
 from tests.tui.fake_settings import FakeCalls, FakeSettings, FakeWindow
 
@@ -69,6 +70,7 @@ class FakeSession:
         self.fake_rules: list[Rule] = []
         self.window_use = FakeWindow()
         self.calls = FakeCalls()
+        self.plans = FakePlans(self.history, self.emit, lambda: self.fake_rules)
         self._history: list[Envelope] = []
         self._subscribers: list[Subscriber] = []
         self._open_approvals: list[str] = []

@@ -16,13 +16,15 @@ class Settings:
     `limits_memory` sets RLIMIT_AS behind the watchdog where no cgroup limits the lane.  `is_landlocked`: there are no
     namespaces, the supervisor and its commands confine themselves to `landlock_reads` and `landlock_writes` and, started by
     root, become `owner` and `group`; without `has_network` such commands have no sockets.  `store` is the folder of the
-    checkpoints in their lane, `proxy` the socket to the internet's proxy where there is one.
+    checkpoints in their lane, `proxy` the socket to the internet's proxy where there is one.  `is_read_only`: nothing in the
+    workspace may be changed; around commands the lane holds that, here it is said before anything is tried.
     """
 
     root: str
     has_shell: bool = False
     has_git: bool = False
     git_writes: bool = False
+    is_read_only: bool = False
     is_confined: bool = False
     limits_processes: bool = False
     limits_memory: bool = False

@@ -78,7 +78,7 @@ class Supervisor:
             "read": self._read,
             "write": self._write,
             "real": lambda identity, m, _data: self._answer(identity, files.real_paths(self._root, list(m["paths"]))),
-            "mkdir": lambda identity, m, _data: self._answer(identity, files.make_directory(self._root, m["path"])),
+            "mkdir": self._mkdir,
             "list": self._list,
             "listing": self._listing,
             "glob": self._glob,
@@ -173,7 +173,16 @@ class Supervisor:
         self._answer(identity, facts, data)
 
     def _write(self, identity: int, message: Message, data: bytes) -> None:
+        self._refuse_changes()
         self._answer(identity, files.write(self._root, message["path"], data, message.get("expect_sha256")))
+
+    def _mkdir(self, identity: int, message: Message, _data: bytes) -> None:
+        self._refuse_changes()
+        self._answer(identity, files.make_directory(self._root, message["path"]))
+
+    def _refuse_changes(self) -> None:
+        if self._options.is_read_only:
+            raise Refused("the folder is read-only in plan mode")
 
     def _list(self, identity: int, message: Message, _data: bytes) -> None:
         path, depth, most = message["path"], int(message["depth"]), int(message["max_entries"])

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lmtui.tui.dialogs import Dialogs
     from lmtui.tui.meter import Meter
     from lmtui.tui.parts.layout import LayoutPart
+    from lmtui.tui.parts.plan import PlanPart
     from lmtui.tui.parts.prompt import PromptPart
     from lmtui.tui.parts.sessions import SessionsPart
     from lmtui.tui.router import Feed
@@ -84,6 +85,7 @@ class Workbench(PaneActions):
         self.prompt_part: PromptPart | None = None
         self._layout_part: LayoutPart | None = None
         self.sessions_part: SessionsPart | None = None
+        self.plan_part: PlanPart | None = None
 
     def compose(self) -> ComposeResult:
         """Lay out the panes; their number does not depend on what they show."""
@@ -122,6 +124,8 @@ class Workbench(PaneActions):
         self.agent_part = dialogs.agent_part(self)
         self.handlers |= self.agent_part.handlers()
         self.handlers |= dialogs.models_part(self).handlers()
+        self.plan_part = dialogs.plan_part(self)
+        self.handlers |= self.plan_part.handlers()
         self.sessions_part = dialogs.sessions_part(self, state_dir() / "open")
         self.handlers |= self.sessions_part.handlers()
         self.handlers |= dialogs.around_part(self, self._meter(dialogs), self._want_theme).handlers()
@@ -183,6 +187,8 @@ class Workbench(PaneActions):
             self._queue_line.update(queue)
         self.draw_status()
         self.sync_approval()
+        if self.plan_part is not None:
+            self.plan_part.changed()
 
     def draw_status(self) -> None:
         """Draw the line that says what goes on, and turn the ticker on or off."""

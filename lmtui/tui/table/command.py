@@ -26,6 +26,8 @@ class Scope(StrEnum):
     GRANT = "what always means"
     EDIT = "changing a command"
     BATCH = "several approvals"
+    PLAN = "a plan that is proposed"
+    PLAN_GRANTS = "what a plan may do"
     RULES = "rules"
     CONTEXT = "what fills the window"
     CACHE = "how prompts were read"

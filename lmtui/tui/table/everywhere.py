@@ -57,7 +57,7 @@ EVERYWHERE: tuple[Command, ...] = (
     ),
     Command(
         "pane.plan", Scope.WORKBENCH, "Plan and todos", "Go to the plan and the todos.",
-        ("f7",), "plan", ("plan", "todo"), is_first=True,
+        ("f7",), "plan", ("todo", "todos"), is_first=True,
     ),
     Command("pane.log", Scope.WORKBENCH, "Tool log", "Go to the log of tool calls.", ("f8",), "log", ("log",), is_first=True),
     Command("pane.chat", Scope.WORKBENCH, "Chat", "Go to the conversation.", ("f9",), "chat", is_first=True),

@@ -1,0 +1,176 @@
+"""Plan mode at work: what the model is told, the plans that stand in its answers, and the decisions of a person.
+
+Only `SessionPlans` makes the events that end plan mode, and only a front end calls it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from lmtui.core.errors import ToolError
+from lmtui.core.events import Event, TurnReason
+from lmtui.core.messages import Completion
+from lmtui.core.model_events import Reminder
+from lmtui.core.plan_events import PlanDecided, PlanOutcome, PlanProposed
+from lmtui.core.plan_mode import TOPIC, PlanMode, approve, propose, reject, revise
+from lmtui.core.proposal_grants import Grants, grants_of
+from lmtui.core.proposal_reading import FORM, find_proposal
+from lmtui.core.proposal_text import to_text
+from lmtui.core.proposals import MAX_STEPS, Proposal
+from lmtui.engine.verdicts import Finished, GoOn, Stopped
+
+if TYPE_CHECKING:
+    from lmtui.engine.desk import Desk
+
+CARRY_OUT = "Carry out the approved plan."
+_MOST_NUDGES = 2
+_SHOWN = "The plan was shown to the user. Stop here: they will approve it, change it, or say what should be different."
+_LISTED = re.compile(r"^\s*(?:\d+[.)]|[-*•]|step \d+)", re.IGNORECASE | re.MULTILINE)
+_AS_VALUE = "That was a plan in words. Give it as a value: call propose_plan, or answer with this object alone, as JSON: "
+_WAITS = "the plan waits to be approved: `lmtui resume` shows it again, and --approve approves it unseen"
+_BEGIN = """\
+[The user approved the plan, as it stands below. Plan mode is over: carry it out now, step by step. After each step check it \
+as its `check` says, then call plan_complete_step with what the check gave. Do nothing that is not in the plan without need.
+
+{plan}]"""
+_REVISE = "[The user wants the plan changed, as they say. Plan mode goes on: change the plan and propose all of it again.]"
+_REJECT = "[The user rejected the plan{why}. Nothing of it is to be done.]"
+_OVER = "[Plan mode is over: the tools that change things may be used again.]"
+
+
+def tell_plan_mode(desk: Desk, turn_id: str) -> None:
+    """Tell the model what it does not know yet of plan mode; it joins the conversation, nothing before it changes."""
+    text = _note(desk.planning)
+    if text:
+        desk.emit(Reminder(agent=desk.agent, text=text, turn_id=turn_id, topic=TOPIC))
+
+
+def _note(state: PlanMode) -> str:
+    told = [_about(state.decided, state.proposal)] if state.decided is not None else []
+    is_approved = state.decided is not None and state.decided.outcome is PlanOutcome.APPROVED
+    if state.is_on and not state.is_told:
+        prompt = resources.files("lmtui.engine").joinpath("prompts/plan.md").read_text(encoding="utf-8").strip()
+        told.append(prompt.replace("{form}", FORM).replace("{most}", str(MAX_STEPS)))
+    elif state.is_told and not state.is_on and not is_approved:
+        told.append(_OVER)
+    return "\n".join(told)
+
+
+def _about(decided: PlanDecided, proposal: Proposal | None) -> str:
+    match decided.outcome:
+        case PlanOutcome.APPROVED if proposal is not None:
+            return _BEGIN.replace("{plan}", to_text(proposal, with_help=False).strip())
+        case PlanOutcome.REVISED:
+            return _REVISE
+        case _:
+            return _REJECT.replace("{why}", f": “{decided.feedback}”" if decided.feedback else "")
+
+
+def propose_plan(desk: Desk, proposal: Proposal, turn_id: str) -> str:
+    """Put a plan of the model's before the user, and return what the model is told.
+
+    Raises:
+        ToolError: it is not plan mode, or it cannot be carried out.
+    """
+    if desk.depth:
+        raise ToolError("a sub-agent proposes no plan: report what you found")
+    for event in propose(desk.planning, proposal, turn_id=turn_id):
+        desk.emit(event)
+    return _SHOWN
+
+
+@dataclass(slots=True)
+class PlanWatch:
+    """Looks at the answers of one turn for a plan."""
+
+    desk: Desk
+    turn_id: str
+    nudges: int = 0
+
+    def judge(self, completion: Completion) -> GoOn | Finished | Stopped | None:
+        """Return what follows from an answer in plan mode whose calls were run, None where it is as in any other mode."""
+        if not self.desk.planning.is_on or self.desk.depth:
+            return None
+        if self._is_asked():
+            return self._ending()
+        if completion.message.tool_calls:
+            return None
+        text = completion.message.text
+        try:
+            proposal = find_proposal(text)
+            if proposal is not None:
+                propose_plan(self.desk, proposal, self.turn_id)
+        except ToolError as error:
+            return self._nudge(error.full_text()) or Finished()
+        if self._is_asked():
+            return self._ending()
+        return self._nudge(_AS_VALUE + FORM) if len(_LISTED.findall(text)) > 1 else None
+
+    def _is_asked(self) -> bool:
+        asked = self.desk.planning.asked
+        return asked is not None and asked.turn_id == self.turn_id
+
+    def _ending(self) -> Stopped:
+        is_attended = self.desk.approvals.is_attended
+        return Stopped(TurnReason.WAITING, "") if is_attended else Stopped(TurnReason.BLOCKED, _WAITS)
+
+    def _nudge(self, text: str) -> GoOn | None:
+        self.nudges += 1
+        return GoOn(text) if self.nudges <= _MOST_NUDGES else None
+
+
+class SessionPlans:
+    """A person's hand on the plans of a session; implements `core.plan_desk.Plans`.
+
+    Args:
+        desk: returns the root agent's desk.
+        emit: takes events from outside a turn.
+        submit: takes up the user's words.
+    """
+
+    def __init__(self, desk: Callable[[], Desk], emit: Callable[[Event], None], submit: Callable[[str], None]) -> None:
+        self._desk = desk
+        self._emit = emit
+        self._submit = submit
+
+    @property
+    def open(self) -> PlanProposed | None:
+        """Return the plan that waits for an answer."""
+        return self._desk().planning.asked
+
+    def grants(self, proposal: Proposal) -> Grants:
+        """Return what a plan's own files and commands would be allowed with it."""
+        return grants_of(proposal, self._desk().all_rules())
+
+    def approve(
+        self, proposal_id: str, edited: Proposal | None = None, *, rules: tuple[str, ...] = (), by: str = "user"
+    ) -> None:
+        """Approve the open plan and have it carried out; of `rules` those hold that `grants` names for it."""
+        desk = self._desk()
+        if self._is_open(proposal_id) and desk.planning.asked is not None:
+            chosen = edited or desk.planning.asked.proposal
+            granted = tuple(rule for rule in self.grants(chosen).rules if rule in rules)
+            self._take(approve(desk.planning, desk.plan, edited=edited, rules=granted, by=by))
+            self._submit(CARRY_OUT)
+
+    def revise(self, proposal_id: str, words: str) -> None:
+        """Say what should be different; the model proposes again."""
+        if self._is_open(proposal_id):
+            self._take(revise(self._desk().planning, words))
+            self._submit(words)
+
+    def reject(self, proposal_id: str, words: str = "") -> None:
+        """Drop the open plan; plan mode stays as it is."""
+        if self._is_open(proposal_id):
+            self._take(reject(self._desk().planning, words))
+
+    def _is_open(self, proposal_id: str) -> bool:
+        return self.open is not None and self.open.proposal_id == proposal_id
+
+    def _take(self, events: list[Event]) -> None:
+        for event in events:
+            self._emit(event)
