@@ -32,7 +32,6 @@ from lmtui.core.events import (
 from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound
 from lmtui.core.host_events import HostReached
 from lmtui.core.model_events import (
-from lmtui.core.plan_events import PlanDecided, PlanProposed
     BroughtBack,
     CallFormChanged,
     Compacted,
@@ -42,6 +41,7 @@ from lmtui.core.plan_events import PlanDecided, PlanProposed
     ToolSetChanged,
     VisionChanged,
 )
+from lmtui.core.plan_events import PlanDecided, PlanProposed
 from lmtui.core.wait_events import WaitSet
 
 EVENT_TYPES: tuple[type[Event], ...] = (
