@@ -24,14 +24,17 @@ from lmtui.frontends.parsers import (
     demo_parser,
     doctor_parser,
     export_parser,
+    jobs_parser,
     models_parser,
     plan_parser,
     resume_parser,
     run_parser,
     sandbox_parser,
+    scheduler_parser,
     serve_parser,
     sessions_parser,
     show_parser,
+    submit_parser,
 )
 from lmtui.frontends.places import check_screen, wants_plain
 from lmtui.paths import config_dir
@@ -65,9 +68,12 @@ def run(argv: Sequence[str]) -> int:
 
 def _translated(argv: list[str]) -> list[str]:
     """Return the arguments with the words that users of an earlier program type put into ours."""
-    for old, new in (("--list-sessions", "sessions"), ("--resume", "resume"), ("--plan", "plan")):
+    for old, new in (("--list-sessions", "sessions"), ("--resume", "resume"), ("--plan", "plan"), ("--submit", "submit")):
         if argv[:1] == [old]:
             return [new, *argv[1:]]
+    if "--scheduler" in argv:
+        argv = ["scheduler", *(word for word in argv if word != "--scheduler")]
+        argv = ["--interval-s" if word == "--scheduler-interval" else word for word in argv]
     return ["--mode" if word == "--permission" else word for word in argv]
 
 
@@ -266,6 +272,17 @@ def _print_report(name: str, arguments: argparse.Namespace) -> int:
     return asyncio.run(commands.REPORTS[name](workspace, loaded, arguments))
 
 
+def _job(name: str) -> Callable[[argparse.Namespace], int]:
+    return partial(_run_job_command, name)
+
+
+def _run_job_command(name: str, arguments: argparse.Namespace) -> int:
+    from lmtui.frontends import jobs
+
+    workspace, loaded = _settings(arguments)
+    return asyncio.run(jobs.COMMANDS[name](workspace, loaded, arguments))
+
+
 _PASSED_ON = (
     "url", "model", "mode", "sandbox", "network", "max_iterations", "temperature", "seed", "timeout_s", "allow", "deny",
 )  # fmt: skip
@@ -276,6 +293,9 @@ _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], 
     "resume": (resume_parser, _resume),
     "demo": (demo_parser, _demo),
     "serve": (serve_parser, _serve),
+    "submit": (submit_parser, _job("submit")),
+    "jobs": (jobs_parser, _job("jobs")),
+    "scheduler": (scheduler_parser, _job("scheduler")),
     "sessions": (sessions_parser, _report("sessions")),
     "show": (show_parser, _report("show")),
     "export": (export_parser, _report("export")),

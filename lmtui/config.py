@@ -119,6 +119,13 @@ class Config:
     toolchains: tuple[str, ...] = _setting((), "folders of tools (pyenv, cargo, nvm) that commands may read")
     pass_env: tuple[str, ...] = _setting((), "environment variables that commands get")
     image: str = _setting("lmtui-sandbox:2", "Docker image of the sandbox", "LMTUI_IMAGE")
+    scheduler_interval_s: float = _setting(
+        60.0,
+        "seconds after which a scheduler looks at its jobs unasked",
+        "SCHEDULER_POLL_INTERVAL",
+        at_least=1,
+    )
+    inbox: str = _setting("off", "make jobs of the tasks that other programs leave in .lmagent/inbox", choices=("off", "on"))
     notify: str = _setting(
         "auto", "how to tell that a session is done or waits while you look elsewhere", "LMTUI_NOTIFY", choices=NOTIFY_WAYS
     )
@@ -224,6 +231,8 @@ def _own_files(workspace: Path, ignored: list[str]) -> Iterator[tuple[str, dict[
     named in `ignored` and stops nothing.
     """
     yield ".lmagent/config.toml", _from_toml(workspace_dir(workspace) / "config.toml")
+    if (workspace_dir(workspace) / "inbox").is_dir():
+        yield ".lmagent/inbox", {"inbox": "on"}  # a folder that has one wants its tasks run: that waits for the user's word
     pairs = _dotenv(workspace / ".env")
     found: dict[str, Any] = {}
     for name, setting in SETTINGS.items():

@@ -37,6 +37,11 @@ def sessions_dir(workspace: Path) -> Path:
     return workspace_dir(workspace) / "sessions"
 
 
+def inbox_dir(workspace: Path) -> Path:
+    """Return the folder in which other programs leave tasks for a workspace."""
+    return workspace_dir(workspace) / "inbox"
+
+
 def checkpoints_dir(workspace: Path) -> Path:
     """Return the folder of a workspace's checkpoints, at user level."""
     return state_dir() / "checkpoints" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]

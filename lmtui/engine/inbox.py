@@ -12,7 +12,7 @@ class Said:
     """Something the user said.
 
     `typed` is the text as it stood in the prompt, where that differs; `is_command` a shell command of the user's own, which
-    the model hears of with `is_told`.
+    the model hears of with `is_told`.  With `is_reminder` lmtui itself says it, not the user.
     """
 
     text: str
@@ -21,6 +21,7 @@ class Said:
     is_steering: bool = False
     is_command: bool = False
     is_told: bool = True
+    is_reminder: bool = False
 
     @property
     def shown(self) -> str:

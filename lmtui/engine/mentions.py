@@ -11,6 +11,7 @@ from lmtui.core.errors import SandboxError, SessionFileError
 from lmtui.core.events import Level, MessageAdded, Notice
 from lmtui.core.mentions import Mention, find_mentions
 from lmtui.core.messages import Role
+from lmtui.core.model_events import Reminder
 from lmtui.core.permissions import Access, Mode, Verdict, decide_all
 from lmtui.core.pictures import MAX_IMAGE_BYTES, MAX_IMAGES, Image, ImageRef, sniff
 from lmtui.engine.desk import Desk
@@ -39,6 +40,9 @@ class _Attached:
 
 async def add_message(desk: Desk, said: Said, turn_id: str) -> None:
     """Put the user's words into the conversation with the files they mention; the words join it whatever happens."""
+    if said.is_reminder:
+        desk.emit(Reminder(agent=desk.agent, text=said.text, turn_id=turn_id))
+        return
     attached = _Attached(images=list(said.images))
     refs: tuple[ImageRef, ...] = ()
     try:

@@ -35,7 +35,7 @@ class WaitingWords:
         if self._is_closed() or not (said.text.strip() or said.images):
             return
         self._inbox().put(said)
-        if not said.is_command:
+        if not said.is_command and not said.is_reminder:
             self._rename((said.typed or said.text).strip().partition("\n")[0])
         self._worker.wake()
 

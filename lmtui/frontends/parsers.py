@@ -18,6 +18,7 @@ EPILOG = """commands:
   lmtui demo [--headless]     the whole program on a scripted model: no model needed, real tools, real sandbox
   lmtui serve [DIR]           the full-screen app in a browser on this machine
   lmtui --plain [DIR]         line by line, for screen readers and dumb terminals (or set ACCESSIBLE=1)
+  lmtui submit "TASK" [--at|--every|--daily|--hourly|--cron|--startup]   a task for later, see also jobs | scheduler
   lmtui sessions | show ID | export ID --format md|html|jsonl
   lmtui models | doctor | sandbox check|image|shell | config show|path|trust
 `lmtui COMMAND --help` tells more of each."""
@@ -142,6 +143,46 @@ def demo_parser() -> Parser:
     _add_approve(parser)
     _add_common(parser)
     _add_output(parser)
+    return parser
+
+
+def submit_parser() -> Parser:
+    """Return the parser of `lmtui submit`."""
+    parser = _parser(
+        "submit", "Add a task that runs by itself, now or at its time.", 'lmtui submit "run all tests" --daily 02:30'
+    )
+    add = parser.add_argument
+    add("task", metavar="TASK", help="what to do; - reads it from standard input")
+    add("--at", metavar="TIME", help="once: 2026-05-01T09:00 (Z, +02:00 for other zones), 09:00, 'in 30m'")
+    add("--every", metavar="SPAN", help="again and again: 90s, 30m, 2h, 1d")
+    add("--daily", metavar="HH:MM", help="each day")
+    add("--hourly", metavar=":MM", help="each hour")
+    add("--cron", metavar="FIELDS", help='five fields: "0 9 * * mon-fri"')
+    add("--startup", action="store_true", help="whenever a scheduler starts here")
+    add("--zone", metavar="NAME", help="the time zone of these times, such as Europe/Berlin (default: this machine's)")
+    add("--missed", choices=("run", "skip"), default="run", help="a time that passed with nobody there: run late, or skip")
+    add("--mode", choices=MODES, help="permission mode; what would ask is refused, as nobody is there")
+    add("--allow", action="append", metavar="RULE", help="allow what matches, for this job")
+    add("--deny", action="append", metavar="RULE", help="forbid what matches, for this job")
+    add("--name", metavar="TITLE", help="title of the job and of its sessions")
+    add("--session", metavar="ID", help="always go on in this session; else each run has a fresh one")
+    return _with_report(parser)
+
+
+def jobs_parser() -> Parser:
+    """Return the parser of `lmtui jobs`."""
+    parser = _parser("jobs", "List the jobs of a workspace, or change one.", "lmtui jobs pause 3fa2b1c0")
+    parser.add_argument("action", nargs="?", choices=("list", "run", "pause", "resume", "remove"), default="list")
+    parser.add_argument("id", nargs="?", metavar="ID", help="a job's id, a unique end of it, or its title")
+    return _with_report(parser)
+
+
+def scheduler_parser() -> Parser:
+    """Return the parser of `lmtui scheduler`."""
+    parser = _parser("scheduler", "Run jobs at their time, without a screen, until it is stopped.", "lmtui scheduler --once")
+    parser.add_argument("--once", action="store_true", help="run what is due now, then end")
+    parser.add_argument("--interval-s", type=float, metavar="N", help="look at the jobs at least every N seconds")
+    _add_common(parser)
     return parser
 
 

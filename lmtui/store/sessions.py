@@ -183,23 +183,35 @@ class SessionStore:
             raise _cannot("delete", path, error) from error
 
     def _make_folder(self) -> None:
-        for folder in (workspace_dir(self._workspace), self._folder):
-            if folder.is_symlink():
-                raise SessionFileError(f"{folder} is a link; lmtui keeps its sessions in a real folder", "Remove the link.")
-            try:
-                folder.mkdir(exist_ok=True)
-            except OSError as error:
-                raise _cannot("make", folder, error) from error
-        ignore = workspace_dir(self._workspace) / ".gitignore"
-        with contextlib.suppress(FileExistsError):
-            try:
-                fd = os.open(ignore, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-            except FileExistsError:
-                raise
-            except OSError as error:
-                raise _cannot("make", ignore, error) from error
-            with os.fdopen(fd, "w", encoding="utf-8") as file:
-                file.write("*\n")
+        make_workspace_folder(self._workspace)
+        _make_real(self._folder)
+
+
+def make_workspace_folder(workspace: Path) -> None:
+    """Make the folder that lmtui keeps its state of a workspace in, out of git's sight.
+
+    Raises:
+        SessionFileError: it cannot be made, or is a link.
+    """
+    _make_real(workspace_dir(workspace))
+    ignore = workspace_dir(workspace) / ".gitignore"
+    try:
+        fd = os.open(ignore, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise _cannot("make", ignore, error) from error
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        file.write("*\n")
+
+
+def _make_real(folder: Path) -> None:
+    if folder.is_symlink():
+        raise SessionFileError(f"{folder} is a link; lmtui keeps its sessions in a real folder", "Remove the link.")
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise _cannot("make", folder, error) from error
 
 
 def is_in_use(path: Path) -> bool:

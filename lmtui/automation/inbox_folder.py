@@ -1,0 +1,157 @@
+"""`.lmagent/inbox/`: other programs leave tasks there as plain text, `NAME.task`; each becomes one job.
+
+A file goes only once its job is in the table, a growing one is waited for, one that cannot be read becomes `NAME.failed` with
+the reason in `NAME.failed.txt` beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmtui.core.clean import clean_line
+from lmtui.core.jobs import MAX_TEXT_CHARS
+
+SUFFIX = ".task"
+QUIET_S = 1.0
+_MOST_BYTES = 4 * MAX_TEXT_CHARS
+_Signature = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    signature: _Signature
+    since_s: float
+
+
+class InboxFolder:
+    """The inbox of one workspace.
+
+    Args:
+        folder: where the files are; it need not be there.
+        add: makes a job of a text; the second is unique to the file, and adding it twice makes one job.  Raises `JobsError`.
+        may_read: tells whether this folder's tasks are the user's: what an untrusted workspace brings is nobody's task.
+        on_problem: gets a line for the user, once.
+        monotonic: seconds on a clock that only goes forward.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        add: Callable[[str, str], None],
+        may_read: Callable[[], bool],
+        on_problem: Callable[[str], None],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._folder = folder
+        self._add = add
+        self._may_read = may_read
+        self._on_problem = on_problem
+        self._monotonic = monotonic
+        self._waiting: dict[str, _Waiting] = {}
+        self._told: set[str] = set()
+
+    def has_news(self) -> bool:
+        """Tell whether a file lies there that was not dealt with."""
+        return bool(self._names()) and (self._may_read() or "untrusted" not in self._told)
+
+    def take(self) -> int:
+        """Make jobs of the files that are whole, in the order of their names; return how many.
+
+        Raises:
+            JobsError: a job could not be added; its file stays.
+        """
+        names = self._names()
+        self._waiting = {name: seen for name, seen in self._waiting.items() if name in names}
+        if names and not self._may_read():
+            count = f"{len(names)} task{'s' if len(names) > 1 else ''}"
+            self._tell("untrusted", f"{count} in .lmagent/inbox wait: this folder's inbox is not trusted (lmtui config trust)")
+            return 0
+        return sum(self._take(name) for name in names)
+
+    def _names(self) -> list[str]:
+        try:
+            if self._folder.is_symlink() or self._folder.parent.is_symlink():
+                return []
+            names = [path.name for path in self._folder.iterdir()]
+        except OSError:
+            return []
+        return sorted(name for name in names if name.endswith(SUFFIX) and not name.startswith("."))
+
+    def _take(self, name: str) -> bool:
+        path = self._folder / name
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            self._fail(path, error.strerror or "it cannot be opened")
+            return False
+        with os.fdopen(descriptor, "rb") as file:
+            signature = _signature(os.fstat(file.fileno()))
+            if not self._is_quiet(name, signature):
+                return False
+            try:
+                text = _text_of(os.fstat(file.fileno()), file.read(_MOST_BYTES + 1))
+            except ValueError as error:
+                self._fail(path, str(error))
+                return False
+            self._add(text, f"inbox {name} {hashlib.sha256(repr((signature, text)).encode()).hexdigest()[:16]}")
+            with contextlib.suppress(OSError):
+                if _signature(path.lstat()) == signature:  # else somebody has put another there: it comes next
+                    path.unlink()
+        return True
+
+    def _is_quiet(self, name: str, signature: _Signature) -> bool:
+        """Tell whether a file has been the same for a while."""
+        seen = self._waiting.get(name)
+        if seen is None or seen.signature != signature:
+            self._waiting[name] = _Waiting(signature, self._monotonic())
+            return False
+        return self._monotonic() - seen.since_s >= QUIET_S
+
+    def _fail(self, path: Path, why: str) -> None:
+        failed = path.with_suffix(".failed")
+        try:
+            path.rename(failed)
+            reason = os.open(f"{failed}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with os.fdopen(reason, "w", encoding="utf-8") as file:
+                file.write(f"{why}\n")
+        except OSError:
+            why = f"{why}, and it cannot be put aside"
+        self._tell(path.name, f".lmagent/inbox/{clean_line(path.name)} is no task: {clean_line(why)}")
+
+    def _tell(self, what: str, text: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            self._on_problem(text)
+
+
+def _signature(found: os.stat_result) -> _Signature:
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _text_of(found: os.stat_result, data: bytes) -> str:
+    """Return a task's text.
+
+    Raises:
+        ValueError: it is none; the text says why.
+    """
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError("it is no regular file")
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"it is larger than {_MOST_BYTES} bytes")
+    try:
+        text = data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not UTF-8 text") from error
+    if not text:
+        raise ValueError("it is empty")
+    if len(text) > MAX_TEXT_CHARS:
+        raise ValueError(f"it has more than {MAX_TEXT_CHARS} characters")
+    return text

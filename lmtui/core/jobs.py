@@ -1,0 +1,186 @@
+"""Jobs: tasks that wait for their time.  Values, and what front ends and the scheduler may ask of where they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+MAX_TEXT_CHARS = 100_000
+MAX_TITLE_CHARS = 80
+
+
+class JobKind(StrEnum):
+    """What happens when a job is due: a task is given to a session, or a waiting session is woken."""
+
+    TASK = "task"
+    WAKE = "wake"
+
+
+class Missed(StrEnum):
+    """What becomes of runs whose time passed while no scheduler was there: one run, late, or none."""
+
+    RUN = "run"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who runs a job, and until when nobody else may take it.
+
+    `token` is unique to the claim.  `machine` names this boot of this machine (and its process namespace): whoever is on the
+    same one can see whether process `pid`, begun at `started`, is still there, and measures the end on the clock that only
+    goes forward (`until_mono_s`); anybody else by the wall clock (`until`, UTC).
+    """
+
+    token: str
+    machine: str
+    pid: int
+    started: float
+    until: datetime
+    until_mono_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """One job.
+
+    `schedule` is in the form that `automation.schedules` reads, `zone` an IANA name or empty for the machine's own, `due` (UTC)
+    the next time, None where there is none.  `session` is the session that it always runs in, else each run has a fresh one.
+    `mode` is the permission mode (empty: that of the settings), `allow` and `deny` are rules of its own; what would ask is
+    refused.  `attempts` counts runs that began and did not end, since the last that did; `last_outcome` is how the last one
+    ended (a turn's reason, or words), `last_session` where.  `begun_session` is where a run began that has not ended yet, so
+    that the next one goes on there.  `source` is unique to where it came from, so that one file becomes one job.
+    """
+
+    id: str
+    text: str
+    title: str
+    created: datetime
+    kind: JobKind = JobKind.TASK
+    schedule: str = "once"
+    zone: str = ""
+    due: datetime | None = None
+    is_enabled: bool = True
+    session: str = ""
+    mode: str = ""
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    missed: Missed = Missed.RUN
+    runs: int = 0
+    attempts: int = 0
+    last_run: datetime | None = None
+    last_outcome: str = ""
+    last_session: str = ""
+    begun_session: str = ""
+    source: str = ""
+    lease: Lease | None = None
+
+    @property
+    def state(self) -> str:
+        """Return running, paused, waiting (for its time) or done."""
+        if self.lease is not None:
+            return "running"
+        if not self.is_enabled:
+            return "paused"
+        return "waiting" if self.due is not None or self.schedule == "startup" else "done"
+
+    def with_policy_of(self, other: JobRecord) -> JobRecord:
+        """Return it with the permission policy of another job."""
+        return replace(self, mode=other.mode, allow=other.allow, deny=other.deny)
+
+
+@dataclass(frozen=True, slots=True)
+class JobsRead:
+    """What the table holds; `foreign` counts those that this user's lmtui did not write here, which are nobody's jobs."""
+
+    records: tuple[JobRecord, ...] = ()
+    foreign: int = 0
+
+
+Change = Callable[[Sequence[JobRecord]], Iterable[JobRecord]]
+
+
+class JobTable(Protocol):
+    """Where the jobs of one workspace are kept.  All methods block (disk) and raise `JobsError`."""
+
+    def exists(self) -> bool:
+        """Tell whether there is a table; nothing is made by asking."""
+
+    def version(self) -> int:
+        """Return a number that is another once somebody else changed the table; cheap."""
+
+    def read(self) -> JobsRead:
+        """Return all jobs, oldest first."""
+
+    def add(self, record: JobRecord) -> bool:
+        """Add a job; False where one of its `source` is there already."""
+
+    def change(self, change: Change) -> tuple[JobRecord, ...]:
+        """Let `change` see all jobs and write those that it returns, in one transaction; return what was written."""
+
+    def remove(self, job_id: str) -> bool:
+        """Remove a job and tell whether it was there."""
+
+    def close(self) -> None:
+        """Let go of the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job as the user asks for it; `schedule` is empty for as soon as possible, the other fields are those of a record."""
+
+    text: str
+    schedule: str = ""
+    zone: str = ""
+    title: str = ""
+    session: str = ""
+    mode: str = ""
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    missed: Missed = Missed.RUN
+
+
+class Jobs(Protocol):
+    """The jobs of a workspace, as front ends see them.  All but `known` raise `JobsError` or `UsageError`."""
+
+    @property
+    def known(self) -> Sequence[JobRecord]:
+        """Return the jobs as they were when the table was last looked at."""
+
+    async def read(self) -> JobsRead:
+        """Return all jobs, oldest first."""
+
+    async def add(self, wanted: NewJob) -> JobRecord:
+        """Add a job and return it.
+
+        Raises:
+            UsageError: its schedule, zone, mode, rules or session cannot be.
+        """
+
+    async def run_now(self, job_id: str) -> JobRecord:
+        """Make a job due now, whatever its schedule; a unique end of the id is enough, here and below."""
+
+    async def pause(self, job_id: str) -> JobRecord:
+        """Let a job run no more until it is resumed; a run that has begun goes on."""
+
+    async def resume(self, job_id: str) -> JobRecord:
+        """Let a paused job run again at its next time."""
+
+    async def remove(self, job_id: str) -> JobRecord:
+        """Remove a job; a run that has begun goes on."""
+
+    def follow_changes(self, listener: Callable[[Sequence[JobRecord]], None]) -> Callable[[], None]:
+        """Call `listener` with all jobs whenever they change, on the event loop; the returned function ends it."""
+
+    def is_scheduled(self) -> bool:
+        """Tell whether a scheduler, this process's or another's, runs what is due.  Blocks (disk)."""
+
+    async def serve(self, *, until_empty: bool = False, interval_s: float = 0.0) -> None:
+        """Run what is due until this is cancelled, or with `until_empty` until nothing is any more.
+
+        `interval_s` is how long it relies on being told of changes (0: the setting).  Cancelled, what runs is stopped and
+        saved, and run again by whoever comes next.
+        """

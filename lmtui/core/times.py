@@ -1,0 +1,163 @@
+"""Points in time as people write them, and the wall clocks of zones.  Nothing naive leaves this module.
+
+A wall time that a zone skips (clocks go forward) means the first moment after the gap, one that it has twice the first of both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from zoneinfo import ZoneInfo
+
+from lmtui.core.errors import UsageError
+
+FORMS = "2026-05-01T09:00, with Z or +02:00 for another zone than your own; 09:00; in 30m"
+_IN = re.compile(r"(?:in\s+|\+\s*)(\d{1,9})\s*([a-z]*)\Z", re.IGNORECASE)
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?\Z")
+_NAMES_S = ((1, "s sec second"), (60, "m min minute"), (3600, "h hour"), (86_400, "d day"))
+_UNITS_S = {name: seconds for seconds, names in _NAMES_S for name in names.split()}
+_SPAN = re.compile(r"(\d{1,9})\s*([a-z]+)\Z", re.IGNORECASE)
+_FIRST_YEAR, _LAST_YEAR = 1970, 9000
+
+
+class LocalZone(tzinfo):
+    """The zone of this machine, as its C library knows it."""
+
+    def utcoffset(self, dt: datetime | None) -> timedelta | None:
+        """Return how far a wall time is ahead of UTC."""
+        return None if dt is None else dt.replace(tzinfo=None).astimezone().utcoffset()
+
+    def dst(self, _: datetime | None) -> timedelta | None:
+        """Return that it is not known how much of the offset is daylight saving."""
+        return None
+
+    def tzname(self, dt: datetime | None) -> str | None:
+        """Return the zone's short name."""
+        return None if dt is None else dt.replace(tzinfo=None).astimezone().tzname()
+
+    def fromutc(self, dt: datetime) -> datetime:
+        """Return the wall time of a moment that is given in UTC."""
+        there = dt.replace(tzinfo=UTC).astimezone()
+        wall = there.replace(tzinfo=None, fold=0)
+        is_second = wall.astimezone().utcoffset() != there.utcoffset()
+        return wall.replace(tzinfo=self, fold=int(is_second))
+
+
+def zone_of(name: str) -> tzinfo:
+    """Return a zone by its IANA name; an empty name is this machine's own.
+
+    Raises:
+        UsageError: there is no such zone.
+    """
+    if not name:
+        return LocalZone()
+    if name.upper() in ("UTC", "Z"):
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, KeyError) as error:
+        text = f"there is no time zone {name[:60]!r} on this machine"
+        raise UsageError(text, "Names are such as Europe/Berlin or UTC.") from error
+
+
+def moment_of(wall: datetime, zone: tzinfo) -> datetime:
+    """Return the moment (UTC) at which a zone's clocks show a naive wall time, or first show a later one."""
+    early, late = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+    if early.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
+        return early
+    low, high = min(early, late).replace(microsecond=0), max(early, late)  # the gap ends between them
+    if _wall(low, zone) >= wall:
+        return low
+    while high - low > timedelta(seconds=1):
+        middle = low + timedelta(seconds=(high - low) // timedelta(seconds=2))
+        low, high = (low, middle) if _wall(middle, zone) >= wall else (middle, high)
+    return high
+
+
+def _wall(moment: datetime, zone: tzinfo) -> datetime:
+    return moment.astimezone(zone).replace(tzinfo=None, fold=0)
+
+
+def as_utc(moment: datetime) -> datetime:
+    """Return a moment in UTC; one without a zone is taken for UTC."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def read_moment(text: str, now: datetime, zone: tzinfo) -> datetime:
+    """Return the moment (UTC) that a text names, seen from `now`; what has no zone of its own is a wall time of `zone`.
+
+    Raises:
+        UsageError: it names none; the text shows the forms.
+    """
+    text = text.strip()
+    found = _IN.match(text)
+    if found is not None:
+        return now.astimezone(UTC) + timedelta(seconds=span_s(f"{found[1]}{found[2] or 'm'}"))
+    found = _CLOCK.match(text)
+    if found is not None:
+        return _next_clock(_time_of(text), now, zone)
+    try:
+        read = datetime.fromisoformat(text.replace(" ", "T", 1) if "T" not in text else text)
+        if not _FIRST_YEAR <= read.year <= _LAST_YEAR:
+            raise ValueError(f"{read.year} is no year that a clock here shows")
+        return read.astimezone(UTC) if read.tzinfo is not None else moment_of(read, zone)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"{text[:60]!r} is no time", f"Write {FORMS}.") from error
+
+
+def _next_clock(clock: time, now: datetime, zone: tzinfo) -> datetime:
+    today = now.astimezone(zone).date()
+    found = moment_of(datetime.combine(today, clock), zone)
+    return found if found > now else moment_of(datetime.combine(today + timedelta(days=1), clock), zone)
+
+
+def _time_of(text: str) -> time:
+    """Return a time of the day.
+
+    Raises:
+        UsageError: there is none such.
+    """
+    try:
+        return time.fromisoformat(text if text[1:2] != ":" else f"0{text}")
+    except ValueError as error:
+        raise UsageError(f"{text[:20]!r} is no time of the day", "Write HH:MM, such as 09:30.") from error
+
+
+def clock_time(text: str) -> time:
+    """Return a time of the day, `HH:MM`.
+
+    Raises:
+        UsageError: it is none.
+    """
+    text = text.strip()
+    if _CLOCK.match(text) is None:
+        raise UsageError(f"{text[:20]!r} is no time of the day", "Write HH:MM, such as 09:30.")
+    return _time_of(text)
+
+
+def span_s(text: str) -> int:
+    """Return how many seconds a text such as `90s`, `30m`, `2h` or `1d` says.
+
+    Raises:
+        UsageError: it says none.
+    """
+    found = _SPAN.match(text.strip())
+    unit = found[2].lower() if found is not None else ""
+    seconds = _UNITS_S.get(unit) or _UNITS_S.get(unit.removesuffix("s"), 0)
+    if found is None or not seconds:
+        raise UsageError(f"{text[:20]!r} is no length of time", "Write 90s, 30m, 2h or 1d.")
+    return int(found[1]) * seconds
+
+
+def day_moments(day: date, clocks: Iterable[time], zone: tzinfo) -> list[datetime]:
+    """Return the moments at which a zone's clocks show these times on a day, in order, none twice."""
+    return sorted({moment_of(datetime.combine(day, clock), zone) for clock in clocks})
+
+
+def moment_text(moment: datetime, now: datetime, zone: tzinfo) -> str:
+    """Return a moment as a person reads it: only the time where it is today, with the day else."""
+    there, here = moment.astimezone(zone), now.astimezone(zone)
+    if there.date() == here.date():
+        return f"{there:%H:%M}"
+    return f"{there:%a %H:%M}" if abs(there - here) < timedelta(days=6) else f"{there:%Y-%m-%d %H:%M}"

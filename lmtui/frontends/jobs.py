@@ -1,0 +1,173 @@
+"""Jobs without a screen: `submit`, `jobs` and `scheduler`, each from settings to exit code."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import dataclasses
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lmtui.config import Loaded
+from lmtui.core.clean import clean_line
+from lmtui.core.errors import UsageError
+from lmtui.core.jobs import JobRecord, Missed, NewJob
+from lmtui.core.times import moment_text, zone_of
+from lmtui.runtime.host import Runtime, open_runtime
+from lmtui.runtime.jobs import foreign_text, shown_schedule
+
+EXIT_INTERRUPTED = 130
+_SCHEDULES = ("at", "every", "daily", "hourly", "cron")
+
+
+async def submit(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    """Add a job."""
+    text = sys.stdin.read() if arguments.task == "-" else arguments.task
+    wanted = NewJob(
+        text=text,
+        schedule=schedule_of(arguments),
+        zone=arguments.zone or "",
+        title=arguments.name or "",
+        session=arguments.session or "",
+        mode=arguments.mode or "",
+        allow=tuple(arguments.allow or ()),
+        deny=tuple(arguments.deny or ()),
+        missed=Missed(arguments.missed),
+    )
+    async with _opened(workspace, loaded) as runtime:
+        record = await runtime.jobs.add(wanted)
+        is_scheduled = await asyncio.to_thread(runtime.jobs.is_scheduled)
+    if arguments.json:
+        _print_json([record])
+    else:
+        print(f"{record.id}  {_when(record, datetime.now(UTC))}  {record.title}")
+    if not is_scheduled:
+        print("Nothing runs jobs here now: it waits for `lmtui scheduler`, or for lmtui to be opened.", file=sys.stderr)
+    return 0
+
+
+def schedule_of(arguments: argparse.Namespace) -> str:
+    """Return the schedule that the options name, empty for as soon as possible.
+
+    Raises:
+        UsageError: they name several.
+    """
+    given = [f"{name} {getattr(arguments, name)}" for name in _SCHEDULES if getattr(arguments, name) is not None]
+    given += ["startup"] if arguments.startup else []
+    if len(given) > 1:
+        raise UsageError("a job has one schedule", "Leave one of them out: " + ", ".join(given))
+    return given[0] if given else ""
+
+
+async def jobs(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    """List the jobs, or change one."""
+    async with _opened(workspace, loaded) as runtime:
+        if arguments.action != "list":
+            if not arguments.id:
+                raise UsageError(f"which job shall be {_DONE[arguments.action]}?", "`lmtui jobs` lists them with their ids.")
+            change = {
+                "run": runtime.jobs.run_now,
+                "pause": runtime.jobs.pause,
+                "resume": runtime.jobs.resume,
+                "remove": runtime.jobs.remove,
+            }[arguments.action]
+            record = await change(arguments.id)
+            print(f"{_DONE[arguments.action]}: {record.id}  {record.title}", file=sys.stderr)
+            return 0
+        read = await runtime.jobs.read()
+    if read.foreign:
+        print(foreign_text(read.foreign), file=sys.stderr)
+    if arguments.json:
+        _print_json(read.records)
+        return 0
+    for line in job_lines(read.records, datetime.now(UTC)):
+        print(line)
+    return 0
+
+
+_DONE = {"run": "due now", "pause": "paused", "resume": "resumed", "remove": "removed"}
+
+
+def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
+    """Yield the jobs as a person reads them, those that come next first, then those that are done."""
+    if not records:
+        yield 'no jobs; `lmtui submit "TASK" --daily 09:00` adds one'
+    for job in sorted(records, key=lambda each: (each.state == "done", each.due is None, each.due or each.created)):
+        last = f"  last: {clean_line(job.last_outcome)}" if job.last_outcome else ""
+        where = f" in {job.last_session}" if job.last_session else ""
+        runs = f"  {job.runs} run{'' if job.runs == 1 else 's'}" if job.runs else ""
+        yield f"{job.id}  {job.state:<8} {_when(job, now):<18} {clean_line(job.title)}{runs}{last}{where}"
+
+
+def _when(job: JobRecord, now: datetime) -> str:
+    if job.lease is not None or job.due is None or not job.is_enabled:
+        return shown_schedule(job)
+    if job.schedule == "once" and job.due <= now:
+        return "now"
+    return moment_text(job.due, now, zone_of(""))
+
+
+async def scheduler(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    """Run what is due until it is stopped, or with `--once` what is due now."""
+    async with _opened(workspace, loaded) as runtime:
+        runtime.jobs.on_problem = lambda text: print(f"lmtui: {clean_line(text)}", file=sys.stderr, flush=True)
+        told: dict[str, str] = {}
+        _ = runtime.jobs.follow_changes(lambda records: _tell(records, told))
+        with _stopping() as stopped:
+            serving = asyncio.ensure_future(
+                runtime.jobs.serve(until_empty=arguments.once, interval_s=arguments.interval_s or 0.0)
+            )
+            stop = asyncio.ensure_future(stopped.wait())
+            await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
+            is_stopped = not serving.done()
+            await runtime.jobs.stop()
+            stop.cancel()
+        if not is_stopped:
+            serving.result()
+    return EXIT_INTERRUPTED if is_stopped else 0
+
+
+def _tell(records: Sequence[JobRecord], told: dict[str, str]) -> None:
+    """Say on standard error what began and what ended."""
+    for job in records:
+        line = f"{job.title}  begins" if job.lease else f"{job.title}  {job.last_outcome}  {job.last_session}"
+        state = f"{job.runs} {job.lease.token if job.lease else job.last_outcome}"
+        if (job.lease or job.runs) and told.get(job.id) != state:
+            print(f"{datetime.now().astimezone():%H:%M:%S}  {job.id}  {clean_line(line)}", file=sys.stderr, flush=True)
+        told[job.id] = state
+
+
+@contextlib.contextmanager
+def _stopping() -> Iterator[asyncio.Event]:
+    """Let Ctrl+C and SIGTERM set the event."""
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, stopped.set)
+    try:
+        yield stopped
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+@contextlib.asynccontextmanager
+async def _opened(workspace: Path, loaded: Loaded) -> AsyncIterator[Runtime]:
+    runtime = open_runtime(workspace, loaded.config, is_attended=False, writes_log=True)
+    try:
+        yield runtime
+    finally:
+        await runtime.close()
+
+
+def _print_json(records: Sequence[JobRecord]) -> None:
+    rows = [dataclasses.asdict(record) | {"state": record.state} for record in records]
+    print(json.dumps(rows, indent=2, ensure_ascii=False, default=str))
+
+
+COMMANDS = {"submit": submit, "jobs": jobs, "scheduler": scheduler}

@@ -1,0 +1,303 @@
+"""The jobs of a workspace: a table in `<workspace>/.lmagent/index.db` (SQLite, WAL), each row signed.
+
+A row that this user's lmtui did not sign for this folder is passed over and counted; a file whose table has another shape, or
+that is no database, is set aside and a new one begun.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, fields, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from lmtui.core.errors import JobsError, SessionFileError
+from lmtui.core.jobs import Change, JobKind, JobRecord, JobsRead, Lease, Missed
+from lmtui.paths import workspace_dir
+from lmtui.store.job_signing import Signer
+from lmtui.store.sessions import make_workspace_folder
+
+INDEX_FILE = "index.db"
+_LOCK_FILE = "scheduler.lock"
+_BUSY_S = 10.0
+_NAMES = tuple(each.name for each in fields(JobRecord))
+_SCHEMA = f"CREATE TABLE jobs (id TEXT PRIMARY KEY, {', '.join(f'{name} TEXT' for name in _NAMES[1:])}, signature TEXT)"
+_INSERT = " ".join(("INSERT OR REPLACE INTO jobs VALUES", f"({', '.join('?' * (len(_NAMES) + 1))})"))
+_INDEX = "CREATE UNIQUE INDEX jobs_source ON jobs (source) WHERE source <> ''"
+_MOST_DONE = 200
+_KEEP_DONE = timedelta(days=30)
+_TIMES = ("created", "due", "last_run")
+_LISTS = ("allow", "deny")
+
+
+class JobFile:
+    """The table of one workspace; implements `core.jobs.JobTable`.  Safe to use from several threads and processes."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._path = workspace_dir(workspace) / INDEX_FILE
+        self._signer = Signer(workspace)
+        self._lock = threading.RLock()
+        self._database: sqlite3.Connection | None = None
+        self._inode = 0
+
+    def exists(self) -> bool:
+        """Tell whether there is a table."""
+        return self._path.exists()
+
+    def version(self) -> int:
+        """Return a number that is another once another connection changed the file."""
+        with self._open() as database:
+            return int(database.execute("PRAGMA data_version").fetchone()[0])
+
+    def read(self) -> JobsRead:
+        """Return all jobs, oldest first."""
+        if self._database is None and not self.exists():
+            return JobsRead()
+        with self._open() as database:
+            return self._all(database)
+
+    def add(self, record: JobRecord) -> bool:
+        """Add a job; False where one of its source is there already."""
+        make_workspace_folder_or_fail(self._workspace)
+        with self._open() as database, _transaction(database):
+            if record.source and self._has_source(database, record.source):
+                return False
+            self._write(database, record)
+            self._prune(database, datetime.now(UTC))
+        return True
+
+    def change(self, change: Change) -> tuple[JobRecord, ...]:
+        """Let `change` see all jobs and write what it returns, in one transaction."""
+        if self._database is None and not self.exists():
+            return ()
+        with self._open() as database, _transaction(database):
+            changed = tuple(change(self._all(database).records))
+            for record in changed:
+                self._write(database, record)
+        return changed
+
+    def remove(self, job_id: str) -> bool:
+        """Remove a job and tell whether it was there."""
+        if self._database is None and not self.exists():
+            return False
+        with self._open() as database, _transaction(database):
+            return database.execute("DELETE FROM jobs WHERE id = ?", (job_id,)).rowcount > 0
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+
+    def _all(self, database: sqlite3.Connection) -> JobsRead:
+        rows = database.execute("SELECT * FROM jobs ORDER BY created, id").fetchall()
+        found = [self._record(row) for row in rows]
+        return JobsRead(tuple(record for record in found if record is not None), found.count(None))
+
+    def _record(self, row: tuple[Any, ...]) -> JobRecord | None:
+        """Return a row's job, None where it is not signed by this user for this folder."""
+        *values, signature = row
+        if not isinstance(signature, str) or not self._signer.is_ours(values, signature):
+            return None
+        return _from_row(dict(zip(_NAMES, values, strict=True)))
+
+    def _has_source(self, database: sqlite3.Connection, source: str) -> bool:
+        """Tell whether a job of a source is there; a row of somebody else's that claims to be it goes."""
+        row = database.execute("SELECT * FROM jobs WHERE source = ?", (source,)).fetchone()
+        if row is not None and self._record(row) is None:
+            database.execute("DELETE FROM jobs WHERE source = ?", (source,))
+            return False
+        return row is not None
+
+    def _write(self, database: sqlite3.Connection, record: JobRecord) -> None:
+        values = _to_row(record)
+        database.execute(_INSERT, (*values, self._signer.sign(values)))
+
+    def _prune(self, database: sqlite3.Connection, now: datetime) -> None:
+        """Forget what was done long ago."""
+        done = [each for each in self._all(database).records if each.state == "done"]
+        old = [each for each in done if each.last_run is not None and now - each.last_run > _KEEP_DONE]
+        for record in {each.id: each for each in (*old, *done[:-_MOST_DONE])}.values():
+            database.execute("DELETE FROM jobs WHERE id = ?", (record.id,))
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """Hold the database; what goes wrong in it is told as `JobsError`."""
+        with self._lock:
+            try:
+                if self._database is not None and _inode(self._path) != self._inode:
+                    self.close()  # somebody took the file away, or put another in its place
+                if self._database is None:
+                    self._database = self._connect()
+                    self._inode = _inode(self._path)
+                yield self._database
+            except sqlite3.Error as error:
+                self.close()
+                raise JobsError(f"{self._path}: {error}", "Close what holds it, or free some space.") from error
+
+    def _connect(self) -> sqlite3.Connection:
+        """Open the file, as our own: a link is refused, what is no table of ours is set aside."""
+        is_link = self._path.is_symlink() or self._path.parent.is_symlink()
+        if is_link or (self._path.exists() and not self._path.is_file()):
+            raise JobsError(f"{self._path} is a link or no file; lmtui keeps jobs in a real one", "Remove it.")
+        try:
+            return _connected(self._path)
+        except (sqlite3.DatabaseError, _Foreign) as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise
+        self._set_aside()
+        return _connected(self._path)
+
+    def _set_aside(self) -> None:
+        stamp = f"{datetime.now(UTC):%Y%m%d_%H%M%S}"
+        try:
+            for ending in ("", "-wal", "-shm", "-journal"):
+                path = Path(f"{self._path}{ending}")
+                if path.exists():
+                    path.rename(f"{self._path}.{stamp}.aside{ending}")
+        except OSError as error:
+            raise JobsError(f"{self._path} is no table of lmtui's and cannot be set aside: {error.strerror}") from error
+
+
+class _Foreign(Exception):
+    """The file holds a table of another shape."""
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+    with contextlib.ExitStack() as on_failure:
+        on_failure.callback(database.close)
+        for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "journal_mode=WAL", "synchronous=FULL"):
+            database.execute(f"PRAGMA {pragma}").close()
+        if not _shapes(database):
+            with _transaction(database):
+                if not _shapes(database):
+                    database.execute(_SCHEMA)
+                    database.execute(_INDEX)
+        if _shapes(database) != {_SCHEMA, _INDEX}:
+            raise _Foreign
+        on_failure.pop_all()
+    return database
+
+
+def _shapes(database: sqlite3.Connection) -> set[str]:
+    """Return what was said to make the table and all that hangs on it."""
+    found = database.execute("SELECT sql FROM sqlite_master WHERE (tbl_name = 'jobs' OR name = 'jobs') AND sql IS NOT NULL")
+    return {str(sql) for (sql,) in found}
+
+
+@contextlib.contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """Hold the file for writing; what fails inside leaves it as it was."""
+    with database:
+        database.execute("BEGIN IMMEDIATE")
+        yield
+
+
+def make_workspace_folder_or_fail(workspace: Path) -> None:
+    """Make the workspace's own folder.
+
+    Raises:
+        JobsError: it cannot be made.
+    """
+    try:
+        make_workspace_folder(workspace)
+    except SessionFileError as error:
+        raise JobsError(str(error), error.hint) from error
+
+
+def _to_row(record: JobRecord) -> list[str]:
+    """Return a job's columns, all of them text."""
+    values: dict[str, Any] = {each: getattr(record, each) for each in _NAMES}
+    for name in _TIMES:
+        values[name] = values[name].astimezone(UTC).isoformat() if values[name] is not None else ""
+    for name in _LISTS:
+        values[name] = json.dumps(values[name])
+    lease = record.lease
+    values["lease"] = json.dumps(asdict(lease) | {"until": lease.until.isoformat()}) if lease is not None else ""
+    return [str(values[name]) for name in _NAMES]
+
+
+def _from_row(row: dict[str, str]) -> JobRecord:
+    """Return the job of a row that `_to_row` made."""
+    times = {name: datetime.fromisoformat(row[name]) if row[name] else None for name in _TIMES}
+    lease = json.loads(row["lease"]) if row["lease"] else None
+    record = JobRecord(id=row["id"], text=row["text"], title=row["title"], created=times["created"] or datetime.now(UTC))
+    return replace(
+        record,
+        kind=JobKind(row["kind"]),
+        schedule=row["schedule"],
+        zone=row["zone"],
+        due=times["due"],
+        is_enabled=row["is_enabled"] == "True",
+        session=row["session"],
+        mode=row["mode"],
+        allow=tuple(json.loads(row["allow"])),
+        deny=tuple(json.loads(row["deny"])),
+        missed=Missed(row["missed"]),
+        runs=int(row["runs"]),
+        attempts=int(row["attempts"]),
+        last_run=times["last_run"],
+        last_outcome=row["last_outcome"],
+        last_session=row["last_session"],
+        begun_session=row["begun_session"],
+        source=row["source"],
+        lease=Lease(**(lease | {"until": datetime.fromisoformat(lease["until"])})) if lease else None,
+    )
+
+
+class Presence:
+    """A sign that a scheduler works on a workspace, seen by every process of the machine; it goes with its owner."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._path = workspace_dir(workspace) / _LOCK_FILE
+        self._descriptor = -1
+
+    def enter(self) -> bool:
+        """Say that one is here; True where it is the only one.  Where nothing can be written, it is."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            self._descriptor = os.open(self._path, flags, 0o600)
+        except OSError:
+            return True
+        is_first = _locked(self._descriptor, fcntl.LOCK_EX)
+        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+        return is_first
+
+    def is_anyone(self) -> bool:
+        """Tell whether a scheduler is here."""
+        try:
+            with self._path.open("rb") as file:
+                return not _locked(file.fileno(), fcntl.LOCK_EX)
+        except OSError:
+            return False
+
+    def leave(self) -> None:
+        """Say that this one is gone; idempotent."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _locked(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,53 @@
+"""Waiting for a time: the turn ends, and the session goes on by itself then."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from lmtui.core.errors import ToolError, UsageError
+from lmtui.core.permissions import Access
+from lmtui.core.ports import ToolContext, ToolResult
+from lmtui.core.times import LocalZone, read_moment, span_s
+from lmtui.tools.tool import Arguments, Tool, always, argument
+
+
+class WaitArguments(Arguments):
+    """Until when, and for what."""
+
+    until: str = argument(also=("time", "for", "duration", "seconds"), doc="ISO time, or a length such as 90s, 30m, 2h")
+    reason: str = argument("", also=("why", "message"))
+
+
+async def _wait(arguments: WaitArguments, context: ToolContext) -> ToolResult:
+    now = context.now()
+    try:
+        context.wait(_until(arguments.until.strip(), now), arguments.reason)
+    except UsageError as error:
+        raise ToolError(str(error), error.hint) from error
+    return ToolResult(f"The session sleeps now and goes on at {arguments.until}.", arguments.until[:40])
+
+
+def _until(text: str, now: datetime) -> datetime:
+    """Return the moment that a text names: a time, or how long from now (digits alone are seconds).
+
+    Raises:
+        UsageError: it names none.
+    """
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return now + timedelta(seconds=int(text))
+    try:
+        return now + timedelta(seconds=span_s(text))
+    except UsageError:
+        return read_moment(text, now, LocalZone())
+
+
+WAIT = Tool(
+    name="wait",
+    description="Sleep until a time; the session goes on then by itself.",
+    arguments=WaitArguments,
+    run=_wait,
+    access=always(Access.NONE),
+    subject=lambda _: "",
+    title=lambda arguments: arguments.until,
+    aliases=("wait_until", "sleep"),
+)
