@@ -1,11 +1,11 @@
-"""Plan and todos: values, changed by tools through the functions here, shown by one panel."""
+"""Plan, todos and task state: values only.  They change through `core.todos`, `core.plan_steps` and `core.task_state`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
-from lmtui.core.errors import ToolError
+DEFAULT_GATE = "processed == total"
 
 
 class TodoStatus(StrEnum):
@@ -30,6 +30,11 @@ class Todo:
     notes: str = ""
     parent: int = 0
     depends_on: tuple[int, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether it is not completed."""
+        return self.status is not TodoStatus.COMPLETED
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,55 +61,60 @@ class Counter:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskState:
+    """How far a task over many things is, so that it survives compaction and restart.
+
+    `completion_gate` says in words when it is done; what is counted is `processed_count` of `total_count` (0: not known).
+    `remaining_queue` names what is next, and `queue_rest` counts what comes after it and has no room by name; `processed` names
+    what was done last.  `rename_map` pairs old paths with new ones, the newest last.  `inventory` is the pattern that lists the
+    files on disk, `inventory_hash` the first 16 hex digits of the SHA-256 of their sorted paths as they were listed last.
+    """
+
+    objective: str = ""
+    completion_gate: str = DEFAULT_GATE
+    total_count: int = 0
+    processed_count: int = 0
+    remaining_queue: tuple[str, ...] = ()
+    queue_rest: int = 0
+    processed: tuple[str, ...] = ()
+    rename_map: tuple[tuple[str, str], ...] = ()
+    last_error: str = ""
+    recovery_instruction: str = ""
+    next_action: str = ""
+    inventory: str = ""
+    inventory_count: int = 0
+    inventory_hash: str = ""
+
+    @property
+    def remaining_count(self) -> int:
+        """Return how many are left."""
+        return max(len(self.remaining_queue) + self.queue_rest, self.total_count - self.processed_count)
+
+    @property
+    def is_finished(self) -> bool:
+        """Tell whether nothing that it counts is left; a state that counts nothing holds nobody up."""
+        return self.remaining_count <= 0
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What is to be done in a session.
 
-    `steps` is the plan that a person approved, `todos` the model's own list, `counters` is what the task counts.
+    `steps` is the plan that a person approved, `todos` the model's own list, `counters` is what the task counts, `task` how far
+    a long task is.
     """
 
     todos: tuple[Todo, ...] = ()
     steps: tuple[PlanStep, ...] = ()
     counters: tuple[Counter, ...] = ()
+    task: TaskState | None = None
 
     @property
     def open_todos(self) -> tuple[Todo, ...]:
         """Return the todos that are not completed."""
-        return tuple(todo for todo in self.todos if todo.status is not TodoStatus.COMPLETED)
+        return tuple(todo for todo in self.todos if todo.is_open)
 
-
-def add_todo(plan: Plan, text: str, notes: str = "") -> Plan:
-    """Return the plan with one more todo at the end.
-
-    Raises:
-        ToolError: the text is blank.
-    """
-    if not text.strip():
-        raise ToolError("a todo needs a text")
-    next_id = max((todo.id for todo in plan.todos), default=0) + 1
-    return replace(plan, todos=(*plan.todos, Todo(next_id, text.strip(), notes=notes.strip())))
-
-
-def update_todo(plan: Plan, todo_id: int, status: TodoStatus | None = None, notes: str | None = None) -> Plan:
-    """Return the plan with one todo changed.
-
-    Raises:
-        ToolError: no such todo, or it is already completed and would be completed again.
-    """
-    todo = find_todo(plan, todo_id)
-    if status is TodoStatus.COMPLETED and todo.status is TodoStatus.COMPLETED:
-        raise ToolError(f"todo {todo_id} is already completed")
-    changed = replace(todo, status=status or todo.status, notes=todo.notes if notes is None else notes.strip())
-    return replace(plan, todos=tuple(changed if each.id == todo_id else each for each in plan.todos))
-
-
-def find_todo(plan: Plan, todo_id: int) -> Todo:
-    """Return one todo.
-
-    Raises:
-        ToolError: no such todo; the text lists the ids there are.
-    """
-    for todo in plan.todos:
-        if todo.id == todo_id:
-            return todo
-    known = ", ".join(str(todo.id) for todo in plan.todos) or "none yet"
-    raise ToolError(f"no todo {todo_id} (there are: {known})")
+    @property
+    def open_steps(self) -> tuple[PlanStep, ...]:
+        """Return the steps that are not completed."""
+        return tuple(step for step in self.steps if step.is_open)

@@ -34,9 +34,11 @@ from lmtui.core.messages import (
 )
 from lmtui.core.model_events import CallFormChanged
 from lmtui.engine.calling import FormChange, sizes_of
+from lmtui.engine.completion import without_token
 from lmtui.engine.desk import Desk
 from lmtui.engine.fitting import fit, make_room
 from lmtui.engine.roles import take_role
+from lmtui.engine.state_note import tell_state
 from lmtui.engine.usage import announce, show_usage
 
 _MOST_REFUSALS = 3
@@ -52,6 +54,7 @@ async def ask_model(desk: Desk, turn_id: str) -> Completion:
     await take_role(desk)
     await desk.model.ready()
     await fit(desk)
+    tell_state(desk, turn_id)
     request = _request(desk)
     try:
         return await _answer_fitting(desk, request, turn_id)
@@ -117,7 +120,7 @@ async def _answer(desk: Desk, request: ModelRequest, turn_id: str) -> Completion
         MessageAdded(
             agent=desk.agent,
             role=message.role,
-            text=message.text,
+            text=message.text if message.tool_calls else without_token(message.text),
             thinking=message.thinking,
             tool_calls=message.tool_calls,
             turn_id=turn_id,

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from lmtui.core.events import TurnReason
 from lmtui.core.messages import Completion, FinishReason
+from lmtui.engine.loops import Loop
 
 _MOST_MALFORMED = 3
-_MOST_REPEATS = 5
+_MOST_EMPTY = 5
 _EMPTY_NUDGE = "Your last answer was empty. Go on with the task, or say that it is done."
 _NOTHING_DONE = (
     "No tool was called, so nothing was looked at or changed. "
@@ -26,7 +27,7 @@ _FAILED = (
     "The last call failed, so nothing came of it. "
     "Try another way with a tool now; if there is none, tell the user what did not work."
 )
-_EMPTY_TWICE = "the model answered with nothing, twice; try again or another model"
+_EMPTY = "the model answered with nothing, {count} times in a row; try again or another model"
 _NO_CALL = (
     "the model tried to call a tool four times, and none of the calls could be read; "
     "try another model, or another form of calls (/calls, `lmtui models --exam NAME`)"
@@ -35,7 +36,7 @@ _CUT_CALLS = (
     "two answers in a row were cut at the length limit inside a tool call; "
     "raise LLM_MAX_TOKENS or the server's limit, or ask for smaller steps"
 )
-_SAME_CALL = "the model makes the same call over and over; say what it should do instead"
+_LOOP = "the model goes round in a circle ({what}); say what it should do instead, or “go on” to let it try again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +67,12 @@ class AnswerWatch:
 
     Args:
         task: what the user asked for.
+        most_empty: so many empty answers in a row end the turn (0: no limit).
         trusts_words: the model is known to call tools; what it says it would do is no reason to ask again.
     """
 
-    def __init__(self, task: str = "", *, trusts_words: bool = False) -> None:
+    def __init__(self, task: str = "", *, most_empty: int = _MOST_EMPTY, trusts_words: bool = False) -> None:
+        self._most_empty = most_empty
         self.trusts_words = trusts_words
         self._is_about_files = bool(_ABOUT_FILES.search(task))
         self._empty = self._cut = self._malformed = 0
@@ -77,13 +80,13 @@ class AnswerWatch:
         self._has_called = False
 
     def judge(
-        self, completion: Completion, repeats: int = 0, *, has_failed: bool = False, is_unsure: bool = False
+        self, completion: Completion, loop: Loop | None = None, *, has_failed: bool = False, is_unsure: bool = False
     ) -> GoOn | Finished | Stopped:
         """Return what follows from an answer whose calls were run.
 
         Args:
             completion: the answer.
-            repeats: how often the same came of the same call.
+            loop: the circle that the model was found to go round in.
             has_failed: the last call of the turn did, and the model is one that takes that for done: it is asked once.
             is_unsure: it may not be able to call: words without a call, where they or the task are about files, are asked about
                 once; of others only words that say that something was, or would be, done.
@@ -93,16 +96,17 @@ class AnswerWatch:
         self._cut = self._cut + 1 if is_cut else 0
         if completion.finish_reason is FinishReason.CONTENT_FILTER:
             return Stopped(TurnReason.ERROR, "the server's content filter stopped the answer")
-        if repeats >= _MOST_REPEATS:
-            return Stopped(TurnReason.LIMIT, _SAME_CALL)
+        if calls and loop is not None and loop.is_over:
+            return _looped(loop)
         if (calls or completion.problem) and self._cut > 1:
             return Stopped(TurnReason.LIMIT, _CUT_CALLS)
         if calls:
             self._empty = self._malformed = 0
             self._has_called = True
-            return GoOn(completion.problem)
+            return GoOn("\n".join(filter(None, (completion.problem, loop.advice if loop else ""))))
         doubt = self._doubt(completion.message.text, has_failed=has_failed, is_unsure=is_unsure)
-        return self._without_calls(completion, doubt, is_cut=is_cut, is_unsure=is_unsure)
+        found = self._without_calls(completion, doubt, is_cut=is_cut, is_unsure=is_unsure)
+        return _looped(loop) if isinstance(found, GoOn) and loop is not None and loop.is_over else found
 
     def _without_calls(self, completion: Completion, doubt: str, *, is_cut: bool, is_unsure: bool) -> GoOn | Finished | Stopped:
         if completion.problem:
@@ -118,7 +122,8 @@ class AnswerWatch:
             is_claim = not self._has_called and _CLAIMS.search(completion.message.text)
             return Finished(_ONLY_WORDS if is_claim else "")
         self._empty += 1
-        return GoOn(_EMPTY_NUDGE) if self._empty == 1 else Stopped(TurnReason.ERROR, _EMPTY_TWICE)
+        is_enough = 0 < self._most_empty <= self._empty
+        return Stopped(TurnReason.ERROR, _EMPTY.format(count=self._empty)) if is_enough else GoOn(_EMPTY_NUDGE)
 
     def _doubt(self, text: str, *, has_failed: bool, is_unsure: bool) -> str:
         """Return why an answer may not be the end, empty where it may."""
@@ -126,3 +131,7 @@ class AnswerWatch:
             return _FAILED if has_failed else ""
         is_said = _CLAIMS.search(text) or (not self.trusts_words and _PLANS.search(text))
         return _NOTHING_DONE if is_said or (is_unsure and (self._is_about_files or _ABOUT_FILES.search(text))) else ""
+
+
+def _looped(loop: Loop) -> Stopped:
+    return Stopped(TurnReason.LIMIT, _LOOP.format(what=loop.what))

@@ -70,7 +70,7 @@ class BusyModel(FakeProvider):
             ("read", {"path": name}),
             ("write", {"path": name, "content": f"line {number}\n" * self.random.randrange(1, 120)}),
             ("shell", {"command": f"pytest test_{number % 7}.py"}),
-            ("todo_add", {"description": f"todo {number}"}),
+            ("task_todo_set", {"items": [{"content": f"todo {number}", "status": "completed"}]}),
             ("read", {"path": f"missing{number}.py"}),
         )
         picked = self.random.choices(some, weights=(6, 3, 3, 1, 1), k=self.random.choice((1, 1, 1, 2, 4)))

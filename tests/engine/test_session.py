@@ -81,6 +81,7 @@ WORK = (
     answer("first", ("ls", "{}"), ("todo_add", call(description="a"))),
     answer("", ("write", call(path="a.txt", content="one\ntwo\n")), ("read", call(path="a.txt"))),
     answer("", ("edit", call(path="a.txt", search="two", replace="three")), ("shell", call(command="pytest"))),
+    answer("", ("todo_complete", call(id=1))),
     answer("all done"),
 )
 
@@ -92,7 +93,7 @@ async def test_turn_runs_tools_until_the_model_calls_none() -> None:
     assert ending(rig).reason is TurnReason.DONE
     assert ending(rig).text == "all done"
     assert ending(rig).files_changed == ("a.txt",)
-    assert ending(rig).iterations == 4
+    assert ending(rig).iterations == 5
     assert_paired(rig.events)
 
 
@@ -188,7 +189,7 @@ async def test_kill_anywhere_resume_ends_what_was_open_and_repeats_nothing() -> 
         assert history[:cut] == [envelope.event for envelope in past]
         assert rig.sandbox.ran == []
         assert rig.sandbox.touched == []
-        await rig.run("go on")
+        await rig.run("another task")
         assert ending(rig).reason is TurnReason.DONE
 
 
@@ -377,10 +378,10 @@ async def test_answer_cut_at_the_length_limit_is_a_limit() -> None:
     assert "cut" in ending(rig).error
 
 
-async def test_an_empty_answer_is_asked_again_once_then_an_error() -> None:
-    rig = Rig(FakeProvider(answer(""), answer("")))
+async def test_an_empty_answer_is_asked_again_and_five_are_an_error() -> None:
+    rig = Rig(FakeProvider(*[answer("")] * 6))
     await rig.run()
-    assert len(rig.provider.requests) == 2
+    assert len(rig.provider.requests) == 5
     assert ending(rig).reason is TurnReason.ERROR
     healed = Rig(FakeProvider(answer(""), answer("sorry, done")))
     await healed.run()

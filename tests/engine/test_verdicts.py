@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
 from lmtui.core.events import TurnReason
 from lmtui.core.messages import Completion, FinishReason, Message, Role, ToolCall
+from lmtui.engine.loops import Loop
 from lmtui.engine.verdicts import AnswerWatch, Finished, GoOn, Stopped
 
 
@@ -17,40 +18,42 @@ CUT = FinishReason.LENGTH
 
 def test_a_call_goes_on_and_words_end_it() -> None:
     watch = AnswerWatch()
-    assert watch.judge(completion("I look.", 1), 1) == GoOn()
-    assert watch.judge(completion("There are two files."), 0) == Finished()
+    assert watch.judge(completion("I look.", 1)) == GoOn()
+    assert watch.judge(completion("There are two files.")) == Finished()
 
 
-def test_an_empty_answer_is_asked_about_once() -> None:
-    watch = AnswerWatch()
-    first, second = watch.judge(completion(), 0), watch.judge(completion("  \n"), 0)
+def test_empty_answers_are_asked_about_until_there_are_too_many() -> None:
+    watch = AnswerWatch(most_empty=3)
+    first, second, third = (watch.judge(completion(text)) for text in ("", "  \n", ""))
     assert isinstance(first, GoOn)
     assert "empty" in first.reminder
-    assert isinstance(second, Stopped)
-    assert second.reason is TurnReason.ERROR
+    assert isinstance(second, GoOn)
+    assert isinstance(third, Stopped)
+    assert third.reason is TurnReason.ERROR
+    assert "3 times" in third.error
 
 
 def test_a_call_between_empty_answers_begins_the_count_anew() -> None:
     watch = AnswerWatch()
-    _ = watch.judge(completion(), 0)
-    _ = watch.judge(completion("", 1), 1)
-    assert isinstance(watch.judge(completion(), 0), GoOn)
+    _ = watch.judge(completion())
+    _ = watch.judge(completion("", 1))
+    assert isinstance(watch.judge(completion()), GoOn)
 
 
 def test_a_malformed_call_is_told_what_is_wanted_three_times() -> None:
     watch = AnswerWatch()
-    found = [watch.judge(completion("{", problem="like this: …"), 0) for _ in range(4)]
+    found = [watch.judge(completion("{", problem="like this: …")) for _ in range(4)]
     assert found[:3] == [GoOn("like this: …")] * 3
     assert isinstance(found[3], Stopped)
     assert "/calls" in found[3].error
 
 
 def test_a_problem_beside_calls_that_ran_is_told_too() -> None:
-    assert AnswerWatch().judge(completion("", 1, problem="the second was none"), 1) == GoOn("the second was none")
+    assert AnswerWatch().judge(completion("", 1, problem="the second was none")) == GoOn("the second was none")
 
 
 def test_an_answer_cut_at_the_limit_ends_the_turn_and_says_how_to_go_on() -> None:
-    found = AnswerWatch().judge(completion("a long story", reason=CUT), 0)
+    found = AnswerWatch().judge(completion("a long story", reason=CUT))
     assert isinstance(found, Stopped)
     assert found.reason is TurnReason.LIMIT
     assert "go on" in found.error
@@ -58,24 +61,37 @@ def test_an_answer_cut_at_the_limit_ends_the_turn_and_says_how_to_go_on() -> Non
 
 def test_two_calls_cut_in_a_row_end_it() -> None:
     watch = AnswerWatch()
-    assert watch.judge(completion("", 1, reason=CUT), 1) == GoOn()
-    found = watch.judge(completion("", 1, reason=CUT), 1)
+    assert watch.judge(completion("", 1, reason=CUT)) == GoOn()
+    found = watch.judge(completion("", 1, reason=CUT))
     assert isinstance(found, Stopped)
     assert "LLM_MAX_TOKENS" in found.error
 
 
 def test_a_whole_call_between_two_that_were_cut_forgives_the_first() -> None:
     watch = AnswerWatch()
-    assert [watch.judge(completion("", 1, reason=each), 1) for each in (CUT, FinishReason.TOOL_CALLS, CUT)] == [GoOn()] * 3
+    assert [watch.judge(completion("", 1, reason=each)) for each in (CUT, FinishReason.TOOL_CALLS, CUT)] == [GoOn()] * 3
 
 
-@pytest.mark.parametrize(("repeats", "is_over"), [(1, False), (4, False), (5, True)])
-def test_the_same_call_with_the_same_result_five_times_is_enough(repeats: int, is_over: bool) -> None:
-    assert isinstance(AnswerWatch().judge(completion("", 1), repeats), Stopped) is is_over
+def test_a_circle_is_told_and_then_ends_the_turn() -> None:
+    told = Loop("circle", "ls, read", 3, "Do something else.")
+    assert AnswerWatch().judge(completion("", 1), told) == GoOn("Do something else.")
+    found = AnswerWatch().judge(completion("", 1), replace(told, is_over=True))
+    assert isinstance(found, Stopped)
+    assert found.reason is TurnReason.LIMIT
+    assert "ls, read" in found.error
+    assert "go on" in found.error
+
+
+def test_a_last_word_ends_the_turn_whatever_came_before_it() -> None:
+    over = Loop("idle", "nothing new", 15, "", is_over=True)
+    watch = AnswerWatch()
+    _ = watch.judge(completion("", 1))
+    assert watch.judge(completion("It cannot be done."), over) == Finished()
+    assert isinstance(watch.judge(completion(""), over), Stopped)
 
 
 def test_a_filter_of_the_server_is_named() -> None:
-    found = AnswerWatch().judge(completion("no", reason=FinishReason.CONTENT_FILTER), 0)
+    found = AnswerWatch().judge(completion("no", reason=FinishReason.CONTENT_FILTER))
     assert isinstance(found, Stopped)
     assert "content filter" in found.error
 

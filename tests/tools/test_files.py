@@ -169,7 +169,7 @@ async def test_todos_are_added_completed_and_listed() -> None:
     await bench.call("todo_add", description="one")
     await bench.call("todo_add", description="two", notes="n")
     await bench.call("todo_update", id=2, status="in_progress")
-    assert (await bench.call("todo_complete", id=1)).text == "1 todos open"
+    assert (await bench.call("todo_complete", id=1)).text == "1 todos open\n[~] 2 two (n)"
     assert (await bench.call("todo_list")).text == "[x] 1 one\n[~] 2 two (n)"
     with pytest.raises(ToolError, match="already completed"):
         await bench.call("todo_complete", id=1)

@@ -1,0 +1,201 @@
+"""How far a task over many things is: pure functions from a state to a state.  The counting is done here, not by the model."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lmtui.core.errors import ToolError
+from lmtui.core.plan import TaskState
+
+MAX_QUEUE_CHARS = 12_000
+MAX_NAME_CHARS = 400
+MAX_TEXT_CHARS = 500
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class TaskChange:
+    """What changes of a task's state; None stays as it is.  `done` are names that leave the queue and count as processed.
+
+    `added` are names that join it at its end.
+    """
+
+    objective: str | None = None
+    completion_gate: str | None = None
+    total_count: int | None = None
+    processed_count: int | None = None
+    remaining_queue: tuple[str, ...] | None = None
+    done: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    rename_map: Mapping[str, str] | None = None
+    last_error: str | None = None
+    recovery_instruction: str | None = None
+    next_action: str | None = None
+
+
+def change_task(before: TaskState | None, change: TaskChange) -> TaskState:
+    """Return the state after a change; another objective than that of a finished task begins a new one.
+
+    Raises:
+        ToolError: the numbers do not fit together, or a name was done before or is not there; nothing is changed then.
+    """
+    state = before or TaskState()
+    is_another = change.objective is not None and change.objective.strip() != state.objective
+    if before is not None and is_another and before.is_finished and before.total_count:
+        state = TaskState()
+    state = _with_texts(state, change)
+    if change.remaining_queue is not None:
+        state = _queued(state, change.remaining_queue, is_counted=change.processed_count is not None)
+    if change.added:
+        state = add_to_queue(state, change.added)
+    if change.done:
+        state = mark_done(state, change.done)
+    if change.rename_map:
+        state = replace(state, rename_map=_renamed(state, change.rename_map))
+    return _counted(state, change)
+
+
+def mark_done(state: TaskState, names: Sequence[str]) -> TaskState:
+    """Return the state with names taken out of the queue and counted; without a queue they are only counted.
+
+    Raises:
+        ToolError: one was done before, or is not in the queue; the text names it and says what is next.
+    """
+    wanted = list(dict.fromkeys(name for each in names if (name := _name(each))))
+    again = [name for name in wanted if name in state.processed and name not in state.remaining_queue]
+    if again:
+        raise ToolError(f"processed already: {shown(again)}; nothing was counted twice", _next_words(state))
+    queue = set(state.remaining_queue)
+    unknown = [name for name in wanted if name not in queue]
+    has_queue = bool(queue) or state.queue_rest > 0
+    if has_queue and len(unknown) > state.queue_rest:
+        raise ToolError(f"not in the queue: {shown(unknown)}; nothing was counted", _next_words(state))
+    gone = set(wanted)
+    return replace(
+        state,
+        remaining_queue=tuple(name for name in state.remaining_queue if name not in gone),
+        queue_rest=state.queue_rest - (len(unknown) if has_queue else 0),
+        processed=_newest((*state.processed, *wanted)),
+        processed_count=state.processed_count + len(wanted),
+        total_count=max(state.total_count, state.processed_count + len(wanted)),
+    )
+
+
+def put_back(state: TaskState, names: Sequence[str]) -> TaskState:
+    """Return the state with names in the queue again that were counted as processed and are not done."""
+    back = [name for each in names if (name := _name(each)) and name not in state.remaining_queue]
+    queue, rest = _bounded((*back, *state.remaining_queue))
+    return replace(
+        state,
+        remaining_queue=queue,
+        queue_rest=state.queue_rest + rest,
+        processed=tuple(name for name in state.processed if name not in back),
+        processed_count=max(0, state.processed_count - len(back)),
+    )
+
+
+def add_to_queue(state: TaskState, names: Sequence[str]) -> TaskState:
+    """Return the state with more names at the end of the queue."""
+    fresh = [name for name in dict.fromkeys(map(_name, names)) if name and name not in state.remaining_queue]
+    queue, rest = _bounded((*state.remaining_queue, *fresh))
+    return replace(state, remaining_queue=queue, queue_rest=state.queue_rest + rest, total_count=state.total_count + len(fresh))
+
+
+def inventory_hash(paths: Iterable[str]) -> str:
+    """Return the first 16 hex digits of the SHA-256 of the sorted paths, a line each."""
+    return hashlib.sha256("\n".join(sorted(set(paths))).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def shown(names: Sequence[str], limit: int = _SHOWN) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _with_texts(state: TaskState, change: TaskChange) -> TaskState:
+    given = {
+        name: text.strip()[:MAX_TEXT_CHARS]
+        for name in ("objective", "completion_gate", "last_error", "recovery_instruction", "next_action")
+        if (text := getattr(change, name)) is not None
+    }
+    return replace(state, **given)
+
+
+def _queued(state: TaskState, names: Sequence[str], *, is_counted: bool) -> TaskState:
+    """Return the state with another queue; names that only left it count as processed, unless the number is given."""
+    wanted = [name for name in dict.fromkeys(map(_name, names)) if name]
+    left = [name for name in state.remaining_queue if name not in set(wanted)]
+    is_rest = bool(state.remaining_queue) and set(wanted) <= set(state.remaining_queue)
+    if is_rest and left and not is_counted and not state.queue_rest:
+        return mark_done(state, left)
+    queue, rest = _bounded(wanted)
+    total = max(state.total_count, state.processed_count + len(wanted))
+    return replace(state, remaining_queue=queue, queue_rest=rest, total_count=total)
+
+
+def _counted(state: TaskState, change: TaskChange) -> TaskState:
+    """Return the state with the numbers that were given, if they fit.
+
+    Raises:
+        ToolError: they do not.
+    """
+    total = state.total_count if change.total_count is None else change.total_count
+    processed = state.processed_count if change.processed_count is None else change.processed_count
+    queued = len(state.remaining_queue) + state.queue_rest
+    if total < 0 or processed < 0:
+        raise ToolError("counts begin at 0")
+    if total and processed > total:
+        raise ToolError(f"processed_count {processed} is more than total_count {total}")
+    if queued and total and queued > total - processed:
+        way = "Name what is done in `done`: it leaves the queue and is counted."
+        raise ToolError(f"total_count {total} and processed_count {processed} do not fit {queued} names in the queue", way)
+    return replace(state, total_count=total, processed_count=processed)
+
+
+def _renamed(state: TaskState, renames: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the map with more pairs, the newest last; the oldest go where there is no room."""
+    pairs = dict(state.rename_map)
+    for old, new in renames.items():
+        pairs.pop(_name(old), None)
+        if _name(old) and _name(new):
+            pairs[_name(old)] = _name(new)
+    kept: list[tuple[str, str]] = []
+    room = MAX_QUEUE_CHARS
+    for old, new in reversed(pairs.items()):
+        room -= len(old) + len(new)
+        if room < 0:
+            break
+        kept.append((old, new))
+    return tuple(reversed(kept))
+
+
+def _name(text: str) -> str:
+    """Return a name in its one form.
+
+    Raises:
+        ToolError: it is too long to be one.
+    """
+    name = text.strip().removeprefix("./")
+    if len(name) > MAX_NAME_CHARS:
+        raise ToolError(f"a name in the queue has at most {MAX_NAME_CHARS} characters: {name[:60]}…")
+    return name
+
+
+def _bounded(names: Sequence[str]) -> tuple[tuple[str, ...], int]:
+    """Return the first names as far as there is room, and how many come after them."""
+    room = MAX_QUEUE_CHARS
+    for place, name in enumerate(names):
+        room -= len(name)
+        if room < 0:
+            return tuple(names[:place]), len(names) - place
+    return tuple(names), 0
+
+
+def _newest(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(reversed(_bounded(tuple(reversed(names)))[0]))
+
+
+def _next_words(state: TaskState) -> str:
+    return f"Next in the queue: {shown(state.remaining_queue)}." if state.remaining_queue else "The queue is empty."

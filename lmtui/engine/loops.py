@@ -1,0 +1,298 @@
+"""Notices when a model goes round in a circle: the same calls, the same failures, steps that bring nothing new.
+
+One watch for each agent, fed by events alone, so that a resumed session counts on.  First the model is told, then the turn ends
+and the user is asked.  Polling whose results change, and reading one file after the other, are none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+
+from lmtui.core.events import (
+    Event,
+    MessageAdded,
+    PlanChanged,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    TurnReason,
+    TurnStarted,
+)
+from lmtui.core.file_events import FilesChanged, Rewound
+from lmtui.core.messages import Role
+from lmtui.core.model_events import Compacted
+from lmtui.core.ports import Limits
+from lmtui.engine.circles import Seen, circle_at_end
+from lmtui.engine.completion import goes_on
+
+HELD_FROM = 3
+_SHORT_CHARS = 1_000
+_TELLING_CHARS = 40
+_MOST_TRAIL = 64
+_MOST_SEEN = 10_000
+_EDITS_TOLD, _EDITS_OVER = 3, 5
+_TEXTS_TOLD, _TEXTS_OVER = 3, 5
+_SAME = "Same result as before: you have it already. Do not make this call again. Answer the user now, in plain words."
+_SAME_FAILURE = "(This call failed in the same way before. Do it in another way, or tell the user what is missing.)"
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A circle that the model goes round in: `what` says it to the user, `advice` to the model (empty: it was told already)."""
+
+    kind: str
+    what: str
+    count: int
+    advice: str = ""
+    is_over: bool = False
+
+
+@dataclass(slots=True)
+class _Step:
+    """What one answer of the model came to so far."""
+
+    text: str
+    calls: int = 0
+    failed: int = 0
+    is_news: bool = False
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What is counted from the user's words on."""
+
+    last: deque[Seen] = field(default_factory=deque)
+    trail: deque[Seen] = field(default_factory=lambda: deque(maxlen=_MOST_TRAIL))
+    seen: set[tuple[str, str, str]] = field(default_factory=set)
+    results: set[str] = field(default_factory=set)
+    edits: dict[str, int] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+    idle: int = 0
+    errors: int = 0
+    texts: int = 0
+    text: str = ""
+
+
+def at_depth(limits: Limits, depth: int) -> Limits:
+    """Return the limits of a sub-agent: the deeper it stands, the sooner it is stopped; never later than its user wants."""
+    if depth < 1:
+        return limits
+    return replace(
+        limits,
+        max_same_tool_streak=_least(limits.max_same_tool_streak, max(3, 5 - depth)),
+        max_no_progress_iters=_least(limits.max_no_progress_iters, max(5, 9 - depth)),
+        max_errors=_least(limits.max_errors, 3),
+    )
+
+
+def _least(limit: int, most: int) -> int:
+    return min(limit, most) if limit else most
+
+
+class LoopWatch:
+    """Watches one agent.  `limits` are its own; `has_failed` tells whether the last call did."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self.has_failed = False
+        self._counts = _Counts()
+        self._step: _Step | None = None
+        self._begun: dict[str, ToolCallStarted] = {}
+        self._raw: dict[str, tuple[str, str, str]] = {}
+        self._is_beginning = self._was_cut = False
+
+    @property
+    def count(self) -> int:
+        """Return how often the last call with its result is among the last ones."""
+        last = [each.key for each in self._counts.last][-self.window :]
+        return last.count(last[-1]) if last else 0
+
+    @property
+    def window(self) -> int:
+        """Return among how many calls the same one is looked for."""
+        return self.limits.max_same_tool_streak or 8
+
+    @property
+    def needs_answer(self) -> bool:
+        """Tell whether the next answer should end the task, for nothing new comes any more."""
+        return self.count >= min(HELD_FROM, _enough(self.window) - 1)
+
+    def answer(self, call_id: str, tool: str, arguments: Mapping[str, object], text: str, *, ok: bool) -> str:
+        """Return what the model gets of a call that ran, in place of a result that it has already."""
+        key = (tool, _digest(_canonical(arguments)), _digest(_essence(text)))
+        self._raw[call_id] = key
+        if key not in [each.key for each in self._counts.last][-self.window + 1 :]:
+            return text
+        if not ok:
+            return f"{text}\n{_SAME_FAILURE}"
+        return f"{_SAME}\n{text}" if len(text) <= _SHORT_CHARS else _SAME
+
+    def apply(self, event: Event) -> None:
+        """Take up what the agent did; live and on replay alike."""
+        match event:
+            case TurnStarted():
+                self._is_beginning = True
+            case MessageAdded(role=Role.USER):
+                self._hear(event.text)
+            case MessageAdded(role=Role.ASSISTANT):
+                self._close()
+                self._step = _Step(" ".join(event.text.split()))
+            case ToolCallStarted(by=""):
+                self._begun[event.call_id] = event
+            case ToolCallFinished() if event.call_id in self._begun:
+                self._take(event, self._begun.pop(event.call_id))
+            case FilesChanged() | PlanChanged():
+                self._change(is_files=isinstance(event, FilesChanged))
+            case Compacted() | Rewound():  # what was left out may be asked for again
+                counts = self._counts
+                counts.last.clear()
+                counts.seen.clear()
+                counts.results.clear()
+            case TurnEnded(reason=reason):
+                self._close()
+                self._was_cut = reason is TurnReason.INTERRUPTED
+            case _:
+                pass
+
+    def judge(self) -> Loop | None:
+        """End the step and return the circle that shows itself, None where there is none or it was told of already."""
+        self._close()
+        looks = (self._same, self._circle, self._edits, self._errors, self._texts, self._idle)
+        found = [loop for look in looks if (loop := look()) is not None]
+        over = next((loop for loop in found if loop.is_over), None)
+        if over:
+            return over
+        fresh = [loop for loop in found if loop.kind not in self._counts.told]
+        self._counts.told.update(loop.kind for loop in fresh[:1])
+        return fresh[0] if fresh else None
+
+    def _hear(self, text: str) -> None:
+        """Begin anew with the user's words, unless they say to go on with what was cut short."""
+        if not (self._is_beginning and self._was_cut and goes_on(text)):
+            self._counts, self.has_failed = _Counts(), False
+        self._step, self._is_beginning = None, False
+
+    def _change(self, *, is_files: bool) -> None:
+        if self._step is not None:
+            self._step.is_news = True
+        if is_files:
+            self._counts.last.clear()
+            self._counts.edits.clear()
+        if self._counts.trail:
+            self._counts.trail[-1] = replace(self._counts.trail[-1], has_changed=True)
+
+    def _take(self, event: ToolCallFinished, begun: ToolCallStarted) -> None:
+        """Take note of a call that is over."""
+        counts = self._counts
+        key = self._raw.pop(event.call_id, None) or self._key(event, begun)
+        seen = Seen(key, f"{begun.tool} {begun.title}".strip()[:80])
+        self.has_failed = not event.ok
+        if self._step is not None:
+            self._step.calls += 1
+            self._step.failed += not event.ok
+            is_telling = len(event.result) > _TELLING_CHARS
+            is_known = key in counts.seen or (is_telling and key[2] in counts.results)
+            self._step.is_news |= event.ok and not is_known
+        if len(counts.seen) > _MOST_SEEN:
+            counts.seen.clear()
+            counts.results.clear()
+        counts.seen.add(key)
+        counts.results.add(key[2])
+        counts.last.append(seen)
+        while len(counts.last) > self.window:
+            counts.last.popleft()
+        counts.trail.append(seen)
+        path = str(begun.arguments.get("path", ""))
+        if begun.tool == "edit" and path:
+            counts.edits[path] = 0 if event.ok else counts.edits.get(path, 0) + 1
+
+    def _key(self, event: ToolCallFinished, begun: ToolCallStarted) -> tuple[str, str, str]:
+        """Return the key of a call read from a log, where a result that came again may be told in other words."""
+        arguments = _digest(_canonical(begun.arguments))
+        is_again = event.result.startswith(_SAME) or event.result.endswith(_SAME_FAILURE)
+        if is_again:
+            for each in reversed(self._counts.last):
+                if each.key[:2] == (event.tool, arguments):
+                    return each.key
+        return (event.tool, arguments, _digest(_essence(event.result)))
+
+    def _close(self) -> None:
+        """End the step under way, if one is."""
+        step, counts = self._step, self._counts
+        if step is None:
+            return
+        self._step = None
+        counts.idle = 0 if step.is_news else counts.idle + 1
+        if step.calls:
+            counts.errors = counts.errors + 1 if step.failed == step.calls and not step.is_news else 0
+        is_again = bool(step.text) and step.text == counts.text and not step.is_news
+        counts.texts = counts.texts + 1 if is_again else 1
+        counts.text = step.text
+
+    def _same(self) -> Loop | None:
+        count = self.count
+        if count < HELD_FROM or not self.limits.max_same_tool_streak:
+            return None
+        what = f"the same call with the same result, {count} times: {self._counts.last[-1].words}"
+        return Loop("same", what, count, is_over=count >= _enough(self.window))
+
+    def _circle(self) -> Loop | None:
+        found = circle_at_end(self._counts.trail)
+        if found is None or not self.limits.max_same_tool_streak:
+            return None
+        calls = ", ".join(each.words for each in found.calls)
+        what = f"the same {len(found.calls)} calls in turn, {found.count} times: {calls}"
+        advice = f"You go round in a circle: {calls}. Do something else, or tell the user what is missing."
+        return Loop("circle", what, found.count, advice, is_over=found.is_over)
+
+    def _edits(self) -> Loop | None:
+        path, count = max(self._counts.edits.items(), key=lambda each: each[1], default=("", 0))
+        if count < _EDITS_TOLD:
+            return None
+        advice = f"{count} edits of {path} failed. Read it again and copy the text exactly, or write the whole file."
+        return Loop("edits", f"edits of one file that fail, {count}: {path}", count, advice, is_over=count >= _EDITS_OVER)
+
+    def _errors(self) -> Loop | None:
+        count, limit = self._counts.errors, self.limits.max_errors
+        if not limit or count < max(2, limit - 2):
+            return None
+        advice = (
+            "Every call of your last steps failed. Read the errors, and do it in another way or tell the user what is missing."
+        )
+        return Loop("errors", f"steps in a row in which every call failed: {count}", count, advice, is_over=count >= limit)
+
+    def _texts(self) -> Loop | None:
+        count = self._counts.texts
+        if count < _TEXTS_TOLD:
+            return None
+        advice = "You say the same again and nothing comes of it. Do something else, or answer the user."
+        return Loop("texts", f"the same words again, {count} times", count, advice, is_over=count >= _TEXTS_OVER)
+
+    def _idle(self) -> Loop | None:
+        count, limit = self._counts.idle, self.limits.max_no_progress_iters
+        if not limit or count < limit * 2 // 3:
+            return None
+        advice = "Your last steps brought nothing new and changed nothing. Do something else, or answer the user."
+        return Loop("idle", f"steps that brought nothing new: {count}", count, advice, is_over=count >= limit)
+
+
+def _enough(window: int) -> int:
+    """Return how many of a window's calls must be the same one: more than half, and three at least."""
+    return max(3, window // 2 + 1)
+
+
+def _canonical(arguments: Mapping[str, object]) -> str:
+    return json.dumps(dict(arguments), sort_keys=True, default=str)
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _essence(text: str) -> str:
+    """Return what tells results apart; a write that changes nothing says so the second time, which is no news."""
+    return text.removesuffix(", unchanged")
