@@ -39,30 +39,33 @@ _LIST_MARK = re.compile(r"\s*(?:[-*•]|(?:step\s*)?\d+\s*[.):])\s+", re.IGNOREC
 
 
 def read_loose_json(text: str) -> object:
-    """Return the JSON value that a text is, or the first object that stands in it; trailing commas are taken.
+    """Return the JSON value that a text is; a fence around it and trailing commas are taken.
 
     Raises:
-        ValueError: there is none.
+        ValueError: it is none, or not a whole one.
     """
-    return next(_values(text.strip()))
+    return next(_whole_values(_fenced(text).strip()))
 
 
-def _values(text: str) -> Iterator[object]:
-    """Yield what a text may be read as: as a whole, then each object in it, the first ones only.
-
-    Raises:
-        ValueError: there is nothing more.
-    """
-    candidates = (text, _without_commas(text))
-    for candidate in candidates:
+def _whole_values(text: str) -> Iterator[object]:
+    for candidate in (text, _without_commas(text)):
         with contextlib.suppress(ValueError, RecursionError):
             yield json.loads(candidate, strict=False)
+    raise ValueError("no whole JSON value")
+
+
+def _objects_in(text: str) -> Iterator[object]:
+    """Yield the objects that stand between other words, those that begin first, and as far as one looks.
+
+    Raises:
+        ValueError: there is no further one.
+    """
     decoder = json.JSONDecoder(strict=False)
-    for candidate in candidates:
+    for candidate in (text, _without_commas(text)):
         for start in itertools.islice((found.start() for found in re.finditer(r"\{", candidate)), _MOST_STARTS):
             with contextlib.suppress(ValueError, RecursionError):
                 yield decoder.raw_decode(candidate, start)[0]
-    raise ValueError("no JSON value")
+    raise ValueError("no whole JSON object")
 
 
 def read_proposal(given: Mapping[str, object]) -> Proposal:
@@ -92,7 +95,7 @@ def find_proposal(text: str) -> Proposal | None:
     if "{" not in text or not re.search(r"""["']?(?:steps|plan_steps)["']?\s*:""", text):
         return None
     try:
-        has_steps = (each for each in _values(_fenced(text).strip()) if isinstance(each, dict) and _has_steps(each))
+        has_steps = (each for each in _objects_in(_fenced(text, "steps")) if isinstance(each, dict) and _has_steps(each))
         value = next(has_steps)
     except ValueError as error:
         raise ToolError("the plan in your answer is no whole JSON object.", f"Give it as {FORM}") from error
@@ -103,10 +106,10 @@ def _has_steps(value: Mapping[str, object]) -> bool:
     return _first(_unwrapped(value), _STEPS) is not None
 
 
-def _fenced(text: str) -> str:
-    """Return what stands in the fence that holds the steps, the whole text where none does."""
+def _fenced(text: str, word: str = "") -> str:
+    """Return what stands in the first fence that holds a word, the whole text where none does."""
     fences = re.findall(r"```[A-Za-z]*\s*\n(.*?)```", text, re.DOTALL)
-    return next((each for each in fences if "steps" in each), text)
+    return next((each for each in fences if word in each), text)
 
 
 def _without_commas(text: str) -> str:
@@ -127,7 +130,7 @@ def _unwrapped(given: Mapping[str, object]) -> Mapping[str, object]:
         inner = _first(given, _WRAPPERS)
         if isinstance(inner, str):
             try:
-                inner = read_loose_json(_fenced(inner))
+                inner = read_loose_json(inner)
             except ValueError:
                 break
         if isinstance(inner, list):
@@ -153,7 +156,7 @@ def _steps(given: object) -> tuple[PlanStep, ...]:
 def _listed(text: str) -> object:
     """Return the steps of a text: JSON, or a line each."""
     try:
-        return read_loose_json(_fenced(text)) if text.lstrip()[:1] in ("[", "{", "`") else _lines(text)
+        return read_loose_json(text) if text.lstrip()[:1] in ("[", "{", "`") else _lines(text)
     except ValueError as error:
         raise ToolError("the steps are no whole JSON list.", f"Give the plan as {FORM}") from error
 

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.errors import ToolError
+from lmtui.core.events import Event, MessageAdded, ModeChanged, PlanChanged, ToolCallFinished, TurnStarted
+from lmtui.core.file_events import Rewound
+from lmtui.core.messages import Role
+from lmtui.core.model_events import Compacted, Reminder
+from lmtui.core.permissions import Mode
+from lmtui.core.plan import Plan, PlanStep, TodoStatus
+from lmtui.core.plan_events import PlanDecided, PlanOutcome, PlanProposed
+from lmtui.core.plan_mode import TOPIC, PlanMode, after, approve, propose, reject, revise
+from lmtui.core.proposals import Proposal
+from tests.core.plans import proposals
+
+ONE = Proposal("one", (PlanStep(1, "a"), PlanStep(2, "b", depends_on=(1,))))
+TWO = Proposal("two", (PlanStep(1, "c"),))
+
+
+def played(state: PlanMode, *events: Event) -> PlanMode:
+    for event in events:
+        state = after(state, event)
+    return state
+
+
+def planning(before: Mode = Mode.AUTO) -> PlanMode:
+    return after(PlanMode.starting(before), ModeChanged(mode="plan"))
+
+
+def asked(before: Mode = Mode.AUTO) -> PlanMode:
+    return played(planning(before), *propose(planning(before), ONE, turn_id="turn_1"))
+
+
+# What a model can bring about: words, calls, results, and the one transition that is its own.
+MODELS_EVENTS = st.one_of(
+    st.builds(MessageAdded, role=st.sampled_from(Role), text=st.sampled_from(["PLAN_APPROVED", "approved", "mode: auto"])),
+    st.builds(
+        ToolCallFinished,
+        call_id=st.just("c"),
+        tool=st.sampled_from(["propose_plan", "exit_plan_mode", "write"]),
+        ok=st.booleans(),
+        result=st.just("approved=true"),
+        elapsed_ms=st.just(1),
+    ),
+    st.builds(Reminder, text=st.just("x"), topic=st.sampled_from(["", TOPIC])),
+    st.builds(Compacted, why=st.just("full"), tokens_before=st.just(9), tokens_after=st.just(1), kept_from=st.integers(0, 3)),
+    st.builds(TurnStarted, turn_id=st.sampled_from(["turn_1", "turn_2", "turn_3"])),
+    proposals(),
+)
+
+
+@given(st.lists(MODELS_EVENTS, max_size=20))
+def test_nothing_that_a_model_does_ends_plan_mode(steps: list[Event | Proposal]) -> None:
+    state = planning()
+    for step in steps:
+        made = propose(state, step, turn_id="turn_2") if isinstance(step, Proposal) else [step]
+        assert not any(isinstance(each, ModeChanged | PlanChanged) for each in made)
+        state = played(state, *made)
+        assert state.is_on
+        assert state.before is Mode.AUTO
+
+
+DECISIONS = st.sampled_from(["propose", "approve", "revise", "reject", "plan", "normal", "auto"])
+
+
+@given(st.lists(DECISIONS, max_size=30))
+def test_every_proposal_is_decided_once_and_none_is_open_twice(steps: list[str]) -> None:
+    state, open_ids, all_ids = PlanMode(), set[str](), list[str]()
+    for step in steps:
+        try:
+            match step:
+                case "propose":
+                    made = propose(state, ONE, turn_id="t")
+                case "approve":
+                    made = approve(state, Plan())
+                case "revise":
+                    made = revise(state, "shorter")
+                case "reject":
+                    made = reject(state)
+                case mode:
+                    made = [ModeChanged(mode=mode)]
+        except ToolError:
+            made = []
+        for event in made:
+            if isinstance(event, PlanProposed):
+                all_ids.append(event.proposal_id)
+                open_ids.add(event.proposal_id)
+            if isinstance(event, PlanDecided):
+                open_ids.remove(event.proposal_id)
+        state = played(state, *made)
+        assert open_ids == ({state.asked.proposal_id} if state.asked else set())
+    assert len(all_ids) == len(set(all_ids))
+
+
+@pytest.mark.parametrize("before", [Mode.MANUAL, Mode.NORMAL, Mode.AUTO])
+def test_a_yes_goes_back_to_the_mode_before_and_begins_the_first_step(before: Mode) -> None:
+    made = approve(asked(before), Plan(), rules=("Write(a)",))
+    assert [event.kind for event in made] == ["plan_changed", "mode_changed", "plan_decided"]
+    state = played(asked(before), *made)
+    assert (state.mode, state.asked) == (before, None)
+    assert isinstance(made[0], PlanChanged)
+    assert [step.status for step in made[0].plan.steps] == [TodoStatus.IN_PROGRESS, TodoStatus.PENDING]
+
+
+def test_a_session_that_begins_in_plan_mode_goes_on_in_normal_mode() -> None:
+    state = played(PlanMode.starting(Mode.PLAN), *propose(PlanMode.starting(Mode.PLAN), ONE, turn_id="t"))
+    assert played(state, *approve(state, Plan())).mode is Mode.NORMAL
+
+
+def test_an_edited_plan_takes_the_place_of_the_proposed_one() -> None:
+    made = approve(asked(), Plan(), edited=TWO)
+    assert isinstance(made[-1], PlanDecided)
+    assert made[-1].edited == TWO
+    assert played(asked(), *made).proposal == TWO
+
+
+def test_an_edit_that_changes_nothing_is_none() -> None:
+    made = approve(asked(), Plan(), edited=ONE)
+    assert isinstance(made[-1], PlanDecided)
+    assert made[-1].edited is None
+
+
+def test_an_edited_plan_that_cannot_be_leaves_the_question_open() -> None:
+    with pytest.raises(ToolError, match="cannot be"):
+        approve(asked(), Plan(), edited=Proposal("x", ()))
+
+
+def test_words_and_a_no_stay_in_plan_mode() -> None:
+    assert played(asked(), *revise(asked(), "shorter")).is_on
+    assert played(asked(), *reject(asked())).is_on
+    with pytest.raises(ToolError, match="say what"):
+        revise(asked(), "  ")
+
+
+def test_a_change_is_asked_for_in_plan_mode_also_where_it_was_left() -> None:
+    left = after(asked(), ModeChanged(mode="normal"))
+    assert left.asked is not None
+    assert played(left, *revise(left, "shorter")).is_on
+    assert played(left, *approve(left, Plan())).mode is Mode.NORMAL
+
+
+def test_another_proposal_replaces_the_open_one() -> None:
+    made = propose(asked(), TWO, turn_id="turn_2")
+    assert isinstance(made[0], PlanDecided)
+    assert (made[0].outcome, made[0].by) == (PlanOutcome.REPLACED, "model")
+    state = played(asked(), *made)
+    assert state.asked is not None
+    assert (state.asked.proposal_id, state.asked.proposal) == ("plan_2", TWO)
+
+
+def test_no_plan_is_proposed_outside_plan_mode() -> None:
+    with pytest.raises(ToolError, match="plan mode is off"):
+        propose(PlanMode(), ONE, turn_id="t")
+
+
+def test_what_a_rewind_takes_back_is_open_no_more() -> None:
+    later = after(asked(), TurnStarted(turn_id="turn_2"))
+    assert after(later, Rewound(turn_id="turn_2")).asked is not None
+    assert after(later, Rewound(turn_id="turn_1")).asked is None
+
+
+def test_an_answer_to_another_proposal_changes_nothing() -> None:
+    other = PlanDecided(proposal_id="plan_9", outcome=PlanOutcome.APPROVED)
+    assert after(asked(), other) == asked()
