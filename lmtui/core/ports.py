@@ -213,7 +213,8 @@ class ToolContext:
     `seen` holds the content hash of each file as an approval showed it ("" where there was none): a tool replaces just that.
     `on_reading` tells whether a path might be read: what must not be is left out by a tool that meets it, and what would ask
     is not told by a tool that was not asked to read it.  `hunks`: only these (from 0) of the change that an approval showed
-    may be applied; None is all of it.  `sees` is false where nobody who is asked sees pictures.  `children` sends sub-agents
+    may be applied; None is all of it.  `sees` is false where nobody who is asked sees pictures;
+    `knows` tells whether the agent knows what is in a file that it would replace.  `children` sends sub-agents
     (None: this agent may not), `report` takes what a sub-agent says at its end (None: this is none).
     `propose` puts a plan before the user and returns what the model is told of that.  `wait` lets the turn end behind this call
     and the session go on by itself at a time (UTC), with a reason; it raises `UsageError` where that is too far.
@@ -229,6 +230,7 @@ class ToolContext:
     on_reading: Callable[[str], Verdict] = lambda _: Verdict.ALLOW
     hunks: tuple[int, ...] | None = None
     sees: bool = True
+    knows: Callable[[str], bool] = lambda _: True
     children: Children | None = None
     report: Callable[[Report], None] | None = None
     propose: Callable[[Proposal], str] = no_proposal

@@ -19,6 +19,7 @@ from lmtui.engine.folding import Entry, Folding
 
 _NOT_RUN = "Not run: the turn was stopped before this call."
 _MAX_TITLE_CHARS = 120
+_MEETING = frozenset({"read", "write", "edit", "look"})
 _UNKNOWN = "The turn was stopped while this ran: its effect is unknown."
 
 
@@ -82,6 +83,15 @@ class Conversation:
         """Tell whether pictures joined the conversation in the last turn."""
         begun = max(self._turns.values(), default=0)
         return any(entry.message.images for entry in self._entries[begun:])
+
+    def has_met(self, path: str) -> bool:
+        """Tell whether a file was read or written in this conversation, or came with the user's words."""
+        attached = f'<file path="{path}"'
+        return any(
+            (entry.tool in _MEETING and entry.is_ok and entry.subject.partition(" from ")[0] == path)
+            or (entry.is_task and attached in entry.message.text)
+            for entry in self._entries
+        )
 
     @property
     def last_task(self) -> str:

@@ -7,6 +7,7 @@ import json
 import logging
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from lmtui.core.children import Report
 from lmtui.core.clean import reveal
@@ -279,11 +280,17 @@ def _context(desk: Desk, call: ToolCall) -> ToolContext:
         CommandGate(desk, call.id),
         on_reading=on_reading,
         sees=desk.can_show,
+        knows=partial(_knows, desk),
         children=desk.children,
         report=report if desk.depth else None,
         propose=lambda proposal: propose_plan(desk, proposal, desk.turn_id),
         wait=wait if desk.agent == ROOT else no_wait,
     )
+
+
+def _knows(desk: Desk, path: str) -> bool:
+    """Tell whether a file may be replaced whole: a model that calls in its text has to have met it in this conversation."""
+    return desk.model.calling.form is CallForm.NATIVE or desk.conversation.has_met(path)
 
 
 def _emit_end(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:

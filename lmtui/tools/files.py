@@ -118,6 +118,7 @@ async def _write(arguments: WriteArguments, context: ToolContext) -> ToolResult:
         if content is None or file is None:
             raise ToolError(f"{arguments.path} has changed since the change was approved; nothing was changed.")
         return await write_accepted(context, arguments.path, content, file, arguments.content)
+    _check_known(content, file, arguments.path, context)
     old = _shown_text(content, file)
     data = arguments.content.encode("utf-8", "replace")
     if content is not None and content.data == data:
@@ -127,8 +128,24 @@ async def _write(arguments: WriteArguments, context: ToolContext) -> ToolResult:
     return ToolResult("ok", counts(change), changes=(change,))
 
 
+def _check_known(content: FileContent | None, file: TextFile | None, path: str, context: ToolContext) -> None:
+    """Keep a model that guesses from replacing a file of which it has seen nothing.
+
+    Raises:
+        ToolError: it would.
+    """
+    if content is None or not content.data or context.knows(path):
+        return
+    size = f"{len(file.text.splitlines())} lines" if file is not None else f"{content.size_bytes:,} bytes"
+    raise ToolError(
+        f"{path} is there already ({size}) and would be lost; nothing was written",
+        "To change it, read it first. To rename or copy a file use shell (mv, cp), to add a line: echo … >> file.",
+    )
+
+
 async def _preview_write(arguments: WriteArguments, context: ToolContext) -> Preview:
     content, file = await _old_text(context, arguments.path)
+    _check_known(content, file, arguments.path, context)
     old = _shown_text(content, file)
     if content is None or content.sha256:
         context.seen[arguments.path] = content.sha256 if content else ""

@@ -120,3 +120,13 @@ def test_words_about_files_that_nothing_looked_at_ask_for_a_call_of_a_model_that
     assert first.needs_call
     assert AnswerWatch().judge(said) == Finished()
     assert AnswerWatch().judge(completion("Once upon a time there was a heron."), is_unsure=True) == Finished()
+
+
+def test_answer_to_a_task_about_a_file_is_doubted_once_where_nothing_was_called() -> None:
+    watch = AnswerWatch("Read notes.txt and tell me the door code.")
+    first = watch.judge(completion("The door code is 1234."), is_unsure=True)
+    assert isinstance(first, GoOn)
+    assert first.needs_call
+    assert isinstance(watch.judge(completion("The door code is 1234."), is_unsure=True), Finished)
+    assert isinstance(AnswerWatch("How are you?").judge(completion("I am well."), is_unsure=True), Finished)
+    assert isinstance(AnswerWatch("Read notes.txt").judge(completion("It says 1.")), Finished)
