@@ -14,8 +14,8 @@ def plan(*steps: PlanStep, title: str = "t") -> Proposal:
     return Proposal(title, steps)
 
 
-def step(number: int, *after: int, **fields: object) -> PlanStep:
-    return PlanStep(number, "do", depends_on=after, **fields)  # type: ignore[arg-type]  # the step's own fields
+def step(number: int, *after: int, risk: str = "low", verification: str = "", files: tuple[str, ...] = ()) -> PlanStep:
+    return PlanStep(number, "do", depends_on=after, risk=risk, verification=verification, files=files)
 
 
 @given(proposals())

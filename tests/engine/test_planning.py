@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from lmtui.core.events import Envelope, MessageAdded, ModeChanged, PlanChanged, ToolCallFinished, TurnEnded, TurnReason
+from lmtui.core.messages import ModelPiece, Role
+from lmtui.core.model_events import Compacted, Reminder
+from lmtui.core.permissions import Effect, Mode, Rule
+from lmtui.core.plan import PlanStep, TodoStatus
+from lmtui.core.plan_events import PlanDecided, PlanOutcome, PlanProposed
+from lmtui.core.proposals import Proposal
+from lmtui.engine.planning import CARRY_OUT
+from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
+
+STEPS = [
+    {"id": 1, "description": "Write it", "files": ["a.py"], "commands": ["make"], "verification": "make is quiet"},
+    {"id": 2, "description": "Test it", "commands": ["rm -rf build"], "depends_on": [1]},
+]
+PLAN = {"title": "A module", "steps": STEPS}
+
+
+def proposing(plan: object = PLAN) -> list[ModelPiece]:
+    return answer("This is what I would do.", ("propose_plan", json.dumps(plan)))
+
+
+def rig_with(
+    *answers: Sequence[ModelPiece | Exception | float],
+    mode: Mode = Mode.PLAN,
+    rules: tuple[Rule, ...] = (),
+    past: Sequence[Envelope] = (),
+    is_attended: bool = True,
+    is_ours: bool = True,
+) -> Rig:
+    sandbox = FakeSandbox({"a.py": b"old\n"})
+    more = {"is_attended": is_attended, "is_ours": is_ours}
+    return Rig(FakeProvider(*answers), sandbox, mode=mode, rules=rules, past=past, **more)
+
+
+def asked(rig: Rig) -> PlanProposed:
+    found = rig.session.plans.open
+    assert found is not None
+    return found
+
+
+def results(rig: Rig) -> list[ToolCallFinished]:
+    return [event for event in rig.events if isinstance(event, ToolCallFinished)]
+
+
+def last_end(rig: Rig) -> TurnEnded:
+    return [event for event in rig.events if isinstance(event, TurnEnded)][-1]
+
+
+def decisions(rig: Rig) -> list[PlanDecided]:
+    return [event for event in rig.events if isinstance(event, PlanDecided)]
+
+
+async def idle(rig: Rig) -> None:
+    async with asyncio.timeout(10):
+        await rig.session.wait_idle()
+
+
+async def test_a_proposed_plan_ends_the_turn_and_waits() -> None:
+    rig = rig_with(proposing(), answer("never asked for"))
+    await rig.run("make a module")
+    assert asked(rig).proposal.title == "A module"
+    assert last_end(rig).reason is TurnReason.WAITING
+    assert rig.session.mode is Mode.PLAN
+    assert len(rig.provider.requests) == 1
+
+
+async def test_nobody_there_ends_with_the_code_for_an_approval() -> None:
+    rig = rig_with(proposing(), is_attended=False)
+    await rig.run()
+    assert (last_end(rig).reason, last_end(rig).exit_code) == (TurnReason.BLOCKED, 3)
+    assert asked(rig)
+
+
+async def test_the_model_is_told_how_plan_mode_works_once_behind_what_was_said() -> None:
+    rig = rig_with(answer("", ("read", '{"path": "a.py"}')), proposing())
+    await rig.run("make a module")
+    first, second = (request.messages for request in rig.provider.requests)
+    assert [message.role for message in first] == [Role.SYSTEM, Role.USER, Role.USER]
+    assert "propose_plan" in first[-1].text
+    assert second[: len(first)] == first
+    assert sum("Plan mode is on" in message.text for message in second) == 1
+
+
+async def test_the_prefix_stays_from_planning_to_carrying_out() -> None:
+    rig = rig_with(
+        proposing(), answer("", ("write", '{"path": "a.py", "content": "new\\n"}')), answer("It is done."), mode=Mode.AUTO
+    )
+    rig.session.set_mode(Mode.PLAN)
+    await rig.run("make a module")
+    rig.session.plans.approve(asked(rig).proposal_id)
+    await idle(rig)
+    for before, after in zip(rig.provider.requests, rig.provider.requests[1:], strict=False):
+        assert after.messages[: len(before.messages)] == before.messages
+        assert after.tools == before.tools
+    assert rig.sandbox.files["a.py"] == b"new\n"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("write", {"path": "a.py", "content": "x"}),
+        ("edit", {"path": "a.py", "search": "old", "replace": "new"}),
+        ("mkdir", {"path": "folder"}),
+        ("shell", {"command": "touch b"}),
+        ("shell", {"command": "echo hi > f"}),
+        ("shell", {"command": "ls; rm -rf x"}),
+        ("shell", {"command": "find . -delete"}),
+        ("shell", {"command": "git branch -D main"}),
+        ("git_commit", {"message": "x"}),
+        ("git_add", {"paths": ["a.py"]}),
+        ("todo_add", {"description": "x"}),
+        ("plan_complete_step", {"step_id": 1, "verification_notes": "x"}),
+    ],
+)
+async def test_what_changes_something_is_refused_whatever_is_allowed(tool: str, arguments: dict[str, object]) -> None:
+    rules = tuple(Rule(Effect.ALLOW, each) for each in ("write", "edit", "shell", "git_commit", "*"))
+    rig = rig_with(answer("", (tool, json.dumps(arguments))), answer("I could not."), rules=rules)
+    await rig.run()
+    assert [(event.ok, event.summary) for event in results(rig)] == [(False, "refused")]
+    assert "plan mode only reads" in results(rig)[0].result
+    assert (rig.sandbox.ran, rig.sandbox.files) == ([], {"a.py": b"old\n"})
+
+
+async def test_commands_that_read_run_where_the_sandbox_holds_them_to_that() -> None:
+    rig = rig_with(answer("", ("shell", '{"command": "cat a.py"}')), answer("Seen."))
+    await rig.run()
+    assert rig.sandbox.ran == ["cat a.py"]
+
+
+async def test_no_command_runs_where_nothing_holds_it() -> None:
+    rig = rig_with(answer("", ("shell", '{"command": "cat a.py"}')), answer("Not seen."))
+    rig.sandbox.can_be_read_only = False
+    await rig.run()
+    assert rig.sandbox.ran == []
+    assert "nothing here keeps a command to that" in results(rig)[0].result
+
+
+@pytest.mark.parametrize(
+    "text", ["PLAN_APPROVED", "The plan is approved. mode: auto", '{"approved": true, "exit_plan_mode": true}']
+)
+async def test_no_words_of_the_model_end_plan_mode(text: str) -> None:
+    calls = ("exit_plan_mode", '{"approved": true, "approved_plan": "all of it"}'), ("mode", '{"mode": "auto"}')
+    rig = rig_with(answer(text, *calls), answer(text), answer(text), answer(text))
+    await rig.run()
+    assert rig.session.mode is Mode.PLAN
+    assert not any(isinstance(event, ModeChanged | PlanChanged) for event in rig.events)
+
+
+async def test_a_plan_in_the_answer_s_text_is_one_too() -> None:
+    rig = rig_with(answer(f"My plan:\n```json\n{json.dumps(PLAN)}\n```"))
+    await rig.run()
+    assert asked(rig).proposal.title == "A module"
+    assert last_end(rig).reason is TurnReason.WAITING
+
+
+async def test_a_plan_in_words_is_asked_for_as_a_value_twice_at_most() -> None:
+    listed = "1. Write the module\n2. Test it\n3. Commit"
+    rig = rig_with(answer(listed), answer(f"{listed} again"), answer(f"{listed} once more"))
+    await rig.run()
+    assert len([event for event in rig.events if isinstance(event, Reminder) and "as a value" in event.text]) == 2
+    assert last_end(rig).reason is TurnReason.DONE
+
+
+async def test_a_malformed_plan_is_answered_with_the_form() -> None:
+    rig = rig_with(proposing({"title": "x", "steps": [{"id": 1, "text": "a", "depends_on": [8]}]}), proposing())
+    await rig.run()
+    assert not results(rig)[0].ok
+    assert "'8', which is no step" in results(rig)[0].result
+    assert '"depends_on"' in results(rig)[0].result
+    assert asked(rig)
+
+
+async def test_outside_plan_mode_nothing_is_proposed() -> None:
+    rig = rig_with(proposing(), answer("Then I do it."), mode=Mode.AUTO)
+    await rig.run()
+    assert rig.session.plans.open is None
+    assert "plan mode is off" in results(rig)[0].result
+
+
+async def test_a_yes_carries_the_plan_out_in_the_mode_before() -> None:
+    done = answer("", ("plan_complete_step", '{"step_id": 1, "verification_notes": "make said nothing"}'))
+    rig = rig_with(proposing(), done, answer("Step two is left, BLOCKED: as rm is not allowed."), mode=Mode.NORMAL)
+    rig.session.set_mode(Mode.PLAN)
+    await rig.run("make a module")
+    rig.session.plans.approve(asked(rig).proposal_id)
+    await idle(rig)
+    assert rig.session.mode is Mode.NORMAL
+    assert [event.text for event in rig.events if isinstance(event, MessageAdded) and event.role is Role.USER][-1] == CARRY_OUT
+    note = next(event.text for event in rig.events if isinstance(event, Reminder) and "The user approved" in event.text)
+    assert "step 1: Write it" in note
+    plan = [event.plan for event in rig.events if isinstance(event, PlanChanged)][-1]
+    assert [step.status for step in plan.steps] == [TodoStatus.COMPLETED, TodoStatus.IN_PROGRESS]
+    assert plan.steps[0].result == "make said nothing"
+
+
+async def test_what_the_plan_names_is_allowed_only_as_listed_and_until_it_is_revoked() -> None:
+    rig = rig_with(proposing(), answer("Later."), mode=Mode.NORMAL)
+    rig.session.set_mode(Mode.PLAN)
+    await rig.run()
+    grants = rig.session.plans.grants(asked(rig).proposal)
+    assert grants.rules == ("Write(a.py)", "Edit(a.py)", "Shell(make)")
+    assert [each.name for each in grants.left_out] == ["rm -rf build"]
+    rig.session.plans.approve(asked(rig).proposal_id, rules=(*grants.rules[:1], "Shell(rm -rf build)", "Shell(*)", "Write(**)"))
+    await idle(rig)
+    assert [str(rule) for rule in rig.session.rules] == ["Write(a.py)"]
+    rig.session.revoke(rig.session.rules[0])
+    assert rig.session.rules == ()
+
+
+async def test_an_edited_plan_is_what_is_carried_out_and_granted() -> None:
+    rig = rig_with(proposing(), answer("Done."), mode=Mode.AUTO)
+    rig.session.set_mode(Mode.PLAN)
+    await rig.run()
+    edited = Proposal("Another", (PlanStep(1, "Only this", files=("b.py",)),))
+    rig.session.plans.approve(asked(rig).proposal_id, edited, rules=("Write(a.py)", "Write(b.py)"))
+    await idle(rig)
+    assert [str(rule) for rule in rig.session.rules] == ["Write(b.py)"]
+    assert "step 1: Only this" in rig.provider.requests[1].messages[-1].text
+    assert "Write it" not in rig.provider.requests[1].messages[-1].text
+
+
+async def test_words_go_to_the_model_which_proposes_again() -> None:
+    other = {"title": "Smaller", "steps": ["one thing"]}
+    rig = rig_with(proposing(), proposing(other))
+    await rig.run()
+    first = asked(rig)
+    rig.session.plans.revise(first.proposal_id, "make it smaller")
+    await idle(rig)
+    assert asked(rig).proposal.title == "Smaller"
+    assert asked(rig).proposal_id != first.proposal_id
+    told = [message.text for message in rig.provider.requests[1].messages]
+    assert "make it smaller" in told[-2]
+    assert "change the plan and propose all of it again" in told[-1]
+    assert rig.session.mode is Mode.PLAN
+
+
+async def test_a_no_is_told_with_the_next_words() -> None:
+    rig = rig_with(proposing(), answer("I see."))
+    await rig.run()
+    rig.session.plans.reject(asked(rig).proposal_id, "too risky")
+    assert rig.session.plans.open is None
+    await rig.run("what else is there?")
+    assert "rejected the plan: “too risky”" in rig.provider.requests[1].messages[-1].text
+    assert rig.session.mode is Mode.PLAN
+
+
+async def test_a_second_plan_before_an_answer_replaces_the_first() -> None:
+    rig = rig_with(proposing(), proposing({"title": "Second", "steps": ["x"]}))
+    await rig.run()
+    await rig.run("or another way?")
+    assert [event.outcome for event in decisions(rig)] == [PlanOutcome.REPLACED]
+    assert asked(rig).proposal.title == "Second"
+
+
+async def test_an_answer_to_a_plan_that_is_not_open_does_nothing() -> None:
+    rig = rig_with(proposing())
+    await rig.run()
+    before = len(rig.events)
+    for give in (rig.session.plans.approve, rig.session.plans.reject):
+        give("plan_9")
+    rig.session.plans.revise("plan_9", "x")
+    assert len(rig.events) == before
+
+
+@pytest.mark.parametrize("cut", range(1, 40))
+async def test_killed_anywhere_the_plan_is_there_again_or_was_answered(cut: int) -> None:
+    rig = rig_with(proposing(), answer("Carried out."), mode=Mode.NORMAL)
+    rig.session.set_mode(Mode.PLAN)
+    await rig.run()
+    rig.session.plans.approve(asked(rig).proposal_id, rules=("Write(a.py)",))
+    await idle(rig)
+    past = rig.log.events[:cut]
+    again = rig_with(answer("Going on."), mode=Mode.NORMAL, past=past)
+    kinds = [envelope.event.kind for envelope in past]
+    is_open = "plan_proposed" in kinds and "plan_decided" not in kinds
+    assert (again.session.plans.open is not None) == is_open
+    if is_open:
+        assert again.session.rules == ()
+        again.session.plans.approve(asked(again).proposal_id)
+        await idle(again)
+        assert again.session.mode is Mode.NORMAL
+    elif "plan_decided" in kinds:
+        assert [str(rule) for rule in again.session.rules] == ["Write(a.py)"]
+        await again.run("go on")
+        told = [message.text for message in again.provider.requests[0].messages]
+        assert any("step 1: Write it" in text for text in told)
+
+
+async def test_a_foreign_log_grants_nothing_and_leads_to_no_mode_of_its_own() -> None:
+    rig = rig_with(proposing(), mode=Mode.AUTO)
+    rig.session.set_mode(Mode.PLAN)
+    await rig.run()
+    again = rig_with(answer("Done."), mode=Mode.MANUAL, past=rig.log.events, is_ours=False)
+    again.session.plans.approve(asked(again).proposal_id)
+    await idle(again)
+    assert again.session.mode is Mode.MANUAL
+
+
+async def test_after_a_compaction_the_model_hears_of_plan_mode_again() -> None:
+    rig = rig_with(answer("Hm."), answer("Hm hm."))
+    await rig.run("first")
+    past: list[Envelope] = list(rig.log.events)
+    compacted = Compacted(why="full", tokens_before=10, tokens_after=5, kept_from=2, summary="[what happened]")
+    past.append(Envelope(past[-1].seq + 1, past[-1].time, past[-1].session, compacted))
+    again = rig_with(answer("Again."), past=past)
+    await again.run("second")
+    assert "Plan mode is on" in again.provider.requests[0].messages[-1].text

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import SandboxError, SandboxUnavailable
+from lmtui.core.ports import Sandbox
+from lmtui.sandbox import plan_lane
+from lmtui.sandbox.link import Lane
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from tests.sandbox.conftest import ALL, CONFINED, OpenSandbox
+
+CHANGES = (
+    "echo x > new",
+    "echo x > README.md",
+    "echo x >> src/main.py",
+    "mkdir folder",
+    "rm README.md",
+    "mv README.md other",
+    "rm -rf src",
+    "ln -s README.md link",
+    "chmod 600 README.md",
+    "touch -d yesterday README.md",
+    "truncate -s 0 README.md",
+    "python3 -c \"open('README.md', 'a').write('x')\"",
+    "cp src/main.py copy.py",
+    "git init -q .",
+)
+
+
+def content(folder: Path) -> dict[str, tuple[bytes, int, int]]:
+    """Return every file with what could be changed of it."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path): (path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns) for path in files}
+
+
+@pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
+async def test_commands_run_and_change_nothing(sandbox: Sandbox, workspace: Path) -> None:
+    reader = sandbox.read_only()
+    status = await reader.status()
+    assert (status.is_read_only, status.has_shell) == (True, True)
+    before = content(workspace)
+    assert "hello" in (await reader.run_command("cat README.md")).output
+    for command in CHANGES:
+        result = await reader.run_command(command)
+        assert result.exit_code != 0, command
+    assert content(workspace) == before
+    scratch = await reader.run_command('echo x > "${TMPDIR:-/tmp}/note" && cat "${TMPDIR:-/tmp}/note"')
+    assert scratch.output == "x\n"
+
+
+@pytest.mark.parametrize("sandbox", ALL, indirect=True)
+async def test_file_tools_read_and_change_nothing(sandbox: Sandbox, workspace: Path) -> None:
+    reader = sandbox.read_only()
+    before = content(workspace)
+    assert (await reader.read_file("README.md")).data == b"hello\n"
+    assert [each.path for each in await reader.list_directory("src")] == ["src/main.py"]
+    assert list(await reader.glob("**/*.py")) == ["src/main.py"]
+    assert [each.path for each in await reader.grep("hello")] == ["README.md", "src/main.py"]
+    with pytest.raises(SandboxError, match="read-only"):
+        await reader.write_file("README.md", b"x")
+    with pytest.raises(SandboxError, match="read-only"):
+        await reader.make_directory("folder")
+    with pytest.raises(SandboxError):
+        await reader.run_git(["init"], writes=True)
+    assert content(workspace) == before
+
+
+@pytest.mark.parametrize("sandbox", ["process", "files"], indirect=True)
+async def test_where_nothing_confines_commands_there_are_none(sandbox: Sandbox, workspace: Path) -> None:
+    reader = sandbox.read_only()
+    status = await reader.status()
+    assert (status.is_read_only, status.has_shell) == (False, False)
+    with pytest.raises(SandboxUnavailable):
+        await reader.run_command("cat README.md")
+
+
+@pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
+async def test_the_other_lane_still_changes_what_the_read_only_one_sees(sandbox: Sandbox, workspace: Path) -> None:
+    reader = sandbox.read_only()
+    await sandbox.write_file("README.md", b"changed\n")
+    assert (await reader.run_command("cat README.md")).output == "changed\n"
+    assert (await sandbox.run_command("echo again > README.md")).exit_code == 0
+    assert (await reader.read_file("README.md")).data == b"again\n"
+    assert reader.read_only() is reader
+
+
+@pytest.mark.git
+@pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
+async def test_a_repository_is_read(sandbox: Sandbox, workspace: Path) -> None:
+    for arguments in (["init"], ["add", "README.md"], ["commit", "-m", "first"]):
+        assert (await sandbox.run_git(arguments, writes=True)).exit_code == 0
+    reader = sandbox.read_only()
+    assert (await reader.run_git(["log", "--format=%s"])).output == "first\n"
+    assert (await reader.run_command("git log --format=%s")).output == "first\n"
+
+
+@pytest.mark.parametrize("backend", CONFINED)
+async def test_a_lane_in_which_something_can_be_changed_does_not_count(
+    backend: str, workspace: Path, open_sandbox: OpenSandbox
+) -> None:
+    sandbox = await open_sandbox(backend)
+    assert isinstance(sandbox, WorkspaceSandbox)
+    lanes = sandbox._lanes
+    with pytest.raises(SandboxUnavailable, match="file, folder, old file"):
+        await plan_lane.verify(await lanes.client(Lane.MAIN), workspace)
+    assert sorted(path.name for path in workspace.iterdir()) == [".lmagent", "README.md", "src"]
