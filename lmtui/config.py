@@ -97,6 +97,16 @@ class Config:
     max_retries: int = _setting(3, "how often a request that failed in passing is sent again", "LLM_MAX_RETRIES", at_least=0)
     retry_delay_s: float = _setting(0.5, "seconds before the first repetition; it doubles", "LLM_RETRY_DELAY", at_least=0)
     max_iterations: int = _setting(500, "requests in one turn", "MAX_ITERATIONS", at_least=1)
+    max_same_tool_streak: int = _setting(
+        8, "a loop: of so many calls most are the same, with the same result; 0: never", "MAX_SAME_TOOL_STREAK", at_least=0
+    )
+    max_no_progress_iters: int = _setting(
+        15, "a loop: so many steps in a row bring nothing new; 0: never", "MAX_NO_PROGRESS_ITERS", at_least=0
+    )
+    max_errors: int = _setting(5, "a loop: in so many steps in a row every call fails; 0: never", "MAX_ERRORS", at_least=0)
+    max_empty_iterations: int = _setting(
+        5, "empty answers in a row that end a turn; 0: any", "MAX_EMPTY_ITERATIONS", at_least=0
+    )
     sub_agents: str = _setting("on", "whether the model may hand parts of its work to sub-agents", choices=("on", "off"))
     agent_max_depth: int = _setting(3, "how deep sub-agents may send others", "AGENT_MAX_DEPTH", at_least=0, at_most=5)
     agent_max_iterations: int = _setting(60, "requests that one sub-agent may make", "AGENT_MAX_ITERATIONS", at_least=1)

@@ -29,11 +29,11 @@ def todo_lines(todos: Sequence[Todo]) -> str:
 def in_tree(todos: Sequence[Todo]) -> list[tuple[int, Todo]]:
     """Return todos with how deep they stand, each behind what it belongs to; one whose parent is not there stands on top."""
     known = {todo.id for todo in todos}
-    below: dict[int, list[Todo]] = {}
+    below: dict[int | None, list[Todo]] = {}
     for todo in todos:
-        below.setdefault(todo.parent if todo.parent in known else 0, []).append(todo)
+        below.setdefault(todo.parent if todo.parent and todo.parent in known else None, []).append(todo)
     found: list[tuple[int, Todo]] = []
-    stack = [(0, todo) for todo in reversed(below.get(0, []))]
+    stack = [(0, todo) for todo in reversed(below.get(None, []))]
     while stack:
         depth, todo = stack.pop()
         found.append((depth, todo))

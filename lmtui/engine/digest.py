@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lmtui.core.messages import Role
-from lmtui.core.plan import Plan, TodoStatus
+from lmtui.core.plan import Plan, PlanStep, Todo, TodoStatus
+from lmtui.core.work_words import task_lines
 from lmtui.engine.folding import Entry
 
 _READ = frozenset({"read"})
@@ -26,6 +27,7 @@ def digest(entries: Sequence[Entry], plan: Plan, limit_chars: int) -> str:
     errors = [f"{entry.title.removeprefix('result of ')}: {entry.message.text.strip()}" for entry in calls if not entry.is_ok]
     sections = (
         ("the plan", _plan_lines(plan), room // 4),
+        ("the task", task_lines(plan.task) if plan.task is not None else [], room // 4),
         ("the user also said", _quoted(said, room), room // 3),
         ("files you changed", _names(calls, _CHANGED), room // 6),
         ("what you ran", _newest(commands), room // 6),
@@ -49,9 +51,14 @@ def _section(title: str, lines: Sequence[str], limit_chars: int) -> str:
 
 
 def _plan_lines(plan: Plan) -> list[str]:
-    """Return steps and todos, those that are open first."""
+    """Return steps and todos, those that are open first, with what came of the checks of those that are done."""
     tasks = sorted((*plan.steps, *plan.todos), key=lambda task: task.status is TodoStatus.COMPLETED)
-    return [f"{task.id} [{task.status}] {task.text}" for task in tasks]
+    return [f"{task.id} [{task.status}] {task.text}{_came_of(task)}" for task in tasks]
+
+
+def _came_of(task: Todo) -> str:
+    result = task.result if isinstance(task, PlanStep) else ""
+    return f" → {_clipped(result, 60)}" if result else ""
 
 
 def _quoted(said: Sequence[str], room: int) -> list[str]:

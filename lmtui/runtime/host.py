@@ -282,7 +282,7 @@ class Runtime:
             profiles=self._profiles,
             tools=config.tools,
             call_form=None if config.call_form == "auto" else CallForm(config.call_form),
-            limits=Limits(max_iterations=config.max_iterations, timeout_s=config.timeout_s),
+            limits=_limits(config),
             now=lambda: datetime.now(UTC),
             monotonic=time.monotonic,
             count_tokens=self._count_tokens,
@@ -313,6 +313,17 @@ class Runtime:
         self._sessions.clear()
         for session in sessions:
             await session.close()
+
+
+def _limits(config: Config) -> Limits:
+    return Limits(
+        max_iterations=config.max_iterations,
+        timeout_s=config.timeout_s,
+        max_same_tool_streak=config.max_same_tool_streak,
+        max_no_progress_iters=config.max_no_progress_iters,
+        max_errors=config.max_errors,
+        max_empty_iterations=config.max_empty_iterations,
+    )
 
 
 def _model_settings(config: Config, model: str) -> ModelSettings:

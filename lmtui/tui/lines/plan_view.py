@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Unpack
 
@@ -11,7 +11,8 @@ from lmtui.core import events
 from lmtui.core.agent_events import Job, JobsChanged
 from lmtui.core.clean import clean_line
 from lmtui.core.events import Envelope
-from lmtui.core.plan import Counter, PlanStep, Todo, TodoStatus
+from lmtui.core.plan import Counter, PlanStep, TaskState, Todo, TodoStatus
+from lmtui.core.work_words import in_tree
 from lmtui.tui.agents import Agent
 from lmtui.tui.facts import Facts
 from lmtui.tui.lines.row_view import RowView
@@ -27,6 +28,7 @@ SIGNS = {
 AGENT_SIGNS = {"working": ("●", "accent"), "waits": ("◐", "warn"), "done": ("✓", "good"), "failed": ("✗", "bad")}
 _BAR_CELLS = 12
 _NAME_SHARE = 0.45
+_DEEPEST = 4
 _DETAIL: Line = (("    ", ""),)
 
 
@@ -110,6 +112,7 @@ class PlanView(RowView, can_focus=True, inherit_bindings=False):
         parts = [
             _listed("PLAN", plan.steps, "step", self._turned, width),
             _listed("TODO", plan.todos, "todo", self._turned, width),
+            _task_rows(plan.task, self._turned, width) if plan.task is not None else [],
             [_counter_row(each, width) for each in plan.counters],
             _agent_rows([*facts.agents.in_order()], width),
             _job_rows(facts.jobs, self._zone, width),
@@ -128,26 +131,32 @@ def _head(title: str, note: str, width: int) -> PlanRow:
 
 
 def _listed(title: str, todos: Iterable[Todo], kind: str, turned: set[str], width: int) -> list[PlanRow]:
+    """Return a list with its head, each todo below the one that it belongs to."""
     todos = list(todos)
     if not todos:
         return []
-    done = sum(todo.status is TodoStatus.COMPLETED for todo in todos)
-    return [
-        _head(title, f"{done}/{len(todos)}", width),
-        *(row for todo in todos for row in _todo_rows(todo, f"{kind} {todo.id}", turned, width)),
-    ]
+    done = {todo.id for todo in todos if not todo.is_open}
+    rows = [_head(title, f"{len(done)}/{len(todos)}", width)]
+    for depth, todo in in_tree(todos):
+        waits = [each for each in todo.depends_on if each not in done]
+        lead = "  " * min(depth, _DEEPEST)
+        below = _todo_rows(todo, f"{kind} {todo.id}", turned, width - len(lead), waits)
+        rows += [replace(shown, line=((lead, ""), *shown.line)) for shown in below] if lead else below
+    return rows
 
 
-def _todo_rows(todo: Todo, key: str, turned: set[str], width: int) -> list[PlanRow]:
+def _todo_rows(todo: Todo, key: str, turned: set[str], width: int, waits: Sequence[int] = ()) -> list[PlanRow]:
     """Return a todo: its first line, and below it the rest, unless it is done; choosing it turns that over."""
-    sign, role = SIGNS[todo.status]
+    sign, role = ("◌", "muted") if waits and todo.status is TodoStatus.PENDING else SIGNS[todo.status]
     is_done = todo.status is TodoStatus.COMPLETED
     style = "muted" if is_done else "strong" if todo.status is TodoStatus.IN_PROGRESS else ""
     name = f"{todo.id} {clean_line(todo.text)}" if isinstance(todo, PlanStep) else clean_line(todo.text)
-    more = [clean_line(todo.notes)] if todo.notes else []
+    more = [f"waits for {', '.join(map(str, waits))}"] if waits else []
+    more += [clean_line(todo.notes)] if todo.notes else []
     if isinstance(todo, PlanStep):
         more += [f"check: {clean_line(todo.verification)}"] if todo.verification else []
         more += [f"→ {clean_line(todo.result)}"] if todo.result else []
+        more += [f"risk: {clean_line(todo.risk)}"] if todo.risk != "low" and todo.is_open else []
     whole = "\n".join([clean_line(todo.text), *more])
     lead: Line = ((f" {sign} ", role),)
     is_open = is_done == (key in turned)
@@ -158,6 +167,26 @@ def _todo_rows(todo: Todo, key: str, turned: set[str], width: int) -> list[PlanR
     lines = [(*lead, *first), *indent(rest, (("   ", ""),))]
     lines += [line for text in more for line in indent(wrap(((text, "muted"),), max(8, width - 4)), _DETAIL)]
     return [PlanRow(line, key, whole) for line in lines]
+
+
+def _task_rows(task: TaskState, turned: set[str], width: int) -> list[PlanRow]:
+    """Return a task's state: what it is for, how far it is, what comes next and what went wrong last."""
+    rows = [_head("TASK", "done" if task.is_finished and task.total_count else "", width)]
+    if task.objective:
+        rows += _todo_rows(Todo(0, task.objective, TodoStatus.IN_PROGRESS), "task", turned, width)
+    if task.total_count or task.processed_count:
+        total = max(task.total_count, task.processed_count + task.remaining_count)
+        rows.append(_counter_row(Counter("processed", task.processed_count, total), width))
+    parts = (
+        ("next", task.next_action or (task.remaining_queue[0] if task.remaining_queue else ""), ""),
+        ("failed", task.last_error, "warn"),
+        ("then", task.recovery_instruction, ""),
+    )
+    for name, text, role in parts:
+        if text:
+            line: Line = ((f" {name}: ", "muted"), (fit(clean_line(text), max(8, width - len(name) - 3)), role))
+            rows.append(PlanRow(line, "", f"{name}: {clean_line(text)}"))
+    return rows
 
 
 def _counter_row(counter: Counter, width: int) -> PlanRow:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from lmtui.core.agent_events import AgentFinished, AgentStarted, Job, JobsChanged
 from lmtui.core.events import Event, PlanChanged
-from lmtui.core.plan import Counter, Plan, PlanStep, Todo, TodoStatus
+from lmtui.core.plan import Counter, Plan, PlanStep, TaskState, Todo, TodoStatus
 from lmtui.store.codec import decode, encode
 from lmtui.tui.facts import Facts
 from lmtui.tui.lines.plan_view import PlanView
@@ -70,6 +70,31 @@ async def test_steps_notes_counters_agents_and_jobs_stand_one_below_the_other() 
         "⏲ nightly daily 02:00 Sun 02:00",
         "⏲ later paused",
     ]
+
+
+async def test_parts_stand_below_their_todo_and_what_waits_says_for_what() -> None:
+    todos = (
+        Todo(1, "the parser"),
+        Todo(2, "the docs", depends_on=(1,)),
+        Todo(3, "its lexer", TodoStatus.COMPLETED, parent=1),
+        Todo(4, "its tests", parent=1, depends_on=(3,)),
+    )
+    lines = await shown(PlanView(), PlanChanged(plan=Plan(todos=todos)))
+    assert [line.rstrip() for line in lines[1:]] == [
+        " ○ the parser", "   ✓ its lexer", "   ○ its tests", " ◌ the docs", "    waits for 1",
+    ]  # fmt: skip
+
+
+async def test_a_task_tells_how_far_it_is_and_what_comes_next() -> None:
+    task = TaskState(
+        "rename all", total_count=300, processed_count=75, remaining_queue=("a\x1b[2J.md",), last_error="disk full"
+    )
+    lines = await shown(PlanView(), PlanChanged(plan=Plan(task=task)))
+    assert [" ".join(line.split()) for line in lines] == [
+        "TASK", "● rename all", "processed ███░░░░░░░░░ 75/300", "next: a.md", "failed: disk full",
+    ]  # fmt: skip
+    done = TaskState("rename all", total_count=3, processed_count=3)
+    assert (await shown(PlanView(), PlanChanged(plan=Plan(task=done))))[0].split() == ["TASK", "done"]
 
 
 async def test_choosing_unfolds_a_step_and_opens_an_agent() -> None:
