@@ -39,7 +39,7 @@ def add_todo(plan: Plan, text: str, notes: str = "", *, parent: int = 0, depends
     if len(plan.todos) >= MAX_TODOS:
         raise ToolError(f"there are {MAX_TODOS} todos already", "For work over many files use task_state_update with a queue.")
     next_id = max((todo.id for todo in plan.todos), default=0) + 1
-    todo = Todo(next_id, _clip(text), notes=_clip(notes), parent=parent, depends_on=tuple(dict.fromkeys(depends_on)))
+    todo = Todo(next_id, _clip(text), notes=_clip(notes), parent=parent, depends_on=_once(depends_on))
     todos = (*plan.todos, todo)
     check_order(todos)
     _check_place(todo, todos)
@@ -64,7 +64,7 @@ def change_todo(plan: Plan, todo_id: int, change: TodoChange) -> Plan:
         notes=todo.notes if change.notes is None else _clip(change.notes),
         text=todo.text if change.text is None else _clip(change.text),
         parent=todo.parent if change.parent is None else change.parent,
-        depends_on=todo.depends_on if change.depends_on is None else tuple(dict.fromkeys(change.depends_on)),
+        depends_on=todo.depends_on if change.depends_on is None else _once(change.depends_on),
     )
     todos = tuple(changed if each.id == todo_id else each for each in plan.todos)
     if (changed.parent, changed.depends_on) != (todo.parent, todo.depends_on):
@@ -155,6 +155,11 @@ def _check_place(todo: Todo, todos: Sequence[Todo]) -> None:
     over += [each.id for each in todos if todo.id in each.depends_on and each.status in begun]
     if over:
         raise ToolError(f"todo {todo.id} comes before todo {named(over)}, which is begun or done: set that to pending first")
+
+
+def _once(ids: Sequence[int]) -> tuple[int, ...]:
+    """Return each id once; models write 0 for none."""
+    return tuple(dict.fromkeys(each for each in ids if each))
 
 
 def _clip(text: str) -> str:

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import contextlib
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.errors import ToolError
+from lmtui.core.events import PlanChanged
+from lmtui.core.plan import Plan, TaskState
+from lmtui.core.task_state import MAX_QUEUE_CHARS, TaskChange, change_task, inventory_hash, mark_done, put_back
+from lmtui.core.work_words import task_lines
+from lmtui.store.codec import decode, encode
+from tests.tui.lines.stage import envelopes
+
+FIVE = change_task(None, TaskChange("move them", remaining_queue=("a", "b", "c", "d", "e")))
+
+
+def test_a_queue_is_counted_and_what_is_done_leaves_it() -> None:
+    assert (FIVE.total_count, FIVE.processed_count, FIVE.is_finished) == (5, 0, False)
+    state = change_task(FIVE, TaskChange(done=("b", "./a", "b")))
+    assert (state.remaining_queue, state.processed, state.processed_count) == (("c", "d", "e"), ("b", "a"), 2)
+    assert change_task(state, TaskChange(done=("c", "d", "e"))).is_finished
+
+
+def test_nothing_is_counted_twice_and_nothing_that_is_not_there() -> None:
+    state = mark_done(FIVE, ["a"])
+    with pytest.raises(ToolError, match="processed already: a; nothing was counted twice"):
+        mark_done(state, ["b", "a"])
+    with pytest.raises(ToolError, match="not in the queue: x; nothing was counted") as found:
+        mark_done(state, ["b", "x"])
+    assert "Next in the queue: b, c, d, e" in found.value.hint
+
+
+def test_a_queue_that_only_got_shorter_counts_what_left_it() -> None:
+    state = change_task(FIVE, TaskChange(remaining_queue=("d", "e")))
+    assert (state.processed_count, state.total_count, state.processed) == (3, 5, ("a", "b", "c"))
+
+
+def test_three_of_five_is_not_finished() -> None:
+    state = change_task(None, TaskChange(total_count=5, processed_count=3))
+    assert not state.is_finished
+    assert state.remaining_count == 2
+    assert change_task(state, TaskChange(processed_count=5)).is_finished
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (TaskChange(processed_count=6), "processed_count 6 is more than total_count 5"),
+        (TaskChange(processed_count=2), "do not fit 5 names in the queue"),
+        (TaskChange(total_count=4), "do not fit 5 names"),
+        (TaskChange(total_count=-1), "begin at 0"),
+        (TaskChange(added=("x" * 500,)), "at most 400 characters"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused(change: TaskChange, said: str) -> None:
+    with pytest.raises(ToolError, match=said):
+        change_task(FIVE, change)
+
+
+def test_a_new_objective_after_the_end_begins_anew_and_before_it_does_not() -> None:
+    over = mark_done(FIVE, list("abcde"))
+    assert change_task(over, TaskChange("another", remaining_queue=("a",))).total_count == 1
+    assert change_task(FIVE, TaskChange("in other words")).total_count == 5
+
+
+def test_renames_are_kept_the_newest_last() -> None:
+    state = change_task(FIVE, TaskChange(rename_map={"a": "x", "b": "y"}))
+    state = change_task(state, TaskChange(rename_map={"a": "z", "./c": "w", "": "nothing"}))
+    assert state.rename_map == (("b", "y"), ("a", "z"), ("c", "w"))
+
+
+def test_what_was_not_done_after_all_is_first_again() -> None:
+    state = put_back(mark_done(FIVE, ["a", "b"]), ["b"])
+    assert (state.remaining_queue, state.processed, state.processed_count) == (("b", "c", "d", "e"), ("a",), 1)
+    assert put_back(state, ["b"]) == state
+
+
+def test_ten_thousand_files_stay_a_small_value_and_are_counted_to_the_end() -> None:
+    names = tuple(f"src/package/module_{number:05}.py" for number in range(10_000))
+    state = change_task(None, TaskChange(remaining_queue=names))
+    assert state.remaining_count == 10_000
+    for first in range(0, 10_000, 50):
+        state = mark_done(state, names[first : first + 50])
+        assert sum(map(len, (*state.remaining_queue, *state.processed))) <= 2 * MAX_QUEUE_CHARS
+        assert state.processed_count + state.remaining_count == 10_000
+    (envelope,) = envelopes([PlanChanged(plan=Plan(task=state))])
+    assert len(encode(envelope)) < 20_000
+    assert state.is_finished
+
+
+def test_the_hash_is_of_the_sorted_paths() -> None:
+    assert inventory_hash(["b", "a", "b"]) == hashlib.sha256(b"a\nb").hexdigest()[:16]
+
+
+def test_it_survives_the_log() -> None:
+    state = change_task(mark_done(FIVE, ["a"]), TaskChange(rename_map={"a": "b"}, last_error="no space", next_action="go on"))
+    (envelope,) = envelopes([PlanChanged(plan=Plan(task=state))])
+    assert decode(encode(envelope)) == envelope
+
+
+def test_it_is_told_in_few_lines() -> None:
+    state = change_task(mark_done(FIVE, ["a"]), TaskChange(last_error="no space"))
+    assert task_lines(state) == [
+        "objective: move them", "count: 1 of 5 processed, 4 left", "next in the queue: b, c, d, e", "last error: no space",
+    ]  # fmt: skip
+
+
+NAMES = st.lists(st.sampled_from([f"f{number}" for number in range(9)]), max_size=5).map(tuple)
+
+
+@given(st.lists(st.builds(TaskChange, done=NAMES, added=NAMES, remaining_queue=st.none() | NAMES), max_size=15))
+def test_whatever_is_asked_the_counts_add_up(changes: list[TaskChange]) -> None:
+    state = TaskState()
+    for change in changes:
+        with contextlib.suppress(ToolError):
+            state = change_task(state, change)
+        assert 0 <= state.processed_count <= state.total_count
+        assert state.processed_count + len(state.remaining_queue) <= state.total_count
+        assert len(set(state.remaining_queue)) == len(state.remaining_queue)
