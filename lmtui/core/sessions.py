@@ -8,7 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from lmtui.core.budgets import Budgets
 from lmtui.core.events import Envelope, Outcome
+from lmtui.core.jobs import Jobs
 from lmtui.core.messages import CallForm
 from lmtui.core.permissions import GrantScope, Mode, Rule
 from lmtui.core.pictures import Image
@@ -197,6 +199,10 @@ class Session(Protocol):
         """Return what fills the model's window."""
 
     @property
+    def budget(self) -> Budgets:
+        """Return what the session may spend."""
+
+    @property
     def calls(self) -> Calls:
         """Return the form in which the model calls tools."""
 
@@ -227,7 +233,7 @@ class SessionSummary:
     """A session as a list shows it.  `state` is writing, waits, done, interrupted, error, limit, blocked or new.
 
     `tokens` is what its last request filled of the window; `match` is the line in which searched words were found;
-    `is_elsewhere`: another lmtui has it open.
+    `is_elsewhere`: another lmtui has it open.  `wakes` is when one that waits for its time goes on.
     """
 
     id: str
@@ -242,6 +248,7 @@ class SessionSummary:
     tokens: int = 0
     match: str = ""
     is_elsewhere: bool = False
+    wakes: datetime | None = None
 
 
 class Archive(Protocol):
@@ -300,6 +307,10 @@ class SessionHost(Protocol):
     @property
     def archive(self) -> Archive:
         """Return the workspace's sessions, open or not."""
+
+    @property
+    def jobs(self) -> Jobs:
+        """Return what runs by itself in the workspace."""
 
     async def new_session(self) -> Session:
         """Open a fresh session."""

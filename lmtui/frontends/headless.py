@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import TextIO
 
 from lmtui.core.clean import clean, clean_line
@@ -29,6 +30,8 @@ from lmtui.core.model_words import model_words
 from lmtui.core.pictures import Image
 from lmtui.core.rules import Mode
 from lmtui.core.sessions import Session
+from lmtui.core.times import LocalZone, moment_text
+from lmtui.core.wait_events import WaitSet
 from lmtui.frontends.planning import EXIT_NEEDS_APPROVAL, approve_open, plan_object, show_open
 from lmtui.runtime.host import Runtime, encode_event
 
@@ -173,6 +176,9 @@ class Reporter:
             case RetryScheduled(attempt=attempt, attempts=attempts, wait_s=wait_s, reason=reason):
                 times = f" ({attempt} of {attempts})" if attempt else ""
                 line = f"{clean_line(reason)}; again in {wait_s:g} s{times}"
+            case WaitSet(until=until, why=why):
+                when = moment_text(until, datetime.now(UTC), LocalZone())
+                line = f"waits until {when}: {clean_line(why)}  (lmtui or `lmtui scheduler` goes on then)"
             case Notice(level=level, text=text) if level is not Level.INFO:
                 line = f"{level}: {clean_line(text)}"
             case event:

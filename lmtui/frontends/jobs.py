@@ -116,7 +116,7 @@ async def scheduler(workspace: Path, loaded: Loaded, arguments: argparse.Namespa
     """Run what is due until it is stopped, or with `--once` what is due now."""
     async with _opened(workspace, loaded) as runtime:
         runtime.jobs.on_problem = lambda text: print(f"lmtui: {clean_line(text)}", file=sys.stderr, flush=True)
-        told: dict[str, str] = {}
+        told = {job.id: _state(job) for job in (await runtime.jobs.read()).records}
         _ = runtime.jobs.follow_changes(lambda records: _tell(records, told))
         with _stopping() as stopped:
             serving = asyncio.ensure_future(
@@ -136,10 +136,14 @@ def _tell(records: Sequence[JobRecord], told: dict[str, str]) -> None:
     """Say on standard error what began and what ended."""
     for job in records:
         line = f"{job.title}  begins" if job.lease else f"{job.title}  {job.last_outcome}  {job.last_session}"
-        state = f"{job.runs} {job.lease.token if job.lease else job.last_outcome}"
+        state = _state(job)
         if (job.lease or job.runs) and told.get(job.id) != state:
             print(f"{datetime.now().astimezone():%H:%M:%S}  {job.id}  {clean_line(line)}", file=sys.stderr, flush=True)
         told[job.id] = state
+
+
+def _state(job: JobRecord) -> str:
+    return f"{job.runs} {job.lease.token if job.lease else job.last_outcome}"
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from lmtui.core.clean import clean_line
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import TurnReason
 from lmtui.core.sessions import SessionSummary
+from lmtui.core.times import as_utc
 from lmtui.store.codec import read_time
 from lmtui.store.sessions import SessionStore, is_in_use
 
@@ -113,7 +114,7 @@ class _Scan:
                 self.waiting.discard(str(json.loads(line).get("approval_id")))
             case "message_added" if b'"role":"assistant"' in line:
                 self.answers.append(line)
-            case "session_renamed" | "model_changed" | "usage_updated":
+            case "session_renamed" | "model_changed" | "usage_updated" | "wait_set":
                 self.last[kind] = line
 
     def text(self, kind: str, name: str) -> str:
@@ -128,6 +129,14 @@ class _Scan:
             if text:
                 return text.splitlines()[-1]
         return ""
+
+    def wakes(self) -> datetime | None:
+        """Return when a session that waits for its time goes on."""
+        until = self.text("wait_set", "until") if self.state == TurnReason.WAITING else ""
+        try:
+            return as_utc(_time(until.encode())) if until else None
+        except _BROKEN:
+            return None
 
     def tokens(self) -> int:
         """Return what the last request filled of the window."""
@@ -164,6 +173,7 @@ def scan(path: Path, data: bytes) -> SessionSummary | None:
             changed_files=len(found.changed),
             last_line=clean_line(found.last_line()[:_LAST_LINE_CHARS]),
             tokens=found.tokens(),
+            wakes=found.wakes(),
         )
     except _BROKEN:
         return None

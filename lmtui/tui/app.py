@@ -131,6 +131,8 @@ class LmtuiApp(ThemedApp):
             await self.workbench.prompt_part.host_is_there(self.desk.host)
         self.workbench.host_is_there()
         await self._open_first_session()
+        if self.workbench.jobs_part is not None:
+            self.workbench.jobs_part.start()
         if self.options.images and self.workbench.prompt_part is not None:
             await self.workbench.prompt_part.attach(self.options.images, self.options.task)
 

@@ -22,6 +22,7 @@ from lmtui.tui.parts.agents import AgentPart
 from lmtui.tui.parts.around import AroundPart
 from lmtui.tui.parts.chat import ChatPart
 from lmtui.tui.parts.files import FilesPart
+from lmtui.tui.parts.jobs import JobsPart
 from lmtui.tui.parts.layout import LayoutPart
 from lmtui.tui.parts.models import ModelsPart
 from lmtui.tui.parts.plan import PlanPart
@@ -54,6 +55,7 @@ class Dialogs:
     sessions_part = SessionsPart
     agent_part = AgentPart
     models_part = ModelsPart
+    jobs_part = JobsPart
     plan_part = PlanPart
     approval = Approval
     approval_of = staticmethod(approval_of)

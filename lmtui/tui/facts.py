@@ -16,6 +16,8 @@ from lmtui.core.model_events import VisionChanged
 from lmtui.core.plan import Plan
 from lmtui.core.plan_events import PlanProposed
 from lmtui.core.plan_mode import PlanMode, after
+from lmtui.core.times import as_utc
+from lmtui.core.wait_events import WaitSet
 from lmtui.core.workspace import FileChange
 from lmtui.tui.agents import Agents
 from lmtui.tui.changed_files import ChangedFiles
@@ -70,6 +72,7 @@ class Facts:
     plan: Plan = field(default_factory=Plan)
     agents: Agents = field(default_factory=Agents)
     jobs: tuple[Job, ...] = ()
+    wakes: datetime | None = None
     queued: tuple[str, ...] = ()
     is_queue_paused: bool = False
     approvals: dict[str, events.ApprovalRequested] = field(default_factory=dict)
@@ -127,6 +130,8 @@ class Facts:
                 self.window_tokens = event.window_tokens
             case VisionChanged():
                 self.is_blind = event.sees is False and not event.by
+            case WaitSet():
+                self.wakes = as_utc(event.until)
             case events.ModeChanged():
                 self.mode = event.mode
             case events.SandboxSelected():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lmtui.core.clean import clean_line
 from lmtui.core.events import TurnReason
+from lmtui.core.times import LocalZone, moment_text
 from lmtui.tui.commands import command, first_key
 from lmtui.tui.facts import Activity, Doing, Facts
 from lmtui.tui.router import Feed
@@ -32,6 +33,8 @@ def activity_text(facts: Facts, now: datetime) -> str:
     if facts.approvals:
         return f"waiting for you: {len(facts.approvals)}"
     if not facts.is_running:
+        if facts.reason is TurnReason.WAITING and facts.wakes is not None:
+            return f"⏲ wakes {moment_text(facts.wakes, now, LocalZone())}"
         ending = _ENDINGS.get(facts.reason) if facts.reason else None
         return f"idle · {ending}" if ending else "idle"
     activity = facts.activity

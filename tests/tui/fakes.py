@@ -20,6 +20,7 @@ from lmtui.core.trust import TrustItem
 from lmtui.core.workspace import FileChange, FileChangeKind
 from tests.tui.fake_archive import FakeArchive
 from tests.tui.fake_files import FakeFiles
+from tests.tui.fake_jobs import FakeJobs
 from tests.tui.fake_plans import FakePlans
 from tests.tui.fake_servers import FakeServers
 from tests.tui.fake_settings import FakeCalls, FakeSettings, FakeWindow
@@ -291,6 +292,7 @@ class FakeHost:
         self.files = FakeFiles(self.workspace)
         self.settings = FakeSettings()
         self.archive = FakeArchive(self)
+        self.jobs = FakeJobs()
         self._numbers = itertools.count(1)
 
     @property

@@ -18,6 +18,7 @@ from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import DIFF, START, FakeHost, play_work
 from tests.tui.scenes_diffs import DIFF_SCENES
 from tests.tui.scenes_files import FILE_SCENES
+from tests.tui.scenes_jobs import JOB_SCENES
 from tests.tui.scenes_models import MODEL_SCENES
 from tests.tui.scenes_prompt import PROMPT_SCENES
 from tests.tui.scenes_sessions import SESSION_SCENES
@@ -357,6 +358,7 @@ SCENES = (
     *(Scene(name, steps) for name, steps in PROMPT_SCENES),
     *(Scene(name, steps) for name, steps in SESSION_SCENES),
     *(Scene(name, steps) for name, steps in MODEL_SCENES),
+    *(Scene(name, steps) for name, steps in JOB_SCENES),
     Scene("chat_search", scenes_chat.chat_search),
     Scene("chat_search_line", scenes_chat.chat_search_line),
     Scene("chat_copy_mode", scenes_chat.chat_copy_mode),

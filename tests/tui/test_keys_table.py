@@ -86,6 +86,7 @@ PLACES: dict[Scope, tuple[str, Steps]] = {
     Scope.CONFIRM: ("workbench", keys("ctrl+q")),
     Scope.SWITCHER: ("switcher", nothing),
     Scope.MODELS: ("models", nothing),
+    Scope.JOBS: ("jobs", nothing),
     Scope.CONTEXT: ("window_use", nothing),
     Scope.CACHE: ("cache", nothing),
     Scope.FIRST_RUN: ("first_run", nothing),
@@ -96,7 +97,8 @@ PLACES: dict[Scope, tuple[str, Steps]] = {
     Scope.ASKING: ("files_found", nothing),
 }
 
-SAME_THING = {"first.start enter": [("select", True)]}  # the list has the key and tells the screen what was chosen
+# the list has the key and tells the screen what was chosen
+SAME_THING = {key: [("select", True)] for key in ("first.start enter", "jobs.open enter")}
 
 
 async def record(scope: Scope, commands: list[Command]) -> dict[str, list[tuple[str, bool]]]:

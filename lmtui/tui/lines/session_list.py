@@ -10,6 +10,7 @@ from textual.message import Message
 
 from lmtui.core.clean import clean_line
 from lmtui.core.sessions import SessionSummary
+from lmtui.core.times import LocalZone, moment_text
 from lmtui.tui.lines.row_view import RowView
 from lmtui.tui.lines.surface import WidgetOptions
 from lmtui.tui.lines.text import Line, fit, pad, restyle
@@ -119,6 +120,8 @@ def session_row(summary: SessionSummary, now: datetime, width: int, *, is_marked
     title_cells, model_cells, last_cells = columns(width)
     title = fit(clean_line(summary.title) or "(nothing said yet)", title_cells)
     last = f"{summary.state}: {clean_line(summary.last_line)}" if summary.last_line else summary.state
+    if summary.wakes is not None:
+        last = f"wakes {moment_text(summary.wakes, now, LocalZone())}"
     if summary.is_elsewhere:
         last = "open in another lmtui"
     middle: Line = (

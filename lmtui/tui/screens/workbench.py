@@ -38,6 +38,7 @@ from lmtui.tui.wording import folder_text
 if TYPE_CHECKING:
     from lmtui.tui.dialogs import Dialogs
     from lmtui.tui.meter import Meter
+    from lmtui.tui.parts.jobs import JobsPart
     from lmtui.tui.parts.layout import LayoutPart
     from lmtui.tui.parts.plan import PlanPart
     from lmtui.tui.parts.prompt import PromptPart
@@ -84,6 +85,7 @@ class Workbench(PaneActions):
         self.handlers: dict[str, Handler] = self._sending.handlers()
         self.prompt_part: PromptPart | None = None
         self._layout_part: LayoutPart | None = None
+        self.jobs_part: JobsPart | None = None
         self.sessions_part: SessionsPart | None = None
         self.plan_part: PlanPart | None = None
 
@@ -124,6 +126,8 @@ class Workbench(PaneActions):
         self.agent_part = dialogs.agent_part(self)
         self.handlers |= self.agent_part.handlers()
         self.handlers |= dialogs.models_part(self).handlers()
+        self.jobs_part = dialogs.jobs_part(self)
+        self.handlers |= self.jobs_part.handlers()
         self.plan_part = dialogs.plan_part(self)
         self.handlers |= self.plan_part.handlers()
         self.sessions_part = dialogs.sessions_part(self, state_dir() / "open")

@@ -40,6 +40,7 @@ class Scope(StrEnum):
     CONFIRM = "questions"
     SWITCHER = "sessions"
     MODELS = "models"
+    JOBS = "jobs"
     GRID = "sessions side by side"
     LOG = "tool log"
     FIRST_RUN = "first run"
