@@ -94,7 +94,7 @@ def _dispatch(argv: list[str]) -> int:
 
 _SETTING_FLAGS = (
     "url", "model", "api_key", "mode", "sandbox", "network", "max_iterations", "temperature", "seed", "timeout_s", "theme",
-    "sub_agents",
+    "sub_agents", "budget",
 )  # fmt: skip
 
 

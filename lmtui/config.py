@@ -113,6 +113,7 @@ class Config:
     agent_max_tokens: int = _setting(0, "tokens that one sub-agent may use; 0: no limit", "AGENT_MAX_TOKENS", at_least=0)
     agent_timeout_s: float = _setting(0.0, "seconds that one sub-agent may take; 0: no limit", at_least=0)
     keep_agents: str = _setting("off", "keep the briefs and results of sub-agents in .lmagent/agents", choices=("on", "off"))
+    budget: str = _setting("", "what a new session may spend in all, such as 3h 200 steps 1.5M tokens; empty: no limit")
     timeout_s: float = _setting(0.0, "seconds that a turn may take; 0: no limit", at_least=0)
     mode: str = _setting("normal", "when to ask: manual, normal, auto, or plan (read only)", "PERMISSION_MODE", choices=MODES)
     allow: tuple[str, ...] = _setting((), "permission rules that allow, such as Shell(git status*)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
@@ -53,6 +53,25 @@ class BudgetSet(Event):
     budget: SessionBudget
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportWritten(Event):
+    """Work under a budget came to an end, or paused: what was done, what was checked, what is open, as Markdown."""
+
+    kind: ClassVar[str] = "report_written"
+    text: str
+    turn_id: str = ""
+
+
+class Budgets(Protocol):
+    """What a session may spend, and the user's hand on it."""
+
+    def in_force(self) -> tuple[SessionBudget, SessionBudget]:
+        """Return the budget (an empty one is no limit) and what was spent of it."""
+
+    def give(self, budget: SessionBudget) -> None:
+        """Let the session spend so much from now on."""
+
+
 def read_budget(text: str) -> tuple[SessionBudget, str]:
     """Return the budget that a text begins with, and the rest of the text.
 
@@ -66,6 +85,18 @@ def read_budget(text: str) -> tuple[SessionBudget, str]:
     if not budget:
         raise UsageError(f"{text[:40]!r} begins with no budget", f"Write it like {FORM}.")
     return budget, rest.removeprefix("and ").strip()
+
+
+def whole_budget(text: str) -> SessionBudget:
+    """Return the budget that a whole text is.
+
+    Raises:
+        UsageError: it is none, or more than one.
+    """
+    budget, rest = read_budget(text)
+    if rest:
+        raise UsageError(f"{rest[:40]!r} is no part of a budget", f"Write it like {FORM}.")
+    return budget
 
 
 def _with(budget: SessionBudget, number: float, scale: str, unit: str) -> SessionBudget:

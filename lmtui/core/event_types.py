@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lmtui.core.agent_events import AgentFinished, AgentStarted, JobsChanged
+from lmtui.core.budgets import BudgetSet, ReportWritten
 from lmtui.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -49,6 +50,7 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     TextDelta, ThinkingDelta, PrefillProgress, CallProgress, RetryScheduled, ToolCallStarted, ToolOutputDelta,
     ToolCallFinished, ApprovalRequested, ApprovalResolved, RuleRevoked, HostReached, PlanChanged, FilesChanged,
     CheckpointCreated, FilesRestored, Rewound, InboxChanged, UsageUpdated, CallFormChanged, Compacted, Reminder, Notice,
+    BudgetSet, ReportWritten,
     WaitSet, AgentStarted, AgentFinished, JobsChanged, BroughtBack, Pinned, ToolSetChanged, VisionChanged, LoopSuspected,
     PlanProposed, PlanDecided,
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -21,6 +22,7 @@ from lmtui.engine.gate import GateWatch
 from lmtui.engine.inbox import Inbox
 from lmtui.engine.known_model import KnownModel
 from lmtui.engine.loops import LoopWatch, at_depth
+from lmtui.engine.spending import Spending
 from lmtui.engine.state_note import NoteWatch
 from lmtui.engine.waits import Waits
 
@@ -84,6 +86,7 @@ class Desk:
     children: Children | None = None
     report: Report | None = None
     call_ids: set[str] = field(default_factory=set)
+    spending: Spending = field(default_factory=lambda: Spending(time.monotonic))
     planning: PlanMode = field(default_factory=PlanMode)
     is_read_only: bool = False
     waits: Waits = field(default_factory=Waits)

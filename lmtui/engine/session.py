@@ -45,6 +45,7 @@ from lmtui.engine.known_model import KnownModel
 from lmtui.engine.planning import SessionPlans
 from lmtui.engine.repair import ends_for_open_work
 from lmtui.engine.sleeping import SessionSleep
+from lmtui.engine.spending import BudgetByHand, Spending
 from lmtui.engine.taking import take
 from lmtui.engine.team import Team, TeamParts
 from lmtui.engine.waiting import WaitingWords
@@ -100,6 +101,7 @@ class EngineSession:
         self.sleep = SessionSleep(lambda: self._desk, self._words.put)
         self.plans = SessionPlans(lambda: self._desk, self._journal.emit_from_outside, self.submit)
         self._foreign = 0 if is_ours else len(past)
+        self.budget = BudgetByHand(lambda: self._desk.spending, self._journal.emit_from_outside)
         self.is_closed = False
         self._team = Team(parts.team)
         self._desk = self._make_desk()
@@ -250,6 +252,7 @@ class EngineSession:
             emit=self._journal.emit,
             now=parts.now,
             monotonic=parts.monotonic,
+            spending=Spending(parts.monotonic),
             checkpoints=parts.checkpoints,
             images=parts.images,
             model=KnownModel(parts.profiles, parts.call_form),
@@ -266,6 +269,7 @@ class EngineSession:
     def _take_up(self, event: Event) -> None:
         """Let a durable event change the session's state; live and on replay alike."""
         self._desk.approvals.apply(event)
+        self._desk.spending.apply(event)
         for desk in (self._desk, *self._team.desks.values()):
             take(desk, event)
         match event:

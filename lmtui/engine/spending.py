@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from lmtui.core.budgets import BudgetSet, SessionBudget
 from lmtui.core.events import ROOT, Event, TurnEnded, TurnStarted, UsageUpdated
+from lmtui.engine.deeds import Deeds
 
 WARN_SHARE = 0.8
 
@@ -23,6 +24,7 @@ class Spending:
         self._since: float | None = None
         self._is_told = False
         self.budget = SessionBudget()
+        self.deeds = Deeds()
 
     @property
     def spent(self) -> SessionBudget:
@@ -31,7 +33,8 @@ class Spending:
         return self._spent + SessionBudget(seconds=running)
 
     def apply(self, event: Event) -> None:
-        """Take up what an event costs."""
+        """Take up what an event costs, and what it did."""
+        self.deeds.apply(event)
         match event:
             case BudgetSet(budget=budget):
                 self.budget, self._spent, self._is_told = budget, SessionBudget(), False
@@ -58,3 +61,25 @@ class Spending:
             return ""
         self._is_told = True
         return f"{WARN_SHARE:.0%} of the budget of {self.budget} is used"
+
+
+class BudgetByHand:
+    """Implements `core.budgets.Budgets` over a session's spending.
+
+    Args:
+        spending: returns what is counted.
+        emit: takes the event that sets a budget; must not raise.
+    """
+
+    def __init__(self, spending: Callable[[], Spending], emit: Callable[[Event], None]) -> None:
+        self._spending = spending
+        self._emit = emit
+
+    def in_force(self) -> tuple[SessionBudget, SessionBudget]:
+        """Return the budget and what was spent of it."""
+        spending = self._spending()
+        return spending.budget, spending.spent
+
+    def give(self, budget: SessionBudget) -> None:
+        """Let the session spend so much from now on."""
+        self._emit(BudgetSet(budget=budget))

@@ -120,6 +120,7 @@ class Team:
             urgency=Urgency.CHILD,
             turn_id=parent.turn_id,
             call_ids=parent.call_ids,
+            spending=parent.spending,
         )
         self.desks[agent] = desk
         return desk

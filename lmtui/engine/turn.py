@@ -28,6 +28,7 @@ from lmtui.engine.completion import EXIT_CODES, reason_of, without_token
 from lmtui.engine.desk import Desk
 from lmtui.engine.gate import check_end
 from lmtui.engine.inbox import Said
+from lmtui.engine.limits import limit_reached, tell_what_is_left, write_report
 from lmtui.engine.loops import Loop
 from lmtui.engine.mentions import add_message
 from lmtui.engine.planning import PlanWatch, tell_plan_mode
@@ -62,6 +63,7 @@ async def run_turn(desk: Desk, said: Said, turn_id: str) -> None:
         await work(desk, tally, partial(_begin, desk, said, turn_id))
     finally:
         with contextlib.suppress(SessionFileError):  # it was shown; the log's failure was told with what went before
+            write_report(desk, tally.reason)
             desk.emit(_ended(desk, turn_id, tally, desk.monotonic() - started))
 
 
@@ -96,16 +98,14 @@ async def _steps(desk: Desk, turn_id: str, tally: Tally) -> None:
     )
     plans = PlanWatch(desk, turn_id)
     for iteration in itertools.count(1):
-        if 0 < desk.limits.max_iterations < iteration:
-            tally.end(TurnReason.LIMIT, f"the limit of {desk.limits.max_iterations} steps was reached")
+        if limit := limit_reached(desk, tally.iterations, tally.usage):
+            tally.end(TurnReason.LIMIT, limit)
             return
+        tell_what_is_left(desk, tally.iterations)
         await _take_steering(desk, turn_id)
         tell_plan_mode(desk, turn_id)
         completion = await ask_model(desk, turn_id)
         _count(tally, completion, iteration)
-        if 0 < desk.limits.max_tokens <= tally.usage.fresh_tokens:
-            tally.end(TurnReason.LIMIT, f"the limit of {desk.limits.max_tokens:,} tokens was reached")
-            return
         await _run_calls(desk, completion.message.tool_calls, turn_id)
         if desk.report is not None:
             tally.end(TurnReason.DONE)

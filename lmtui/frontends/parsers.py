@@ -58,6 +58,7 @@ def _add_common(parser: Parser) -> None:
     add("--timeout-s", type=float, metavar="N", help="seconds that the task may take")
     add("--allow", action="append", metavar="RULE", help="allow what matches, for example 'Shell(git status*)'")
     add("--deny", action="append", metavar="RULE", help="forbid what matches, for example 'Write(secrets/**)'")
+    add("--budget", metavar="WORDS", help="what a new session may spend, for example '3h 200 steps 1.5M tokens'")
     add("--no-sub-agents", action="store_const", const="off", dest="sub_agents", help="the model does all of its work itself")
     add("--no-mcp", action="store_true", help="for scripts: there is none yet, so nothing is switched off")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lmtui import __version__
 from lmtui.config import SETTINGS, Config, Loaded
+from lmtui.core.budgets import BudgetSet, whole_budget
 from lmtui.core.errors import SessionFileError, ToolError, UsageError
 from lmtui.core.events import Envelope, Event, Level, ModeChanged, ModelChanged, Notice, SessionOpened
 from lmtui.core.hosts import NETWORK_TOOL, parse_pattern
@@ -89,6 +90,7 @@ class Runtime:
         self._is_attended = is_attended
         self._is_mode_forced = is_mode_forced
         _rules(config, workspace)  # a rule that cannot be read is told at once
+        _ = whole_budget(config.budget) if config.budget else None
         self._connection = Connection(config)
         self._count_tokens = TokenCounts()
         self._profiles = ProfileStore()
@@ -160,7 +162,8 @@ class Runtime:
 
     def _first_events(self) -> tuple[Event, ...]:
         model = ModelChanged(model=self._connection.model, url=self._connection.provider().url)
-        return (model, ModeChanged(mode=self.config.mode))
+        budget = (BudgetSet(budget=whole_budget(self.config.budget)),) if self.config.budget else ()
+        return (model, ModeChanged(mode=self.config.mode), *budget)
 
     def _plan_mode(self) -> tuple[Event, ...]:
         plans_first, self.plans_first = self.plans_first, False

@@ -30,8 +30,12 @@ def argument(default: Any = ..., *, also: tuple[str, ...] = (), doc: str = "", i
     One that is not told of is taken all the same, from models that know it from elsewhere.
     """
     alias = AliasChoices(*also) if also else None
-    extra = None if is_told else {_UNTOLD: True}
+    extra = None if is_told else _mark_untold
     return Field(default, description=doc or None, validation_alias=alias, json_schema_extra=extra, **limits)
+
+
+def _mark_untold(schema: dict[str, Any]) -> None:
+    schema[_UNTOLD] = True
 
 
 def path_argument(default: Any = ..., doc: str = "") -> Any:

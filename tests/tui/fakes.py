@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lmtui.core import events, file_events
+from lmtui.core.budgets import BudgetSet, SessionBudget
 from lmtui.core.events import Envelope, Event, Outcome, TurnReason
 from lmtui.core.messages import Role, ToolCall, Usage
 from lmtui.core.permissions import Mode, Rule
@@ -54,6 +55,21 @@ class FakeClock:
         self.time += timedelta(seconds=seconds)
 
 
+class FakeBudget:
+    """A budget that is set; nothing is spent of it."""
+
+    def __init__(self, emit: Callable[[events.Event], object]) -> None:
+        self._emit = emit
+        self.now = SessionBudget()
+
+    def in_force(self) -> tuple[SessionBudget, SessionBudget]:
+        return self.now, SessionBudget(tokens=1000, steps=3, seconds=75)
+
+    def give(self, budget: SessionBudget) -> None:
+        self.now = budget
+        self._emit(BudgetSet(budget=budget))
+
+
 class FakeSession:
     """One session.  `submit` starts a turn that goes on until `end_turn`; approvals block nothing but are paired."""
 
@@ -71,6 +87,7 @@ class FakeSession:
         self.fake_rules: list[Rule] = []
         self.window_use = FakeWindow()
         self.calls = FakeCalls()
+        self.budget = FakeBudget(self.emit)
         self.plans = FakePlans(self.history, self.emit, lambda: self.fake_rules)
         self._history: list[Envelope] = []
         self._subscribers: list[Subscriber] = []

@@ -1,0 +1,43 @@
+"""How far a turn may go: the limits of the agent and the budget of the session, and the words when they come near."""
+
+from __future__ import annotations
+
+from lmtui.core.budgets import ReportWritten
+from lmtui.core.events import Level, Notice, TurnReason
+from lmtui.core.messages import Usage
+from lmtui.core.model_events import Reminder
+from lmtui.engine.desk import Desk
+
+LAST_STEPS = 3
+_LEAST_STEPS = 10  # of so few none is worth a warning
+_FINISH = "Finish and check what is begun, then say what is done and what is open."
+_ENDINGS = {TurnReason.DONE: "done", TurnReason.LIMIT: "stopped at a limit", TurnReason.BLOCKED: "blocked"}
+
+
+def limit_reached(desk: Desk, steps: int, usage: Usage) -> str:
+    """Return why no further request may be made in a turn that came to so much, empty where one may."""
+    limits = desk.limits
+    if 0 < limits.max_iterations <= steps:
+        return f"the limit of {limits.max_iterations} steps was reached"
+    if 0 < limits.max_tokens <= usage.fresh_tokens:
+        return f"the limit of {limits.max_tokens:,} tokens was reached"
+    return desk.spending.over()
+
+
+def tell_what_is_left(desk: Desk, steps: int) -> None:
+    """Tell the model that the last steps begin, and model and user that most of the budget is used; each once."""
+    limits = desk.limits
+    if limits.max_iterations >= _LEAST_STEPS and limits.max_iterations - steps == LAST_STEPS:
+        desk.emit(Reminder(agent=desk.agent, text=f"Only {LAST_STEPS} more steps are allowed. {_FINISH}", turn_id=desk.turn_id))
+    if warning := desk.spending.warning():
+        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=f"{warning[0].upper()}{warning[1:]}."))
+        desk.emit(Reminder(agent=desk.agent, text=f"{warning}. Begin nothing new. {_FINISH}", turn_id=desk.turn_id))
+
+
+def write_report(desk: Desk, reason: TurnReason) -> None:
+    """Tell what work under a budget came to."""
+    spending = desk.spending
+    if desk.depth or not spending.budget or reason not in _ENDINGS:
+        return
+    text = spending.deeds.report(desk.plan, spending.budget, spending.spent, _ENDINGS[reason])
+    desk.emit(ReportWritten(agent=desk.agent, text=text, turn_id=desk.turn_id))

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import itertools
+import json
+from functools import partial
+
+from lmtui.core.budgets import BudgetSet, ReportWritten, SessionBudget
+from lmtui.core.events import Notice, TurnEnded, TurnReason
+from lmtui.core.messages import Role
+from lmtui.core.permissions import Mode
+from lmtui.core.ports import Limits
+from lmtui.core.workspace import ExecResult
+from lmtui.engine.team import TeamParts
+from lmtui.tools.registry import child_tools
+from tests.fakes import FakeProvider, Rig, answer
+
+
+def call(**arguments: object) -> str:
+    return json.dumps(arguments)
+
+
+def reads(count: int) -> list[list[object]]:
+    return [[*answer("", ("glob", call(pattern=f"**/part{number}.py")))] for number in range(count)]
+
+
+def ending(rig: Rig) -> TurnEnded:
+    last = rig.of("turn_ended")[-1]
+    assert isinstance(last, TurnEnded)
+    return last
+
+
+def report(rig: Rig) -> str:
+    last = rig.of("report_written")[-1]
+    assert isinstance(last, ReportWritten)
+    return last.text
+
+
+def told(rig: Rig) -> list[str]:
+    return [message.text for message in rig.provider.requests[-1].messages if message.role is Role.USER]
+
+
+async def test_session_stops_when_its_steps_are_used_up_and_says_what_came_of_it() -> None:
+    rig = Rig(FakeProvider(*reads(20)))  # type: ignore[arg-type]  # pieces
+    rig.session.budget.give(SessionBudget(steps=10))
+    await rig.run()
+    assert ending(rig).reason is TurnReason.LIMIT
+    assert "the budget of 10 steps is used up" in ending(rig).error
+    assert len(rig.provider.requests) == 10
+    assert report(rig).startswith("**Report**: stopped at a limit.")
+    warnings = [event.text for event in rig.of("notice") if isinstance(event, Notice)]
+    assert sum("80% of the budget of 10 steps is used" in text for text in warnings) == 1
+    assert sum("Begin nothing new" in text for text in told(rig)) == 1
+
+
+async def test_tokens_from_the_cache_cost_nothing() -> None:
+    rig = Rig(FakeProvider(*reads(20)))  # type: ignore[arg-type]  # pieces; of 10 tokens 4 are cached, 5 written
+    rig.session.budget.give(SessionBudget(tokens=33))
+    await rig.run()
+    assert len(rig.provider.requests) == 3
+
+
+async def test_time_counts_while_a_turn_runs() -> None:
+    rig = Rig(FakeProvider(*reads(20)))  # type: ignore[arg-type]  # pieces
+    rig.session.budget.give(SessionBudget(seconds=0.0005))  # the clock of the tests goes on by itself
+    await rig.run()
+    assert ending(rig).reason is TurnReason.LIMIT
+    assert not rig.provider.requests
+
+
+async def test_children_spend_from_the_same_budget() -> None:
+    provider = FakeProvider(answer("", ("delegate", call(objective="look"))), *reads(20))  # type: ignore[arg-type]  # pieces
+    rig = Rig(provider, team=TeamParts(partial(child_tools, ""), max_depth=1))
+    rig.session.budget.give(SessionBudget(steps=5))
+    await rig.run()
+    assert len(rig.provider.requests) == 5
+    assert ending(rig).reason is TurnReason.LIMIT
+
+
+async def test_report_says_what_was_done_checked_and_is_open() -> None:
+    work = FakeProvider(
+        answer("", ("todo_add", call(description="write it")), ("todo_add", call(description="document it"))),
+        answer("", ("write", call(path="a.py", content="x = 1\n")), ("shell", call(command="pytest -q"))),
+        answer("", ("todo_complete", call(id=1))),
+        answer("written"),
+        answer("BLOCKED: nobody knows how to document it"),
+    )
+    rig = Rig(work, mode=Mode.AUTO)
+    rig.sandbox.commands["pytest -q"] = ExecResult(0, "3 passed\n", 9, 20)
+    rig.session.budget.give(SessionBudget(steps=100))
+    await rig.run()
+    text = report(rig)
+    assert "**Report**: blocked." in text
+    assert "**Done**\n- write it" in text
+    assert "`a.py` +1 −0" in text
+    assert "**Checked**\n- `pytest -q`: " in text
+    assert "**Open**\n- document it" in text
+
+
+async def test_resumed_session_counts_on_and_more_can_be_given() -> None:
+    live = Rig(FakeProvider(*reads(20)))  # type: ignore[arg-type]  # pieces
+    live.session.budget.give(SessionBudget(steps=4))
+    await live.run()
+    again = Rig(FakeProvider(*reads(20)), past=live.log.events)  # type: ignore[arg-type]  # pieces
+    budget, spent = again.session.budget.in_force()
+    assert (budget.steps, spent.steps) == (4, 4)
+    await again.run("go on")
+    assert not again.provider.requests
+    again.session.budget.give(SessionBudget(steps=2))
+    await again.run("go on")
+    assert len(again.provider.requests) == 2
+    assert sum(isinstance(envelope.event, BudgetSet) for envelope in again.session.history()) == 2
+
+
+async def test_without_a_budget_there_is_no_report() -> None:
+    rig = Rig(FakeProvider(answer("done")))
+    await rig.run()
+    assert not rig.of("report_written")
+
+
+async def test_model_is_told_when_the_last_steps_of_a_turn_begin() -> None:
+    rig = Rig(FakeProvider(*reads(20)), limits=Limits(max_iterations=10))  # type: ignore[arg-type]  # pieces
+    await rig.run()
+    counts = [sum("Only 3 more steps" in message.text for message in request.messages) for request in rig.provider.requests]
+    assert list(itertools.accumulate(counts, max)) == counts
+    assert counts.index(1) == 7
