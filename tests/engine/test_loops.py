@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnEnded, TurnReason, TurnStarted
+from lmtui.core.file_events import FilesChanged
+from lmtui.core.messages import Role
+from lmtui.core.model_events import Compacted, LoopSuspected, Reminder
+from lmtui.core.ports import Limits
+from lmtui.engine.completion import EXIT_CODES
+from lmtui.engine.loops import Loop, LoopWatch, at_depth
+from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
+
+HONEST = [
+    json.loads(line) for line in (Path(__file__).parents[1] / "corpus" / "honest_sequences.jsonl").read_text().splitlines()
+]
+
+
+class Agent:
+    """Plays an agent's steps to a watch; what it made is kept, to be played to another one."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.watch = LoopWatch(limits)
+        self.events: list[Event] = []
+        self._ids = itertools.count()
+        self.say("do it")
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+        self.watch.apply(event)
+
+    def say(self, text: str) -> None:
+        self.emit(TurnStarted(turn_id="t"))
+        self.emit(MessageAdded(role=Role.USER, text=text))
+
+    def call(self, tool: str, result: str, *, ok: bool = True, changed: bool = False, **arguments: Any) -> str:
+        call_id = f"c{next(self._ids)}"
+        self.emit(
+            ToolCallStarted(call_id=call_id, tool=tool, arguments=arguments, title=" ".join(map(str, arguments.values())))
+        )
+        if changed:
+            self.emit(FilesChanged(call_id=call_id, files=("x",)))
+        told = self.watch.answer(call_id, tool, arguments, result, ok=ok)
+        self.emit(ToolCallFinished(call_id=call_id, tool=tool, ok=ok, result=told, elapsed_ms=1))
+        return told
+
+    def step(self, *calls: dict[str, Any], text: str = "") -> Loop | None:
+        self.emit(MessageAdded(role=Role.ASSISTANT, text=text))
+        for each in calls:
+            arguments = each.get("arguments", {})
+            self.call(each["tool"], each["result"], ok=each.get("ok", True), changed=each.get("changed", False), **arguments)
+        return self.watch.judge()
+
+    def steps_until_over(self, *rounds: dict[str, Any], most: int = 60) -> tuple[int, Loop]:
+        """Return at which step the agent is stopped that makes these calls, one a step, over and over."""
+        for number, each in enumerate(itertools.islice(itertools.cycle(rounds), most), 1):
+            loop = self.step(each)
+            if loop is not None and loop.is_over:
+                return number, loop
+        raise AssertionError(f"not stopped within {most} steps")
+
+
+def read(path: str, result: str = "some text") -> dict[str, Any]:
+    return {"tool": "read", "arguments": {"path": path}, "result": result}
+
+
+@pytest.mark.parametrize("sequence", HONEST, ids=[each["name"] for each in HONEST])
+def test_honest_work_is_no_loop(sequence: dict[str, Any]) -> None:
+    agent = Agent()
+    for calls in sequence["steps"]:
+        loop = agent.step(*calls)
+        assert loop is None or not loop.is_over
+
+
+def test_there_are_twenty_honest_sequences_and_more() -> None:
+    assert len({each["name"] for each in HONEST}) >= 20
+
+
+def test_the_same_call_is_told_at_the_second_held_at_the_third_and_stopped_at_the_fifth() -> None:
+    agent = Agent()
+    told = []
+    for _ in range(5):
+        agent.emit(MessageAdded(role=Role.ASSISTANT, text=""))
+        result = agent.call("read", "one\ntwo", path="a")
+        told.append((result.startswith("Same result as before"), agent.watch.needs_answer, agent.watch.judge()))
+    assert [is_told for is_told, _, _ in told] == [False, True, True, True, True]
+    assert [needs for _, needs, _ in told] == [False, False, True, True, True]
+    assert [loop.is_over if loop else None for _, _, loop in told] == [None, None, False, None, True]
+    last = told[-1][2]
+    assert last is not None
+    assert "read a" in last.what
+
+
+def test_a_short_result_comes_along_and_a_long_one_does_not() -> None:
+    agent = Agent()
+    for result, is_there in (("one\ntwo", True), ("line\n" * 1_000, False)):
+        agent.call("read", result, path=result[:3])
+        assert (result in agent.call("read", result, path=result[:3])) is is_there
+
+
+def test_a_failure_again_says_to_do_it_otherwise() -> None:
+    agent = Agent()
+    agent.call("read", "a: no such file", ok=False, path="a")
+    assert agent.watch.has_failed
+    assert agent.call("read", "a: no such file", ok=False, path="a").startswith(
+        "a: no such file\n(This call failed in the same"
+    )
+
+
+@pytest.mark.parametrize(("tool", "path", "result"), [("ls", "a", "x"), ("read", "b", "x"), ("read", "a", "y")])
+def test_another_tool_argument_or_result_is_news(tool: str, path: str, result: str) -> None:
+    agent = Agent()
+    agent.call("read", "x", path="a", limit=3)
+    assert agent.call(tool, result, limit=3, path=path) == result
+    assert agent.call("read", "x", limit=3, path="a") != "x"
+
+
+@pytest.mark.parametrize(("period", "stop"), [(2, 8), (3, 12), (4, 16), (5, 20)])
+def test_a_circle_of_so_many_calls_is_told_and_then_stopped(period: int, stop: int) -> None:
+    agent = Agent(Limits(max_no_progress_iters=0))
+    number, loop = agent.steps_until_over(*(read(f"f{each}") for each in range(period)))
+    assert number <= stop
+    assert "f0" in loop.what
+    short = Agent(Limits(max_no_progress_iters=0))
+    notes = [loop for each in range(period * 3) if (loop := short.step(read(f"f{each % period}")))]
+    assert notes
+    assert not any(loop.is_over for loop in notes)
+
+
+def test_a_flip_and_flop_that_changes_files_is_stopped_later() -> None:
+    agent = Agent()
+    back, forth = ({"tool": "edit", "arguments": {"path": "a", "to": to}, "result": "edited", "changed": True} for to in "xy")
+    number, loop = agent.steps_until_over(back, forth)
+    assert number == 12
+    assert "in turn" in loop.what
+
+
+def test_edits_of_one_file_that_fail_are_told_and_stopped_though_each_is_another() -> None:
+    agent = Agent(Limits(max_errors=0))
+    found = []
+    for number in range(5):
+        agent.step(read("a.py", f"version {number}"))
+        arguments = {"path": "a.py", "search": str(number)}
+        found.append(agent.step({"tool": "edit", "arguments": arguments, "result": f"not there ({number})", "ok": False}))
+    assert found[2] is not None
+    assert "write the whole file" in found[2].advice
+    assert found[4] is not None
+    assert found[4].is_over
+
+
+def test_steps_in_which_all_fails_are_told_and_stopped() -> None:
+    agent = Agent()
+    found = [agent.step({**read(f"f{each}", f"f{each}: no such file"), "ok": False}) for each in range(5)]
+    assert [bool(each) for each in found] == [False, False, True, False, True]
+    assert found[4] is not None
+    assert found[4].is_over
+    mixed = Agent()
+    for each in range(20):
+        loop = mixed.step({**read(f"f{each}", f"f{each}: no such file"), "ok": False}, read(f"g{each}", f"text {each}"))
+        assert loop is None
+
+
+def test_steps_that_bring_nothing_new_are_told_and_stopped_whatever_they_call() -> None:
+    listing = "a.py b.py c.py d.py e.py and many more files of this folder"
+    agent = Agent()
+    number, loop = agent.steps_until_over(*({**read(f"./{'./' * each}", listing), "tool": "ls"} for each in range(40)))
+    assert number == 16
+    assert "nothing new" in loop.what
+
+
+def test_the_same_words_again_without_anything_new_are_told_and_stopped() -> None:
+    agent = Agent(Limits(max_same_tool_streak=0))
+    found = [agent.step(read("a"), text="Let me look at a.") for _ in range(6)]
+    assert any(loop and "same words" in loop.what and not loop.is_over for loop in found[:4])
+    assert found[5] is not None
+    assert found[5].is_over
+    fresh = Agent()
+    assert not any(fresh.step(read(f"f{each}", f"text {each}"), text="Let me look.") for each in range(20))
+
+
+def test_after_a_change_of_files_or_room_made_everything_is_news() -> None:
+    agent = Agent()
+    agent.call("read", "x", path="a")
+    agent.call("write", "written", changed=True, path="b")
+    assert agent.call("read", "x", path="a") == "x"
+    agent.emit(Compacted(why="", tokens_before=9, tokens_after=1))
+    assert agent.call("read", "x", path="a") == "x"
+    assert agent.call("read", "x", path="a") != "x"
+
+
+def test_a_limit_of_nothing_never_stops() -> None:
+    agent = Agent(Limits(max_same_tool_streak=0, max_no_progress_iters=0, max_errors=0))
+    assert not any(agent.step(read("a")) for _ in range(40))
+
+
+def test_deeper_agents_are_stopped_sooner_and_their_parents_as_before() -> None:
+    limits = Limits()
+    assert [at_depth(limits, depth).max_same_tool_streak for depth in range(4)] == [8, 4, 3, 3]
+    assert [at_depth(limits, depth).max_no_progress_iters for depth in range(4)] == [15, 8, 7, 6]
+    assert [at_depth(limits, depth).max_errors for depth in range(4)] == [5, 3, 3, 3]
+    assert at_depth(Limits(max_errors=2), 3).max_errors == 2
+    assert Agent(at_depth(limits, 2)).steps_until_over(read("a"))[0] == 3
+    assert Agent(limits).steps_until_over(read("a"))[0] == 5
+
+
+def test_a_watch_that_reads_a_log_counts_on_where_the_other_stopped() -> None:
+    agent = Agent()
+    for _ in range(4):
+        agent.step(read("a"))
+    again = Agent()
+    again.events.clear()
+    for event in (*agent.events, TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED)):
+        again.watch.apply(event)
+    assert again.watch.count == agent.watch.count == 4
+    again.say("go on")
+    loop = again.step(read("a"))
+    assert loop is not None
+    assert loop.is_over
+
+
+@pytest.mark.parametrize(("reason", "words"), [(TurnReason.INTERRUPTED, "now the docs"), (TurnReason.LIMIT, "go on")])
+def test_another_task_and_a_word_after_a_stop_begin_anew(reason: TurnReason, words: str) -> None:
+    agent = Agent()
+    for _ in range(4):
+        agent.step(read("a"))
+    agent.emit(TurnEnded(turn_id="t", reason=reason))
+    agent.say(words)
+    assert agent.step(read("a")) is None
+    assert agent.watch.count == 1
+
+
+def test_what_the_user_says_meanwhile_begins_anew() -> None:
+    agent = Agent()
+    for _ in range(4):
+        agent.step(read("a"))
+    agent.emit(MessageAdded(role=Role.USER, text="look again, I changed it"))
+    assert agent.step(read("a")) is None
+
+
+async def test_forty_identical_calls_stop_by_the_fifth_and_ask_the_user() -> None:
+    rig = Rig(FakeProvider(*[answer("", ("ls", "{}")) for _ in range(40)]), FakeSandbox({"a": b"x"}))
+    await rig.run()
+    (end,) = [event for event in rig.events if isinstance(event, TurnEnded)]
+    assert end.iterations == 5
+    assert (end.reason, end.exit_code) == (TurnReason.LIMIT, EXIT_CODES[TurnReason.LIMIT])
+    assert "go on" in end.error
+    suspected = [event for event in rig.events if isinstance(event, LoopSuspected)]
+    assert [event.is_over for event in suspected] == [False, True]
+    await rig.run("go on")
+    assert rig.of("turn_ended")[-1] != end
+
+
+async def test_a_circle_is_told_to_the_model_once_before_it_is_stopped() -> None:
+    calls = [answer("", ("read", json.dumps({"path": name}))) for name in "ab" * 10]
+    rig = Rig(FakeProvider(*calls), FakeSandbox({"a": b"one\n", "b": b"two\n"}))
+    await rig.run()
+    told = [event for event in rig.events if isinstance(event, Reminder)]
+    assert len([event for event in told if "circle" in event.text]) == 1
+    (end,) = [event for event in rig.events if isinstance(event, TurnEnded)]
+    assert (end.reason, end.iterations) == (TurnReason.LIMIT, 8)
+
+
+async def test_a_call_that_is_refused_again_and_again_is_stopped_too() -> None:
+    rig = Rig(FakeProvider(*[answer("", ("nosuch", "{}")) for _ in range(40)]))
+    await rig.run()
+    (end,) = [event for event in rig.events if isinstance(event, TurnEnded)]
+    assert end.iterations == 5
