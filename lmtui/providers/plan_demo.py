@@ -65,10 +65,12 @@ _TURNS = (
         calls=(
             _call(
                 "propose_plan",
-                title="Count the words of a text",
-                goal="A module words.py with count_words, and a test that holds it.",
-                steps=list(_STEPS),
-                risks=["Words are cut at spaces: “end.” and “end” count as two."],
+                plan={
+                    "title": "Count the words of a text",
+                    "goal": "A module words.py with count_words, and a test that holds it.",
+                    "steps": list(_STEPS),
+                    "risks": ["Words are cut at spaces: “end.” and “end” count as two."],
+                },
             ),
         ),
     ),

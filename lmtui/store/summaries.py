@@ -95,6 +95,7 @@ class _Scan:
     state: str = "new"
     changed: set[str] = field(default_factory=set)
     waiting: set[str] = field(default_factory=set)
+    has_plan: bool = False
     last: dict[str, bytes] = field(default_factory=dict)
     answers: list[bytes] = field(default_factory=list)
 
@@ -112,6 +113,8 @@ class _Scan:
                 self.waiting.add(str(json.loads(line).get("approval_id")))
             case "approval_resolved":
                 self.waiting.discard(str(json.loads(line).get("approval_id")))
+            case "plan_proposed" | "plan_decided":
+                self.has_plan = kind == "plan_proposed"
             case "message_added" if b'"role":"assistant"' in line:
                 self.answers.append(line)
             case "session_renamed" | "model_changed" | "usage_updated" | "wait_set":
@@ -162,7 +165,7 @@ def scan(path: Path, data: bytes) -> SessionSummary | None:
             continue
     try:
         created, updated = _time(first), _time(last)
-        waits = found.state == "writing" and bool(found.waiting)
+        waits = found.has_plan if found.state != "writing" else bool(found.waiting)
         return SessionSummary(
             id=path.stem,
             title=clean_line(found.text("session_renamed", "title")),

@@ -12,16 +12,15 @@ from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.proposal_reading import FORM, read_loose_json, read_proposal
 from lmtui.tools.tool import Arguments, Tool, always
 
+_MOST_TITLE_CHARS = 120
+
 
 class ProposePlanArguments(Arguments):
-    """A plan in whatever words; `core.proposal_reading` makes sense of them."""
+    """A plan, or its fields without it; its form is told with plan mode, so that the tool costs little when it is off."""
 
     model_config = ConfigDict(extra="allow", populate_by_name=True, frozen=True)
 
-    title: Any = Field("", json_schema_extra={"type": "string"})
-    goal: Any = Field("", json_schema_extra={"type": "string"})
-    steps: Any = Field(None, json_schema_extra={"type": "array", "items": {"type": "object"}})
-    risks: Any = Field(None, json_schema_extra={"type": "array", "items": {"type": "string"}})
+    plan: Any = Field(None, json_schema_extra={"type": "object"})
 
 
 def read_loosely(text: str) -> dict[str, object]:
@@ -38,9 +37,20 @@ def read_loosely(text: str) -> dict[str, object]:
     return {str(key): each for key, each in value.items()} if isinstance(value, dict) else {"steps": value}
 
 
+def _given(arguments: ProposePlanArguments) -> dict[str, object]:
+    given = {**(arguments.model_extra or {}), "plan": arguments.plan}
+    return {key: value for key, value in given.items() if value not in (None, "")}
+
+
+def _title(arguments: ProposePlanArguments) -> str:
+    given = _given(arguments)
+    inner = given.get("plan")
+    found = {**given, **inner} if isinstance(inner, dict) else given
+    return " ".join(str(found.get("title", "")).split())[:_MOST_TITLE_CHARS]
+
+
 async def _propose(arguments: ProposePlanArguments, context: ToolContext) -> ToolResult:
-    given = {**arguments.model_dump(), **(arguments.model_extra or {})}
-    proposal = read_proposal({key: value for key, value in given.items() if value not in (None, "")})
+    proposal = read_proposal(_given(arguments))
     told = context.propose(proposal)
     count = len(proposal.steps)
     return ToolResult(told, f"{count} step{'s' * (count != 1)}")
@@ -48,12 +58,12 @@ async def _propose(arguments: ProposePlanArguments, context: ToolContext) -> Too
 
 PROPOSE_PLAN = Tool(
     name="propose_plan",
-    description="In plan mode: put your plan before the user.",
+    description="In plan mode: propose your plan.",
     arguments=ProposePlanArguments,
     run=_propose,
     access=always(Access.NONE),
     subject=lambda _: "",
-    title=lambda arguments: str(arguments.title)[:120],
+    title=_title,
     aliases=("exit_plan_mode", "submit_plan"),
     read=read_loosely,
 )

@@ -76,7 +76,7 @@ class Attention:
                 text = _news(facts, before, now)
                 if text and self.is_away:
                     self._notify(text)
-        title = title_text(active.facts if active is not None else None, sum(bool(feed.facts.approvals) for feed in feeds))
+        title = title_text(active.facts if active is not None else None, sum(feed.facts.waits for feed in feeds))
         if title != self._title:
             if not self._title:
                 self._write(KEEP_TITLE)
@@ -129,6 +129,8 @@ def _news(facts: Facts, before: _Seen, now: _Seen) -> str:
     if asked:
         request = facts.approvals[min(asked)]
         return _short(f"{name} waits for you: {request.tool} {request.text.partition(chr(10))[0]}", TEXT_CHARS)
+    if before.is_running and facts.waits and facts.proposal is not None:
+        return _short(f"{name} waits for you: plan {facts.proposal.proposal.title}", TEXT_CHARS)
     if before.is_running and not now.is_running and facts.reason in _ENDS:
         return _short(f"{name}: {_ENDS[facts.reason]}" + (f", {facts.error}" if facts.error else ""), TEXT_CHARS)
     return ""

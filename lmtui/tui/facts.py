@@ -92,6 +92,11 @@ class Facts:
         return self.changed_files.net
 
     @property
+    def waits(self) -> bool:
+        """Tell whether the session waits for its user: for an approval, or a word on its plan."""
+        return bool(self.approvals) or (self.proposal is not None and not self.is_running)
+
+    @property
     def proposal(self) -> PlanProposed | None:
         """Return the plan that waits for an answer."""
         return self.planning.asked

@@ -34,7 +34,7 @@ def live_summary(feed: Feed, known: SessionSummary | None, now: datetime) -> Ses
 
 def live_state(facts: Facts) -> str:
     """Return the state as a list names it."""
-    if facts.approvals:
+    if facts.waits:
         return "waits"
     if facts.is_running:
         return "writing"
@@ -44,7 +44,7 @@ def live_state(facts: Facts) -> str:
 def waits_for(facts: Facts) -> str:
     """Return what a session waits for an answer to, empty for nothing."""
     if not facts.approvals:
-        return ""
+        return f"plan: {clean_line(facts.proposal.proposal.title)}" if facts.proposal is not None and facts.waits else ""
     request = next(iter(facts.approvals.values()))
     return clean_line(f"{request.tool} {request.text.partition(chr(10))[0]}")
 

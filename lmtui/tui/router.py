@@ -188,7 +188,7 @@ class Router:
 
     def waiting(self) -> list[Feed]:
         """Return the sessions that wait for an answer, oldest first."""
-        return [feed for feed in self.feeds.values() if feed.facts.approvals]
+        return [feed for feed in self.feeds.values() if feed.facts.approvals or (feed.facts.waits and feed is not self.active)]
 
     def _go_on_loading(self) -> None:
         if not self._is_loading and self.active is not None and self.active.is_loading:

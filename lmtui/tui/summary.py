@@ -32,6 +32,8 @@ def activity_text(facts: Facts, now: datetime) -> str:
     """Return what goes on in a session, such as `shell: pytest -q · 4 s`."""
     if facts.approvals:
         return f"waiting for you: {len(facts.approvals)}"
+    if facts.waits:
+        return f"a plan waits for you: {first_key(command('plan.ask'))}"
     if not facts.is_running:
         if facts.reason is TurnReason.WAITING and facts.wakes is not None:
             return f"⏲ wakes {moment_text(facts.wakes, now, LocalZone())}"
@@ -168,14 +170,14 @@ def status_parts(active: Feed | None, feeds: Collection[Feed], now: datetime, no
 
 def _mark(facts: Facts, *, is_active: bool) -> Part:
     title = shorten_middle(facts.title or "new", MAX_TITLE_CHARS)
-    if facts.approvals:
+    if facts.waits:
         return Part(f"◐ {title} (waits)", "$warning", 1)
     sign = "●" if facts.is_running else "○"
     return Part(f"{sign} {title}", "$accent" if is_active else "$text-muted", 5)
 
 
 def _activity_style(facts: Facts) -> str:
-    if facts.approvals:
+    if facts.waits:
         return "bold $warning"
     if not facts.is_running:
         return "$text-muted"

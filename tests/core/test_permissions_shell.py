@@ -37,7 +37,7 @@ def rules(*texts: str) -> tuple[Rule, ...]:
 
 
 def decided(command: str, mode: Mode = Mode.NORMAL, *texts: str) -> Decision:
-    return decide("shell", Access.EXECUTE, command, mode, rules(*texts))
+    return decide("shell", Access.EXECUTE, command, mode, rules(*texts), is_read_only=True)
 
 
 def verdict(command: str, mode: Mode = Mode.NORMAL, *texts: str) -> Verdict:
@@ -163,7 +163,8 @@ def test_what_was_granted_to_the_letter_for_this_session_is_not_asked_again() ->
 
 def test_a_reduced_sandbox_asks_about_each_command() -> None:
     for command, mode in (("ls", Mode.NORMAL), ("ls", Mode.AUTO), ("pytest", Mode.AUTO), ("ls", Mode.PLAN)):
-        found = decide("shell", Access.EXECUTE, command, mode, rules("allow *", "allow ls *"), asks_each_command=True)
+        allowing = rules("allow *", "allow ls *")
+        found = decide("shell", Access.EXECUTE, command, mode, allowing, asks_each_command=True, is_read_only=True)
         assert found.verdict is ASK
     kept = exact_rule("shell", "ls", SOURCES[GrantScope.WORKSPACE])
     assert decide("shell", Access.EXECUTE, "ls", Mode.AUTO, (kept,), asks_each_command=True).verdict is ASK
@@ -191,6 +192,14 @@ def test_what_only_reads_passes_in_the_modes_in_which_reading_does(mode: Mode, c
 )
 def test_a_reader_by_another_way_is_another_program(command: str) -> None:
     assert verdict(command) is ASK
+
+
+@pytest.mark.parametrize("command", ["ls", "git status", "cat a | head"])
+def test_plan_mode_runs_nothing_where_the_sandbox_does_not_hold_it(command: str) -> None:
+    for texts in ((), ("allow *",)):
+        found = decide("shell", Access.EXECUTE, command, Mode.PLAN, rules(*texts))
+        assert found.verdict is DENY
+        assert "nothing here keeps a command to that" in found.why
 
 
 def test_plan_mode_is_not_opened_by_a_rule() -> None:

@@ -20,6 +20,7 @@ from tests.tui.scenes_diffs import DIFF_SCENES
 from tests.tui.scenes_files import FILE_SCENES
 from tests.tui.scenes_jobs import JOB_SCENES
 from tests.tui.scenes_models import MODEL_SCENES
+from tests.tui.scenes_plan import PLAN_SCENES
 from tests.tui.scenes_prompt import PROMPT_SCENES
 from tests.tui.scenes_sessions import SESSION_SCENES
 
@@ -353,6 +354,7 @@ SCENES = (
     Scene("cache_none", scenes_window.cache_none, sizes=("small",)),
     Scene("zoomed", scenes_around.zoomed),
     Scene("without_sides", scenes_around.without_sides, sizes=("wide",)),
+    *(Scene(name, steps, sizes=ALL_SIZES) for name, steps in PLAN_SCENES),
     *(Scene(name, steps) for name, steps in FILE_SCENES),
     *(Scene(name, steps) for name, steps in DIFF_SCENES),
     *(Scene(name, steps) for name, steps in PROMPT_SCENES),

@@ -91,6 +91,8 @@ PLACES: dict[Scope, tuple[str, Steps]] = {
     Scope.CACHE: ("cache", nothing),
     Scope.FIRST_RUN: ("first_run", nothing),
     Scope.HUNKS: ("approval_hunks", nothing),
+    Scope.PLAN: ("plan_read", nothing),
+    Scope.PLAN_GRANTS: ("plan_grants", nothing),
     Scope.GRID: ("grid", nothing),
     Scope.LOG: ("workbench", keys("f8")),
     Scope.VIEWER: ("viewer_wrapped", nothing),

@@ -147,8 +147,12 @@ class Commands:
             f"the next request holds about {count(sum(part.tokens for part in parts), 'token')}",
         )
 
-    def plan(self, _: str) -> None:
-        """Say the plan and the todos."""
+    def plan(self, task: str) -> None:
+        """Say the plan and the todos, or plan a task: plan mode, in which nothing is changed."""
+        if task:
+            self._desk.act(lambda session: session.set_mode(Mode.PLAN))
+            self._desk.act(lambda session: session.submit(task))
+            return
         events = [envelope.event for envelope in self._desk.act(lambda session: session.history())]
         changed = next((event for event in reversed(events) if isinstance(event, PlanChanged)), None)
         if changed is None:
@@ -221,7 +225,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "mode": SlashCommand("[name]", "say or change how much is asked: manual, normal, auto, plan", Commands.mode),
     "model": SlashCommand("[name]", "list the models, or take another", Commands.model),
     "calls": SlashCommand("[form]", "say or set the form of calls: auto, native, text, schema", Commands.calls),
-    "plan": SlashCommand("", "say the plan and the todos", Commands.plan),
+    "plan": SlashCommand("[task]", "say the plan and the todos; with a task, plan it first and change nothing", Commands.plan),
     "changes": SlashCommand("[file]", "say what this session changed, or read out how it changed a file", Commands.changes),
     "undo": SlashCommand("[number]", "take back the last steps; asks first", Commands.undo),
     "redo": SlashCommand("[number]", "do again what was taken back; asks first", Commands.redo),

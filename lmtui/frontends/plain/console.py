@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome, SandboxSelected
+from lmtui.core.plan_events import PlanProposed
 from lmtui.core.sessions import Answer, SessionHost
 from lmtui.frontends.plain import approvals
 from lmtui.frontends.plain.commands import Commands, Left
 from lmtui.frontends.plain.desk import Desk, Room
 from lmtui.frontends.plain.first_steps import ask_for_server, ask_for_trust
+from lmtui.frontends.plain.plans import ask_plan
 from lmtui.frontends.plain.terminal import LineTerminal, Terminal
 from lmtui.paths import state_dir
 
@@ -64,6 +66,7 @@ class Console:
         self._settle_s = settle_s
         self._stops = 0
         self._resolved: set[str] = set()
+        self._left: PlanProposed | None = None
 
     def run(self, open_host: Callable[[], SessionHost], start: PlainStart) -> int:
         """Open the host, talk until the user leaves, close everything, and return the exit code."""
@@ -74,6 +77,8 @@ class Console:
             self._desk = Desk(room, host, self._terminal)
             self._commands = Commands(self._desk)
             self._begin(start)
+            if start.session_id:
+                self._follow()
             return self._talk(start.task)
         except KeyboardInterrupt:
             return EXIT_INTERRUPTED
@@ -142,7 +147,9 @@ class Console:
     def _take(self, text: str) -> None:
         """Do what a text says."""
         if not text.strip() or self._commands.run(text):
+            self._left = None if text.strip() == "/plan" else self._left
             self._tell_waiting()
+            self._follow()
             return
         if text.startswith("!"):
             command = text.lstrip("!").strip()
@@ -155,6 +162,15 @@ class Console:
         self._follow()
 
     def _follow(self) -> None:
+        """Tell what happens until the session rests, and ask about the plan that it ends with."""
+        self._follow_turn()
+        while (asked := self._desk.act(lambda session: session.plans.open)) is not None and asked is not self._left:
+            if ask_plan(self._desk):
+                self._follow_turn()
+            else:
+                self._left = asked
+
+    def _follow_turn(self) -> None:
         """Tell what happens until the session rests; ctrl+c stops it, a second one leaves."""
         self._stops = 0
         rest = self._desk.room.start(self._desk.session.wait_idle())

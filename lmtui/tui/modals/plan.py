@@ -194,10 +194,6 @@ class PlanQuestion(Consent[PlanAnswer]):
         """Drop it; this needs no dead time, as nothing runs."""
         _ = self.dismiss(PlanAnswer(PlanVerb.REJECT))
 
-    def action_plan_later(self) -> None:
-        """Leave it waiting."""
-        _ = self.dismiss(PlanAnswer(PlanVerb.LATER))
-
     def action_close_or_stop(self) -> None:
         """Leave it waiting."""
         _ = self.dismiss(PlanAnswer(PlanVerb.LATER))

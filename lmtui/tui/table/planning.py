@@ -17,7 +17,6 @@ PLANNING: tuple[Command, ...] = (
     Command("plan.edit", Scope.PLAN, "Edit", "Change the plan in your editor (VISUAL or EDITOR).", ("e",), "edit"),
     Command("plan.revise", Scope.PLAN, "Change it", "Say what should be different; it is proposed again.", ("f",), "change…"),
     Command("plan.reject", Scope.PLAN, "Reject", "Drop the plan; plan mode stays on.", ("n",), "reject"),
-    Command("plan.later", Scope.PLAN, "Later", "Leave it waiting and look at something else.", ("l",), "later"),
     Command(
         "grants.yes", Scope.PLAN_GRANTS, "Allow and approve", "Keep these rules for this session and carry the plan out.",
         ("y",), "allow these and approve",
