@@ -61,7 +61,7 @@ class GateWatch:
     is_going_on: bool = False
     has_changed_files: bool = False
     told: int | None = None
-    _has_ended: bool = False
+    _has_ended: bool = True
     _kept: set[str] = field(default_factory=set)
 
     def apply(self, event: Event) -> None:

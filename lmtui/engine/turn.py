@@ -31,6 +31,7 @@ from lmtui.engine.inbox import Said
 from lmtui.engine.limits import limit_reached, tell_what_is_left, write_report
 from lmtui.engine.loops import Loop
 from lmtui.engine.mentions import add_message
+from lmtui.engine.room_by_hand import make_room_now
 from lmtui.engine.planning import PlanWatch, tell_plan_mode
 from lmtui.engine.sleeping import judge_wait
 from lmtui.engine.tool_runner import Asked, run_call
@@ -119,7 +120,8 @@ async def _steps(desk: Desk, turn_id: str, tally: Tally) -> None:
                 if desk.loops.needs_answer or needs_call:
                     desk.model.calling.hold_next(Hold.CALL if needs_call else Hold.ANSWER)
             case Stopped(reason=reason, error=error):
-                tally.end(reason, error)
+                is_blocked = reason is TurnReason.LIMIT and desk.approvals.unattended
+                tally.end(TurnReason.BLOCKED if is_blocked else reason, error)
                 return
             case Finished(note=note):
                 if note:
@@ -183,7 +185,8 @@ async def _take_steering(desk: Desk, turn_id: str) -> bool:
     while (said := inbox.take_steering()) is not None:
         is_any = True
         try:
-            await add_message(desk, said, turn_id)
+            take = make_room_now if said.is_compaction else add_message
+            await take(desk, said, turn_id)
         finally:
             desk.emit(InboxChanged(agent=desk.agent, queued=inbox.texts, is_paused=inbox.is_paused))
     return is_any

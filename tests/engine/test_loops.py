@@ -127,9 +127,9 @@ def test_a_circle_of_so_many_calls_is_told_and_then_stopped(period: int, stop: i
     assert number <= stop
     assert "f0" in loop.what
     short = Agent(Limits(max_no_progress_iters=0))
-    notes = [loop for each in range(period * 3) if (loop := short.step(read(f"f{each % period}")))]
+    notes = [note for each in range(period * 3) if (note := short.step(read(f"f{each % period}")))]
     assert notes
-    assert not any(loop.is_over for loop in notes)
+    assert not any(note.is_over for note in notes)
 
 
 def test_a_flip_and_flop_that_changes_files_is_stopped_later() -> None:
@@ -161,8 +161,7 @@ def test_steps_in_which_all_fails_are_told_and_stopped() -> None:
     assert found[4].is_over
     mixed = Agent()
     for each in range(20):
-        loop = mixed.step({**read(f"f{each}", f"f{each}: no such file"), "ok": False}, read(f"g{each}", f"text {each}"))
-        assert loop is None
+        assert mixed.step({**read(f"f{each}", f"f{each}: no such file"), "ok": False}, read(f"g{each}", f"text {each}")) is None
 
 
 def test_steps_that_bring_nothing_new_are_told_and_stopped_whatever_they_call() -> None:

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+
+from lmtui.core.errors import ToolError
+from lmtui.core.plan import Plan, PlanStep, Todo, TodoStatus
+from lmtui.core.plan_steps import adopt_steps
+from tests.tools.test_files import Bench
+
+STEPS = (PlanStep(1, "look"), PlanStep(2, "change", depends_on=(1,), verification="pytest -q"))
+
+
+async def test_parts_and_what_waits_are_added_listed_and_freed() -> None:
+    bench = Bench()
+    await bench.call("todo_add", description="parser")
+    await bench.call("todo_add", description="lexer", parent_id="1")
+    await bench.call("todo_add", description="docs", dependencies="[1]")
+    assert (await bench.call("todo_list")).text == "[ ] 1 parser\n  [ ] 2 lexer\n[ ] 3 docs (waits for 1)"
+    with pytest.raises(ToolError, match="todo 1 has open parts"):
+        await bench.call("todo_complete", id=1)
+    await bench.call("todo_complete", todo_id=2)
+    assert (await bench.call("todo_complete", id=1)).text.startswith("1 todos open; todo 3 waited for it\n")
+    assert (await bench.call("todo_complete", id=3)).text == "all todos are completed: finish the task"
+
+
+async def test_an_update_takes_what_it_does_not_tell_of() -> None:
+    bench = Bench()
+    await bench.call("todo_add", description="a")
+    await bench.call("todo_add", description="b")
+    await bench.call("todo_update", id=2, text="c", depends_on=[1], status="blocked", notes="no key")
+    assert bench.plan.todos[1] == Todo(2, "c", TodoStatus.BLOCKED, "no key", depends_on=(1,))
+    await bench.call("todo_update", id=2, depends_on=[])
+    assert bench.plan.todos[1].depends_on == ()
+
+
+async def test_a_step_is_completed_and_the_next_one_told() -> None:
+    bench = Bench()
+    bench.plan = adopt_steps(Plan(), STEPS)
+    told = await bench.call("plan_complete_step", step_id=1)
+    assert told.text == "step 1 is completed. Now step 2: change Check: pytest -q"
+    with pytest.raises(ToolError, match="step 2 is to be checked: pytest -q"):
+        await bench.call("plan_complete_step", id=2)
+    told = await bench.call("complete_step", id="2", notes="14 passed")
+    assert told.text == "step 2 is completed: so are all steps of the plan. Finish the task."
+    assert bench.plan.steps[1].result == "14 passed"
+
+
+async def test_steps_that_nothing_can_begin_are_said_to_be_stuck() -> None:
+    bench = Bench()
+    stuck = PlanStep(2, "change", TodoStatus.BLOCKED)
+    bench.plan = Plan(steps=(PlanStep(1, "look", TodoStatus.IN_PROGRESS), stuck))
+    assert "1 steps are open, and none of them can be begun" in (await bench.call("plan_complete_step", step_id=1)).text
+
+
+@pytest.mark.parametrize("name", ["task_todo_set", "todo_write", "TodoWrite"])
+async def test_other_programs_lists_replace_the_whole_list(name: str) -> None:
+    bench = Bench()
+    await bench.call("todo_add", description="old")
+    items = [
+        {"id": "1", "content": "a", "status": "completed"}, {"id": "x", "content": "b", "status": "in-progress"},
+        {"content": "c", "status": "cancelled"}, {"task": "d", "status": "weird"},
+    ]  # fmt: skip
+    told = await bench.call(name, todos=items)
+    assert told.text == "[x] 1 a\n[~] 2 b\n[ ] 3 d\n2 open"
+    assert (await bench.call("task_todo_get")).text == "[x] 1 a\n[~] 2 b\n[ ] 3 d"
+
+
+async def test_one_tool_with_actions_does_what_the_others_do() -> None:
+    bench = Bench()
+    await bench.call("manage_tasks", action="create", title="a")
+    await bench.call("manage_tasks", action="create", title="b", parent_id=1)
+    await bench.call("manage_tasks", action="update", task_id=2, status="doing", notes="n")
+    with pytest.raises(ToolError, match="open parts"):
+        await bench.call("manage_tasks", action="complete", id=1)
+    assert (await bench.call("manage_tasks", action="list")).text == "[ ] 1 a\n  [~] 2 b (n)"
+    await bench.call("manage_tasks", action="delete", id=1)
+    assert bench.plan.todos == ()
+    with pytest.raises(ToolError, match="no action 'dance'"):
+        await bench.call("manage_tasks", action="dance")

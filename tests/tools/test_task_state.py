@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lmtui.core.errors import ToolError
+from lmtui.core.permissions import Access
+from lmtui.core.plan import TaskState
+from lmtui.core.task_state import inventory_hash
+from tests.tools.test_files import REGISTRY, Bench
+
+
+def bench_of(*names: str) -> Bench:
+    bench = Bench()
+    bench.sandbox.files = dict.fromkeys(names, b"x")
+    return bench
+
+
+def task_of(bench: Bench) -> TaskState:
+    assert bench.plan.task is not None
+    return bench.plan.task
+
+
+async def test_a_pattern_queues_the_files_that_are_there() -> None:
+    bench = bench_of("b.md", "a.md")
+    told = await bench.call("task_state_update", objective="translate", pattern="*.md")
+    assert "the queue holds the 2 files that match *.md" in told.text
+    assert task_of(bench).remaining_queue == ("a.md", "b.md")
+    assert task_of(bench).inventory_hash == inventory_hash(["a.md", "b.md"])
+    assert told.summary == "0/2"
+    await bench.call("task_state_update", done=["a.md"])
+    assert "all of it is processed: finish the task" in (await bench.call("task_state_update", done="b.md")).text
+
+
+async def test_looking_at_files_needs_the_right_to_read_and_counting_does_not() -> None:
+    looks = REGISTRY.prepare("task_state_update", '{"pattern": "secrets/*"}')
+    assert (looks.access, looks.subjects) == (Access.READ, ("secrets/*",))
+    assert REGISTRY.prepare("task_state_update", '{"done": ["a"]}').access is Access.NONE
+
+
+async def test_names_come_as_lists_or_as_text() -> None:
+    bench = Bench()
+    await bench.call("task_state_update", queue="a.md, b.md\nc.md", total="3")
+    assert task_of(bench).remaining_queue == ("a.md", "b.md", "c.md")
+    await bench.call("task_state_update", remaining_queue='["c.md"]')
+    assert (task_of(bench).processed_count, task_of(bench).processed) == (2, ("a.md", "b.md"))
+
+
+async def test_what_is_not_told_is_taken_all_the_same() -> None:
+    bench = Bench()
+    await bench.call(
+        "task_state_update", total_count=5, processed_count=3, completion_gate="all moved", rename_map='{"a": "b"}',
+        last_error="disk full", recovery_instruction="free some", next_action="move c",
+    )  # fmt: skip
+    assert task_of(bench) == TaskState(
+        "", "all moved", 5, 3, rename_map=(("a", "b"),), last_error="disk full", recovery_instruction="free some",
+        next_action="move c",
+    )  # fmt: skip
+    told = (await bench.call("task_state_get")).text
+    assert "done when: all moved" in told
+    assert "count: 3 of 5 processed, 2 left" in told
+
+
+async def test_nothing_given_and_nothing_begun_say_what_to_do() -> None:
+    with pytest.raises(ToolError, match="nothing was given"):
+        await Bench().call("task_state_update")
+    for name in ("task_state_get", "task_reconcile"):
+        with pytest.raises(ToolError, match=r"task_state_update begins one.*pattern"):
+            await Bench().call(name)
+
+
+async def test_a_look_at_the_disk_tells_what_is_missing_and_what_is_new() -> None:
+    bench = bench_of("a.md", "b.md", "c.md")
+    await bench.call("task_state_update", pattern="*.md")
+    await bench.call("task_state_update", done=["a.md"])
+    del bench.sandbox.files["b.md"]
+    bench.sandbox.files["new.md"] = b"x"
+    told = (await bench.call("task_reconcile")).text
+    assert "in the queue but not on the disk: b.md" in told
+    assert "neither queued nor processed (`added` queues them): new.md" in told
+    assert "changed: 3 before, 3 now" in told
+    await bench.call("task_state_update", added=["new.md"])
+    assert (task_of(bench).total_count, task_of(bench).remaining_queue) == (4, ("b.md", "c.md", "new.md"))
+    bench.sandbox.files["b.md"] = b"x"
+    assert "changed" in (await bench.call("task_reconcile")).text
+    assert "the disk agrees with the state" in (await bench.call("task_reconcile")).text
+
+
+async def test_renames_that_hold_are_counted_and_those_that_do_not_come_back() -> None:
+    bench = bench_of("a.txt", "b.md", "c.md")
+    await bench.call("task_state_update", remaining_queue=["a.md", "b.md", "c.md", "d.md"])
+    await bench.call("task_state_update", done=["b.md"], rename_map={"a.md": "a.txt", "b.md": "b.txt", "d.md": "d.txt"})
+    told = (await bench.call("task_reconcile")).text
+    assert "renamed already, so done: a.md" in told
+    assert "not renamed after all, back in the queue: b.md" in told
+    assert "neither old nor new is on the disk: d.md → d.txt" in told
+    state = task_of(bench)
+    assert (state.remaining_queue, state.processed, state.processed_count) == (("b.md", "c.md", "d.md"), ("a.md",), 1)
+    assert state.rename_map == (("a.md", "a.txt"), ("d.md", "d.txt"))
+
+
+async def test_a_queue_of_other_things_than_files_is_left_alone() -> None:
+    bench = bench_of("a.md")
+    await bench.call("task_state_update", remaining_queue=["ticket 12", "ticket 13"])
+    assert "the disk agrees" in (await bench.call("task_reconcile")).text
+
+
+async def test_ten_thousand_files_are_worked_off_though_only_some_have_a_name_at_a_time() -> None:
+    names = [f"src/package/module_{number:05}.py" for number in range(10_000)]
+    bench = bench_of(*names)
+    await bench.call("task_state_update", pattern="src/**")
+    done: list[str] = []
+    while not task_of(bench).is_finished:
+        queue = task_of(bench).remaining_queue
+        done += queue
+        told = await bench.call("task_state_update", done=list(queue))
+        if "call task_reconcile" in told.text:
+            await bench.call("task_reconcile")
+    assert done == names
+    assert replace(task_of(bench), processed=()).processed_count == 10_000
