@@ -86,26 +86,42 @@ class InboxFolder:
     def _take(self, name: str) -> bool:
         path = self._folder / name
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            signature, text = self._read(path)
         except FileNotFoundError:
             return False
         except OSError as error:
             self._fail(path, error.strerror or "it cannot be opened")
             return False
-        with os.fdopen(descriptor, "rb") as file:
-            signature = _signature(os.fstat(file.fileno()))
-            if not self._is_quiet(name, signature):
-                return False
-            try:
-                text = _text_of(os.fstat(file.fileno()), file.read(_MOST_BYTES + 1))
-            except ValueError as error:
-                self._fail(path, str(error))
-                return False
-            self._add(text, f"inbox {name} {hashlib.sha256(repr((signature, text)).encode()).hexdigest()[:16]}")
-            with contextlib.suppress(OSError):
-                if _signature(path.lstat()) == signature:  # else somebody has put another there: it comes next
-                    path.unlink()
+        except ValueError as error:
+            self._fail(path, str(error))
+            return False
+        if text is None:
+            return False
+        self._add(text, f"inbox {name} {hashlib.sha256(repr((signature, text)).encode()).hexdigest()[:16]}")
+        with contextlib.suppress(OSError):
+            if _signature(path.lstat()) == signature:  # else somebody has put another there: it comes next
+                path.unlink()
         return True
+
+    def _read(self, path: Path) -> tuple[_Signature, str | None]:
+        """Return a file's text, None while it may still grow.
+
+        Raises:
+            OSError: it cannot be read.
+            ValueError: it is no text; the message says why.
+        """
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise ValueError("it is no regular file")
+            if not self._is_quiet(path.name, _signature(found)):
+                return _signature(found), None
+            if found.st_size > _MOST_BYTES:
+                raise ValueError(f"it is larger than {_MOST_BYTES} bytes")
+            return _signature(found), _text_of(os.read(descriptor, _MOST_BYTES))
+        finally:
+            os.close(descriptor)
 
     def _is_quiet(self, name: str, signature: _Signature) -> bool:
         """Tell whether a file has been the same for a while."""
@@ -136,16 +152,12 @@ def _signature(found: os.stat_result) -> _Signature:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _text_of(found: os.stat_result, data: bytes) -> str:
+def _text_of(data: bytes) -> str:
     """Return a task's text.
 
     Raises:
-        ValueError: it is none; the text says why.
+        ValueError: it is none; the message says why.
     """
-    if not stat.S_ISREG(found.st_mode):
-        raise ValueError("it is no regular file")
-    if len(data) > _MOST_BYTES:
-        raise ValueError(f"it is larger than {_MOST_BYTES} bytes")
     try:
         text = data.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:

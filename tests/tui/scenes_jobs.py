@@ -16,7 +16,7 @@ def some_jobs(now: datetime) -> list[JobRecord]:
     return [
         JobRecord(
             id="3fa2b1c0", text="Run all tests and mend what fails.", title="Nightly tests", created=now,
-            schedule="daily 02:30", zone="Europe/Berlin", due=now + timedelta(hours=12), mode="auto",
+            schedule="daily 02:30", zone="Europe/Berlin", due=now + timedelta(hours=11, minutes=28), mode="auto",
             allow=("Shell(pytest*)",), runs=14,
             last_run=now - timedelta(hours=12), last_outcome="done", last_session="20260314_013000_0a0a0a",
         ),
@@ -66,10 +66,10 @@ async def no_jobs(driver: Driver) -> None:
 async def jobs_in_plan(driver: Driver) -> None:
     """The plan pane shows what runs and what comes."""
     play_work(driver.host.session)
-    due = START + timedelta(hours=12)
+    due = START + timedelta(hours=12, minutes=28)
     listed = (Job("1", "Changelog", "running", START), Job("2", "Nightly tests", "daily 02:30", due))
     driver.host.session.emit(JobsChanged(jobs=listed))
-    await driver.settle()
+    await driver.press("f7")
 
 
 JOB_SCENES = (("jobs", jobs), ("jobs_none", no_jobs), ("jobs_in_plan", jobs_in_plan))

@@ -27,12 +27,13 @@ from lmtui.tui.widgets.verbs import Verbs
 NEW = "new"
 SIGNS = {"running": ("●", "$accent"), "waiting": ("⏲", "$text"), "paused": ("–", "$text-muted"), "done": ("✓", "$success")}
 EMPTY = """\
-No jobs yet. A job is a task that runs by itself, at its time, as long as lmtui is open here
-or `lmtui scheduler` runs.
+No jobs yet. A job is a task that runs by itself at its time, as long
+as lmtui is open in this folder or `lmtui scheduler` runs there.
 
-  n                                      asks for one
-  /submit daily 09:00: read the logs     adds one from the prompt
-  lmtui submit "read the logs" --daily 09:00     adds one from a shell"""
+n here asks for one. From the prompt:
+  /submit daily 09:00: read the logs
+and from a shell:
+  lmtui submit "read the logs" --daily 09:00"""
 _WHEN_CELLS = 16
 _BAD = ("error", "failed", "given up", "blocked", "limit")
 

@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import sqlite3
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lmtui.core.errors import JobsError
+from lmtui.core.jobs import JobKind, JobRecord, Lease, Missed
+from lmtui.store.job_signing import key_file
+from lmtui.store.jobs import JobFile, Presence
+
+NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    return folder
+
+
+def job(number: int = 0, **fields: Any) -> JobRecord:
+    made = JobRecord(id=f"job{number}", text="do it", title="do it", created=NOW + timedelta(seconds=number), due=NOW)
+    return replace(made, **fields)
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+RECORDS = st.builds(
+    JobRecord,
+    id=st.text("abcdef0123456789", min_size=1, max_size=8),
+    text=TEXTS,
+    title=TEXTS,
+    created=st.just(NOW),
+    kind=st.sampled_from(JobKind),
+    due=st.none() | st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1)).map(lambda each: each.replace(tzinfo=UTC)),
+    is_enabled=st.booleans(),
+    allow=st.lists(TEXTS, max_size=3).map(tuple),
+    missed=st.sampled_from(Missed),
+    attempts=st.integers(0, 5),
+    lease=st.none() | st.builds(Lease, TEXTS, TEXTS, st.integers(1, 99), st.floats(0, 1e6), st.just(NOW), st.floats(0, 1e6)),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@given(RECORDS)
+def test_what_is_written_is_read(workspace: Path, record: JobRecord) -> None:
+    table = JobFile(workspace)
+    assert table.add(record)
+    assert record in table.read().records
+    assert table.remove(record.id)
+    table.close()
+
+
+def test_nothing_is_made_by_looking(workspace: Path) -> None:
+    table = JobFile(workspace)
+    assert not table.exists()
+    assert table.read().records == ()
+    assert table.change(lambda records: records) == ()
+    assert not table.remove("a")
+    assert not Presence(workspace).is_anyone()
+    assert [*workspace.iterdir()] == []
+
+
+def test_another_lmtui_sees_a_change_by_a_number(workspace: Path) -> None:
+    one, other = JobFile(workspace), JobFile(workspace)
+    one.add(job())
+    before = other.version()
+    assert other.version() == before
+    one.add(job(1))
+    assert other.version() != before
+    one.close()
+    other.close()
+
+
+def test_two_jobs_of_one_moment_are_two_and_one_source_is_one(workspace: Path) -> None:
+    table = JobFile(workspace)
+    assert table.add(job(0))
+    assert table.add(job(1))
+    assert table.add(job(2, source="inbox a.task 1"))
+    assert not table.add(job(3, source="inbox a.task 1"))
+    assert [each.id for each in table.read().records] == ["job0", "job1", "job2"]
+    table.close()
+
+
+def test_a_change_that_fails_leaves_the_table_as_it_was(workspace: Path) -> None:
+    table = JobFile(workspace)
+    table.add(job())
+
+    def fail(_: object) -> list[JobRecord]:
+        raise JobsError("no")
+
+    with pytest.raises(JobsError):
+        table.change(fail)
+    assert table.change(lambda records: [replace(records[0], runs=1)])[0].runs == 1
+    table.close()
+
+
+def test_a_table_that_came_with_a_folder_has_no_jobs_of_ours(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = JobFile(workspace)
+    table.add(job())
+    table.close()
+    clone = tmp_path / "clone"
+    shutil.copytree(workspace, clone)
+    found = JobFile(clone).read()
+    assert (found.records, found.foreign) == ((), 1)  # our own jobs, but of another folder
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "another user"))
+    found = JobFile(workspace).read()
+    assert (found.records, found.foreign) == ((), 1)
+    assert not key_file().exists()
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("text", "rm -rf ~"), ("is_enabled", "True"), ("mode", "auto"), ("due", "2026-01-01T00:00:00+00:00"), ("id", "b")],
+)
+def test_a_row_that_was_changed_by_another_hand_is_nobodys(workspace: Path, column: str, value: str) -> None:
+    table = JobFile(workspace)
+    table.add(job(is_enabled=False))
+    table.close()
+    with sqlite3.connect(workspace / ".lmagent" / "index.db") as database:
+        database.execute(f"UPDATE jobs SET {column} = ?", (value,))
+    database.close()
+    assert JobFile(workspace).read().foreign == 1
+    assert JobFile(workspace).change(lambda records: [*records]) == ()
+
+
+def test_what_is_no_table_of_ours_is_set_aside(workspace: Path) -> None:
+    index = workspace / ".lmagent" / "index.db"
+    index.parent.mkdir()
+    for make in ("trigger", "junk", "shape"):
+        if make == "junk":
+            index.write_bytes(b"not a database at all" * 300)
+        else:
+            if make == "trigger":
+                JobFile(workspace).add(job())
+            with sqlite3.connect(index) as database:
+                database.execute(
+                    "CREATE TRIGGER t AFTER UPDATE ON jobs BEGIN DELETE FROM jobs; END"
+                    if make == "trigger"
+                    else "CREATE TABLE jobs (a)"
+                )
+            database.close()
+        table = JobFile(workspace)
+        assert table.add(job(5))
+        assert [each.id for each in table.read().records] == ["job5"]
+        table.close()
+        assert [*index.parent.glob("index.db.*.aside")]
+        for path in index.parent.glob("index.db*"):
+            path.unlink()
+
+
+def test_a_link_is_refused(workspace: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious.db"
+    with sqlite3.connect(precious) as database:
+        database.execute("CREATE TABLE mine (a)")
+    database.close()
+    (workspace / ".lmagent").mkdir()
+    (workspace / ".lmagent" / "index.db").symlink_to(precious)
+    before = precious.read_bytes()
+    with pytest.raises(JobsError, match="link"):
+        JobFile(workspace).add(job())
+    assert precious.read_bytes() == before
+
+
+def test_a_table_that_was_taken_away_is_made_anew(workspace: Path) -> None:
+    table = JobFile(workspace)
+    table.add(job())
+    shutil.rmtree(workspace / ".lmagent")
+    table.add(job(1))
+    assert [each.id for each in JobFile(workspace).read().records] == ["job1"]
+    table.close()
+
+
+def test_done_jobs_are_forgotten_after_a_while(workspace: Path) -> None:
+    table = JobFile(workspace)
+    old = datetime.now(UTC) - timedelta(days=31)
+    table.add(job(0, due=None, last_run=old))
+    table.add(job(1, due=None, last_run=datetime.now(UTC)))
+    assert [each.id for each in table.read().records] == ["job1"]
+    table.close()
+
+
+def test_the_sign_of_a_scheduler_goes_with_it(workspace: Path) -> None:
+    JobFile(workspace).add(job())
+    one, other = Presence(workspace), Presence(workspace)
+    assert one.enter()
+    assert Presence(workspace).is_anyone()
+    assert not other.enter()
+    one.leave()
+    assert Presence(workspace).is_anyone()
+    other.leave()
+    assert not Presence(workspace).is_anyone()
+
+
+def _count_up(workspace: Path, times: int) -> None:
+    table = JobFile(workspace)
+    for _ in range(times):
+        table.change(lambda records: [replace(records[0], runs=records[0].runs + 1)])
+    table.close()
+
+
+def test_changes_of_several_processes_are_not_lost(workspace: Path) -> None:
+    table = JobFile(workspace)
+    table.add(job())
+    table.close()
+    spawn = multiprocessing.get_context("spawn")
+    processes = [spawn.Process(target=_count_up, args=(workspace, 25)) for _ in range(3)]
+    for each in processes:
+        each.start()
+    for each in processes:
+        each.join(60)
+    assert JobFile(workspace).read().records[0].runs == 75
