@@ -113,6 +113,15 @@ class Config:
     agent_max_tokens: int = _setting(0, "tokens that one sub-agent may use; 0: no limit", "AGENT_MAX_TOKENS", at_least=0)
     agent_timeout_s: float = _setting(0.0, "seconds that one sub-agent may take; 0: no limit", at_least=0)
     keep_agents: str = _setting("off", "keep the briefs and results of sub-agents in .lmagent/agents", choices=("on", "off"))
+    compact_at: int = _setting(
+        80_000,
+        "tokens above which room is made, however large the window is; 0: by the window alone",
+        "SUMMARIZATION_THRESHOLD",
+        at_least=0,
+    )
+    summaries: str = _setting(
+        "on", "ask the model for its own words of what is summed up", "ENABLE_SUMMARIZATION", choices=("on", "off")
+    )
     budget: str = _setting("", "what a new session may spend in all, such as 3h 200 steps 1.5M tokens; empty: no limit")
     timeout_s: float = _setting(0.0, "seconds that a turn may take; 0: no limit", at_least=0)
     mode: str = _setting("normal", "when to ask: manual, normal, auto, or plan (read only)", "PERMISSION_MODE", choices=MODES)
@@ -162,7 +171,7 @@ SETTINGS = {each.name: each for each in fields(Config)}
 _HARMLESS = frozenset({
     "theme", "temperature", "top_p", "repeat_penalty", "seed", "max_tokens", "call_form", "tools", "vision", "deny", "ask",
 })  # fmt: skip
-_TRUTHS = {"network": ("off", "on"), "one_model": ("off", "on"), "vision": ("false", "true")}  # of a TOML boolean
+_ON, _OFF = ("true", "yes", "1"), ("false", "no", "0")  # other words for what is on or off
 _MODE_RANK = {"plan": 0, "manual": 1, "normal": 2, "auto": 3}
 _STRICTER: Mapping[str, Callable[[Any, Any], bool]] = {
     "mode": lambda new, now: _MODE_RANK[new] < _MODE_RANK[now],
@@ -291,6 +300,14 @@ def _from_environ(environ: Mapping[str, str], source: str) -> dict[str, Any]:
     return found
 
 
+def _as_choice(value: Any, choices: tuple[str, ...]) -> Any:
+    """Return a truth, as TOML and the environment write it, as the choice that it means."""
+    word = str(value).strip().lower() if isinstance(value, bool | str) else value
+    if word in choices or "on" not in choices:
+        return word if isinstance(value, bool) else value
+    return "on" if word in _ON else "off" if word in _OFF else value
+
+
 def convert(name: str, value: Any, source: str) -> Any:
     """Return a setting's value in its own type.
 
@@ -299,8 +316,8 @@ def convert(name: str, value: Any, source: str) -> Any:
     """
     setting = SETTINGS[name]
     choices = setting.metadata["choices"]
-    if isinstance(value, bool) and name in _TRUTHS:
-        value = _TRUTHS[name][value]
+    if choices:
+        value = _as_choice(value, choices)
     if choices and value not in choices:
         raise ConfigError(f"{name} cannot be {value!r} ({source})", f"It is one of {', '.join(choices)}.")
     kind = str(setting.type)

@@ -294,6 +294,8 @@ class Rig:
         vision: bool | None = None,
         call_form: CallForm | None = None,
         team: TeamParts | None = None,
+        asks_for_summaries: bool = False,
+        compact_at: int = 0,
     ) -> None:
         clock = Ticking()
         self.provider = provider
@@ -320,6 +322,8 @@ class Rig:
             vision=vision,
             call_form=call_form,
             team=team or TeamParts(),
+            asks_for_summaries=asks_for_summaries,
+            compact_at=compact_at,
         )
         self.session = EngineSession(parts, past, is_ours=is_ours)
         self.session.subscribe(self._take)

@@ -36,6 +36,7 @@ from lmtui.core.model_events import (
     BroughtBack,
     CallFormChanged,
     Compacted,
+    Compacting,
     LoopSuspected,
     Pinned,
     Reminder,
@@ -49,8 +50,8 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     SessionOpened, SessionRenamed, ModelChanged, ModeChanged, SandboxSelected, TurnStarted, TurnEnded, MessageAdded,
     TextDelta, ThinkingDelta, PrefillProgress, CallProgress, RetryScheduled, ToolCallStarted, ToolOutputDelta,
     ToolCallFinished, ApprovalRequested, ApprovalResolved, RuleRevoked, HostReached, PlanChanged, FilesChanged,
-    CheckpointCreated, FilesRestored, Rewound, InboxChanged, UsageUpdated, CallFormChanged, Compacted, Reminder, Notice,
-    BudgetSet, ReportWritten,
+    CheckpointCreated, FilesRestored, Rewound, InboxChanged, UsageUpdated, CallFormChanged, Compacted, Compacting,
+    Reminder, Notice, BudgetSet, ReportWritten,
     WaitSet, AgentStarted, AgentFinished, JobsChanged, BroughtBack, Pinned, ToolSetChanged, VisionChanged, LoopSuspected,
     PlanProposed, PlanDecided,
 )  # fmt: skip

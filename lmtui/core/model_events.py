@@ -81,6 +81,14 @@ class Compacted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Compacting(Event):
+    """The model is asked to sum up what it was sent, so that room can be made.  Shown, not stored."""
+
+    kind: ClassVar[str] = "compacting"
+    durable: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BroughtBack(Event):
     """Parts that were folded or left out are sent whole again."""
 

@@ -124,6 +124,12 @@ class Waiting(Protocol):
         It needs no approval for what the mode would only ask about; deny and ask rules hold.
         """
 
+    def make_room(self, focus: str = "") -> None:
+        """Sum up what the model was sent so far, before the next step of the running turn or at once.
+
+        `focus` says in words what matters most; the log keeps everything.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class CallsInUse:

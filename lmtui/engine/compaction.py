@@ -10,7 +10,7 @@ from lmtui.core.model_events import Compacted
 from lmtui.core.plan import Plan
 from lmtui.engine.context import Conversation
 from lmtui.engine.digest import digest
-from lmtui.engine.folding import Entry, cut_places
+from lmtui.engine.folding import Entry, cut_places, last_said
 
 LIMIT_SHARE, TARGET_SHARE, SUMMARY_SHARE = 0.75, 0.5, 0.12
 KEPT_RESULTS = 3
@@ -34,9 +34,12 @@ class Room:
     fixed: int
 
     @classmethod
-    def of(cls, window: int, answer_tokens: int, fixed: int) -> Room:
-        """Return the room of a window in which an answer of a size is to find its place, as far as half of it."""
-        limit = min(int(window * LIMIT_SHARE), window - min(answer_tokens, window // 2))
+    def of(cls, window: int, answer_tokens: int, fixed: int, threshold: int = 0) -> Room:
+        """Return the room of a window in which an answer of a size is to find its place, as far as half of it.
+
+        With a `threshold` a request is made smaller above that many tokens, however large the window is.
+        """
+        limit = min(int(window * LIMIT_SHARE), window - min(answer_tokens, window // 2), threshold or window)
         target = max(int(limit * TARGET_SHARE / LIMIT_SHARE), fixed + (limit - fixed) // 2)
         return cls(window, limit, min(target, limit), fixed)
 
@@ -138,7 +141,7 @@ def _cut(sheet: _Sheet, plan: Plan, room: Room, end: int) -> None:
     places = [place for place in cut_places(entries, before) if place <= end]
     if not places:
         return
-    limit_chars = min(_MOST_SUMMARY_CHARS, int(room.window * SUMMARY_SHARE * _CHARS_PER_TOKEN))
+    limit_chars = summary_chars(room)
     old = sheet.summary or talk.folding.summary
     old_cost = sheet.size(_said(old)) if old else 0
     gains = _gains(sheet, before)
@@ -148,7 +151,9 @@ def _cut(sheet: _Sheet, plan: Plan, room: Room, end: int) -> None:
         (each for each in enough[:_NEAR] if each < len(entries) and entries[each].is_task), enough[0] if enough else places[-1]
     )
     summary = digest(entries[:place], plan, limit_chars)
-    gain = gains[place] + old_cost - sheet.size(_said(summary))
+    task = next((entry for entry in entries[:place] if entry.is_task), None)
+    last = last_said(entries[1:place], task)
+    gain = gains[place] + old_cost - sheet.size(_said(summary)) - (sheet.size(sheet.shown(last)) if last else 0)
     if gain >= _LEAST_GAIN_TOKENS:
         sheet.kept_from, sheet.summary = place, summary
         sheet.tokens -= gain
@@ -173,6 +178,11 @@ def _gains(sheet: _Sheet, before: int) -> list[int]:
         is_kept = place < max(before, 1) or entry is task or entry.part in talk.folding.pinned
         gains.append(gains[-1] + (0 if is_kept else sheet.size(sheet.shown(entry))))
     return gains
+
+
+def summary_chars(room: Room) -> int:
+    """Return how long a summary may be, in characters."""
+    return min(_MOST_SUMMARY_CHARS, int(room.window * SUMMARY_SHARE * _CHARS_PER_TOKEN))
 
 
 def _said(text: str) -> Message:

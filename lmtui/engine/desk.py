@@ -17,7 +17,6 @@ from lmtui.core.ports import Checkpoints, Images, Limits, Provider, Sandbox, Too
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
-from lmtui.engine.fitting import FULL, LEAN, WindowBook
 from lmtui.engine.gate import GateWatch
 from lmtui.engine.inbox import Inbox
 from lmtui.engine.known_model import KnownModel
@@ -25,6 +24,7 @@ from lmtui.engine.loops import LoopWatch, at_depth
 from lmtui.engine.spending import Spending
 from lmtui.engine.state_note import NoteWatch
 from lmtui.engine.waits import Waits
+from lmtui.engine.window_book import FULL, LEAN, WindowBook
 
 
 @dataclass(slots=True)

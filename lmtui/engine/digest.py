@@ -17,10 +17,13 @@ _BEGINNING = "[The conversation up to here was left out to make room. What happe
 _END = "Go on from there; what you did is done. Read a file again if you need what was in it.]"
 
 
-def digest(entries: Sequence[Entry], plan: Plan, limit_chars: int) -> str:
-    """Return what happened in `entries` (the first task is not told again) and how the plan stands, in about `limit_chars`."""
+def digest(entries: Sequence[Entry], plan: Plan, limit_chars: int, words: str = "") -> str:
+    """Return what happened in `entries` (the first task and what the user said last are not told again) and how the plan stands, in about `limit_chars`.
+
+    `words` is what the model itself wrote of it, told before and beyond that.
+    """
     room = max(_LEAST_CHARS, limit_chars - len(_BEGINNING) - len(_END))
-    said = [entry.kept or entry.message.text for entry in entries if entry.is_task][1:]
+    said = [entry.kept or entry.message.text for entry in entries if entry.is_task][1:-1]
     answers = [entry.message.text.strip() for entry in entries if entry.message.role is Role.ASSISTANT]
     calls = [entry for entry in entries if entry.tool]
     commands = [_outcome(entry) for entry in calls if entry.tool not in _READ | _CHANGED and entry.subject]
@@ -36,7 +39,8 @@ def digest(entries: Sequence[Entry], plan: Plan, limit_chars: int) -> str:
         ("files you read", _names(calls, _READ), room // 8),
     )
     told = [_section(title, lines, share) for title, lines, share in sections if lines]
-    return "\n".join((_BEGINNING, *told, _END))
+    own = [f"- in your own words: {words}"] if words else []
+    return "\n".join((_BEGINNING, *own, *told, _END))
 
 
 def _section(title: str, lines: Sequence[str], limit_chars: int) -> str:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from lmtui.core.errors import ContextOverflow, WindowFull
 from lmtui.core.events import Level, Notice
 from lmtui.core.messages import Message
-from lmtui.core.model_events import ToolSetChanged
+from lmtui.core.model_events import Compacted, ToolSetChanged
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
-from lmtui.engine.budget import Budget
 from lmtui.engine.compaction import Room, compact
-from lmtui.engine.ledger import PrefixLedger
+from lmtui.engine.desk import Desk
+from lmtui.engine.summaries import in_own_words
+from lmtui.engine.window_book import FULL, LEAN
 
-if TYPE_CHECKING:
-    from lmtui.engine.desk import Desk
-
-FULL, LEAN = "full", "lean"
 LEAN_WINDOW_TOKENS, LEAN_READ_TOKENS_PER_S = 12_000, 200.0
 _LITTLE_SHARE = 0.1
 _OVERFLOW_SHARE = 0.9
@@ -26,29 +22,6 @@ _MANY_CHARS = 10_000
 _UNKNOWN = (
     f"The server does not say how large its window is; {ASSUMED_WINDOW_TOKENS:,} tokens are assumed until it refuses a request."
 )
-
-
-@dataclass(slots=True)
-class WindowBook:
-    """What one agent's requests are measured by.  `tools` is the user's choice of a set: auto, full or lean.
-
-    `steps` counts the answers, `compacted_at` is when room was made last, `little` how often in a row that brought little,
-    `generation` the budget's when the ledger sized its messages.
-    """
-
-    budget: Budget = field(default_factory=Budget)
-    tools: str = "auto"
-    steps: int = 0
-    generation: int = 0
-    compacted_at: int = -1
-    little: int = 0
-    short_counts: int = 0
-    is_told: bool = False
-    chosen_for: str | None = None
-    ledger: PrefixLedger = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.ledger = PrefixLedger(self.budget.size)
 
 
 async def fit(desk: Desk) -> None:
@@ -66,9 +39,12 @@ async def fit(desk: Desk) -> None:
     if not desk.window_tokens and desk.model.served is not None and not book.is_told:
         book.is_told = True
         desk.emit(Notice(agent=desk.agent, level=Level.INFO, text=_UNKNOWN))
-    tokens, room = _measure(desk)
+    tokens, room = measure(desk)
     if tokens > room.limit:
-        _make_room(desk, tokens, room, "the window was three quarters full")
+        is_window = room.limit != book.threshold_tokens
+        why = "the window was three quarters full" if is_window else f"more than {room.limit:,} tokens were in use"
+        event = await in_own_words(desk, _room_for(desk, tokens, room, why), room)
+        desk.emit(replace(event, agent=desk.agent))
 
 
 def make_room(desk: Desk, overflow: ContextOverflow) -> None:
@@ -77,7 +53,7 @@ def make_room(desk: Desk, overflow: ContextOverflow) -> None:
     Raises:
         WindowFull: it cannot be made smaller.
     """
-    tokens, _ = _measure(desk)
+    tokens, _ = measure(desk)
     window = overflow.window_tokens or int(min(tokens, desk.window_tokens or tokens) * _OVERFLOW_SHARE)
     if window != desk.window_tokens:
         desk.emit(desk.with_window(window))
@@ -89,8 +65,9 @@ def make_room(desk: Desk, overflow: ContextOverflow) -> None:
     if desk.tool_set == FULL:  # room is made, so the prefix changes anyway
         book.chosen_for = None
         _choose_tools(desk)
-    tokens, room = _measure(desk)
-    _make_room(desk, max(tokens, room.limit + 1), room, "the server refused a request of this size")
+    tokens, room = measure(desk)
+    event = _room_for(desk, max(tokens, room.limit + 1), room, "the server refused a request of this size")
+    desk.emit(replace(event, agent=desk.agent))
 
 
 def choose_tools(setting: str, window_tokens: int, read_tokens_per_s: float) -> tuple[str, str]:
@@ -115,7 +92,7 @@ def _choose_tools(desk: Desk) -> None:
         desk.emit(ToolSetChanged(agent=desk.agent, tools=tools, why=why))
 
 
-def _measure(desk: Desk) -> tuple[int, Room]:
+def measure(desk: Desk) -> tuple[int, Room]:
     """Return the size of the next request and the room that there is, in the server's tokens."""
     budget, talk = desk.window.budget, desk.conversation
     messages, tools = talk.messages, desk.specs()
@@ -123,16 +100,27 @@ def _measure(desk: Desk) -> tuple[int, Room]:
     task = next((entry.message for entry in talk.entries if entry.is_task), None)
     fixed = budget.estimate(budget.raw([messages[0], *([task] if task else [])], tools))
     window = desk.window_tokens or ASSUMED_WINDOW_TOKENS
-    return tokens, Room.of(window, desk.settings.max_tokens or 0, min(fixed, tokens))
+    return tokens, Room.of(window, desk.settings.max_tokens or 0, min(fixed, tokens), desk.window.threshold_tokens)
 
 
-def _make_room(desk: Desk, tokens: int, room: Room, why: str) -> None:
-    book = desk.window
+def plan_room(desk: Desk, tokens: int, room: Room, why: str) -> Compacted | None:
+    """Return how the next request can be made smaller, None where it cannot."""
+    budget = desk.window.budget
 
     def size(message: Message) -> int:
-        return book.budget.scaled(book.budget.size(message))
+        return budget.scaled(budget.size(message))
 
-    event = None if book.little > 1 else compact(desk.conversation, desk.plan, size, tokens, room=room, why=why)
+    return compact(desk.conversation, desk.plan, size, tokens, room=room, why=why)
+
+
+def _room_for(desk: Desk, tokens: int, room: Room, why: str) -> Compacted:
+    """Return how room is made.
+
+    Raises:
+        WindowFull: there is no way, or the last ones brought too little.
+    """
+    book = desk.window
+    event = None if book.little > 1 else plan_room(desk, tokens, room, why)
     if event is None:
         book.little = 0
         raise WindowFull(_full(tokens, room), _WAY_OUT)
@@ -140,7 +128,7 @@ def _make_room(desk: Desk, tokens: int, room: Room, why: str) -> None:
     is_soon = book.steps - book.compacted_at <= 2
     book.little = book.little + 1 if is_little and is_soon else 0
     book.compacted_at = book.steps
-    desk.emit(replace(event, agent=desk.agent))
+    return event
 
 
 _WAY_OUT = (

@@ -95,7 +95,9 @@ class Folding:
         system, *begun = entries[:kept_from]
         task = next((entry for entry in begun if entry.is_task), None)
         said = self.shown(task) if task else Message(Role.USER, "")
-        told = replace(said, text=f"{said.text}\n\n{summary}".strip())
+        last = last_said(begun, task)
+        words = f"[The user said last:]\n{self.shown(last).text}" if last else ""
+        told = replace(said, text="\n\n".join(part for part in (said.text, summary, words) if part))
         pinned = [message for entry in begun if entry is not task for message in self._pinned(entry)]
         return [system.message, told, *pinned, *(self.shown(entry) for entry in entries[kept_from:])]
 
@@ -106,6 +108,12 @@ class Folding:
             calls = tuple(call for call in message.tool_calls if call.id in self.pinned)
             return [replace(message, text="", thinking="", tool_calls=calls)] if calls else []
         return [message] if entry.part in self.pinned else []
+
+
+def last_said(begun: Sequence[Entry], task: Entry | None) -> Entry | None:
+    """Return what the user said last in a part that is summed up; None where it is the first task, which stays anyway."""
+    last = next((entry for entry in reversed(begun) if entry.is_task), None)
+    return last if last is not task else None
 
 
 def _short_text(entry: Entry, *, is_folded: bool) -> str:

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 
 from lmtui.core.pictures import Image
 
+_COMPACT = "/compact"
+
 
 @dataclass(frozen=True, slots=True)
 class Said:
     """Something the user said.
 
     `typed` is the text as it stood in the prompt, where that differs; `is_command` a shell command of the user's own, which
-    the model hears of with `is_told`.  With `is_reminder` lmtui itself says it, not the user.
+    the model hears of with `is_told`.  With `is_compaction` the conversation is to be summed up, and the text says what matters
+    most.  With `is_reminder` lmtui itself says it, not the user.
     """
 
     text: str
@@ -21,18 +24,23 @@ class Said:
     is_steering: bool = False
     is_command: bool = False
     is_told: bool = True
+    is_compaction: bool = False
     is_reminder: bool = False
 
     @property
     def shown(self) -> str:
-        """Return it as a list shows it and a log keeps it: commands begin with `!`, and nothing else does."""
+        """Return it as a list shows it and a log keeps it: commands begin with `!` or `/compact`, and nothing else does."""
         if self.is_command:
             return ("!" if self.is_told else "!!") + self.text
-        return f" {self.text}" if self.text.startswith("!") else self.text
+        if self.is_compaction:
+            return f"{_COMPACT} {self.text}".rstrip()
+        return f" {self.text}" if self.text.startswith(("!", _COMPACT)) else self.text
 
 
 def read_said(shown: str) -> Said:
     """Return what `Said.shown` gave."""
+    if shown.startswith(_COMPACT):
+        return Said(shown.removeprefix(_COMPACT).strip(), is_compaction=True)
     is_command = shown.startswith("!")
     return Said(shown.lstrip("!") if is_command else shown, is_command=is_command, is_told=not shown.startswith("!!"))
 

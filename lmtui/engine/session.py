@@ -38,7 +38,6 @@ from lmtui.engine.changes import SessionChanges
 from lmtui.engine.children import SubAgents
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.desk import Desk
-from lmtui.engine.fitting import WindowBook
 from lmtui.engine.inbox import Inbox, Said, read_said
 from lmtui.engine.journal import Journal
 from lmtui.engine.known_model import KnownModel
@@ -50,6 +49,7 @@ from lmtui.engine.taking import take
 from lmtui.engine.team import Team, TeamParts
 from lmtui.engine.waiting import WaitingWords
 from lmtui.engine.window import RequestParts
+from lmtui.engine.window_book import WindowBook
 from lmtui.engine.worker import Worker
 
 
@@ -76,6 +76,8 @@ class SessionParts:
     tools: str = "auto"
     roles: Roles = field(default_factory=dict)
     vision: bool | None = None
+    compact_at: int = 0
+    asks_for_summaries: bool = False
     team: TeamParts = field(default_factory=TeamParts)
 
 
@@ -256,7 +258,12 @@ class EngineSession:
             checkpoints=parts.checkpoints,
             images=parts.images,
             model=KnownModel(parts.profiles, parts.call_form),
-            window=WindowBook(Budget(parts.count_tokens, parts.call_form or CallForm.NATIVE), parts.tools),
+            window=WindowBook(
+                Budget(parts.count_tokens, parts.call_form or CallForm.NATIVE),
+                parts.tools,
+                parts.compact_at,
+                asks_for_summaries=parts.asks_for_summaries,
+            ),
             warm_up=lambda: self._background.start_sandbox(parts.sandbox, parts.checkpoints),
         )
         desk.children = SubAgents(self._team, desk) if self._team.can_send(desk.depth) else None

@@ -14,7 +14,6 @@ from lmtui.core.ports import Limits, Toolbox
 from lmtui.engine.briefs import child_prompt
 from lmtui.engine.context import Conversation
 from lmtui.engine.desk import Desk
-from lmtui.engine.fitting import WindowBook
 from lmtui.engine.inbox import Inbox
 
 _STEPS = 60
@@ -109,7 +108,7 @@ class Team:
             checkpoints=parent.checkpoints,
             images=parent.images,
             model=parent.model.another(),
-            window=WindowBook(parent.window.budget.another(), parent.window.tools),
+            window=parent.window.another(),
             main=parent.main,
             roles=parent.roles,
             vision=parent.vision,

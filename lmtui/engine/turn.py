@@ -31,8 +31,8 @@ from lmtui.engine.inbox import Said
 from lmtui.engine.limits import limit_reached, tell_what_is_left, write_report
 from lmtui.engine.loops import Loop
 from lmtui.engine.mentions import add_message
-from lmtui.engine.room_by_hand import make_room_now
 from lmtui.engine.planning import PlanWatch, tell_plan_mode
+from lmtui.engine.room_by_hand import make_room_now
 from lmtui.engine.sleeping import judge_wait
 from lmtui.engine.tool_runner import Asked, run_call
 from lmtui.engine.verdicts import AnswerWatch, Finished, GoOn, Stopped

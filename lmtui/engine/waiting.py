@@ -32,10 +32,10 @@ class WaitingWords:
 
     def put(self, said: Said) -> None:
         """Take something up now or when its turn comes; nothing but blanks and no picture is nothing."""
-        if self._is_closed() or not (said.text.strip() or said.images):
+        if self._is_closed() or not (said.text.strip() or said.images or said.is_compaction):
             return
         self._inbox().put(said)
-        if not said.is_command and not said.is_reminder:
+        if not (said.is_command or said.is_reminder or said.is_compaction):
             self._rename((said.typed or said.text).strip().partition("\n")[0])
         self._worker.wake()
 
@@ -56,3 +56,7 @@ class WaitingWords:
     def run_command(self, command: str, *, is_told: bool = True) -> None:
         """Run a shell command of the user's own, behind the running turn."""
         self.put(Said(command.strip(), is_command=True, is_told=is_told))
+
+    def make_room(self, focus: str = "") -> None:
+        """Sum the conversation up now, before the next step of the running turn or at once."""
+        self.put(Said(focus.strip(), is_compaction=True, is_steering=self._worker.is_running))

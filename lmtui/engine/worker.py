@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from lmtui.core.events import InboxChanged
 from lmtui.engine.desk import Desk
+from lmtui.engine.room_by_hand import make_room_now
 from lmtui.engine.turn import run_turn
 from lmtui.engine.user_command import run_user_command
 
@@ -81,7 +82,7 @@ class Worker:
                 if is_queued:
                     self.show_inbox()
                 turn_id = f"turn_{self.turns + 1}"
-                run = run_user_command if said.is_command else run_turn
+                run = run_user_command if said.is_command else make_room_now if said.is_compaction else run_turn
                 self._turn = asyncio.get_running_loop().create_task(run(self._desk(), said, turn_id), name=turn_id)
                 await asyncio.wait({self._turn})
                 self._sync()

@@ -284,6 +284,8 @@ class Runtime:
             vision=None if config.vision == "auto" else config.vision == "true",
             profiles=self._profiles,
             tools=config.tools,
+            compact_at=config.compact_at,
+            asks_for_summaries=config.summaries == "on",
             call_form=None if config.call_form == "auto" else CallForm(config.call_form),
             limits=_limits(config),
             now=lambda: datetime.now(UTC),

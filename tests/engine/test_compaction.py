@@ -284,7 +284,7 @@ def test_a_rewind_behind_a_summary_sends_again_what_it_stood_for() -> None:
         talk.apply(MessageAdded(role=Role.ASSISTANT, text=f"answer {number} " * 30))
     before = [message.text for message in talk.messages[:8]]
     talk.apply(Compacted(why="test", tokens_before=2, tokens_after=1, kept_from=9, summary="[summary]"))
-    assert talk.messages[1].text == "make it work\n\n[summary]"
+    assert talk.messages[1].text == "make it work\n\n[summary]\n\n[The user said last:]\nthe second task"
     talk.apply(Rewound(turn_id="turn_2"))
     assert [message.text for message in talk.messages] == before
 

@@ -32,7 +32,7 @@ def test_it_tells_what_was_read_changed_run_and_what_failed() -> None:
         ("edit", "a.py", "no such text", False),
         ("shell", "pytest -q", "2 failed", False),
         ("read", "a.py", "text", True),
-        said=("the task", "and mind the docs"),
+        said=("the task", "and mind the docs", "go on"),
     )
     text = digest(talk.entries, PLAN, 4000)
     assert "- files you changed: b.py" in text
@@ -40,6 +40,7 @@ def test_it_tells_what_was_read_changed_run_and_what_failed() -> None:
     assert "shell pytest -q → exit 1" in text
     assert "shell pytest -q: 2 failed" in text
     assert "“and mind the docs”" in text
+    assert "“go on”" not in text  # it is sent word for word
     assert "the task" not in text
     assert "- the plan: 2 [pending] write its tests; 1 [completed] write the parser" in text
     assert "- you said last: step 4" in text

@@ -254,6 +254,7 @@ class FakeWaiting:
         self._session = session
         self.is_paused = False
         self.commands: list[tuple[str, bool]] = []
+        self.wishes: list[str] = []
         self.images: list[Image] = []
 
     def drop(self, index: int) -> str:
@@ -266,6 +267,9 @@ class FakeWaiting:
         text = self._session.queued.pop(0)
         self._session.emit(events.InboxChanged(queued=tuple(self._session.queued)))
         self._session.begin_turn(text)
+
+    def make_room(self, focus: str = "") -> None:
+        self.wishes.append(focus)
 
     def run_command(self, command: str, *, is_told: bool = True) -> None:
         self.commands.append((command, is_told))

@@ -1,0 +1,107 @@
+"""The model's own words for what is summed up: asked for at the end of the conversation that it has just read, where that pays.
+
+The request is the last one and a line more, so that a server reuses its cache and only the summary itself takes time.  What
+the model leaves out is told from the log in any case, and where it does not answer that is all there is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import replace
+
+from lmtui.core.clean import clean
+from lmtui.core.errors import ProviderError
+from lmtui.core.messages import CallForm, Completion, Message, ModelRequest, Role
+from lmtui.core.model_events import Compacted, Compacting
+from lmtui.core.roles import ModelRole
+from lmtui.engine.compaction import Room, summary_chars
+from lmtui.engine.desk import Desk
+from lmtui.engine.digest import digest
+from lmtui.engine.roles import for_role
+from lmtui.engine.usage import announce, show_usage
+
+MOST_OFTEN = 20
+PATIENCE_S = 60.0
+_CHARS_PER_TOKEN, _CHARS_PER_WORD = 3.5, 6
+_LEAST_CHARS = 40
+_ASK = (
+    "[lmtui makes room in your window: what was said before will be left out. Write a summary of it for yourself now: what the "
+    "user wants, what you found out (names, numbers, decisions), what is done, what failed and why, what comes next. "
+    "At most {words} words, in plain text, without a tool call.{focus}]"
+)
+
+
+async def in_own_words(desk: Desk, event: Compacted, room: Room, *, focus: str = "", is_asked: bool = False) -> Compacted:
+    """Return how room is made with the model's own words in the summary, or as it is where asking does not pay or work.
+
+    Args:
+        desk: the agent whose conversation it is.
+        event: how room would be made without.
+        room: how much there is.
+        focus: what matters most, in the user's words.
+        is_asked: the user asked for it, so that it pays.
+    """
+    limit_chars = summary_chars(room) // 2
+    request = _request(desk, limit_chars, focus)
+    if not (is_asked or _pays(desk, event, limit_chars)) or not _fits(desk, request, limit_chars, room):
+        return event
+    desk.window.summaries += 1
+    desk.emit(Compacting(agent=desk.agent))
+    words = ""
+    with contextlib.suppress(ProviderError, TimeoutError):
+        async with asyncio.timeout(PATIENCE_S):
+            words = await _words(desk, request)
+    if len(words) < _LEAST_CHARS:
+        return event
+    told = digest(desk.conversation.entries[: event.kept_from], desk.plan, limit_chars, words[:limit_chars])
+    budget = desk.window.budget
+    more = budget.scaled(_size(desk, told) - _size(desk, event.summary))
+    return replace(event, summary=told, tokens_after=event.tokens_after + more)
+
+
+def _pays(desk: Desk, event: Compacted, limit_chars: int) -> bool:
+    """Tell whether a request for a summary is worth its time: something is summed up, and it is asked for seldom enough."""
+    book = desk.window
+    is_cut = event.kept_from > desk.conversation.folding.kept_from
+    is_seldom = (book.summaries + 1) * MOST_OFTEN <= book.steps
+    speed = book.budget.write_tokens_per_s
+    is_quick = speed == 0 or limit_chars / _CHARS_PER_TOKEN / speed < PATIENCE_S
+    return book.asks_for_summaries and is_cut and is_seldom and is_quick
+
+
+def _fits(desk: Desk, request: ModelRequest, limit_chars: int, room: Room) -> bool:
+    budget = desk.window.budget
+    return budget.estimate(budget.raw(request.messages, request.tools)) + limit_chars / _CHARS_PER_TOKEN < room.window
+
+
+def _request(desk: Desk, limit_chars: int, focus: str) -> ModelRequest:
+    """Return the last request and the question; another model, where one is named for this, is asked the same."""
+    settings = for_role(desk.roles, ModelRole.SUMMARISER, desk.settings)
+    what = f" What matters most: {clean(focus)}" if focus.strip() else ""
+    ask = Message(Role.USER, _ASK.format(words=max(40, limit_chars // _CHARS_PER_WORD), focus=what))
+    request = desk.conversation.request(desk.specs(), settings, desk.model.calling.form)
+    is_shown = request.call_form is not CallForm.NATIVE
+    return replace(
+        request,
+        messages=(*request.messages, ask),
+        max_tokens=int(limit_chars / _CHARS_PER_TOKEN),
+        sees=desk.sees is not False,
+        urgency=desk.urgency,
+        shows_example=is_shown,
+    )
+
+
+async def _words(desk: Desk, request: ModelRequest) -> str:
+    """Return what the model answers; nothing where it calls a tool in place of answering."""
+    announce(desk, request)
+    async with contextlib.aclosing(desk.provider.stream(request)) as pieces:
+        async for piece in pieces:
+            if isinstance(piece, Completion):
+                show_usage(desk, piece, desk.turn_id)
+                return "" if piece.message.tool_calls or piece.problem else clean(piece.message.text).strip()
+    return ""
+
+
+def _size(desk: Desk, text: str) -> int:
+    return desk.window.budget.size(Message(Role.USER, text))
