@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from lmtui.core.errors import ToolError
+from lmtui.core.permissions import Access
+from lmtui.core.plan import Plan
+from lmtui.core.ports import ToolContext
+from lmtui.core.proposals import Proposal
+from lmtui.tools.registry import ToolRegistry
+from tests.fakes import FakeSandbox
+
+REGISTRY = ToolRegistry()
+STEPS = [{"id": 1, "description": "a"}, {"id": 2, "description": "b", "depends_on": [1]}]
+WHOLE = {"title": "t", "steps": STEPS}
+
+
+class Table:
+    """Where plans are put before somebody."""
+
+    def __init__(self) -> None:
+        self.shown: list[Proposal] = []
+
+    def show(self, proposal: Proposal) -> str:
+        self.shown.append(proposal)
+        return "shown"
+
+    def context(self) -> ToolContext:
+        return ToolContext(FakeSandbox(), Plan(), lambda _: None, lambda _: None, lambda: datetime.now(UTC), propose=self.show)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        json.dumps({"plan": WHOLE}),
+        json.dumps(WHOLE),
+        json.dumps({"plan": json.dumps(WHOLE)}),
+        json.dumps({"title": "t", "steps": json.dumps(STEPS)}),
+        json.dumps(WHOLE).replace("]}", "],}"),
+        f"```json\n{json.dumps(WHOLE)}\n```",
+        json.dumps(json.dumps(WHOLE)),
+    ],
+)
+@pytest.mark.parametrize("name", ["propose_plan", "exit_plan_mode"])
+async def test_a_plan_is_put_before_the_user_in_whatever_wrapping(name: str, arguments: str) -> None:
+    table = Table()
+    call = REGISTRY.prepare(name, arguments)
+    result = await call.run(table.context())
+    assert (call.access, call.tool, result.text, result.summary) == (Access.NONE, "propose_plan", "shown", "2 steps")
+    assert [(step.id, step.depends_on) for step in table.shown[0].steps] == [(1, ()), (2, (1,))]
+
+
+def test_the_title_is_what_a_line_shows() -> None:
+    assert REGISTRY.prepare("propose_plan", json.dumps({"plan": WHOLE})).title == "t"
+    assert REGISTRY.prepare("propose_plan", '["a", "b"]').title == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", ['{"plan": {"title": "t", "st', "make it so", '{"plan": {"title": "t"}}', "{}", '{"approved": true}']
+)
+async def test_what_is_no_plan_is_answered_with_the_form(arguments: str) -> None:
+    table = Table()
+    with pytest.raises(ToolError) as caught:
+        await REGISTRY.prepare("propose_plan", arguments).run(table.context())
+    assert '"depends_on"' in caught.value.full_text()
+    assert table.shown == []
+
+
+async def test_where_nobody_can_be_shown_a_plan_there_is_none() -> None:
+    context = ToolContext(FakeSandbox(), Plan(), lambda _: None, lambda _: None, lambda: datetime.now(UTC))
+    with pytest.raises(ToolError, match="no plan can be proposed here"):
+        await REGISTRY.prepare("propose_plan", json.dumps(WHOLE)).run(context)
+
+
+def test_the_tool_costs_little_where_plan_mode_is_off() -> None:
+    spec = next(spec for spec in REGISTRY.specs() if spec.name == "propose_plan")
+    assert len(json.dumps(spec.parameters)) + len(spec.description) < 120
