@@ -20,6 +20,7 @@ from lmtui.core.events import (
 from lmtui.core.hosts import NETWORK_TOOL
 from lmtui.engine.completion import EXIT_CODES
 
+UNFINISHED = "unfinished"
 _NOT_RUN = "Not run: lmtui stopped before it was approved."
 _UNKNOWN = "lmtui stopped while this ran: its effect is unknown. Look before you run it again."
 
@@ -74,7 +75,7 @@ def _ends_of_agents(agents: Mapping[str, AgentStarted], calls: Sequence[ToolCall
 
 def _unfinished(call: ToolCallStarted, text: str) -> ToolCallFinished:
     return ToolCallFinished(
-        agent=call.agent, call_id=call.call_id, tool=call.tool, ok=False, result=text, elapsed_ms=0, summary="unfinished"
+        agent=call.agent, call_id=call.call_id, tool=call.tool, ok=False, result=text, elapsed_ms=0, summary=UNFINISHED
     )
 
 

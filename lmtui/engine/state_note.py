@@ -13,6 +13,7 @@ from lmtui.core.file_events import Rewound
 from lmtui.core.model_events import Compacted, Reminder
 from lmtui.core.plan import Plan
 from lmtui.core.work_words import work_lines
+from lmtui.engine.repair import UNFINISHED
 
 if TYPE_CHECKING:
     from lmtui.engine.desk import Desk
@@ -26,10 +27,14 @@ _STOPS = (TurnReason.INTERRUPTED, TurnReason.ERROR, TurnReason.LIMIT)
 
 @dataclass(slots=True)
 class NoteWatch:
-    """Whether the model is to be told, from its agent's events; `is_shaken`: what it did last may be lost to it."""
+    """Whether the model is to be told, from its agent's events.
+
+    `is_shaken`: what it did last may be lost to it; `is_lost`: it was stopped in a call, and does not know what came of it.
+    """
 
     is_due: bool = False
     is_shaken: bool = False
+    is_lost: bool = False
     _open: set[str] = field(default_factory=set)
 
     def apply(self, event: Event) -> None:
@@ -39,6 +44,7 @@ class NoteWatch:
                 self._open.add(call_id)
             case ToolCallFinished(call_id=call_id):
                 self._open.discard(call_id)
+                self.is_lost = self.is_lost or event.summary == UNFINISHED
             case PlanChanged() if not self._open:
                 self.is_due = True
             case Compacted() | Rewound():
@@ -47,7 +53,7 @@ class NoteWatch:
                 self.is_due = self.is_shaken = True
                 self._open.clear()
             case Reminder(topic="state"):
-                self.is_due = self.is_shaken = False
+                self.is_due = self.is_shaken = self.is_lost = False
             case Reminder(topic="plan") if not self.is_shaken:  # it told of the steps itself
                 self.is_due = False
             case _:
@@ -58,17 +64,17 @@ def tell_state(desk: Desk, turn_id: str) -> None:
     """Tell the model how its work stands, if it may not know and something is open."""
     if not desk.note.is_due:
         return
-    text = note_text(desk.plan, is_shaken=desk.note.is_shaken)
+    text = note_text(desk.plan, is_shaken=desk.note.is_shaken, is_lost=desk.note.is_lost)
     if text:
         desk.emit(Reminder(agent=desk.agent, text=text, turn_id=turn_id, topic=TOPIC))
-    desk.note.is_due = desk.note.is_shaken = False
+    desk.note.is_due = desk.note.is_shaken = desk.note.is_lost = False
 
 
-def note_text(plan: Plan, *, is_shaken: bool) -> str:
-    """Return the note, empty where nothing is open."""
+def note_text(plan: Plan, *, is_shaken: bool, is_lost: bool = False) -> str:
+    """Return the note, empty where nothing is open, unless what was done last is not known."""
     task = plan.task
     is_counting = task is not None and not task.is_finished
-    if not plan.open_todos and not plan.open_steps and not is_counting:
+    if not (is_lost or plan.open_todos or plan.open_steps or is_counting) or plan == Plan():
         return ""
     lines: list[str] = []
     room = MAX_CHARS
