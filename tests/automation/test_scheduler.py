@@ -155,7 +155,11 @@ async def test_a_job_runs_within_a_second_of_its_time() -> None:
 
 async def test_what_another_process_adds_is_seen_at_once() -> None:
     stage = Stage(ListTable(job("late", 10_000)), interval_s=3600.0)
-    stage.clock.at[50.0] = lambda: stage.table.add(job("new", 50.0)) and None
+
+    def add() -> None:
+        assert stage.table.add(job("new", 50.0))
+
+    stage.clock.at[50.0] = add
     await stage.work_until(lambda: bool(stage.ran))
     assert stage.ran[0][0] == "new"
     assert stage.ran[0][1] < 52.0

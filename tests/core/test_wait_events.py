@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.errors import UsageError
+from lmtui.core.wait_events import Wait, read_wait
+
+NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
+UNTIL = datetime(2026, 3, 15, 2, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WAIT: 2026-03-15T02:00:00Z: the build",
+        "Nothing to do yet.\n\nWAIT: 2026-03-15T02:00Z: the build",
+        "WAIT: 2026-03-15T04:00:00+02:00: the build\nSee you then.",
+        "```\nx = 1\n```\n  WAIT: 2026-03-15 02:00Z - the build  ",
+    ],
+)
+def test_a_line_of_its_own_is_a_wait(text: str) -> None:
+    assert read_wait(text, NOW) == Wait(UNTIL, "the build")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I could say WAIT: 2026-03-15T02:00:00Z: the build",
+        "`WAIT: 2026-03-15T02:00:00Z: the build`",
+        "> WAIT: 2026-03-15T02:00:00Z: the build",
+        '"WAIT: 2026-03-15T02:00:00Z: the build"',
+        "```\nWAIT: 2026-03-15T02:00:00Z: the build\n```",
+        "~~~text\nWAIT: 2026-03-15T02:00:00Z: x\n```\nWAIT: 2026-03-15T02:00:00Z: y",
+        "    WAIT: 2026-03-15T02:00:00Z: the build",
+        "# WAIT: 2026-03-15T02:00:00Z: the build",
+        "WAIT: that is not what you asked for.",
+        "WAIT:",
+        "wait: 2026-03-15T02:00:00Z: the build",
+        "Done.",
+    ],
+)
+def test_words_in_code_in_quotes_and_in_the_middle_of_a_line_are_none(text: str) -> None:
+    assert read_wait(text, NOW) is None
+
+
+@pytest.mark.parametrize("text", ["WAIT: tomorrow 09:00: x", "WAIT: 2026-02-30T09:00: x", "WAIT: 2027-03-16T00:00Z: x"])
+def test_a_time_that_cannot_be_is_told(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_wait(text, NOW)
+    assert caught.value.hint
+
+
+def test_a_time_without_a_zone_is_one_of_this_machine() -> None:
+    wall = (NOW + timedelta(hours=3)).astimezone().replace(tzinfo=None)
+    assert read_wait(f"WAIT: {wall.isoformat()}", NOW) == Wait(NOW + timedelta(hours=3))
+
+
+@given(st.text(), st.text(max_size=40))
+def test_any_text_is_a_wait_or_none_or_an_error(before: str, rest: str) -> None:
+    try:
+        wait = read_wait(f"{before}\nWAIT: {rest}", NOW)
+    except UsageError:
+        return
+    assert wait is None or wait.until.tzinfo is not None

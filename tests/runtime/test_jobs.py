@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.agent_events import JobsChanged
+from lmtui.core.errors import JobsError, UsageError
+from lmtui.core.events import Notice, ToolCallFinished, TurnEnded
+from lmtui.core.jobs import JobKind, JobRecord, NewJob
+from lmtui.paths import inbox_dir
+from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
+from lmtui.runtime.host import Runtime
+from lmtui.runtime.reports import list_sessions, session_events
+from tests.runtime.conftest import DONE, WRITE, Open, Serve, run
+
+# A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+PATIENCE_S = 30.0
+
+
+async def one_pass(runtime: Runtime) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        await runtime.jobs.serve(until_empty=True)
+
+
+async def serve_until(runtime: Runtime, is_so: Callable[[], bool]) -> None:
+    task = asyncio.ensure_future(runtime.jobs.serve())
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not is_so():
+                assert not task.done(), task
+                await asyncio.sleep(0.01)
+    finally:
+        await runtime.jobs.stop()
+
+
+async def the_job(runtime: Runtime, number: int = 0) -> JobRecord:
+    return (await runtime.jobs.read()).records[number]
+
+
+async def test_a_job_runs_as_a_session_of_its_own_named_after_it(workspace: Path, open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(DONE)).url)
+    await runtime.jobs.add(NewJob(text="say hello\nto everyone", title="Hello"))
+    await one_pass(runtime)
+    job = await the_job(runtime)
+    assert (job.runs, job.last_outcome, job.due, job.state) == (1, "done", None, "done")
+    found = list_sessions(workspace)
+    assert [(each.id, each.title, each.state) for each in found] == [(job.last_session, "Hello", "done")]
+
+
+async def test_what_would_ask_is_refused_and_a_rule_of_the_job_allows_it(workspace: Path, open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(WRITE, DONE)).url)
+    await runtime.jobs.add(NewJob(text="write", mode="manual"))
+    await one_pass(runtime)
+    assert (await the_job(runtime)).last_outcome == "blocked"
+    assert not (workspace / "a.txt").exists()
+    await runtime.jobs.add(NewJob(text="write", mode="manual", allow=("Write(a.txt)",)))
+    await one_pass(runtime)
+    assert (await the_job(runtime, 1)).last_outcome == "done"
+    assert (workspace / "a.txt").read_text() == "one\n"
+    refused = next(event for event in events_of(workspace, (await the_job(runtime)).last_session, ToolCallFinished))
+    assert "nobody is there" in refused.result
+
+
+def events_of(workspace: Path, session_id: str, kind: type[ToolCallFinished]) -> list[ToolCallFinished]:
+    return [each.event for each in session_events(workspace, session_id) if isinstance(each.event, kind)]
+
+
+async def test_jobs_of_a_fixed_session_go_on_in_it(workspace: Path, open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(DONE, DONE)).url)
+    session = await runtime.new_session()
+    await run(session, "begin")
+    await session.close()
+    await runtime.jobs.add(NewJob(text="go on", session=session.id[-6:]))
+    await one_pass(runtime)
+    assert (await the_job(runtime)).last_session == session.id
+    assert len([each for each in session_events(workspace, session.id) if isinstance(each.event, TurnEnded)]) == 2
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        NewJob(text="  "),
+        NewJob(text="x", schedule="weekly"),
+        NewJob(text="x", schedule="at 2020-01-01T00:00Z"),
+        NewJob(text="x", zone="Mars/Olympus"),
+        NewJob(text="x", mode="yolo"),
+        NewJob(text="x", allow=("(",)),
+    ],
+)
+async def test_what_cannot_be_a_job_is_refused(workspace: Path, open_one: Open, wanted: NewJob) -> None:
+    with pytest.raises(UsageError):
+        await open_one().jobs.add(wanted)
+    assert not (workspace / ".lmagent").exists()
+
+
+async def test_jobs_are_paused_resumed_run_and_removed_by_an_end_of_their_id(open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(DONE)).url)
+    job = await runtime.jobs.add(NewJob(text="later", schedule="daily 03:00", title="Later"))
+    assert not (await runtime.jobs.pause(job.id[-5:])).is_enabled
+    await one_pass(runtime)
+    assert (await runtime.jobs.resume("Later")).due == job.due
+    await runtime.jobs.run_now(job.id)
+    await one_pass(runtime)
+    assert (await the_job(runtime)).runs == 1
+    assert (await the_job(runtime)).due == job.due
+    await runtime.jobs.remove(job.id)
+    assert (await runtime.jobs.read()).records == ()
+    with pytest.raises(JobsError, match="no job"):
+        await runtime.jobs.remove(job.id)
+
+
+async def test_a_model_that_cannot_be_reached_is_an_outcome(open_one: Open) -> None:
+    runtime = open_one("http://127.0.0.1:9")
+    await runtime.jobs.add(NewJob(text="hello"))
+    await one_pass(runtime)
+    assert (await the_job(runtime)).last_outcome.startswith("error")
+
+
+async def test_a_stop_saves_the_run_and_the_next_scheduler_goes_on_in_its_session(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    slow = ScriptedTurn("I begin now and shall be long about it, word after word, until somebody stops me here.", rate=5.0)
+    server = await serve(slow, DONE)
+    first = open_one(server.url)
+    await first.jobs.add(NewJob(text="be long"))
+    await serve_until(first, lambda: bool(server.open_streams))
+    job = await the_job(first)
+    assert (job.lease, job.attempts, job.runs) == (None, 0, 0)
+    assert job.begun_session
+    await first.close()
+    second = open_one(server.url)
+    await one_pass(second)
+    job = await the_job(second)
+    assert (job.last_outcome, job.runs) == ("done", 1)
+    assert len(list_sessions(workspace)) == 1
+    reminder = server.requests[-1].body["messages"][-1]["content"]
+    assert "was stopped while you worked" in reminder
+
+
+async def test_a_session_that_waits_is_woken_at_its_time(workspace: Path, open_one: Open, serve: Serve) -> None:
+    until = (datetime.now(UTC) + timedelta(seconds=2)).isoformat(timespec="seconds")
+    server = await serve(ScriptedTurn(f"WAIT: {until}: the build"), DONE)
+    runtime = open_one(server.url)
+    session = await runtime.new_session()
+    await run(session)
+    await runtime.close()  # what it waits for is written down by then
+    again = open_one(server.url)
+    job = await the_job(again)
+    assert (job.kind, job.session, job.title) == (JobKind.WAKE, session.id, "the build")
+    assert list_sessions(workspace)[0].wakes == job.due
+    await serve_until(again, lambda: list_sessions(workspace)[0].state == "done")
+    assert (await the_job(again)).last_outcome == "done"
+    assert len(server.requests) == 2
+
+
+async def test_words_of_the_user_end_the_wait_and_nothing_wakes_it(open_one: Open, serve: Serve) -> None:
+    soon = (datetime.now(UTC) + timedelta(hours=1)).isoformat(timespec="seconds")
+    server = await serve(ScriptedTurn(f"WAIT: {soon}: the build"), DONE)
+    runtime = open_one(server.url)
+    session = await runtime.new_session()
+    await run(session)
+    await run(session, "never mind")
+    await runtime.jobs.close()
+    job = await the_job(runtime)
+    assert (job.due, job.state) == (None, "done")
+    assert "went on before" in job.last_outcome
+
+
+async def test_a_wait_in_the_past_goes_on_at_once(workspace: Path, open_one: Open, serve: Serve) -> None:
+    server = await serve(ScriptedTurn("WAIT: 2026-01-01T00:00Z: the new year"), DONE)
+    runtime = open_one(server.url)
+    await run(await runtime.new_session())
+    await serve_until(runtime, lambda: list_sessions(workspace)[0].state == "done")
+    assert len(server.requests) == 2
+
+
+async def test_the_inbox_of_a_trusted_folder_makes_jobs_and_of_another_none(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    server = await serve(DONE)
+    inbox_dir(workspace).mkdir(parents=True)
+    (inbox_dir(workspace) / "a.task").write_text("hello from a script")
+    careful = open_one(server.url)
+    told: list[str] = []
+    careful.jobs.on_problem = told.append
+    await one_pass(careful)
+    assert (await careful.jobs.read()).records == ()
+    assert len(told) == 1
+    trusting = open_one(server.url, inbox="on")
+    await one_pass(trusting)
+    assert (await the_job(trusting)).last_outcome == "done"
+    assert not [*inbox_dir(workspace).iterdir()]
+
+
+async def test_a_table_of_somebody_elses_runs_nothing_and_is_told(
+    workspace: Path, open_one: Open, serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await serve(DONE)
+    runtime = open_one(server.url)
+    await runtime.jobs.add(NewJob(text="rm -rf ~"))
+    await runtime.close()
+    monkeypatch.setenv("LMTUI_HOME", str(home.parent / "another"))
+    mine = open_one(server.url)
+    session = await mine.new_session()
+    await one_pass(mine)
+    assert len(server.requests) == 0
+    assert [each.event.text for each in session.history() if isinstance(each.event, Notice) and "do not run" in each.event.text]
+
+
+async def test_open_sessions_are_told_of_the_jobs_also_those_that_open_later(open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(DONE)).url)
+    session = await runtime.new_session()
+    seen: list[JobsChanged] = []
+    session.subscribe(lambda each: seen.append(each.event) if isinstance(each.event, JobsChanged) else None)
+    await runtime.jobs.add(NewJob(text="later", schedule="daily 03:00"))
+    await one_pass(runtime)
+    assert [job.title for job in seen[-1].jobs] == ["later"]
+    assert [job.title for job in runtime.jobs.told().jobs] == ["later"]
+
+
+async def test_a_session_that_the_user_opens_while_its_job_runs_stays_open(open_one: Open, serve: Serve) -> None:
+    slow = ScriptedTurn("A long story that goes on for a while, told word by word.", rate=20.0)
+    server = await serve(ScriptedTurn("", calls=(ScriptedCall("get_time", {}),)), slow)
+    runtime = open_one(server.url)
+    await runtime.jobs.add(NewJob(text="tell"))
+    opened = []
+
+    async def watch() -> None:
+        while not (job := await the_job(runtime)).begun_session:
+            await asyncio.sleep(0.01)
+        opened.append(await runtime.open_session(job.begun_session))
+
+    await asyncio.gather(one_pass(runtime), watch())
+    assert not opened[0].is_closed
+    assert (await the_job(runtime)).last_outcome == "done"
