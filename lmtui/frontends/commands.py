@@ -86,7 +86,7 @@ async def demo(config: Config, keep: Path | None, wanted: HeadlessTask, *, plans
         await runtime.close()
     where = folder if keep else f"{folder} (a temporary folder; --keep DIR chooses one)"
     if code == 0:
-        print(f"The files and the commit are in {where}.  `lmtui demo` on a terminal shows it full screen.", file=sys.stderr)
+        print(f"What it made is in {where}.  `lmtui demo` on a terminal shows it full screen.", file=sys.stderr)
         return 0
     print(f"What was done until then is in {where}.", file=sys.stderr)
     return 0 if lacks and code == EXIT_BLOCKED else code  # what this machine lacks was said; the rest of the demo ran

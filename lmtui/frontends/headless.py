@@ -24,6 +24,7 @@ from lmtui.core.events import (
     ToolCallFinished,
     ToolCallStarted,
     TurnEnded,
+    TurnReason,
     TurnStarted,
 )
 from lmtui.core.model_words import model_words
@@ -77,10 +78,11 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
     for rule in runtime.unattended():
         print(_refusal(clean_line(rule), session.mode), file=err)
     asked = session.plans.open
-    if asked is None:
+    if asked is None or reporter.has_failed:
         return reporter.finish(session)
     if task.output == "json":
-        print(json.dumps({**_failure(session, None, task.output), "plan": plan_object(asked)}), file=out)
+        told = reporter.as_object(session) or _failure(session, None, task.output)
+        print(json.dumps({**told, "status": "blocked", "exit_code": EXIT_NEEDS_APPROVAL, "plan": plan_object(asked)}), file=out)
     return show_open(session, asked, out if task.output == "text" else err, err)
 
 
@@ -146,6 +148,19 @@ class Reporter:
         """Print one event as a line of JSON."""
         print(encode_event(envelope), file=self._out, flush=True)
 
+    @property
+    def has_failed(self) -> bool:
+        """Tell whether the last turn was cut short: that, and not a plan that waits, is what came of it."""
+        return self._end is not None and self._end.reason in (TurnReason.ERROR, TurnReason.LIMIT, TurnReason.INTERRUPTED)
+
+    def as_object(self, session: Session) -> dict[str, object]:
+        """Return the last turn as `--output json` has it, empty where there was none."""
+        if self._end is None:
+            return {}
+        fields = asdict(self._end)
+        names = ("status", "exit_code", "text", "files_changed", "usage", "iterations", "elapsed_s", "sandbox", "error")
+        return {"session": session.id, **{name: fields[name] for name in names}}
+
     def finish(self, session: Session) -> int:
         """Print what comes at the end and return the exit code."""
         end = self._end
@@ -153,9 +168,7 @@ class Reporter:
             print("lmtui: the session ended before its turn", file=self._err)
             return 1
         if self._output == "json":
-            fields = asdict(end)
-            names = ("status", "exit_code", "text", "files_changed", "usage", "iterations", "elapsed_s", "sandbox", "error")
-            print(json.dumps({"session": session.id, **{name: fields[name] for name in names}}), file=self._out)
+            print(json.dumps(self.as_object(session)), file=self._out)
         elif self._output == "text":
             if end.text.strip():
                 print(clean(end.text), file=self._out)

@@ -346,4 +346,4 @@ async def test_a_terminal_without_utf8_still_gets_whole_json(program: Program, s
 async def test_a_demo_that_is_kept_from_its_work_does_not_claim_success(program: Program) -> None:
     result = await program.run("demo", "--headless", *FILES_ONLY, "--deny", "Shell")
     assert result.code == 3
-    assert "The files and the commit" not in result.err
+    assert "What it made is in" not in result.err

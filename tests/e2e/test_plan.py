@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+
+import pytest
+
+from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
+from tests.e2e.conftest import Program, Serve
+
+STEPS = [
+    {"id": 1, "description": "Write a.txt", "files": ["a.txt"], "commands": ["cat a.txt"], "verification": "it says one"},
+    {"id": 2, "description": "Write b.txt", "files": ["b.txt"], "depends_on": [1]},
+]
+PLAN = {"title": "Two files", "steps": STEPS}
+PROPOSE = ScriptedTurn("This is what I would do.", calls=(ScriptedCall("propose_plan", {"plan": PLAN}),))
+EARLY = ScriptedTurn("I begin.", calls=(ScriptedCall("write", {"path": "a.txt", "content": "too early\n"}),))
+FIRST = ScriptedTurn(
+    "Step one.",
+    calls=(
+        ScriptedCall("write", {"path": "a.txt", "content": "one\n"}),
+        ScriptedCall("plan_complete_step", {"step_id": 1, "verification_notes": "it says one"}),
+    ),
+)
+SECOND = ScriptedTurn(
+    "Step two.",
+    calls=(
+        ScriptedCall("write", {"path": "b.txt", "content": "two\n"}),
+        ScriptedCall("plan_complete_step", {"step_id": 2, "verification_notes": "written"}),
+    ),
+)
+DONE = ScriptedTurn("Both files are there.")
+FILES_ONLY = ("--sandbox", "process")
+
+
+def session_of(program: Program) -> str:
+    logs = sorted((program.workspace / ".lmagent/sessions").glob("*.jsonl"))
+    return logs[-1].stem
+
+
+def files_of(program: Program) -> list[str]:
+    return sorted(path.name for path in program.workspace.iterdir() if path.is_file())
+
+
+async def test_a_plan_is_printed_and_nothing_is_done(program: Program, serve: Serve) -> None:
+    server = await serve(EARLY, PROPOSE, FIRST, SECOND, DONE)
+    result = await program.run("plan", "--url", server.url, "--mode", "auto", *FILES_ONLY, "two files")
+    assert result.code == 3
+    assert result.out.startswith("plan: Two files\n1. Write a.txt\n")
+    assert "the plan waits for your word: lmtui resume" in result.err
+    assert files_of(program) == []
+
+
+async def test_a_plan_is_json_too(program: Program, serve: Serve) -> None:
+    server = await serve(PROPOSE)
+    result = await program.run("plan", "--url", server.url, *FILES_ONLY, "--json", "two files")
+    assert (result.code, result.json["status"], result.json["exit_code"]) == (3, "blocked", 3)
+    assert [step["text"] for step in result.json["plan"]["steps"]] == ["Write a.txt", "Write b.txt"]
+
+
+async def test_approved_by_the_command_line_it_is_carried_out(program: Program, serve: Serve) -> None:
+    server = await serve(PROPOSE, FIRST, SECOND, DONE)
+    result = await program.run("plan", "--url", server.url, *FILES_ONLY, "--approve", "--allow-named", "two files")
+    assert (result.code, result.out) == (0, "Both files are there.\n")
+    assert "allow Write(a.txt)" in result.err
+    assert files_of(program) == ["a.txt", "b.txt"]
+
+
+async def test_approval_alone_allows_nothing_that_the_mode_does_not(program: Program, serve: Serve) -> None:
+    server = await serve(PROPOSE, FIRST, DONE)
+    result = await program.run("plan", "--url", server.url, *FILES_ONLY, "--approve", "two files")
+    assert result.code == 3
+    assert "refused: Write(a.txt)" in result.err
+    assert files_of(program) == []
+
+
+async def test_an_earlier_program_s_flag_is_understood(program: Program, serve: Serve) -> None:
+    server = await serve(PROPOSE)
+    result = await program.run("--plan", "two files", "--url", server.url, *FILES_ONLY)
+    assert (result.code, result.out.splitlines()[0]) == (3, "plan: Two files")
+
+
+async def test_a_resumed_session_shows_its_plan_and_carries_it_out_once_approved(program: Program, serve: Serve) -> None:
+    server = await serve(PROPOSE, FIRST, SECOND, DONE)
+    await program.run("plan", "--url", server.url, "--mode", "auto", *FILES_ONLY, "two files")
+    session = session_of(program)
+    shown = await program.run("resume", "--url", server.url, *FILES_ONLY, session)
+    assert (shown.code, shown.out.splitlines()[0]) == (3, "plan: Two files")
+    assert len(server.requests) == 1
+    done = await program.run("resume", "--url", server.url, *FILES_ONLY, "--approve", session)
+    assert (done.code, done.out) == (0, "Both files are there.\n")
+    assert files_of(program) == ["a.txt", "b.txt"]
+    again = await program.run("resume", "--url", server.url, *FILES_ONLY, "--approve", session, "and now?")
+    assert again.code == 0
+
+
+@pytest.mark.parametrize("kind", ["plan_proposed", "turn_ended"])
+async def test_killed_with_a_plan_open_it_is_there_again(kind: str, program: Program, serve: Serve) -> None:
+    server = await serve(PROPOSE, FIRST, SECOND, DONE)
+    process = await program.start(
+        "plan", "--url", server.url, "--mode", "auto", *FILES_ONLY, "--output", "stream-json", "two files"
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        while json.loads(await process.stdout.readline())["kind"] != kind:
+            pass
+        os.kill(process.pid, signal.SIGKILL)
+        await process.wait()
+    done = await program.run("resume", "--url", server.url, *FILES_ONLY, "--approve", session_of(program))
+    assert (done.code, done.out) == (0, "Both files are there.\n")
+
+
+async def test_the_demo_plans_and_does_what_was_approved(program: Program) -> None:
+    planned = await program.run("demo", "--headless", "--plan", "--keep", "planned")
+    assert (planned.code, planned.out.splitlines()[0]) == (3, "plan: Count the words of a text")
+    assert not (program.workspace / "planned/words.py").exists()
+    done = await program.run("demo", "--headless", "--plan", "--approve", "--keep", "done")
+    assert done.code == 0
+    assert (program.workspace / "done/tests/test_words.py").exists()
