@@ -5,6 +5,7 @@ from __future__ import annotations
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
+from lmtui.core.long_words import long_words
 from lmtui.core.messages import CallForm
 from lmtui.core.model_events import CallFormChanged, Compacted, LoopSuspected, Reminder, ToolSetChanged
 from lmtui.core.plan_events import PlanDecided, PlanProposed
@@ -48,7 +49,7 @@ def model_words(event: Event) -> str:
             room = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
             return f"room was made: {what}, {room} ({clean_line(event.why)})"
         case _:
-            return ""
+            return long_words(event)
 
 
 def calls_words(calls: Calls) -> str:

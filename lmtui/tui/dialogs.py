@@ -24,6 +24,7 @@ from lmtui.tui.parts.chat import ChatPart
 from lmtui.tui.parts.files import FilesPart
 from lmtui.tui.parts.jobs import JobsPart
 from lmtui.tui.parts.layout import LayoutPart
+from lmtui.tui.parts.long_work import LongWorkPart
 from lmtui.tui.parts.models import ModelsPart
 from lmtui.tui.parts.plan import PlanPart
 from lmtui.tui.parts.prompt import PromptPart
@@ -55,6 +56,7 @@ class Dialogs:
     sessions_part = SessionsPart
     agent_part = AgentPart
     models_part = ModelsPart
+    long_work_part = LongWorkPart
     jobs_part = JobsPart
     plan_part = PlanPart
     approval = Approval

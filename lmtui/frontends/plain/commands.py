@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lmtui.core.clean import clean_line, reveal
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import MessageAdded, PlanChanged, SessionRenamed
+from lmtui.core.long_words import budget_words, set_budget
 from lmtui.core.messages import Role
 from lmtui.core.model_words import calls_words, set_calls
 from lmtui.core.rules import Mode
@@ -130,6 +131,16 @@ class Commands:
             self._desk.act(lambda session: set_calls(session.calls, form))
         self._desk.say(self._desk.act(lambda session: calls_words(session.calls)))
 
+    def compact(self, focus: str) -> None:
+        """Make room in the model's window."""
+        self._desk.act(lambda session: session.waiting.make_room(focus))
+
+    def budget(self, words: str) -> None:
+        """Say what the session may spend, or set it."""
+        if words:
+            self._desk.act(lambda session: set_budget(session.budget, words))
+        self._desk.say(self._desk.act(lambda session: budget_words(session.budget)))
+
     def rename(self, title: str) -> None:
         """Give the session a title."""
         if title:
@@ -225,6 +236,8 @@ COMMANDS: dict[str, SlashCommand] = {
     "mode": SlashCommand("[name]", "say or change how much is asked: manual, normal, auto, plan", Commands.mode),
     "model": SlashCommand("[name]", "list the models, or take another", Commands.model),
     "calls": SlashCommand("[form]", "say or set the form of calls: auto, native, text, schema", Commands.calls),
+    "compact": SlashCommand("[what matters]", "sum up now what the model was sent, to make room", Commands.compact),
+    "budget": SlashCommand("[3h 200 steps]", "say or set what this session may spend; off takes it away", Commands.budget),
     "plan": SlashCommand("[task]", "say the plan and the todos; with a task, plan it first and change nothing", Commands.plan),
     "changes": SlashCommand("[file]", "say what this session changed, or read out how it changed a file", Commands.changes),
     "undo": SlashCommand("[number]", "take back the last steps; asks first", Commands.undo),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from lmtui.core.agent_events import AgentFinished, AgentStarted
+from lmtui.core.budgets import ReportWritten
 from lmtui.core.clean import clean, clean_line
 from lmtui.core.events import (
     ApprovalResolved,
@@ -199,10 +199,8 @@ def _others(event: Event) -> Iterator[str]:
             yield from plan_lines(changed)
         case HostReached(host=host, why_not=why_not) if why_not:
             yield f"kept from reaching {clean_line(host)}: {clean_line(why_not)}"
-        case AgentStarted(agent=agent, title=title):
-            yield f"sub-agent {clean_line(agent)} begins: {clean_line(title)}"
-        case AgentFinished(agent=agent, outcome=outcome, summary=summary):
-            yield f"sub-agent {clean_line(agent)} ends: {clean_line(outcome)}" + (f", {clean_line(summary)}" if summary else "")
+        case ReportWritten(text=text):
+            yield from clean(text).replace("**", "").splitlines()
         case ApprovalResolved(outcome=outcome, by=by) if by != "user":
             yield f"the question was answered with {outcome} by {clean_line(by)}"
         case _:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, tzinfo
 
+from lmtui.core.budgets import ReportWritten
 from lmtui.core.clean import clean_line
 from lmtui.core.events import (
     ROOT,
@@ -96,8 +97,8 @@ class Conversation:
                 self._store(block)
             case ToolCallFinished() | FilesChanged() | ApprovalRequested() | ApprovalResolved():
                 self._update_call(event)
-            case Notice():
-                self._store(NoticeBlock(event.level, event.text))
+            case Notice() | ReportWritten():
+                self._note(event)
             case SandboxSelected() | ModelChanged() | CheckpointCreated() | FilesRestored() | RuleRevoked():
                 self._tell(event)
             case Rewound():
@@ -129,6 +130,13 @@ class Conversation:
             case FilesRestored():
                 text = self._restore(event)
         self._say(text, level)
+
+    def _note(self, event: Notice | ReportWritten) -> None:
+        if isinstance(event, Notice):
+            self._store(NoticeBlock(event.level, event.text))
+            return
+        for block in answer_blocks(event.text):
+            self._store(block)
 
     def _say(self, text: str, level: Level = Level.INFO) -> None:
         if text:

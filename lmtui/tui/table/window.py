@@ -14,6 +14,18 @@ WINDOW: tuple[Command, ...] = (
         ("alt+a",), "", ("cache",), runs="call('cache.show')", is_first=True,
     ),
     Command(
+        "room.make", Scope.WORKBENCH, "Make room", "Sum up now what the model was sent; words behind it say what matters most.",
+        (), "", ("compact",), "[what matters]", runs="call('room.make')",
+    ),
+    Command(
+        "budget.show", Scope.WORKBENCH, "Budget", "See or set what this session may spend, such as 3h 200 steps 1.5M tokens.",
+        (), "", ("budget",), "[budget or off]", runs="call('budget.show')",
+    ),
+    Command(
+        "deep.begin", Scope.WORKBENCH, "Deep work", "Plan a task and carry it out under a budget, with a report at the end.",
+        (), "", ("deep",), "budget task", runs="call('deep.begin')",
+    ),
+    Command(
         "window.group", Scope.CONTEXT, "Group", "Show what is in the marked group, or hide it.",
         ("enter",), "group", runs="grouped_fold",
     ),
