@@ -142,7 +142,7 @@ TODO_LIST = Tool(
 )
 PLAN_COMPLETE_STEP = Tool(
     name="plan_complete_step",
-    description="Complete the plan step under way, once checked.",
+    description="End a plan step, once checked.",
     arguments=PlanStepArguments,
     run=_complete_step,
     access=always(Access.NONE),

@@ -35,10 +35,10 @@ class TaskUpdateArguments(Arguments):
     """What changes of a task's state; what is not told to models is taken all the same."""
 
     objective: str | None = argument(None)
-    pattern: str = argument("", also=("glob", "inventory"), doc="queue these files, docs/**/*.md")
+    pattern: str = argument("", also=("glob", "inventory"), doc="queues files, docs/*.md")
     remaining_queue: Names | None = argument(None, also=("queue", "remaining"))
-    done: Names = argument((), also=("processed", "completed", "done_items"), doc="names just processed")
-    next_action: str | None = argument(None)
+    done: Names = argument((), also=("processed", "completed", "done_items"), doc="names")
+    next_action: str | None = argument(None, is_told=False)
     total_count: int | None = argument(None, also=("total",), is_told=False)
     processed_count: int | None = argument(None, is_told=False)
     added: Names = argument((), also=("add", "queue_add"), is_told=False)

@@ -38,10 +38,18 @@ def test_the_lean_tools_are_few_and_take_what_they_do_not_tell_of() -> None:
 def test_the_tools_of_the_contract_are_there_in_their_order() -> None:
     assert REGISTRY.names() == (
         "read", "write", "edit", "glob", "grep", "ls", "mkdir", "shell", "git_status", "git_diff", "git_add", "git_commit",
-        "git_branch", "todo_add", "todo_complete", "todo_update", "todo_list", "get_time",
-        "look",
+        "git_branch", "todo_add", "todo_complete", "todo_update", "todo_list", "propose_plan", "plan_complete_step",
+        "task_state_update", "task_reconcile", "task_state_get", "task_todo_set", "manage_tasks", "get_time", "wait",
+        "delegate", "explore", "decompose", "look",
     )  # fmt: skip
-    assert [spec.name for spec in REGISTRY.specs(sees=True)] == list(REGISTRY.names())
+
+
+def test_of_tools_that_do_the_same_one_is_told_and_all_are_taken() -> None:
+    told = [spec.name for spec in REGISTRY.specs(sees=True)]
+    untold = [name for name in REGISTRY.names() if name not in told]
+    assert untold == ["todo_list", "task_reconcile", "task_state_get", "task_todo_set", "manage_tasks"]
+    assert told == [name for name in REGISTRY.names() if name not in untold]
+    assert all(REGISTRY.prepare(name, '{"items": [], "action": "list"}').tool == name for name in untold)
 
 
 @pytest.mark.parametrize("is_lean", [False, True])
