@@ -248,17 +248,21 @@ def _demo(arguments: argparse.Namespace) -> int:
     if not arguments.headless and sys.stdin.isatty() and sys.stdout.isatty():
         if keep is not None:
             raise UsageError("--keep goes with --headless", "On a terminal the demo makes a folder and names it at its end.")
-        from lmtui.providers.demo import DEMO_TASK, PLAN_DEMO_TASK
-
-        return _app(arguments, task=PLAN_DEMO_TASK if arguments.plans_first else DEMO_TASK, is_demo=True)
+        return _app(arguments, task=_demo_task(arguments), is_demo=True)
     from lmtui.frontends import commands
     from lmtui.frontends.headless import HeadlessTask
-    from lmtui.runtime.host import DEMO_TASK, PLAN_DEMO_TASK
 
     _, loaded = _settings(arguments)
-    text = PLAN_DEMO_TASK if arguments.plans_first else DEMO_TASK
-    wanted = HeadlessTask(text, "", arguments.output, approves=arguments.approve, allows_named=arguments.allow_named)
+    wanted = HeadlessTask(
+        _demo_task(arguments), "", arguments.output, approves=arguments.approve, allows_named=arguments.allow_named
+    )
     return asyncio.run(commands.demo(loaded.config, keep, wanted, plans_first=arguments.plans_first))
+
+
+def _demo_task(arguments: argparse.Namespace) -> str:
+    from lmtui.runtime.host import AGENTS_DEMO_TASK, DEMO_TASK, PLAN_DEMO_TASK
+
+    return PLAN_DEMO_TASK if arguments.plans_first else AGENTS_DEMO_TASK if arguments.agents else DEMO_TASK
 
 
 def _report(name: str) -> Callable[[argparse.Namespace], int]:

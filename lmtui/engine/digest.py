@@ -20,7 +20,8 @@ _END = "Go on from there; what you did is done. Read a file again if you need wh
 def digest(entries: Sequence[Entry], plan: Plan, limit_chars: int, words: str = "") -> str:
     """Return what happened in `entries` and how the plan stands, in about `limit_chars`.
 
-    The first task and what the user said last are not told again.  `words` is what the model itself wrote of it, told before and beyond that.
+    The first task and what the user said last are not told again.  `words` is what the model itself wrote of it, told before
+    and beyond that.
     """
     room = max(_LEAST_CHARS, limit_chars - len(_BEGINNING) - len(_END))
     said = [entry.kept or entry.message.text for entry in entries if entry.is_task][1:-1]

@@ -109,6 +109,7 @@ class Team:
             images=parent.images,
             model=parent.model.another(),
             window=parent.window.another(),
+            tool_set=parent.tool_set,
             main=parent.main,
             roles=parent.roles,
             vision=parent.vision,

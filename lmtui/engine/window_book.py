@@ -35,7 +35,9 @@ class WindowBook:
 
     def another(self) -> WindowBook:
         """Return one for another conversation with the same model."""
-        return WindowBook(self.budget.another(), self.tools, self.threshold_tokens, asks_for_summaries=self.asks_for_summaries)
+        other = WindowBook(self.budget.another(), self.tools, self.threshold_tokens, asks_for_summaries=self.asks_for_summaries)
+        other.chosen_for = self.chosen_for
+        return other
 
     def __post_init__(self) -> None:
         self.ledger = PrefixLedger(self.budget.size)

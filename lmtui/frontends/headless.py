@@ -16,6 +16,7 @@ from typing import TextIO
 from lmtui.core.clean import clean, clean_line
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.events import (
+    ROOT,
     Envelope,
     Level,
     Notice,
@@ -203,7 +204,8 @@ class Reporter:
 def _call_line(event: ToolCallFinished, title: str) -> str:
     sign = "✓" if event.ok else "✗"
     summary = f"  {clean_line(event.summary)}" if event.summary else ""
-    line = f"{sign} {clean_line(event.tool):<13} {title}{summary}  {event.elapsed_ms} ms"
+    who = f"{clean_line(event.agent)} " if event.agent != ROOT else ""
+    line = f"{who}{sign} {clean_line(event.tool):<13} {title}{summary}  {event.elapsed_ms} ms"
     if event.ok or event.tool == "shell":
         return line
     why = event.result.strip().partition("\n")[0]

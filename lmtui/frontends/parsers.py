@@ -141,6 +141,7 @@ def demo_parser() -> Parser:
     parser.add_argument("--headless", action="store_true", help="without the screen")
     parser.add_argument("--keep", metavar="DIR", help="work in this new folder")
     parser.add_argument("--plan", dest="plans_first", action="store_true", help="a task that is planned first")
+    parser.add_argument("--agents", action="store_true", help="a task that sub-agents do")
     _add_approve(parser)
     _add_common(parser)
     _add_output(parser)

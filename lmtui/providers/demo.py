@@ -8,6 +8,7 @@ from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
 
 DEMO_MODEL = "scripted-demo"
 PLAN_DEMO_TASK = "Plan a small Python module that counts the words of a text, with a test."
+AGENTS_DEMO_TASK = "Have sub-agents write a small Python module for temperatures, with a test."
 DEMO_TASK = "Write a small Python package that turns text into slugs, test it, and commit it."
 
 _MODULE = '''"""Turn text into slugs."""

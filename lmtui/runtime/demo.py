@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.ports import Sandbox
+from lmtui.providers.agents_demo import agents_scenarios
 from lmtui.providers.demo import demo_scenario
 from lmtui.providers.plan_demo import plan_scenario
 from lmtui.providers.scripted import ScriptedServer
@@ -27,7 +28,7 @@ class Demo:
 
 async def start_demo(folder: Path, rate: float) -> Demo:
     """Start the scripted server for a folder; `rate` is words a second, 0 as fast as they are taken."""
-    server = await ScriptedServer(plan_scenario(rate), demo_scenario(rate)).__aenter__()
+    server = await ScriptedServer(*agents_scenarios(rate), plan_scenario(rate), demo_scenario(rate)).__aenter__()
     return Demo(folder, server)
 
 

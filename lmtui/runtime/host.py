@@ -24,7 +24,7 @@ from lmtui.core.settings import Settings
 from lmtui.core.trust import Trust
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
-from lmtui.providers.demo import DEMO_MODEL, DEMO_RULES, DEMO_TASK, PLAN_DEMO_TASK
+from lmtui.providers.demo import AGENTS_DEMO_TASK, DEMO_MODEL, DEMO_RULES, DEMO_TASK, PLAN_DEMO_TASK
 from lmtui.providers.tokens import TokenCounts
 from lmtui.runtime.archive import SessionArchive
 from lmtui.runtime.connection import Connection
@@ -47,7 +47,7 @@ from lmtui.store.rules import read_rules
 from lmtui.store.sessions import SessionStore, load, new_session_id
 from lmtui.tools.registry import ToolRegistry
 
-__all__ = ["DEMO_TASK", "PLAN_DEMO_TASK", "Runtime", "encode_event", "open_runtime"]
+__all__ = ["AGENTS_DEMO_TASK", "DEMO_TASK", "PLAN_DEMO_TASK", "Runtime", "encode_event", "open_runtime"]
 
 _DEMO_WORDS_PER_S = 30.0
 
