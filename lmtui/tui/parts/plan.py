@@ -19,7 +19,7 @@ class PlanPart:
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each command."""
-        return {"plan.ask": self._ask}
+        return {"plan.ask": self._ask, "plan.toggle": self._toggle}
 
     def changed(self) -> None:
         """Bring up the plan of the session on screen, or put one away that is answered."""
@@ -48,6 +48,14 @@ class PlanPart:
             self._show(active)
         else:
             self._stage.go_to("plan")
+
+    def _toggle(self, _: str) -> None:
+        active = self._stage.desk.active
+        if active is not None:
+            is_on = active.session.mode is Mode.PLAN
+            active.session.set_mode(active.facts.planning.before if is_on else Mode.PLAN)
+            words = f"plan mode is off: {active.session.mode}" if is_on else "plan mode: only reading, until you approve a plan"
+            self._stage.say(words)
 
     def _show(self, feed: Feed) -> None:
         asked = feed.facts.proposal

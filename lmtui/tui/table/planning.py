@@ -9,6 +9,10 @@ PLANNING: tuple[Command, ...] = (
         "plan.ask", Scope.WORKBENCH, "Plan first", "Plan a task in read-only mode; alone, show the plan that waits for you.",
         ("alt+d",), "plan", ("plan",), "[task]", is_first=True, runs="call('plan.ask')",
     ),
+    Command(
+        "plan.toggle", Scope.PROMPT, "Plan mode on or off", "Only read and plan from the next call on, or go back.",
+        ("shift+tab",), "plan mode", runs="screen.call('plan.toggle')",
+    ),
     Command("plan.approve", Scope.PLAN, "Approve", "Leave plan mode and let the plan be carried out.", ("y",), "approve"),
     Command(
         "plan.grant", Scope.PLAN, "Approve and allow", "See which files and commands it names, allow them and approve.",

@@ -168,3 +168,12 @@ def test_everything_of_a_plan_is_shown_with_what_hides_named(width: int) -> None
         assert words in text
     assert text.count("c") >= 300
     assert "\x1b" not in text
+
+
+async def test_a_key_in_the_prompt_turns_plan_mode_on_and_off() -> None:
+    async with running() as driver:
+        await driver.type("/mode manual")
+        await driver.press("shift+tab")
+        assert driver.host.session.mode is Mode.PLAN
+        await driver.press("shift+tab")
+        assert driver.host.session.mode is Mode.MANUAL
