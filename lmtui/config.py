@@ -139,7 +139,7 @@ class Config:
     toolchains: tuple[str, ...] = _setting((), "folders of tools (pyenv, cargo, nvm) that commands may read")
     pass_env: tuple[str, ...] = _setting((), "environment variables that commands get")
     image: str = _setting("lmtui-sandbox:2", "Docker image of the sandbox", "LMTUI_IMAGE")
-    scheduler_interval_s: float = _setting(60.0, "most seconds between looks at the jobs", "SCHEDULER_POLL_INTERVAL", at_least=1)
+    scheduler_interval_s: float = _setting(60.0, "most seconds between looks at jobs", "SCHEDULER_POLL_INTERVAL", at_least=1)
     inbox: str = _setting("off", "make jobs of the tasks that other programs leave in .lmagent/inbox", choices=("off", "on"))
     notify: str = _setting(
         "auto", "how to tell that a session is done or waits while you look elsewhere", "LMTUI_NOTIFY", choices=NOTIFY_WAYS

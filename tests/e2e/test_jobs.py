@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.jobs import JobRecord
+from lmtui.providers.scenario import Scenario, ScriptedTurn
+from lmtui.providers.scripted import ScriptedServer
+from lmtui.runtime.jobs import new_record
+from lmtui.store.jobs import JobFile
+
+JOBS = 12
+PATIENCE_S = 90.0
+STORY = "I begin now and shall be long about it, word after word, until somebody comes and stops me right here."
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ScriptedServer]:
+    story = Scenario((ScriptedTurn(STORY, rate=4.0), ScriptedTurn("Done.")), "story", "tell a story")
+    async with ScriptedServer(story, Scenario((ScriptedTurn("Done."),))) as running:
+        yield running
+
+
+async def lmtui(workspace: Path, *words: str) -> asyncio.subprocess.Process:
+    command = (sys.executable, "-m", "lmtui", *words, "--workspace", str(workspace))
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, env=dict(os.environ))
+
+
+async def said_by(workspace: Path, *words: str) -> tuple[int, str, str]:
+    process = await lmtui(workspace, *words)
+    async with asyncio.timeout(PATIENCE_S):
+        out, err = await process.communicate()
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+async def until(table: JobFile, is_so: Callable[[tuple[JobRecord, ...]], bool]) -> tuple[JobRecord, ...]:
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_so(records := (await asyncio.to_thread(table.read)).records):
+            await asyncio.sleep(0.1)
+    return records
+
+
+async def test_jobs_due_at_one_time_run_once_each_over_three_schedulers(workspace: Path, server: ScriptedServer) -> None:
+    table = JobFile(workspace)
+    schedulers = [await lmtui(workspace, "scheduler", "--url", server.url) for _ in range(3)]
+    due = datetime.now(UTC) + timedelta(seconds=4)
+    for number in range(JOBS):
+        table.add(replace(new_record(f"job {number}", ""), schedule=f"at {due.isoformat()}", due=due))
+    records = await until(table, lambda jobs: all(job.runs for job in jobs))
+    for each in schedulers:
+        each.send_signal(signal.SIGTERM)
+    async with asyncio.timeout(PATIENCE_S):
+        assert [(await each.communicate(), each.returncode)[1] for each in schedulers] == [130] * 3
+    assert [job.last_outcome for job in records] == ["done"] * JOBS
+    said = Counter(each.body["messages"][-1]["content"] for each in server.requests)
+    assert said == Counter(f"job {number}" for number in range(JOBS))
+    table.close()
+
+
+async def test_a_scheduler_that_is_killed_loses_no_job_and_the_next_goes_on_at_once(
+    workspace: Path, server: ScriptedServer
+) -> None:
+    table = JobFile(workspace)
+    table.add(replace(new_record("tell a story", ""), due=datetime.now(UTC)))
+    first = await lmtui(workspace, "scheduler", "--url", server.url)
+    await until(table, lambda jobs: bool(jobs[0].begun_session) and bool(server.open_streams))
+    first.kill()
+    await first.communicate()
+    held = table.read().records[0]
+    assert held.lease is not None
+    code, _, err = await said_by(workspace, "scheduler", "--once", "--url", server.url)
+    job = table.read().records[0]
+    assert (code, job.runs, job.last_outcome, job.last_session) == (0, 1, "done", held.begun_session), err
+    table.close()
+
+
+async def test_two_submits_in_one_second_are_two_jobs_and_the_list_has_both(workspace: Path, server: ScriptedServer) -> None:
+    results = await asyncio.gather(*(said_by(workspace, "submit", "hello", "--json") for _ in range(2)))
+    assert [code for code, *_ in results] == [0, 0]
+    assert "lmtui scheduler" in results[0][2]
+    code, out, _ = await said_by(workspace, "jobs", "--json")
+    assert code == 0
+    assert [(job["text"], job["state"]) for job in json.loads(out)] == [("hello", "waiting")] * 2
+    code, _, err = await said_by(workspace, "scheduler", "--once", "--url", server.url)
+    assert code == 0
+    assert err.count("done") == 2
+    _, out, _ = await said_by(workspace, "sessions", "--json")
+    assert [each["title"] for each in json.loads(out)] == ["hello", "hello"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("submit", "x", "--every", "soon"), 64, "Write 90s"),
+        (("submit", "x", "--cron", "0 9 * *"), 64, "five fields"),
+        (("submit", "x", "--daily", "09:00", "--startup"), 64, "one schedule"),
+        (("submit", "x", "--daily", "09:00", "--zone", "Mars/Olympus"), 64, "time zone"),
+        (("submit", " "), 64, "needs a text"),
+        (("jobs", "run"), 64, "which job"),
+        (("jobs", "pause", "nothing"), 1, "no job is called"),
+        (("--submit", "hello"), 0, ""),
+        (("--scheduler", "--once"), 0, ""),
+    ],
+)
+async def test_what_cannot_be_is_told_and_words_of_an_earlier_program_are_understood(
+    workspace: Path, words: tuple[str, ...], code: int, told: str
+) -> None:
+    found, _, err = await said_by(workspace, *words)
+    assert (found, told in err) == (code, True), err
