@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lmtui.core.plan import PlanStep
 from lmtui.core.proposals import STEP_RISKS, Proposal
 
-_CHARS = st.characters(exclude_categories=("Cs",), exclude_characters="\r\x00")
+_CHARS = st.characters(codec="utf-8", exclude_characters="\r\x00")
 WORDS = st.text(_CHARS, min_size=1, max_size=60).map(lambda text: text.strip()).filter(bool)
 MANY = st.lists(WORDS, max_size=3, unique=True).map(tuple)
 

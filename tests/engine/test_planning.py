@@ -36,8 +36,8 @@ def rig_with(
     is_ours: bool = True,
 ) -> Rig:
     sandbox = FakeSandbox({"a.py": b"old\n"})
-    more = {"is_attended": is_attended, "is_ours": is_ours}
-    return Rig(FakeProvider(*answers), sandbox, mode=mode, rules=rules, past=past, **more)
+    provider = FakeProvider(*answers)
+    return Rig(provider, sandbox, mode=mode, rules=rules, past=past, is_attended=is_attended, is_ours=is_ours)
 
 
 def asked(rig: Rig) -> PlanProposed:
@@ -76,7 +76,7 @@ async def test_nobody_there_ends_with_the_code_for_an_approval() -> None:
     rig = rig_with(proposing(), is_attended=False)
     await rig.run()
     assert (last_end(rig).reason, last_end(rig).exit_code) == (TurnReason.BLOCKED, 3)
-    assert asked(rig)
+    assert rig.session.plans.open is not None
 
 
 async def test_the_model_is_told_how_plan_mode_works_once_behind_what_was_said() -> None:
@@ -175,7 +175,7 @@ async def test_a_malformed_plan_is_answered_with_the_form() -> None:
     assert not results(rig)[0].ok
     assert "'8', which is no step" in results(rig)[0].result
     assert '"depends_on"' in results(rig)[0].result
-    assert asked(rig)
+    assert rig.session.plans.open is not None
 
 
 async def test_outside_plan_mode_nothing_is_proposed() -> None:
