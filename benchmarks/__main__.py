@@ -13,6 +13,7 @@ from benchmarks import (
     files,
     fullscreen,
     hour,
+    jobs,
     models,
     parsing,
     prefix,
@@ -36,6 +37,7 @@ _MEASURED = {
     "parsing": parsing.figures,
     "prefix": prefix.figures,
     "models": models.figures,
+    "jobs": jobs.figures,
 }
 _PARTS = (*_MEASURED, "screen")
 

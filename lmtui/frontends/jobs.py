@@ -17,9 +17,9 @@ from lmtui.config import Loaded
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import UsageError
 from lmtui.core.jobs import JobRecord, Missed, NewJob
-from lmtui.core.times import moment_text, zone_of
+from lmtui.frontends.job_words import job_lines, when_text
 from lmtui.runtime.host import Runtime, open_runtime
-from lmtui.runtime.jobs import foreign_text, shown_schedule
+from lmtui.runtime.jobs import foreign_text
 
 EXIT_INTERRUPTED = 130
 _SCHEDULES = ("at", "every", "daily", "hourly", "cron")
@@ -45,7 +45,7 @@ async def submit(workspace: Path, loaded: Loaded, arguments: argparse.Namespace)
     if arguments.json:
         _print_json([record])
     else:
-        print(f"{record.id}  {_when(record, datetime.now(UTC))}  {record.title}")
+        print(f"{record.id}  {when_text(record, datetime.now(UTC))}  {record.title}")
     if not is_scheduled:
         print("Nothing runs jobs here now: it waits for `lmtui scheduler`, or for lmtui to be opened.", file=sys.stderr)
     return 0
@@ -91,25 +91,6 @@ async def jobs(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -
 
 
 _DONE = {"run": "due now", "pause": "paused", "resume": "resumed", "remove": "removed"}
-
-
-def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
-    """Yield the jobs as a person reads them, those that come next first, then those that are done."""
-    if not records:
-        yield 'no jobs; `lmtui submit "TASK" --daily 09:00` adds one'
-    for job in sorted(records, key=lambda each: (each.state == "done", each.due is None, each.due or each.created)):
-        last = f"  last: {clean_line(job.last_outcome)}" if job.last_outcome else ""
-        where = f" in {job.last_session}" if job.last_session else ""
-        runs = f"  {job.runs} run{'' if job.runs == 1 else 's'}" if job.runs else ""
-        yield f"{job.id}  {job.state:<8} {_when(job, now):<18} {clean_line(job.title)}{runs}{last}{where}"
-
-
-def _when(job: JobRecord, now: datetime) -> str:
-    if job.lease is not None or job.due is None or not job.is_enabled:
-        return shown_schedule(job)
-    if job.schedule == "once" and job.due <= now:
-        return "now"
-    return moment_text(job.due, now, zone_of(""))
 
 
 async def scheduler(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:

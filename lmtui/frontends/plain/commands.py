@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from lmtui.core.clean import clean_line, reveal
 from lmtui.core.errors import LmtuiError
@@ -13,6 +14,7 @@ from lmtui.core.messages import Role
 from lmtui.core.model_words import calls_words, set_calls
 from lmtui.core.rules import Mode
 from lmtui.core.sessions import Changes, Restoration, SessionSummary
+from lmtui.frontends.job_words import job_lines
 from lmtui.frontends.plain.desk import Desk
 from lmtui.frontends.plain.words import INDENT, changes_text, count, plan_lines, quoted
 
@@ -81,6 +83,11 @@ class Commands:
             title = clean_line(each.title) or "without a title"
             self._desk.say(f"{number}. {title}: {each.state}, {count(each.changed_files, 'file')} changed, id {each.id}{here}")
         self._desk.say("/resume and a number opens one" if self._listed else "no sessions")
+
+    def jobs(self, _: str) -> None:
+        """List the jobs."""
+        read = self._desk.room.wait(self._desk.host.jobs.read())
+        self._desk.say(*job_lines(read.records, datetime.now(UTC)), "`lmtui submit` and `lmtui jobs` in a shell change them")
 
     def new(self, _: str) -> None:
         """Open a new session."""
@@ -230,6 +237,7 @@ def _number(text: str) -> int:
 COMMANDS: dict[str, SlashCommand] = {
     "help": SlashCommand("", "say all commands", Commands.help),
     "sessions": SlashCommand("[words]", "list the sessions, or those that say these words", Commands.sessions),
+    "jobs": SlashCommand("", "list what runs by itself, and when", Commands.jobs),
     "new": SlashCommand("", "begin a new session", Commands.new),
     "resume": SlashCommand("number or id", "go on with an earlier session", Commands.resume),
     "rename": SlashCommand("title", "give this session a title", Commands.rename),

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from lmtui.core.clean import clean_line
@@ -72,11 +73,13 @@ class Console:
         """Open the host, talk until the user leaves, close everything, and return the exit code."""
         room = Room()
         host: SessionHost | None = None
+        serving: Future[None] | None = None
         try:
             host = room.do(open_host)
             self._desk = Desk(room, host, self._terminal)
             self._commands = Commands(self._desk)
             self._begin(start)
+            serving = room.start(host.jobs.serve())
             if start.session_id:
                 self._follow()
             return self._talk(start.task)
@@ -85,6 +88,8 @@ class Console:
         except (EOFError, Left):
             return 0
         finally:
+            if serving is not None:
+                _ = serving.cancel()
             if host is not None:
                 room.wait(host.close())
             room.close()

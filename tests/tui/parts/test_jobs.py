@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+
+from lmtui.core.jobs import NewJob
+from lmtui.tui.parts.jobs import split_schedule
+from tests.tui.driving import running
+from tests.tui.fakes import START, FakeHost
+from tests.tui.scenes_jobs import some_jobs
+
+
+def host_with_jobs() -> FakeHost:
+    host = FakeHost()
+    host.jobs.known = some_jobs(START)
+    return host
+
+
+@pytest.mark.parametrize(
+    ("text", "schedule", "task"),
+    [
+        ("daily 09:00: read the logs", "daily 09:00", "read the logs"),
+        ("at 2026-05-01T09:00: mend it: all of it", "at 2026-05-01T09:00", "mend it: all of it"),
+        ("cron 0 9 * * mon-fri: x", "cron 0 9 * * mon-fri", "x"),
+        ("startup: x", "startup", "x"),
+        ("read the logs", "", "read the logs"),
+        ("fix this: it fails", "", "fix this: it fails"),
+        ("every test must pass", "", "every test must pass"),
+        ("", "", ""),
+    ],
+)
+def test_a_task_may_begin_with_its_schedule(text: str, schedule: str, task: str) -> None:
+    assert split_schedule(text) == (schedule, task)
+
+
+async def test_the_app_runs_jobs_while_it_is_open() -> None:
+    async with running() as driver:
+        await driver.until(lambda: driver.host.jobs.is_serving)
+    assert not driver.host.jobs.is_serving
+
+
+async def test_a_job_is_added_from_the_prompt() -> None:
+    async with running() as driver:
+        await driver.type("/submit daily 09:00: read the logs")
+        await driver.until(lambda: bool(driver.host.jobs.wanted))
+        assert driver.host.jobs.wanted == [NewJob(text="read the logs", schedule="daily 09:00")]
+        await driver.until(lambda: "read the logs" in driver.text("#say"))
+
+
+async def test_a_job_is_asked_for_from_its_list_and_what_cannot_be_is_told() -> None:
+    async with running() as driver:
+        await driver.type("/jobs")
+        await driver.until_screen("JobList")
+        await driver.press("n")
+        await driver.until_screen("AskText")
+        await driver.press(*"tidy", "enter")
+        await driver.until(lambda: "WHEN?" in driver.text())
+        await driver.press(*"never", "enter")
+        await driver.until(lambda: "no schedule" in driver.text("#say"))
+        assert driver.host.jobs.wanted == []
+
+
+async def test_a_job_is_run_paused_and_removed_after_asking() -> None:
+    async with running(host_with_jobs()) as driver:
+        jobs = driver.host.jobs
+        await driver.type("/jobs")
+        await driver.until_screen("JobList")
+        await driver.until(lambda: "Nightly" in driver.text())
+        await driver.press("home", "down", "down", "p")
+        await driver.until(
+            lambda: [job.title for job in jobs.known if not job.is_enabled] == ["Read the logs", "Sort my notes"]
+        )
+        await driver.press("p")
+        await driver.until(lambda: [job.title for job in jobs.known if not job.is_enabled] == ["Sort my notes"])
+        await driver.press("d")
+        await driver.until_screen("Confirm")
+        await driver.press("n")
+        await driver.until_screen("JobList")
+        assert len(jobs.known) == 6
+        await driver.press("d")
+        await driver.until_screen("Confirm")
+        await driver.press("y")
+        await driver.until(lambda: len(jobs.known) == 5)
+        assert "Read the logs" not in [job.title for job in jobs.known]
+
+
+async def test_the_session_of_a_run_is_opened() -> None:
+    async with running(host_with_jobs()) as driver:
+        await driver.type("/jobs")
+        await driver.until_screen("JobList")
+        await driver.until(lambda: "Nightly" in driver.text())
+        await driver.press("home", "enter")
+        await driver.until(lambda: "20260314_140000_0c0c0c" in driver.host.opened)
+        await driver.until(lambda: driver.app.desk.active is not None and driver.app.desk.active.session.id.endswith("0c0c0c"))
