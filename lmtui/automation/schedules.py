@@ -15,7 +15,7 @@ from lmtui.automation.cron import Cron, read_cron
 from lmtui.core.errors import UsageError
 from lmtui.core.times import clock_time, day_moments, moment_of, read_moment, span_s
 
-FORMS = "at 2026-05-01T09:00 · every 30m (90s, 2h, 1d) · daily 09:00 · hourly :05 · cron 0 9 * * mon-fri · startup"
+FORMS = "at 2026-05-01T09:00 · in 30m · every 30m (90s, 2h, 1d) · daily 09:00 · hourly :05 · cron 0 9 * * mon-fri · startup"
 _MOST_EVERY_S = 366 * 86_400
 _MOST_DAYS = 366 * 9  # the 29th of February of the next leap year may be that far
 _MINUTE = timedelta(minutes=1)
@@ -77,6 +77,8 @@ def read_schedule(text: str, now: datetime, zone: tzinfo) -> Schedule:
             return Startup()
         case "at":
             return At(read_moment(rest, now, zone))
+        case "in":
+            return At(read_moment(text.strip(), now, zone))
         case "every":
             return Every(_every_s(rest))
         case "daily":

@@ -102,6 +102,7 @@ def test_what_is_no_schedule_is_an_error_that_shows_a_form(text: str) -> None:
         ("at 2026-05-01 09:00:30Z", "at 2026-05-01T09:00:30Z"),
         ("at 2026-05-01T09:00+05:30", "at 2026-05-01T03:30:00Z"),
         ("at in 30m", "at 2026-03-14T14:32:00Z"),
+        ("in 90 seconds", "at 2026-03-14T14:03:30Z"),
         ("at 09:00", "at 2026-03-15T08:00:00Z"),
         ("at 16:00", "at 2026-03-14T15:00:00Z"),
         ("every 90s", "every 90s"),
