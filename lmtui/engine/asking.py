@@ -205,7 +205,8 @@ def _with_fresh_ids(desk: Desk, message: Message) -> Message:
     taken: set[str] = set()
     calls: list[ToolCall] = []
     for call in message.tool_calls:
-        names = itertools.chain([call.id], (f"{call.id}_{number}" for number in itertools.count(2)))
+        free = itertools.count(len(desk.call_ids) + 1)  # from 2 on it would try all that were used before
+        names = itertools.chain([call.id], (f"{call.id}_{number}" for number in free))
         fresh = next(name for name in names if name and name not in taken and name not in desk.call_ids)
         taken.add(fresh)
         calls.append(replace(call, id=fresh))
