@@ -73,7 +73,7 @@ def see_anew(desk: Desk, emit: Callable[[Event], None]) -> None:
 def _role_of_work(desk: Desk) -> ModelRole:
     if _eyes(desk) and desk.conversation.has_new_pictures:
         return ModelRole.VISION
-    is_planning = desk.mode is Mode.PLAN and ModelRole.PLANNER not in desk.missing_roles
+    is_planning = desk.mode is Mode.PLAN and not desk.is_narrow and ModelRole.PLANNER not in desk.missing_roles
     return ModelRole.PLANNER if is_planning else ModelRole.CODER
 
 

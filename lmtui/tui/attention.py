@@ -119,8 +119,9 @@ def title_text(facts: Facts | None, waiting: int) -> str:
     if facts is None:
         return "lmtui"
     state = f"{waiting} waiting" if waiting else "working" if facts.is_running else ""
+    mode = "plan mode" if facts.planning.is_on else ""
     name = _short(facts.title, TITLE_CHARS)
-    return " · ".join(part for part in (state, name, "lmtui") if part)
+    return " · ".join(part for part in (state, mode, name, "lmtui") if part)
 
 
 def _news(facts: Facts, before: _Seen, now: _Seen) -> str:

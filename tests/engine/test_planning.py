@@ -12,7 +12,9 @@ from lmtui.core.model_events import Compacted, Reminder
 from lmtui.core.permissions import Effect, Mode, Rule
 from lmtui.core.plan import PlanStep, TodoStatus
 from lmtui.core.plan_events import PlanDecided, PlanOutcome, PlanProposed
+from lmtui.core.ports import HostGate, OutputSink
 from lmtui.core.proposals import Proposal
+from lmtui.core.workspace import ExecResult, FileContent
 from lmtui.engine.planning import CARRY_OUT
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
@@ -133,6 +135,38 @@ async def test_commands_that_read_run_where_the_sandbox_holds_them_to_that() -> 
     rig = rig_with(answer("", ("shell", '{"command": "cat a.py"}')), answer("Seen."))
     await rig.run()
     assert rig.sandbox.ran == ["cat a.py"]
+
+
+class Watching(FakeSandbox):
+    """A workspace that notes in which form each command and each reading met it."""
+
+    async def run_command(
+        self,
+        command: str,
+        *,
+        timeout_s: int = 30,
+        memory_mb: int = 512,
+        on_output: OutputSink | None = None,
+        gate: HostGate | None = None,
+    ) -> ExecResult:
+        self.touched.append(f"{command}: {self.is_read_only}")
+        return await super().run_command(command)
+
+    async def read_file(self, path: str, max_bytes: int = 1_048_576) -> FileContent:
+        self.touched.append(f"read {path}: {self.is_read_only}")
+        return await super().read_file(path, max_bytes)
+
+
+async def test_every_tool_gets_the_folder_as_nothing_can_change_it_until_the_plan_is_approved() -> None:
+    calls = ("shell", '{"command": "cat a.py"}'), ("read", '{"path": "a.py"}')
+    again = ("shell", '{"command": "head a.py"}'), ("read", '{"path": "a.py", "offset": 1}')
+    sandbox = Watching({"a.py": b"old\n"})
+    rig = Rig(FakeProvider(answer("", *calls), proposing(), answer("", *again), answer("Done.")), sandbox, mode=Mode.AUTO)
+    rig.session.set_mode(Mode.PLAN)
+    await rig.run()
+    rig.session.plans.approve(asked(rig).proposal_id)
+    await idle(rig)
+    assert sandbox.touched == ["cat a.py: True", "read a.py: True", "head a.py: False", "read a.py: False"]
 
 
 async def test_no_command_runs_where_nothing_holds_it() -> None:
