@@ -10,6 +10,7 @@ from lmtui.core.messages import Role
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions import Mode
 from lmtui.core.plan import Plan, PlanStep, TaskState, TodoStatus
+from lmtui.core.workspace import ExecResult
 from lmtui.engine.completion import goes_on, reason_of, without_token
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 
@@ -194,3 +195,33 @@ async def test_the_token_counts_as_a_whole_line_and_is_not_shown(text: str, show
 )  # fmt: skip
 def test_words_that_ask_to_go_on(words: str, is_it: bool) -> None:
     assert goes_on(words) is is_it
+
+
+async def test_a_later_turn_that_works_on_the_files_of_a_plan_is_about_its_steps() -> None:
+    rig = Rig(FakeProvider(answer("Which one first?")))
+    rig.session.emit(PlanChanged(plan=Plan(steps=(PlanStep(1, "look", TodoStatus.IN_PROGRESS),))))
+    await rig.run("carry it out")
+    rig.provider.answers[:] = [answer("", WRITE), answer("Written."), answer("Written.")]
+    await rig.run("the first")
+    assert ending(rig).error == "not finished: 1 plan step open (1 look)"
+
+
+class Removing(FakeSandbox):
+    """A workspace in which `rm` removes."""
+
+    async def run_command(self, command: str, **options: Any) -> ExecResult:
+        self.files.pop(command.removeprefix("rm "), None)
+        return await super().run_command(command, **options)
+
+
+@pytest.mark.parametrize(("is_removed", "reason"), [(True, TurnReason.DONE), (False, TurnReason.LIMIT)])
+async def test_files_of_a_completed_step_are_there_or_were_taken_away_by_it(is_removed: bool, reason: TurnReason) -> None:
+    sandbox = Removing({"old.py": b"x\n", "new.py": b"y\n"} if is_removed else {"new.py": b"y\n"})
+    steps = (PlanStep(1, "drop the old one", TodoStatus.IN_PROGRESS, files=("old.py", "new.py", "docs/*.md")),)
+    complete = answer("", ("shell", call(command="rm old.py")), ("plan_complete_step", call(step_id=1)))
+    provider = FakeProvider(complete, answer("Done."), answer("Done."))
+    rig = Rig(provider, sandbox, checkpoints=FakeCheckpoints(sandbox))
+    rig.session.emit(PlanChanged(plan=Plan(steps=steps)))
+    await rig.run("carry it out")
+    assert ending(rig).reason is reason
+    assert ("old.py" in ending(rig).error) is not is_removed
