@@ -329,7 +329,8 @@ async def test_killed_anywhere_the_plan_is_there_again_or_was_answered(cut: int)
 
 
 async def test_a_foreign_log_grants_nothing_and_leads_to_no_mode_of_its_own() -> None:
-    rig = rig_with(proposing(), mode=Mode.AUTO)
+    rig = rig_with(proposing(), mode=Mode.NORMAL)
+    rig.session.set_mode(Mode.AUTO)
     rig.session.set_mode(Mode.PLAN)
     await rig.run()
     again = rig_with(answer("Done."), mode=Mode.MANUAL, past=rig.log.events, is_ours=False)

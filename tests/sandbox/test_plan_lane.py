@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,10 @@ import pytest
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.ports import Sandbox
 from lmtui.sandbox import plan_lane
-from lmtui.sandbox.link import Lane
+from lmtui.sandbox.bubblewrap import BubblewrapBackend
+from lmtui.sandbox.lanes import Lanes
+from lmtui.sandbox.link import Lane, Link
+from lmtui.sandbox.select import choose
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ALL, CONFINED, OpenSandbox
 
@@ -94,6 +98,30 @@ async def test_a_repository_is_read(sandbox: Sandbox, workspace: Path) -> None:
     reader = sandbox.read_only()
     assert (await reader.run_git(["log", "--format=%s"])).output == "first\n"
     assert (await reader.run_command("git log --format=%s")).output == "first\n"
+
+
+class Leaky(BubblewrapBackend):
+    """A backend that forgets what the lane of plan mode is."""
+
+    async def open(self, lane: Lane) -> Link:
+        return await super().open(Lane.MAIN if lane is Lane.PLAN else lane)
+
+
+@pytest.mark.bubblewrap
+async def test_a_backend_that_does_not_hold_it_is_found_out_before_anything_runs(
+    workspace: Path, open_sandbox: OpenSandbox
+) -> None:
+    await open_sandbox("bubblewrap")
+    lanes = Lanes(workspace, partial(choose, [Leaky(workspace, "none")], workspace))
+    try:
+        reader = WorkspaceSandbox(lanes, lambda lanes: lanes.close()).read_only()
+        with pytest.raises(SandboxUnavailable, match="the read-only lane failed its test"):
+            await reader.run_command("touch README.md")
+        with pytest.raises(SandboxUnavailable, match="the read-only lane failed its test"):
+            await reader.write_file("new", b"x")
+    finally:
+        await lanes.close()
+    assert sorted(path.name for path in workspace.iterdir()) == [".lmagent", "README.md", "src"]
 
 
 @pytest.mark.parametrize("backend", CONFINED)
