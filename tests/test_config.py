@@ -371,3 +371,11 @@ def test_vision_is_nothing_else(workspace: Path, value: str) -> None:
     with pytest.raises(ConfigError, match="vision cannot be") as caught:
         load(workspace, {"VISION_ENABLED": value})
     assert "auto, true, false" in caught.value.hint
+
+
+def test_a_folder_with_an_inbox_is_asked_about_and_its_tasks_run_only_once_it_is_trusted(workspace: Path) -> None:
+    assert load(workspace).config.inbox == "off"
+    (workspace / ".lmagent" / "inbox").mkdir(parents=True)
+    loaded = load(workspace)
+    assert (loaded.config.inbox, [item.source for item in loaded.waiting]) == ("off", [".lmagent/inbox"])
+    assert load_config(workspace, {}, {}, trusted=loaded.digest).config.inbox == "on"

@@ -31,6 +31,7 @@ _NAMES = tuple(each.name for each in fields(JobRecord))
 _SCHEMA = f"CREATE TABLE jobs (id TEXT PRIMARY KEY, {', '.join(f'{name} TEXT' for name in _NAMES[1:])}, signature TEXT)"
 _INSERT = " ".join(("INSERT OR REPLACE INTO jobs VALUES", f"({', '.join('?' * (len(_NAMES) + 1))})"))
 _INDEX = "CREATE UNIQUE INDEX jobs_source ON jobs (source) WHERE source <> ''"
+_VERSION = 1
 _MOST_DONE = 200
 _KEEP_DONE = timedelta(days=30)
 _TIMES = ("created", "due", "last_run")
@@ -50,7 +51,7 @@ class JobFile:
 
     def exists(self) -> bool:
         """Tell whether there is a table."""
-        return self._path.exists()
+        return _inode(self._path) != 0
 
     def version(self) -> int:
         """Return a number that is another once another connection changed the file."""
@@ -149,17 +150,20 @@ class JobFile:
         is_link = self._path.is_symlink() or self._path.parent.is_symlink()
         if is_link or (self._path.exists() and not self._path.is_file()):
             raise JobsError(f"{self._path} is a link or no file; lmtui keeps jobs in a real one", "Remove it.")
+        inode = _inode(self._path)
         try:
             return _connected(self._path)
         except (sqlite3.DatabaseError, _Foreign) as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
-        self._set_aside()
+        self._set_aside(inode)
         return _connected(self._path)
 
-    def _set_aside(self) -> None:
+    def _set_aside(self, inode: int) -> None:
         stamp = f"{datetime.now(UTC):%Y%m%d_%H%M%S}"
         try:
+            if _inode(self._path) != inode:
+                return  # another lmtui did it meanwhile
             for ending in ("", "-wal", "-shm", "-journal"):
                 path = Path(f"{self._path}{ending}")
                 if path.exists():
@@ -190,6 +194,9 @@ def _connected(path: Path) -> sqlite3.Connection:
                 if not _shapes(database):
                     database.execute(_SCHEMA)
                     database.execute(_INDEX)
+                    database.execute(f"PRAGMA user_version={_VERSION}")
+        if int(database.execute("PRAGMA user_version").fetchone()[0]) > _VERSION:
+            raise JobsError(f"{path} was written by a newer lmtui", "Use that one, or remove the file with its jobs.")
         if _shapes(database) != {_SCHEMA, _INDEX}:
             raise _Foreign
         on_failure.pop_all()

@@ -184,7 +184,8 @@ class LmtuiApp(ThemedApp):
     @on(Worker.StateChanged)
     def _session_failed(self, event: Worker.StateChanged) -> None:
         if event.state is WorkerState.ERROR and event.worker.name == "session":
-            self.workbench.say(f"session {event.worker.group} failed: {clean_line(repr(event.worker.error))}", "error")
+            who = event.worker.group if event.worker.group == "scheduler" else f"session {event.worker.group}"
+            self.workbench.say(f"{who} failed: {clean_line(repr(event.worker.error))}", "error")
 
     # -- commands everywhere --------------------------------------------------------------------------------------------
 

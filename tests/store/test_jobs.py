@@ -164,6 +164,16 @@ def test_what_is_no_table_of_ours_is_set_aside(workspace: Path) -> None:
             path.unlink()
 
 
+def test_a_table_of_a_newer_lmtui_is_left_alone(workspace: Path) -> None:
+    JobFile(workspace).add(job())
+    with sqlite3.connect(workspace / ".lmagent" / "index.db") as database:
+        database.execute("PRAGMA user_version=2")
+    database.close()
+    with pytest.raises(JobsError, match="newer"):
+        JobFile(workspace).read()
+    assert not [*workspace.glob(".lmagent/*aside")]
+
+
 def test_a_link_is_refused(workspace: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious.db"
     with sqlite3.connect(precious) as database:

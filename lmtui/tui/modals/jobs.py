@@ -23,6 +23,7 @@ from lmtui.tui.commands import Scope, bindings, closing, of_scope
 from lmtui.tui.lines.text import fit, pad
 from lmtui.tui.modals.questions import Confirm
 from lmtui.tui.widgets.verbs import Verbs
+from lmtui.tui.wording import count_text
 
 NEW = "new"
 SIGNS = {"running": ("●", "$accent"), "waiting": ("⏲", "$text"), "paused": ("–", "$text-muted"), "done": ("✓", "$success")}
@@ -205,7 +206,7 @@ def job_line(job: JobRecord, now: datetime, width: int) -> Content:
 def whole_text(job: JobRecord, now: datetime) -> str:
     """Return what there is to know of a job, on a few lines."""
     schedule = "wakes its session" if job.kind == "wake" else f"{job.schedule} {job.zone}".strip()
-    parts = [schedule, f"mode {job.mode}" if job.mode else "", f"{job.runs} runs" if job.runs else "not run yet"]
+    parts = [schedule, f"mode {job.mode}" if job.mode else "", count_text(job.runs, "run") if job.runs else "not run yet"]
     last = f"last {moment_text(job.last_run, now, LocalZone())}: {clean_line(job.last_outcome)}" if job.last_run else ""
     rules = " ".join(
         f"{word} {clean_line(rule)}" for word, rules in (("allow", job.allow), ("deny", job.deny)) for rule in rules

@@ -30,7 +30,8 @@ class JobsPart:
         """Run what is due from now on; costs nothing but a look at a file name where there are no jobs."""
         jobs = self._jobs()
         if jobs is not None:
-            _ = self._stage.app.run_worker(self._serve(jobs), name="scheduler", group="scheduler", exclusive=True)
+            work = self._serve(jobs)
+            _ = self._stage.app.run_worker(work, name="session", group="scheduler", exclusive=True, exit_on_error=False)
 
     async def _serve(self, jobs: Jobs) -> None:
         try:

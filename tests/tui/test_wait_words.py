@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.events import Envelope, Event, SessionOpened, TurnEnded, TurnReason, TurnStarted
+from lmtui.core.wait_events import WaitSet
+from lmtui.store.sessions import SessionStore
+from lmtui.store.summaries import summaries
+from lmtui.tui.facts import Facts
+from lmtui.tui.lines.session_list import session_row
+from lmtui.tui.summary import activity_text
+
+NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
+UNTIL = NOW + timedelta(hours=12)
+SESSION = "20260314_140200_abcdef"
+WAITING: tuple[Event, ...] = (
+    SessionOpened(workspace="/w", version="1"),
+    TurnStarted(turn_id="turn_1"),
+    WaitSet(until=UNTIL, why="the build", turn_id="turn_1"),
+    TurnEnded(turn_id="turn_1", reason=TurnReason.WAITING),
+)
+WOKEN: tuple[Event, ...] = (*WAITING, TurnStarted(turn_id="turn_2"), TurnEnded(turn_id="turn_2", reason=TurnReason.DONE))
+
+
+def told(events: tuple[Event, ...]) -> list[Envelope]:
+    return [Envelope(number, NOW, SESSION, event) for number, event in enumerate(events, 1)]
+
+
+def test_the_status_line_says_until_when_a_session_waits() -> None:
+    clock = f"{UNTIL.astimezone():%a %H:%M}"
+    facts = Facts()
+    for envelope in told(WAITING):
+        facts.apply(envelope)
+    assert activity_text(facts, NOW) == f"⏲ wakes {clock}"
+    for envelope in told(WOKEN)[len(WAITING) :]:
+        facts.apply(envelope)
+    assert activity_text(facts, NOW) == "idle"
+
+
+@pytest.mark.parametrize(("events", "state", "wakes"), [(WAITING, "waiting", UNTIL), (WOKEN, "done", None)])
+def test_the_list_says_when_a_session_wakes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: tuple[Event, ...], state: str, wakes: datetime | None
+) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+    store = SessionStore(tmp_path)
+    file = store.create(SESSION)
+    for envelope in told(events):
+        file.append(envelope)
+    file.close()
+    summary = summaries(store)[0]
+    assert (summary.state, summary.wakes) == (state, wakes)
+    row = "".join(text for text, _ in session_row(summary, NOW, 120))
+    assert ("wakes" in row) == (wakes is not None)
+    assert row.startswith("⏲" if wakes else "✓")
+
+
+def test_a_log_that_tells_of_no_time_is_listed_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+    store = SessionStore(tmp_path)
+    file = store.create(SESSION)
+    for envelope in told(WAITING):
+        file.append(envelope)
+    file.close()
+    text = file.path.read_text().replace(f'"until":"{UNTIL.isoformat().replace("+00:00", "Z")}"', '"until":"9999-99-99"')
+    assert "9999-99-99" in text
+    file.path.write_text(text)
+    assert [(each.state, each.wakes) for each in summaries(store)] == [("waiting", None)]
