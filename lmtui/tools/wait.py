@@ -14,7 +14,7 @@ from lmtui.tools.tool import Arguments, Tool, always, argument
 class WaitArguments(Arguments):
     """Until when, and for what."""
 
-    until: str = argument(also=("time", "for", "duration", "seconds"), doc="ISO time, or 90s, 30m, 2h")
+    until: str = argument(also=("time", "for", "duration", "seconds"))
     reason: str = argument("", also=("why", "message"))
 
 
@@ -43,7 +43,7 @@ def _until(text: str, now: datetime) -> datetime:
 
 WAIT = Tool(
     name="wait",
-    description="Sleep until a time, then go on.",
+    description="Sleep until an ISO time, or for 90s, 30m, 2h.",
     arguments=WaitArguments,
     run=_wait,
     access=always(Access.NONE),
