@@ -9,8 +9,10 @@ from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.ports import Sandbox
 from lmtui.sandbox import plan_lane
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
+from lmtui.sandbox.docker import DockerBackend
 from lmtui.sandbox.lanes import Lanes
 from lmtui.sandbox.link import Lane, Link
+from lmtui.sandbox.podman import PodmanBackend
 from lmtui.sandbox.select import choose
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ALL, CONFINED, OpenSandbox
@@ -134,3 +136,10 @@ async def test_a_lane_in_which_something_can_be_changed_does_not_count(
     with pytest.raises(SandboxUnavailable, match="file, folder, old file"):
         await plan_lane.verify(await lanes.client(Lane.MAIN), workspace)
     assert sorted(path.name for path in workspace.iterdir()) == [".lmagent", "README.md", "src"]
+
+
+@pytest.mark.parametrize("backend", [DockerBackend, PodmanBackend])
+def test_a_container_gets_the_folder_read_only_in_this_lane_alone(backend: type[DockerBackend], workspace: Path) -> None:
+    engine = backend(workspace, "none")
+    is_read_only = {lane: engine._mounts(lane)[0]["ReadOnly"] for lane in (Lane.MAIN, Lane.GIT, Lane.PLAN)}
+    assert is_read_only == {Lane.MAIN: False, Lane.GIT: False, Lane.PLAN: True}

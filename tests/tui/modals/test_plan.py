@@ -8,10 +8,12 @@ import pytest
 
 from lmtui.core.permissions import Mode
 from lmtui.core.plan import PlanStep
-from lmtui.core.plan_events import PlanDecided
+from lmtui.core.plan_events import PlanDecided, PlanProposed
 from lmtui.core.proposals import Proposal
 from lmtui.tui.modals.plan import PlanQuestion, plan_lines
+from lmtui.tui.options import StartOptions
 from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.fakes import FakeClock, FakeHost, FakeSession
 from tests.tui.scenes_plan import PROPOSAL, live, plan_grants, plan_question, plan_read, propose
 
 
@@ -177,3 +179,13 @@ async def test_a_key_in_the_prompt_turns_plan_mode_on_and_off() -> None:
         modes = [driver.host.session.mode]
         await driver.press("shift+tab")
         assert [*modes, driver.host.session.mode] == [Mode.PLAN, Mode.MANUAL]
+
+
+async def test_a_session_that_is_opened_again_asks_about_its_plan() -> None:
+    host = FakeHost(clock=FakeClock())
+    session = FakeSession("20260314_140200_abc123", clock=host.clock)
+    session.emit(PlanProposed(proposal_id="plan_1", proposal=PROPOSAL))
+    host.opened[session.id] = session
+    async with running(host, options=StartOptions(session_id=session.id), size=WIDE) as driver:
+        await driver.until_screen("PlanQuestion")
+        assert "Nested comments in the lexer" in driver.text()
