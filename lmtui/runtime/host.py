@@ -305,8 +305,8 @@ class Runtime:
         return SessionArchive(self._store, self._sessions, self._first_events, self._start_folder)
 
     async def _use_workspace(self, folder: Path) -> None:
-        if self._sandbox is not None:
-            await self._sandbox.close()
+        if self._sandbox is not None:  # whoever still looks into the old folder gets an answer
+            self._retired.append(self._sandbox)
             self._sandbox = None
         self._workspace, self._store = folder, SessionStore(folder)
         self.archive = self._archive()

@@ -121,7 +121,7 @@ class Lanes:
             await self._idle.wait()
             async with self._starting:
                 if not self._had_git:
-                    await self._clients[Lane.MAIN].close()
+                    await self._clients[Lane.MAIN].close_when_idle()
                     await self._open(Lane.MAIN)
         await backend.reserve_memory(memory_mb)
         async with self._turn(backend):

@@ -81,8 +81,10 @@ Serve = Callable[..., Awaitable[ScriptedServer]]
 async def serve() -> AsyncIterator[Serve]:
     servers: list[ScriptedServer] = []
 
-    async def start(*turns: ScriptedTurn, key: str = "", **options: Any) -> ScriptedServer:
-        server = await ScriptedServer(Scenario(turns, **options), key=key).__aenter__()
+    async def start(*script: ScriptedTurn | Scenario, key: str = "", **options: Any) -> ScriptedServer:
+        turns = tuple(each for each in script if isinstance(each, ScriptedTurn))
+        scenarios = [each for each in script if isinstance(each, Scenario)] or [Scenario(turns, **options)]
+        server = await ScriptedServer(*scenarios, key=key).__aenter__()
         servers.append(server)
         return server
 

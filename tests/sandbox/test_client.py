@@ -187,3 +187,17 @@ def test_lists_are_checked_entry_by_entry(entries: list[tuple[str, str, int]]) -
     else:
         with pytest.raises(SandboxError):
             replies.parse(facts, replies.ListReply)
+
+
+async def test_one_that_is_replaced_answers_what_it_was_asked() -> None:
+    async with connected() as (client, link):
+        call, identity = await _asked(client, link)
+        closing = asyncio.create_task(client.close_when_idle())
+        await asyncio.sleep(0)
+        assert not closing.done()
+        link.say({"id": identity, "data": protocol.pack(b"hello")})
+        link.say({"id": identity, "done": True, "size": 5})
+        _, data = await asyncio.wait_for(call, 5)
+        assert data == b"hello"
+        await asyncio.wait_for(closing, 5)
+        assert not client.is_alive
