@@ -40,7 +40,7 @@ def model_words(event: Event) -> str:
             first = clean_line(text.strip().partition("\n")[0])
             return f"lmtui told the model: {first[:_MAX_CHARS]}{'…' if len(first) > _MAX_CHARS else ''}"
         case LoopSuspected(what=what, is_over=is_over):
-            return f"a loop, so the turn ends: {clean_line(what)}" if is_over else f"this looks like a loop: {clean_line(what)}"
+            return "" if is_over else f"this looks like a loop: {clean_line(what)}"  # how the turn ends says it too
         case Compacted():
             left_out = len(event.elided) + len(event.folded)
             parts = [f"{left_out} long {'result' if left_out == 1 else 'results'} shortened"] if left_out else []

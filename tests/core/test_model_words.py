@@ -5,7 +5,7 @@ import pytest
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event, TurnStarted
 from lmtui.core.messages import CallForm
-from lmtui.core.model_events import CallFormChanged, Compacted, Reminder, ToolSetChanged
+from lmtui.core.model_events import CallFormChanged, Compacted, LoopSuspected, Reminder, ToolSetChanged
 from lmtui.core.model_words import calls_words, model_words, set_calls
 from lmtui.core.sessions import CallsInUse
 
@@ -57,3 +57,8 @@ def test_a_form_of_calls_that_is_none_is_refused_with_those_that_there_are() -> 
     with pytest.raises(UsageError, match="no form of calls 'xml'") as caught:
         set_calls(HeldCalls(), "xml")
     assert caught.value.hint == "There are auto, native, text, schema."
+
+
+def test_a_loop_is_told_while_it_may_still_end_well() -> None:
+    assert model_words(LoopSuspected(what="read a\x1b[2J, 3 times", count=3)) == "this looks like a loop: read a, 3 times"
+    assert model_words(LoopSuspected(what="read a", count=5, is_over=True)) == ""

@@ -240,6 +240,11 @@ def plan_lines(changed: PlanChanged) -> Iterator[str]:
             done = sum(item.status is TodoStatus.COMPLETED for item in items)
             now = next((item.text for item in items if item.status is TodoStatus.IN_PROGRESS), "")
             yield f"{name}: {done} of {len(items)} done" + (f", now: {clean_line(now)}" if now else "")
+    task = changed.plan.task
+    if task is not None:
+        total = f" of {task.total_count:,}" if task.total_count else ""
+        left = f", {task.remaining_count:,} left" if task.remaining_count else ""
+        yield f"task: {task.processed_count:,}{total} processed{left}"
 
 
 def changes_text(changes: Sequence[FileChange]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Unpack
@@ -138,20 +138,22 @@ def _listed(title: str, todos: Iterable[Todo], kind: str, turned: set[str], widt
     done = {todo.id for todo in todos if not todo.is_open}
     rows = [_head(title, f"{len(done)}/{len(todos)}", width)]
     for depth, todo in in_tree(todos):
-        waits = [each for each in todo.depends_on if each not in done]
+        open_ones = [each for each in todos if each.id in todo.depends_on and each.is_open]
+        is_step = isinstance(todo, PlanStep)  # they show their numbers, todos do not
+        waits = ", ".join(str(each.id) if is_step else fit(clean_line(each.text), 40) for each in open_ones)
         lead = "  " * min(depth, _DEEPEST)
         below = _todo_rows(todo, f"{kind} {todo.id}", turned, width - len(lead), waits)
         rows += [replace(shown, line=((lead, ""), *shown.line)) for shown in below] if lead else below
     return rows
 
 
-def _todo_rows(todo: Todo, key: str, turned: set[str], width: int, waits: Sequence[int] = ()) -> list[PlanRow]:
+def _todo_rows(todo: Todo, key: str, turned: set[str], width: int, waits: str = "") -> list[PlanRow]:
     """Return a todo: its first line, and below it the rest, unless it is done; choosing it turns that over."""
     sign, role = ("◌", "muted") if waits and todo.status is TodoStatus.PENDING else SIGNS[todo.status]
     is_done = todo.status is TodoStatus.COMPLETED
     style = "muted" if is_done else "strong" if todo.status is TodoStatus.IN_PROGRESS else ""
     name = f"{todo.id} {clean_line(todo.text)}" if isinstance(todo, PlanStep) else clean_line(todo.text)
-    more = [f"waits for {', '.join(map(str, waits))}"] if waits else []
+    more = [f"waits for {waits}"] if waits else []
     more += [clean_line(todo.notes)] if todo.notes else []
     if isinstance(todo, PlanStep):
         more += [f"check: {clean_line(todo.verification)}"] if todo.verification else []

@@ -81,7 +81,7 @@ async def test_parts_stand_below_their_todo_and_what_waits_says_for_what() -> No
     )
     lines = await shown(PlanView(), PlanChanged(plan=Plan(todos=todos)))
     assert [line.rstrip() for line in lines[1:]] == [
-        " ○ the parser", "   ✓ its lexer", "   ○ its tests", " ◌ the docs", "    waits for 1",
+        " ○ the parser", "   ✓ its lexer", "   ○ its tests", " ◌ the docs", "    waits for the parser",
     ]  # fmt: skip
 
 
