@@ -148,7 +148,7 @@ class WorkspaceJobs:
 
     def told(self) -> JobsChanged:
         """Return the jobs as the plan panel shows them: those that run or will."""
-        shown = [each for each in self.known if each.state != "done"]
+        shown = [each for each in self.known if each.lease or each.due]
         return JobsChanged(jobs=tuple(Job(each.id, each.title, shown_schedule(each), shown_time(each)) for each in shown))
 
     def _make_scheduler(self, interval_s: float) -> Scheduler:

@@ -184,6 +184,8 @@ def _inode(path: Path) -> int:
 
 
 def _connected(path: Path) -> sqlite3.Connection:
+    with contextlib.suppress(OSError):  # a new file is its owner's alone, and so is what SQLite puts beside it
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     database = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
     with contextlib.ExitStack() as on_failure:
         on_failure.callback(database.close)
@@ -273,6 +275,7 @@ class Presence:
     """A sign that a scheduler works on a workspace, seen by every process of the machine; it goes with its owner."""
 
     def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
         self._path = workspace_dir(workspace) / _LOCK_FILE
         self._descriptor = -1
 
@@ -280,8 +283,9 @@ class Presence:
         """Say that one is here; True where it is the only one.  Where nothing can be written, it is."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
+            make_workspace_folder(self._workspace)
             self._descriptor = os.open(self._path, flags, 0o600)
-        except OSError:
+        except (OSError, SessionFileError):
             return True
         is_first = _locked(self._descriptor, fcntl.LOCK_EX)
         fcntl.flock(self._descriptor, fcntl.LOCK_SH)

@@ -238,3 +238,22 @@ async def test_a_session_that_the_user_opens_while_its_job_runs_stays_open(open_
     await asyncio.gather(one_pass(runtime), watch())
     assert not opened[0].is_closed
     assert (await the_job(runtime)).last_outcome == "done"
+
+
+async def test_a_session_that_waits_is_woken_by_the_lmtui_that_has_it_open(open_one: Open, serve: Serve) -> None:
+    until = (datetime.now(UTC) + timedelta(seconds=1)).isoformat(timespec="seconds")
+    server = await serve(ScriptedTurn(f"WAIT: {until}: the build"), DONE)
+    holder, other = open_one(server.url), open_one(server.url)
+    session = await holder.new_session()
+    await run(session)
+    other_serving = asyncio.ensure_future(other.jobs.serve())
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not any(job.due and job.due < datetime.now(UTC) for job in other.jobs.known):
+                await asyncio.sleep(0.05)
+        assert (await the_job(other)).lease is None
+        await serve_until(holder, lambda: len(server.requests) == 2)
+    finally:
+        await other.jobs.stop()
+    assert other_serving.cancelled()
+    assert next(each.event.status for each in session.history() if isinstance(each.event, TurnEnded)) == "waiting"

@@ -190,6 +190,7 @@ def test_a_link_is_refused(workspace: Path, tmp_path: Path) -> None:
 def test_a_table_that_was_taken_away_is_made_anew(workspace: Path) -> None:
     table = JobFile(workspace)
     table.add(job())
+    assert (workspace / ".lmagent" / "index.db").stat().st_mode & 0o777 == 0o600
     shutil.rmtree(workspace / ".lmagent")
     table.add(job(1))
     assert [each.id for each in JobFile(workspace).read().records] == ["job1"]
