@@ -1,12 +1,14 @@
 """How much of each prompt the server has read before: a session of 200 steps with everything that a session knows.
 
-The server is scripted and reuses what a server with one slot would: the bytes that a request has in common with the one before.
+The server is scripted and reuses what a server would that keeps each conversation: the bytes that a request has in common with
+the one before of the same agent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import bisect
+import json
 import os
 import tempfile
 from collections.abc import Sequence
@@ -24,6 +26,11 @@ from lmtui.runtime.host import Runtime, open_runtime
 
 STEPS = 200
 _TASKS = 8
+_CHILD = (
+    ScriptedTurn("I look.", calls=(ScriptedCall("ls", {}), ScriptedCall("todo_add", {"description": "look"}))),
+    ScriptedTurn("Found.", calls=(ScriptedCall("grep", {"pattern": "line"}),)),
+    ScriptedTurn("", calls=(ScriptedCall("report_result", {"status": "ok", "summary": "it is there"}),)),
+)
 
 
 def figures() -> list[Figure]:
@@ -38,14 +45,22 @@ def figures() -> list[Figure]:
 
 
 def broken(bodies: Sequence[bytes]) -> int:
-    """Return how many requests do not begin with the one before."""
-    return sum(not after.startswith(before.removesuffix(b"]}")) for before, after in pairwise(bodies))
+    """Return how many requests do not begin with the one before of the same conversation."""
+    return sum(not after.startswith(before.removesuffix(b"]}")) for before, after in _follow(bodies))
 
 
 def reused(bodies: Sequence[bytes]) -> float:
     """Return the share of all that was sent again which a server could reuse."""
-    again = sum(len(before) for before, _ in pairwise(bodies))
-    return sum(_shared(before, after) for before, after in pairwise(bodies)) / again
+    again = sum(len(before) for before, _ in _follow(bodies))
+    return sum(_shared(before, after) for before, after in _follow(bodies)) / again
+
+
+def _follow(bodies: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+    """Return each request with the next one of its conversation, which is told by its first two messages."""
+    talks: dict[str, list[bytes]] = {}
+    for body in bodies:
+        talks.setdefault(json.dumps(json.loads(body)["messages"][:2]), []).append(body)
+    return [pair for talk in talks.values() for pair in pairwise(talk)]
 
 
 def _shared(before: bytes, after: bytes) -> int:
@@ -57,7 +72,8 @@ async def play(folder: Path) -> list[bytes]:
     """Play the session in a folder and return its requests as they came to the server."""
     for number in range(20):
         (folder / f"f{number}.txt").write_text(f"line of file {number}\n" * 30)
-    async with ScriptedServer(Scenario(tuple(_turns()), window_tokens=400_000)) as server:
+    child = Scenario(_CHILD, "child", "Your task:", window_tokens=400_000)
+    async with ScriptedServer(child, Scenario(tuple(_turns()), window_tokens=400_000)) as server:
         config = Config(sandbox="process", max_retries=0, url=server.url)
         runtime = open_runtime(folder, config)
         try:
@@ -79,6 +95,8 @@ async def _work(runtime: Runtime) -> None:
             await session.wait_idle()
         if number == 4:
             session.set_mode(Mode.MANUAL)
+        if number == 7:
+            session.set_mode(Mode.PLAN)
         if number in (5, 6) and session.changes is not None:
             await session.changes.apply(await session.changes.plan_undo())
         session.submit(f"task {number}, see @f{number}.txt")
@@ -117,6 +135,8 @@ def _step(number: int) -> ScriptedTurn:
         ScriptedCall("read", "{not json"),
         ScriptedCall("ls", {}),
         ScriptedCall("nothing", {"known": True}),
+        ScriptedCall("delegate", {"objective": f"look at part {number}", "data_hint": "line of file"}),
+        ScriptedCall("task_state_update", {"objective": "all of it", "total_count": 9, "processed_count": number % 9}),
     )
     picked = [calls[number % len(calls)], *([calls[number % 7]] if number % 6 == 0 else [])]
     return ScriptedTurn(f"Step {number}.", "thinking of it" if number % 4 == 0 else "", tuple(picked))
