@@ -201,6 +201,19 @@ async def test_a_clock_that_is_set_back_puts_no_daily_job_off() -> None:
     assert 60.0 <= stage.ran[0][1] < 61.5
 
 
+async def test_a_clock_that_is_set_right_while_the_scheduler_sleeps_puts_no_daily_job_off() -> None:
+    ahead_s = 86_400.0 * 300
+    stage = Stage(ListTable(replace(job("a", ahead_s + 60.0, "daily 14:03"), last_run=START + timedelta(days=299))))
+    stage.clock.offset = timedelta(seconds=ahead_s)
+
+    def set_right() -> None:
+        stage.clock.offset = timedelta()
+
+    stage.clock.at[10.0] = set_right
+    await stage.work_until(lambda: bool(stage.ran))
+    assert 60.0 <= stage.ran[0][1] < 61.5
+
+
 async def test_a_repeated_job_runs_again_and_again() -> None:
     stage = Stage(ListTable(job("a", 5.0, "every 30s")))
     await stage.work_until(lambda: len(stage.ran) == 4)
