@@ -20,6 +20,7 @@ from lmtui.core.events import (
 from lmtui.core.file_events import FilesChanged, FilesRestored
 from lmtui.core.host_events import HostReached
 from lmtui.core.hosts import NETWORK_TOOL
+from lmtui.core.plan_events import PlanDecided, PlanOutcome
 
 
 @dataclass(slots=True)
@@ -119,6 +120,11 @@ def _by_the_user(time: datetime, event: object) -> list[AuditRow]:
             return [AuditRow(time, event.agent, event.action, what, by="user", ok=True, outcome="put back", files=event.files)]
         case ModeChanged(mode=mode):
             return [AuditRow(time, event.agent, "mode", mode, by="user", ok=True)]
+        case PlanDecided(outcome=outcome, by=by, feedback=feedback) as decided:
+            rules = ", ".join(decided.rules)
+            return [
+                AuditRow(time, decided.agent, "plan", feedback, str(outcome), rules, by=by, ok=outcome is PlanOutcome.APPROVED)
+            ]
         case RuleRevoked(rule=rule):
             return [AuditRow(time, event.agent, "revoke", rule, by="user", ok=True)]
         case _:

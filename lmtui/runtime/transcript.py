@@ -22,6 +22,8 @@ from lmtui.core.events import (
     TurnEnded,
 )
 from lmtui.core.messages import Role
+from lmtui.core.plan_events import PlanDecided, PlanProposed
+from lmtui.core.proposal_words import plan_event_words, proposal_lines
 from lmtui.store.codec import encode
 from lmtui.store.sessions import load
 
@@ -51,6 +53,12 @@ def as_markdown(events: Sequence[Envelope]) -> str:
                 shown = clean(result)
                 fence = _fence(shown)
                 out += [fence, shown, fence, ""]
+            case PlanProposed(proposal=proposal):
+                shown = "\n".join(proposal_lines(proposal))
+                fence = _fence(shown)
+                out += ["**plan**", "", fence, shown, fence, ""]
+            case PlanDecided() as event:
+                out += [f"> {plan_event_words(event)}", ""]
             case TurnEnded(error=error) if error:
                 out += [f"> {clean_line(error)}", ""]
             case _:
@@ -70,6 +78,10 @@ def as_html(events: Sequence[Envelope]) -> str:
             case ToolCallFinished(result=result, ok=ok):
                 sign = "✓" if ok else "✗"
                 body.append(f"<details><summary>{sign} result</summary><pre>{html.escape(clean(result))}</pre></details>")
+            case PlanProposed(proposal=proposal):
+                body.append(f"<h3>plan</h3><pre>{html.escape(chr(10).join(proposal_lines(proposal)))}</pre>")
+            case PlanDecided() as event:
+                body.append(f"<p><em>{html.escape(plan_event_words(event))}</em></p>")
             case TurnEnded(error=error) if error:
                 body.append(f"<p><em>{html.escape(clean_line(error))}</em></p>")
             case _:
@@ -102,6 +114,10 @@ def _lines(events: Sequence[Envelope]) -> Iterator[str]:
                 yield f"● {clean_line(tool)}  {clean_line(title)}"
             case ToolCallFinished() as event:
                 yield from _result_lines(event)
+            case PlanProposed(proposal=proposal):
+                yield from proposal_lines(proposal)
+            case PlanDecided() as event:
+                yield f"    {plan_event_words(event)}"
             case ApprovalRequested() as event:
                 hunks[event.approval_id] = event.hunks
             case ApprovalResolved(outcome=outcome, by=by, feedback=feedback) as event:
