@@ -59,7 +59,7 @@ class GateWatch:
     gone: set[str] = field(default_factory=set)
     turn: str = ""
     is_going_on: bool = False
-    has_changed_files: bool = False
+    changed: set[str] = field(default_factory=set)
     told: int | None = None
     _has_ended: bool = True
     _kept: set[str] = field(default_factory=set)
@@ -70,8 +70,8 @@ class GateWatch:
             case TurnStarted(turn_id=turn_id):
                 self.before = self.before if self._has_ended else self.plan
                 self.turn, self.told, self._has_ended = turn_id, None, False
-                self.is_going_on = self.has_changed_files = False
-                self.claimed, self.gone, self._kept = {}, set(), set()
+                self.is_going_on = False
+                self.claimed, self.changed, self.gone, self._kept = {}, set(), set(), set()
             case MessageAdded(role=Role.USER, text=text):
                 self.is_going_on = self.is_going_on or goes_on(text)
             case PlanChanged(plan=plan):
@@ -86,7 +86,7 @@ class GateWatch:
     def _take_files(self, event: Event) -> None:
         match event:
             case FilesChanged(changes=changes):
-                self.has_changed_files = True
+                self.changed |= {change.path for change in changes}
                 gone = {change.path for change in changes if change.kind is FileChangeKind.DELETED}
                 self.claimed |= {change.path: None for change in changes}
                 self.claimed = {path: None for path in self.claimed if path not in gone}
@@ -109,7 +109,8 @@ class GateWatch:
 
     def open_steps(self) -> list[PlanStep]:
         """Return the open steps of a plan that this turn worked on."""
-        is_at_work = self.is_going_on or self.plan.steps != self.before.steps or self.has_changed_files
+        is_named = any(path in self.changed for step in self.plan.open_steps for path in step.files)
+        is_at_work = self.is_going_on or self.plan.steps != self.before.steps or is_named
         return list(self.plan.open_steps) if is_at_work else []
 
     def claims(self) -> list[str]:

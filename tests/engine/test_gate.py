@@ -197,13 +197,14 @@ def test_words_that_ask_to_go_on(words: str, is_it: bool) -> None:
     assert goes_on(words) is is_it
 
 
-async def test_a_later_turn_that_works_on_the_files_of_a_plan_is_about_its_steps() -> None:
+@pytest.mark.parametrize(("path", "error"), [("a.txt", "not finished: 1 plan step open (1 look)"), ("b.txt", "")])
+async def test_a_later_turn_that_changes_files_of_a_plan_is_about_its_steps_and_another_is_not(path: str, error: str) -> None:
     rig = Rig(FakeProvider(answer("Which one first?")))
-    rig.session.emit(PlanChanged(plan=Plan(steps=(PlanStep(1, "look", TodoStatus.IN_PROGRESS),))))
+    rig.session.emit(PlanChanged(plan=Plan(steps=(PlanStep(1, "look", TodoStatus.IN_PROGRESS, files=(path,)),))))
     await rig.run("carry it out")
     rig.provider.answers[:] = [answer("", WRITE), answer("Written."), answer("Written.")]
     await rig.run("the first")
-    assert ending(rig).error == "not finished: 1 plan step open (1 look)"
+    assert ending(rig).error == error
 
 
 class Removing(FakeSandbox):
