@@ -205,7 +205,7 @@ def _with_fresh_ids(desk: Desk, message: Message) -> Message:
     taken: set[str] = set()
     calls: list[ToolCall] = []
     for call in message.tool_calls:
-        free = itertools.count(len(desk.call_ids) + 1)  # from 2 on it would try all that were used before
+        free = itertools.chain((2,), itertools.count(len(desk.call_ids) + 1))  # not all that were used before, one by one
         names = itertools.chain([call.id], (f"{call.id}_{number}" for number in free))
         fresh = next(name for name in names if name and name not in taken and name not in desk.call_ids)
         taken.add(fresh)

@@ -17,7 +17,7 @@ from lmtui.core.task_state import TaskChange, add_to_queue, change_task, invento
 from lmtui.core.work_words import task_lines
 from lmtui.tools.tool import Arguments, Tool, always, argument
 
-_MOST_FILES = 20_000
+_MOST_FILES = 10_000  # as far as one answer of the sandbox holds their names
 _BEGIN = "there is no task state yet; task_state_update begins one, for example with a pattern such as docs/*.md"
 
 
@@ -160,6 +160,8 @@ def _look_at_inventory(found: _Findings, pattern: str, files: Sequence[str]) -> 
     is_first = not (state.remaining_queue or state.processed_count or state.total_count)
     known = {*state.remaining_queue, *state.processed, *(path for pair in state.rename_map for path in pair)}
     fresh = [path for path in files if path not in known]
+    if len(files) >= _MOST_FILES:
+        found.lines.append(f"only the newest {_MOST_FILES:,} files that match are looked at: use patterns that match fewer")
     if is_first:
         state = add_to_queue(state, files)
         found.lines.append(f"the queue holds the {len(files):,} files that match {pattern}")
