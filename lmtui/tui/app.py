@@ -183,8 +183,8 @@ class LmtuiApp(ThemedApp):
 
     @on(Worker.StateChanged)
     def _session_failed(self, event: Worker.StateChanged) -> None:
-        if event.state is WorkerState.ERROR and event.worker.name == "session":
-            who = event.worker.group if event.worker.group == "scheduler" else f"session {event.worker.group}"
+        if event.state is WorkerState.ERROR and event.worker.name in ("session", "scheduler"):
+            who = "the scheduler" if event.worker.name == "scheduler" else f"session {event.worker.group}"
             self.workbench.say(f"{who} failed: {clean_line(repr(event.worker.error))}", "error")
 
     # -- commands everywhere --------------------------------------------------------------------------------------------

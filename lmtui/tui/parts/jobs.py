@@ -31,7 +31,7 @@ class JobsPart:
         jobs = self._jobs()
         if jobs is not None:
             work = self._serve(jobs)
-            _ = self._stage.app.run_worker(work, name="session", group="scheduler", exclusive=True, exit_on_error=False)
+            _ = self._stage.app.run_worker(work, name="scheduler", exclusive=True, group="scheduler", exit_on_error=False)
 
     async def _serve(self, jobs: Jobs) -> None:
         try:
