@@ -1,7 +1,7 @@
 # What a developer runs.  Everything works from a fresh clone; `make setup` makes the environment that the rest uses.
 PYTHON ?= .venv/bin/python
 
-.PHONY: setup check format lint types contracts test bench battery exam demo screenshots docs
+.PHONY: setup check format lint types contracts test bench battery kills exam demo screenshots docs
 
 setup: .venv/.made
 
@@ -47,3 +47,7 @@ screenshots: setup
 
 docs: setup
 	$(PYTHON) -m docs.make_keys
+
+# Kill a long session at each of its durable events (about 300, a quarter of an hour) and look at what the next life makes of it.
+kills: setup
+	$(PYTHON) -m tests.killing.battery

@@ -73,7 +73,11 @@ class ScriptedTurn:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A conversation: turn N answers the request with N assistant messages.  `match` is part of the first user message."""
+    """A conversation: turn N answers the request with N assistant messages.  `match` is part of the first user message.
+
+    With `goes_by_words` it is the turn behind the last one whose text stands anywhere in the request: so the script goes on
+    where it was though the beginning of the conversation was summed up.
+    """
 
     turns: tuple[ScriptedTurn, ...]
     name: str = "scenario"
@@ -81,3 +85,4 @@ class Scenario:
     ending: str = "My script is over."
     models: tuple[str, ...] = field(default=("scripted",))
     window_tokens: int = 32_768
+    goes_by_words: bool = False

@@ -132,7 +132,7 @@ class ScriptedServer:
         messages = body.get("messages") or []
         first = next((_text(message) for message in messages if message.get("role") == "user"), "")
         scenario = next((each for each in self._scenarios if each.match in first), self._scenarios[0])
-        index = sum(message.get("role") == "assistant" for message in messages)
+        index = _place(scenario, messages)
         if index >= len(scenario.turns):
             return scenario, index, ScriptedTurn(scenario.ending)
         turn = scenario.turns[index]
@@ -140,6 +140,13 @@ class ScriptedServer:
         if turn.expect and turn.expect not in last:
             return scenario, index, ScriptedTurn(turn.otherwise or f"I expected {turn.expect!r} and cannot go on.")
         return scenario, index, turn
+
+
+def _place(scenario: Scenario, messages: Sequence[dict[str, Any]]) -> int:
+    if not scenario.goes_by_words:
+        return sum(message.get("role") == "assistant" for message in messages)
+    said = "\n".join(map(_text, messages))
+    return max((place for place, turn in enumerate(scenario.turns, 1) if turn.text and turn.text in said), default=0)
 
 
 def _text(message: dict[str, Any]) -> str:

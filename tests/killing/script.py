@@ -1,0 +1,53 @@
+"""The long task that is killed: files, commands, approvals, sub-agents, todos, a small window, and a job beside it."""
+
+from __future__ import annotations
+
+from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
+
+TASK, JOB = "The long task: do all steps.", "The job: note that it ran."
+EFFECTS = "effects.txt"
+STEPS = 24
+WINDOW_TOKENS = 4_000
+
+
+def _call(name: str, **arguments: object) -> ScriptedCall:
+    return ScriptedCall(name, arguments)
+
+
+def effect(name: str) -> ScriptedCall:
+    """Return a command that leaves its mark each time it runs."""
+    return _call("shell", command=f"echo {name} >> {EFFECTS}")
+
+
+def scenarios() -> tuple[Scenario, ...]:
+    """Return what the model says as the sub-agents, in the job, and in the task itself."""
+    children = (_child(name) for name in ("first", "second", "third"))
+    job = Scenario((ScriptedTurn("The job begins.", calls=(effect("job"),)), ScriptedTurn("The job is done.")), "job", JOB)
+    task = (*(ScriptedTurn(f"Step {number:03}.", calls=_step(number)) for number in range(STEPS)), ScriptedTurn("All done."))
+    return (*children, job, Scenario(task, "task", TASK, "All done.", window_tokens=WINDOW_TOKENS, goes_by_words=True))
+
+
+def _step(number: int) -> tuple[ScriptedCall, ...]:
+    match number % 6:
+        case 0:
+            return (_call("write", path=f"part{number}.txt", content=f"part {number}\n" * 40), effect(f"step{number}"))
+        case 1:
+            return (_call("read", path=f"part{number - 1}.txt"), _call("todo_add", description=f"look at {number}"))
+        case 2 if number < 18:
+            name = ("first", "second", "third")[number // 6]
+            return (_call("delegate", objective=f"the {name} child", deliverable_path=f"{name}.txt"),)
+        case 3:
+            return (effect(f"one{number}"), effect(f"two{number}"))
+        case 4:
+            return (_call("edit", path=f"part{number - 4}.txt", search=f"part {number - 4}\n" * 40, replace="changed\n"),)
+        case _:
+            return (_call("ls", path="."), _call("todo_complete", id=1 + number // 6))
+
+
+def _child(name: str) -> Scenario:
+    turns = (
+        ScriptedTurn(f"{name} begins.", calls=(effect(f"child-{name}"), _call("ls", path="."))),
+        ScriptedTurn(f"{name} writes.", calls=(_call("write", path=f"{name}.txt", content=f"{name}\n"),)),
+        ScriptedTurn("", calls=(_call("report_result", status="ok", summary=f"{name} is there", artifacts=[f"{name}.txt"]),)),
+    )
+    return Scenario(turns, name, f"Your task: the {name} child")
