@@ -25,7 +25,7 @@ class DelegateArguments(Arguments):
     deliverable_description: str = argument("", is_told=False)
     deliverable_format: str = argument("", is_told=False)
     constraints: list[str] | str | None = argument(None, is_told=False)
-    data_hint: str = argument("", doc="words that find what it needs in your results")
+    data_hint: str = argument("", doc="what of your results it needs")
 
 
 class ExploreArguments(Arguments):

@@ -34,7 +34,7 @@ class GitCommitArguments(Arguments):
     """With which words."""
 
     message: str = argument(also=("msg", "commit_message"))
-    allow_empty: bool = argument(False)  # noqa: FBT003  (a default)
+    allow_empty: bool = argument(False, is_told=False)  # noqa: FBT003  (a default)
 
 
 class GitBranchArguments(Arguments):

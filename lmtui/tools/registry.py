@@ -73,11 +73,12 @@ _WORKERS: tuple[Tool[Any], ...] = (
     shell.SHELL,
     planning.TODO_ADD,
     planning.TODO_COMPLETE,
+    planning.TODO_UPDATE,
     planning.TODO_LIST,
 )
-_UNTOLD = frozenset(
-    {"todo_list", "task_state_get", "task_reconcile", "task_todo_set", "manage_tasks"}
-)  # another one does the same; taken all the same
+_UNTOLD = frozenset({  # another one does the same; taken all the same
+    "mkdir", "todo_complete", "todo_list", "task_state_get", "task_reconcile", "task_todo_set", "manage_tasks",
+})  # fmt: skip
 LEAN_TOOLS: dict[str, tuple[str, ...]] = {
     "read": ("path", "offset"),
     "write": ("path", "content"),
@@ -106,10 +107,7 @@ def _lean(spec: ToolSpec) -> ToolSpec:
     """Return a tool with the arguments that are told where there is little room; the others are taken all the same."""
     properties = spec.parameters["properties"]
     assert isinstance(properties, dict)
-    limits = ("minimum", "maximum")
-    told = {
-        name: {key: value for key, value in properties[name].items() if key not in limits} for name in LEAN_TOOLS[spec.name]
-    }
+    told = {name: properties[name] for name in LEAN_TOOLS[spec.name]}
     return replace(spec, parameters={**spec.parameters, "properties": told})
 
 

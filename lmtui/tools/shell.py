@@ -16,7 +16,7 @@ class ShellArguments(Arguments):
 
     command: str = argument(also=("cmd", "script", "code"))
     timeout: int = argument(30, also=("timeout_s", "timeout_seconds"), doc="seconds, 1–120")
-    memory_mb: int = argument(512, also=("max_memory_mb",), doc="64–2048")
+    memory_mb: int = argument(512, also=("max_memory_mb",), is_told=False)
 
 
 async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:

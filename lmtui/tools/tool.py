@@ -156,7 +156,10 @@ def schema_of(arguments: type[BaseModel]) -> dict[str, object]:
     return slim
 
 
-_DROPPED = frozenset({"title", "default", "exclusiveMinimum", "exclusiveMaximum"})
+_DROPPED = frozenset({
+    "title", "default", "exclusiveMinimum", "exclusiveMaximum", "minimum", "maximum", "minLength", "maxLength", "minItems",
+    "maxItems",
+})  # fmt: skip
 
 
 def _slim(value: dict[str, Any], definitions: dict[str, Any]) -> dict[str, object]:

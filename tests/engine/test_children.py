@@ -36,8 +36,8 @@ class TalkingProvider(FakeProvider):
             yield piece
 
 
-def team(parallel: int = 1, max_depth: int = 3, **limits: float) -> TeamParts:
-    return TeamParts(partial(child_tools, ""), Limits(**limits), lambda: parallel, max_depth)  # type: ignore[arg-type]  # counts
+def team(parallel: int = 1, max_depth: int = 3, **limits: int) -> TeamParts:
+    return TeamParts(partial(child_tools, ""), Limits(**limits), lambda: parallel, max_depth)
 
 
 def call(**arguments: object) -> str:

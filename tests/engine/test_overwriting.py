@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lmtui.core.events import ToolCallFinished
-from lmtui.core.messages import CallForm
+from lmtui.core.messages import CallForm, ModelPiece
 from lmtui.core.permissions import Mode
 from tests.fakes import FakeProvider, Rig, answer
 
@@ -41,8 +41,8 @@ async def test_nobody_is_asked_about_a_file_that_would_be_lost() -> None:
     ("task", "first"),
     [("do it", answer("", ("read", call(path="log.txt")))), ("look at @log.txt", answer("", ("ls", "{}")))],
 )
-async def test_file_that_it_saw_is_replaced(task: str, first: list[object]) -> None:
-    rig = Rig(FakeProvider(first, OVERWRITES, answer("ready")), mode=Mode.AUTO, call_form=CallForm.TEXT)  # type: ignore[arg-type]  # pieces
+async def test_file_that_it_saw_is_replaced(task: str, first: list[ModelPiece]) -> None:
+    rig = Rig(FakeProvider(first, OVERWRITES, answer("ready")), mode=Mode.AUTO, call_form=CallForm.TEXT)
     rig.sandbox.files["log.txt"] = b"one\n"
     await rig.run(task)
     assert rig.sandbox.files["log.txt"] == b"done\n"

@@ -6,7 +6,7 @@ from functools import partial
 
 from lmtui.core.budgets import BudgetSet, ReportWritten, SessionBudget
 from lmtui.core.events import Notice, TurnEnded, TurnReason
-from lmtui.core.messages import Role
+from lmtui.core.messages import ModelPiece, Role
 from lmtui.core.permissions import Mode
 from lmtui.core.ports import Limits
 from lmtui.core.workspace import ExecResult
@@ -19,8 +19,8 @@ def call(**arguments: object) -> str:
     return json.dumps(arguments)
 
 
-def reads(count: int) -> list[list[object]]:
-    return [[*answer("", ("glob", call(pattern=f"**/part{number}.py")))] for number in range(count)]
+def reads(count: int) -> list[list[ModelPiece]]:
+    return [answer("", ("glob", call(pattern=f"**/part{number}.py"))) for number in range(count)]
 
 
 def ending(rig: Rig) -> TurnEnded:
@@ -40,7 +40,7 @@ def told(rig: Rig) -> list[str]:
 
 
 async def test_session_stops_when_its_steps_are_used_up_and_says_what_came_of_it() -> None:
-    rig = Rig(FakeProvider(*reads(20)))  # type: ignore[arg-type]  # pieces
+    rig = Rig(FakeProvider(*reads(20)))
     rig.session.budget.give(SessionBudget(steps=10))
     await rig.run()
     assert ending(rig).reason is TurnReason.LIMIT
@@ -53,14 +53,14 @@ async def test_session_stops_when_its_steps_are_used_up_and_says_what_came_of_it
 
 
 async def test_tokens_from_the_cache_cost_nothing() -> None:
-    rig = Rig(FakeProvider(*reads(20)))  # type: ignore[arg-type]  # pieces; of 10 tokens 4 are cached, 5 written
+    rig = Rig(FakeProvider(*reads(20)))  # of 10 tokens 4 are cached, 5 written
     rig.session.budget.give(SessionBudget(tokens=33))
     await rig.run()
     assert len(rig.provider.requests) == 3
 
 
 async def test_time_counts_while_a_turn_runs() -> None:
-    rig = Rig(FakeProvider(*reads(20)))  # type: ignore[arg-type]  # pieces
+    rig = Rig(FakeProvider(*reads(20)))
     rig.session.budget.give(SessionBudget(seconds=0.0005))  # the clock of the tests goes on by itself
     await rig.run()
     assert ending(rig).reason is TurnReason.LIMIT
@@ -68,7 +68,7 @@ async def test_time_counts_while_a_turn_runs() -> None:
 
 
 async def test_children_spend_from_the_same_budget() -> None:
-    provider = FakeProvider(answer("", ("delegate", call(objective="look"))), *reads(20))  # type: ignore[arg-type]  # pieces
+    provider = FakeProvider(answer("", ("delegate", call(objective="look"))), *reads(20))
     rig = Rig(provider, team=TeamParts(partial(child_tools, ""), max_depth=1))
     rig.session.budget.give(SessionBudget(steps=5))
     await rig.run()
@@ -97,10 +97,10 @@ async def test_report_says_what_was_done_checked_and_is_open() -> None:
 
 
 async def test_resumed_session_counts_on_and_more_can_be_given() -> None:
-    live = Rig(FakeProvider(*reads(20)))  # type: ignore[arg-type]  # pieces
+    live = Rig(FakeProvider(*reads(20)))
     live.session.budget.give(SessionBudget(steps=4))
     await live.run()
-    again = Rig(FakeProvider(*reads(20)), past=live.log.events)  # type: ignore[arg-type]  # pieces
+    again = Rig(FakeProvider(*reads(20)), past=live.log.events)
     budget, spent = again.session.budget.in_force()
     assert (budget.steps, spent.steps) == (4, 4)
     await again.run("go on")
@@ -118,7 +118,7 @@ async def test_without_a_budget_there_is_no_report() -> None:
 
 
 async def test_model_is_told_when_the_last_steps_of_a_turn_begin() -> None:
-    rig = Rig(FakeProvider(*reads(20)), limits=Limits(max_iterations=10))  # type: ignore[arg-type]  # pieces
+    rig = Rig(FakeProvider(*reads(20)), limits=Limits(max_iterations=10))
     await rig.run()
     counts = [sum("Only 3 more steps" in message.text for message in request.messages) for request in rig.provider.requests]
     assert list(itertools.accumulate(counts, max)) == counts

@@ -10,7 +10,7 @@ from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.events import ModelChanged, Notice, TurnEnded
 from lmtui.core.messages import Completion, FinishReason, Message, ModelPiece, ModelRequest, Role, ToolCall, Usage
 from lmtui.core.model_events import Compacted
-from lmtui.core.roles import ModelRole, RoleModel
+from lmtui.core.roles import ModelRole, RoleModel, Roles
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 OWN = "The user wants every part read. Parts 1 to 9 hold the number 7, nothing failed, part 10 comes next."
@@ -40,9 +40,9 @@ class Reader(FakeProvider):
         yield Completion(Message(Role.ASSISTANT, f"step {made}", "", calls), FinishReason.STOP, Usage(count, 20), 0.1, 0.1)
 
 
-def rig_for(provider: Reader, **options: object) -> Rig:
+def rig_for(provider: Reader, *, roles: Roles | None = None, compact_at: int = 0) -> Rig:
     files = {f"part{number}.txt": f"the number is {number}\n".encode() * 40 for number in range(1, 400)}
-    rig = Rig(provider, FakeSandbox(files), asks_for_summaries=True, **options)  # type: ignore[arg-type]  # roles and the like
+    rig = Rig(provider, FakeSandbox(files), asks_for_summaries=True, roles=roles, compact_at=compact_at)
     rig.session.emit(ModelChanged(model="model", url=provider.url, window_tokens=4096))
     return rig
 

@@ -47,9 +47,12 @@ def test_the_tools_of_the_contract_are_there_in_their_order() -> None:
 def test_of_tools_that_do_the_same_one_is_told_and_all_are_taken() -> None:
     told = [spec.name for spec in REGISTRY.specs(sees=True)]
     untold = [name for name in REGISTRY.names() if name not in told]
-    assert untold == ["todo_list", "task_reconcile", "task_state_get", "task_todo_set", "manage_tasks"]
+    assert untold == [
+        "mkdir", "todo_complete", "todo_list", "task_reconcile", "task_state_get", "task_todo_set", "manage_tasks",
+    ]  # fmt: skip
     assert told == [name for name in REGISTRY.names() if name not in untold]
-    assert all(REGISTRY.prepare(name, '{"items": [], "action": "list"}').tool == name for name in untold)
+    given = '{"id": 1, "path": "a", "items": [], "action": "list"}'
+    assert all(REGISTRY.prepare(name, given).tool == name for name in untold)
 
 
 @pytest.mark.parametrize("is_lean", [False, True])
