@@ -33,7 +33,7 @@ from lmtui.core.messages import (
     ToolCall,
 )
 from lmtui.core.model_events import CallFormChanged
-from lmtui.engine.calling import FormChange, sizes_of
+from lmtui.engine.calling import FormChange
 from lmtui.engine.completion import without_token
 from lmtui.engine.desk import Desk
 from lmtui.engine.fitting import fit, make_room
@@ -96,7 +96,6 @@ def _request(desk: Desk) -> ModelRequest:
 
 async def _answer(desk: Desk, request: ModelRequest, turn_id: str) -> Completion:
     """Send one request and return its answer, the message emitted and what it shows of the model taken up."""
-    sizes = sizes_of(request)
     announce(desk, request)
     watch = _ThinkingWatch(desk)
     partial = _Partial()
@@ -130,7 +129,7 @@ async def _answer(desk: Desk, request: ModelRequest, turn_id: str) -> Completion
     show_usage(desk, completion, turn_id)
     if completion.stopped:
         desk.emit(Notice(agent=desk.agent, level=Level.INFO, text=f"Generation was stopped: {completion.stopped}."))
-    change = desk.model.calling.see(request, completion, sizes)
+    change = desk.model.calling.see(request, completion)
     if change is not None:
         _use_form(desk, change)
     elif desk.model.calling.worked:

@@ -9,7 +9,7 @@ from importlib import resources
 from lmtui.core.child_words import cut, results_text
 from lmtui.core.children import Brief, ChildKind, ChildResult
 from lmtui.core.messages import Role
-from lmtui.engine.folding import Entry
+from lmtui.engine.entries import Entry
 
 MAX_DATA_CHARS = 8_000
 MAX_INLINED_FILES, MAX_INLINED_BYTES = 3, 8_000

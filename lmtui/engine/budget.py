@@ -99,12 +99,12 @@ class Budget:
 
     def raw(self, messages: Iterable[Message], tools: Iterable[ToolSpec]) -> int:
         """Return the size of a request in our own tokens."""
-        self._check_counter()
+        self.check_counter()
         return sum(map(self.size, messages)) + self.tools_size(tools)
 
     def uncounted_chars(self, messages: Iterable[Message]) -> int:
         """Return how much text was not counted yet: much of it is counted in a thread, by `raw`."""
-        self._check_counter()
+        self.check_counter()
         return sum(len(message.text) for message in messages if id(message) not in self._sizes)
 
     def estimate(self, raw: int) -> int:
@@ -156,7 +156,7 @@ class Budget:
         before = self.read_tokens_per_s
         self.read_tokens_per_s = (before + tokens_per_s) / 2 if before else tokens_per_s
 
-    def _check_counter(self) -> None:
+    def check_counter(self) -> None:
         """Count everything anew once our own way of counting has become another."""
         probe = self._count(_PROBE)
         if probe != self._probe:

@@ -106,8 +106,8 @@ class Calling:
             return self._to(CallForm.TEXT, "so small a model does more by a worked example than natively")
         return None
 
-    def see(self, request: ModelRequest, completion: Completion, sizes: Sizes) -> FormChange | None:
-        """Take note of an answer; return the change that it asks for."""
+    def see(self, request: ModelRequest, completion: Completion, sizes: Sizes | None = None) -> FormChange | None:
+        """Take note of an answer; return the change that it asks for.  `sizes` are the request's, else counted where needed."""
         calls = completion.message.tool_calls
         self._structured += any(not call.form for call in calls)
         self._recovered += bool(calls) and all(call.form for call in calls) and not request.hold
@@ -120,7 +120,7 @@ class Calling:
         if request.hold:
             return self._see_held(request, completion)
         if self.form is CallForm.NATIVE:
-            return self._see_native(completion, sizes)
+            return self._see_native(request, completion, sizes)
         if self.form is CallForm.TEXT and self._malformed > max(_ENOUGH, self._recovered) and self._takes_schema:
             return FormChange(CallForm.SCHEMA, "most of its calls in the text could not be read")
         return None
@@ -133,13 +133,13 @@ class Calling:
             return FormChange(CallForm.SCHEMA, "it could write a call only when it was held to a schema", is_proven=True)
         return None
 
-    def _see_native(self, completion: Completion, sizes: Sizes) -> FormChange | None:
+    def _see_native(self, request: ModelRequest, completion: Completion, sizes: Sizes | None) -> FormChange | None:
         if self._structured:
             return None
         if self._recovered + self._malformed >= (_ENOUGH if self.is_known else 1):
             why = "it writes its calls as text" if self._recovered else "its calls cannot be read"
             return FormChange(CallForm.TEXT, why, is_proven=bool(self._recovered))
-        if completion.usage and _lacks_tools(completion.usage.prompt_tokens, sizes):
+        if completion.usage and _lacks_tools(completion.usage.prompt_tokens, sizes or sizes_of(request)):
             return FormChange(CallForm.TEXT, "the server left the tools out of the prompt")
         return None
 

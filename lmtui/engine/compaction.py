@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lmtui.core.messages import Message, Role
@@ -10,7 +10,8 @@ from lmtui.core.model_events import Compacted
 from lmtui.core.plan import Plan
 from lmtui.engine.context import Conversation
 from lmtui.engine.digest import digest
-from lmtui.engine.folding import Entry, cut_places, last_said
+from lmtui.engine.entries import Entries, Entry
+from lmtui.engine.folding import cut_places, last_said
 
 LIMIT_SHARE, TARGET_SHARE, SUMMARY_SHARE = 0.75, 0.5, 0.12
 KEPT_RESULTS = 3
@@ -95,7 +96,7 @@ def compact(
     if sheet.tokens > room.target:
         _cut(sheet, plan, room, _step_of(talk.entries, last))
     if sheet.tokens > (room.target + room.limit) // 2:
-        _cut(sheet, plan, room, _last_answer(talk.entries))
+        _cut(sheet, plan, room, _last_answer(talk.entries, len(talk.entries)))
     for entry in last:
         if sheet.tokens > room.limit:
             sheet.elide(entry, is_folded=entry is last[-1])
@@ -103,7 +104,7 @@ def compact(
         _cut(sheet, plan, room, len(talk.entries))
     if sheet.tokens > room.limit or sheet.tokens >= tokens:
         return None
-    gone = set(map(id, talk.entries[: sheet.kept_from]))
+    gone = set(map(id, talk.entries[talk.folding.kept_from : sheet.kept_from]))
     return Compacted(
         why=why,
         tokens_before=tokens,
@@ -150,33 +151,35 @@ def _cut(sheet: _Sheet, plan: Plan, room: Room, end: int) -> None:
     place = next(
         (each for each in enough[:_NEAR] if each < len(entries) and entries[each].is_task), enough[0] if enough else places[-1]
     )
-    summary = digest(entries[:place], plan, limit_chars)
-    task = next((entry for entry in entries[:place] if entry.is_task), None)
-    last = last_said(entries[1:place], task)
+    summary = digest(talk.gist(place), plan, limit_chars)
+    last = last_said(entries, place)
     gain = gains[place] + old_cost - sheet.size(_said(summary)) - (sheet.size(sheet.shown(last)) if last else 0)
     if gain >= _LEAST_GAIN_TOKENS:
         sheet.kept_from, sheet.summary = place, summary
         sheet.tokens -= gain
 
 
-def _step_of(entries: Sequence[Entry], last: list[Entry]) -> int:
+def _step_of(entries: Entries, last: list[Entry]) -> int:
     """Return where the step begins that the first of the last results belongs to."""
-    first = next((place for place, entry in enumerate(entries) if last and entry is last[0]), len(entries) - 1)
-    return _last_answer(entries[: first + 1])
+    places = range(len(entries) - 1, -1, -1)
+    first = next((place for place in places if last and entries[place] is last[0]), len(entries) - 1)
+    return _last_answer(entries, first + 1)
 
 
-def _last_answer(entries: Sequence[Entry]) -> int:
-    return max(place for place, entry in enumerate(entries) if entry.message.role in (Role.ASSISTANT, Role.SYSTEM))
+def _last_answer(entries: Entries, end: int) -> int:
+    """Return the place of the last answer before a place, 0 where there is none."""
+    places = range(end - 1, 0, -1)
+    return next((place for place in places if entries[place].message.role is Role.ASSISTANT), 0)
 
 
-def _gains(sheet: _Sheet, before: int) -> list[int]:
+def _gains(sheet: _Sheet, before: int) -> dict[int, int]:
     """Return how many tokens go when what stands before each place is summed up; the task and what is pinned stay."""
     talk = sheet.talk
-    task = next((entry for entry in talk.entries if entry.is_task), None)
-    gains = [0]
-    for place, entry in enumerate(talk.entries):
-        is_kept = place < max(before, 1) or entry is task or entry.part in talk.folding.pinned
-        gains.append(gains[-1] + (0 if is_kept else sheet.size(sheet.shown(entry))))
+    task, first = talk.entries.first_task, max(before, 1)
+    gains = {first: 0}
+    for place, entry in enumerate(talk.entries[first:], first):
+        is_kept = entry is task or entry.part in talk.folding.pinned
+        gains[place + 1] = gains[place] + (0 if is_kept else sheet.size(sheet.shown(entry)))
     return gains
 
 

@@ -15,11 +15,14 @@ from lmtui.core.file_events import FilesRestored, Rewound
 from lmtui.core.messages import CallForm, Hold, Message, ModelRequest, Role, ToolSpec
 from lmtui.core.model_events import BroughtBack, Compacted, Pinned, Reminder, ToolSetChanged
 from lmtui.core.pictures import Image, ImageRef
-from lmtui.engine.folding import Entry, Folding
+from lmtui.engine.digest import Gist
+from lmtui.engine.entries import Entries, Entry
+from lmtui.engine.folding import Folding
 
 _NOT_RUN = "Not run: the turn was stopped before this call."
 _MAX_TITLE_CHARS = 120
-_MEETING = frozenset({"read", "write", "edit", "look"})
+EDITING = "`edit` for small changes, `write` for new files."
+REWRITING = "`write` makes a file or replaces a whole one: give all of it."
 _UNKNOWN = "The turn was stopped while this ran: its effect is unknown."
 
 
@@ -35,10 +38,11 @@ class ModelSettings:
     repeat_penalty: float | None = None
 
 
-def system_prompt(tools: str = "full") -> str:
+def system_prompt(tools: str = "full", edits: str = "") -> str:
     """Return the fixed first message for a set of tools.  No clock, no counters: it is the same bytes in every session."""
     name = "lean" if tools == "lean" else "system"
-    return resources.files("lmtui.engine").joinpath(f"prompts/{name}.md").read_text(encoding="utf-8").strip()
+    text = resources.files("lmtui.engine").joinpath(f"prompts/{name}.md").read_text(encoding="utf-8").strip()
+    return text.replace(EDITING, REWRITING) if edits == "whole" else text
 
 
 class Conversation:
@@ -51,19 +55,20 @@ class Conversation:
     def __init__(
         self,
         agent: str,
-        prompt: Callable[[str], str] = system_prompt,
+        prompt: Callable[[str, str], str] = system_prompt,
         picture: Callable[[ImageRef], Image | None] = lambda _: None,
     ) -> None:
         self._agent = agent
         self._prompt = prompt
         self.picture = picture
         self._commands: dict[str, str] = {}
-        self._entries: list[Entry] = [Entry(Message(Role.SYSTEM, prompt("full")))]
+        self._entries = Entries(Entry(Message(Role.SYSTEM, prompt("full", ""))))
         self._sent: list[Message] = [self._entries[0].message]
         self._unanswered: dict[str, None] = {}
         self._started: dict[str, ToolCallStarted] = {}
         self._turns: dict[str, int] = {}
         self._said = 0
+        self._gist, self._gist_to = Gist(), 0
         self.folding = Folding()
         self.revision = 0
         self.change = ""
@@ -73,30 +78,39 @@ class Conversation:
         """Return all messages as they are sent, the system prompt first."""
         return tuple(self._sent)
 
+    def sent_from(self, place: int) -> tuple[Message, ...]:
+        """Return the messages from a place on as they are sent."""
+        return tuple(self._sent[place:])
+
     @property
-    def entries(self) -> tuple[Entry, ...]:
-        """Return all messages as they were said."""
-        return tuple(self._entries)
+    def entries(self) -> Entries:
+        """Return all messages as they were said; only events change them."""
+        return self._entries
+
+    def gist(self, place: int) -> Gist:
+        """Return what is worth telling of all before a place; what is summed up already is not gone over again."""
+        if place >= self.folding.kept_from > self._gist_to:
+            self._gist.take(self._entries[self._gist_to : self.folding.kept_from])
+            self._gist_to = self.folding.kept_from
+        told, begun = (self._gist.copy(), self._gist_to) if place >= self._gist_to else (Gist(), 0)
+        told.take(self._entries[begun:place])
+        return told
 
     @property
     def has_new_pictures(self) -> bool:
         """Tell whether pictures joined the conversation in the last turn."""
         begun = max(self._turns.values(), default=0)
-        return any(entry.message.images for entry in self._entries[begun:])
+        return self._entries.last_picture >= begun
 
     def has_met(self, path: str) -> bool:
         """Tell whether a file was read or written in this conversation, or came with the user's words."""
-        attached = f'<file path="{path}"'
-        return any(
-            (entry.tool in _MEETING and entry.is_ok and entry.subject.partition(" from ")[0] == path)
-            or (entry.is_task and attached in entry.message.text)
-            for entry in self._entries
-        )
+        return self._entries.has_met(path)
 
     @property
     def last_task(self) -> str:
         """Return what the user said last, without the files that came with it."""
-        return next((entry.kept or entry.message.text for entry in reversed(self._entries) if entry.is_task), "")
+        last = self._entries.last_task()
+        return (last.kept or last.message.text) if last else ""
 
     def apply(self, event: Event) -> None:
         """Take up what an event adds; other agents' events and all that is not said to the model are passed over."""
@@ -140,7 +154,7 @@ class Conversation:
                 if self.folding.sent(self._entries) != before:
                     self._send_anew(_why(event))
             case ToolSetChanged():
-                self._entries[0] = Entry(Message(Role.SYSTEM, self._prompt(event.tools)))
+                self._entries.use_first(Entry(Message(Role.SYSTEM, self._prompt(event.tools, event.edits))))
                 self._send_anew("the tools changed")
             case _:
                 pass
@@ -164,7 +178,7 @@ class Conversation:
         )
 
     def _add(self, entry: Entry) -> None:
-        self._entries.append(entry)
+        self._entries.add(entry)
         self._sent.append(self.folding.shown(entry))
 
     def _send_anew(self, why: str) -> None:
@@ -192,7 +206,8 @@ class Conversation:
 
     def _rewind(self, turn_id: str) -> None:
         """Forget a turn and what came after it; call ids stay used."""
-        del self._entries[self._turns[turn_id] :]
+        self._entries.cut(self._turns[turn_id])
+        self._gist, self._gist_to = Gist(), 0
         self._unanswered = {}
         self._turns = {each: start for each, start in self._turns.items() if start < len(self._entries)}
         self.folding.rewound(len(self._entries))

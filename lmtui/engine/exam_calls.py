@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from lmtui.core.errors import ContextOverflow, Fault, ProviderError, ToolError
 from lmtui.core.messages import CallForm, Message, Role, ToolCall
-from lmtui.engine.calling import Calling, sizes_of
+from lmtui.engine.calling import Calling
 from lmtui.engine.exam_asking import Examinee
 from lmtui.engine.exam_forms import FormCounts
 from lmtui.engine.exam_tasks import CheckedCall, ExamTask, edits_exactly, result_of
@@ -75,7 +75,7 @@ class FormTrial:
             self.counts.why_not = change.why if change else "its window is too small" if is_small else str(error)
             return None
         self.counts.see(completion)
-        change = self._calling.see(request, completion, sizes_of(request))
+        change = self._calling.see(request, completion)
         if change is not None and self._form is CallForm.NATIVE:
             self.counts.why_not = change.why
         return completion.message

@@ -13,7 +13,7 @@ from lmtui.core.window import ASSUMED_WINDOW_TOKENS
 from lmtui.engine.compaction import Room, compact
 from lmtui.engine.desk import Desk
 from lmtui.engine.summaries import in_own_words
-from lmtui.engine.window_book import FULL, LEAN
+from lmtui.engine.window_book import FULL, LEAN, WHOLE
 
 LEAN_WINDOW_TOKENS, LEAN_READ_TOKENS_PER_S = 12_000, 200.0
 _LITTLE_SHARE = 0.1
@@ -34,8 +34,9 @@ async def fit(desk: Desk) -> None:
     book = desk.window
     book.budget.use(desk.settings.model, desk.model.profile)
     _choose_tools(desk)
-    if book.budget.uncounted_chars(desk.conversation.messages) > _MANY_CHARS:
-        await asyncio.to_thread(book.budget.raw, desk.conversation.messages, desk.specs())
+    uncounted = book.sent.uncounted(desk.conversation)
+    if book.budget.uncounted_chars(uncounted) > _MANY_CHARS:
+        await asyncio.to_thread(book.budget.raw, uncounted, desk.specs())
     if not desk.window_tokens and desk.model.served is not None and not book.is_told:
         book.is_told = True
         desk.emit(Notice(agent=desk.agent, level=Level.INFO, text=_UNKNOWN))
@@ -88,17 +89,20 @@ def _choose_tools(desk: Desk) -> None:
         return
     book.chosen_for = desk.settings.model
     tools, why = choose_tools(book.tools, desk.window_tokens, book.budget.read_tokens_per_s)
-    if tools != desk.tool_set:
-        desk.emit(ToolSetChanged(agent=desk.agent, tools=tools, why=why))
+    edits = WHOLE if desk.model.profile.edit_form == WHOLE else ""
+    if edits:
+        why = f"{why}; its edits did not fit when it was examined, so it writes files whole"
+    if (tools, edits) != (desk.tool_set, desk.edits):
+        desk.emit(ToolSetChanged(agent=desk.agent, tools=tools, why=why, edits=edits))
 
 
 def measure(desk: Desk) -> tuple[int, Room]:
     """Return the size of the next request and the room that there is, in the server's tokens."""
     budget, talk = desk.window.budget, desk.conversation
-    messages, tools = talk.messages, desk.specs()
-    tokens = budget.estimate(budget.raw(messages, tools))
-    task = next((entry.message for entry in talk.entries if entry.is_task), None)
-    fixed = budget.estimate(budget.raw([messages[0], *([task] if task else [])], tools))
+    tools_tokens, task = budget.tools_size(desk.specs()), talk.entries.first_task
+    tokens = budget.estimate(desk.window.sent.of(talk) + tools_tokens)
+    kept = (talk.entries[0], *([task] if task else []))
+    fixed = budget.estimate(sum(budget.size(entry.message) for entry in kept) + tools_tokens)
     window = desk.window_tokens or ASSUMED_WINDOW_TOKENS
     return tokens, Room.of(window, desk.settings.max_tokens or 0, min(fixed, tokens), desk.window.threshold_tokens)
 

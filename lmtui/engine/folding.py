@@ -6,34 +6,15 @@ Built from events alone, like the conversation itself.  What was said is never l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lmtui.core.messages import Message, Role
 from lmtui.core.model_events import BroughtBack, Compacted, Pinned
 from lmtui.core.window import bytes_by_four
+from lmtui.engine.entries import Entries, Entry
 
 FOLDED_CHARS = 600
 _FIRST = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A message as it was said.
-
-    `part` names it where it can be folded, left out or pinned.  `title` says in words what it is (`result of read a.py`), and
-    `kept` is what stays of it in any case (the user's own words before the files that they mention).  `tool`, `subject` and
-    `outcome` are of a result: which tool, about what, and how it ended in a word or two.  `is_task`: the user said it.
-    """
-
-    message: Message
-    part: str = ""
-    title: str = ""
-    kept: str = ""
-    tool: str = ""
-    subject: str = ""
-    outcome: str = ""
-    is_ok: bool = True
-    is_task: bool = False
 
 
 class Folding:
@@ -87,19 +68,21 @@ class Folding:
             self._shown[key] = replace(entry.message, text=_short_text(entry, is_folded=is_folded), images=())
         return self._shown[key]
 
-    def sent(self, entries: Sequence[Entry]) -> list[Message]:
+    def sent(self, entries: Entries) -> list[Message]:
         """Return the messages of the next request."""
         if not self._cuts:
             return [self.shown(entry) for entry in entries]
         kept_from, summary = self._cuts[-1]
-        system, *begun = entries[:kept_from]
-        task = next((entry for entry in begun if entry.is_task), None)
+        task = entries.first_task
+        if task is not None and entries.last_task(kept_from) is None:  # it was said behind the cut
+            task = None
         said = self.shown(task) if task else Message(Role.USER, "")
-        last = last_said(begun, task)
+        last = last_said(entries, kept_from)
         words = f"[The user said last:]\n{self.shown(last).text}" if last else ""
         told = replace(said, text="\n\n".join(part for part in (said.text, summary, words) if part))
+        begun = entries[1:kept_from] if self.pinned else ()
         pinned = [message for entry in begun if entry is not task for message in self._pinned(entry)]
-        return [system.message, told, *pinned, *(self.shown(entry) for entry in entries[kept_from:])]
+        return [entries[0].message, told, *pinned, *(self.shown(entry) for entry in entries[kept_from:])]
 
     def _pinned(self, entry: Entry) -> list[Message]:
         """Return what is kept of a message that was summed up: pinned ones, with the calls that pinned results belong to."""
@@ -110,10 +93,10 @@ class Folding:
         return [message] if entry.part in self.pinned else []
 
 
-def last_said(begun: Sequence[Entry], task: Entry | None) -> Entry | None:
-    """Return what the user said last in a part that is summed up; None where it is the first task, which stays anyway."""
-    last = next((entry for entry in reversed(begun) if entry.is_task), None)
-    return last if last is not task else None
+def last_said(entries: Entries, place: int) -> Entry | None:
+    """Return what the user said last before a place; None where it is the first task, which stays anyway."""
+    last = entries.last_task(place)
+    return last if last is not entries.first_task else None
 
 
 def _short_text(entry: Entry, *, is_folded: bool) -> str:
@@ -133,7 +116,8 @@ def cut_places(entries: Sequence[Entry], kept_from: int) -> list[int]:
 
     At none of them a result loses its call or a call its result.
     """
-    roles = [entry.message.role for entry in entries]
-    after_steps = [place for place, role in enumerate(roles, 1) if role is not Role.USER]
-    first = max(kept_from, 1) + 1
-    return [place for place in range(first, after_steps[-1] + 1) if place == len(roles) or roles[place] is not Role.TOOL]
+    last = len(entries)
+    while last and entries[last - 1].message.role is Role.USER:
+        last -= 1
+    places = range(max(kept_from, 1) + 1, last + 1)
+    return [place for place in places if place == len(entries) or entries[place].message.role is not Role.TOOL]

@@ -89,7 +89,8 @@ class GateWatch:
                 self.changed |= {change.path for change in changes}
                 gone = {change.path for change in changes if change.kind is FileChangeKind.DELETED}
                 self.claimed |= {change.path: None for change in changes}
-                self.claimed = {path: None for path in self.claimed if path not in gone}
+                for path in gone:
+                    self.claimed.pop(path, None)
                 self.gone |= gone
             case CheckpointCreated(call_id=call_id):
                 self._kept.add(call_id)

@@ -40,7 +40,6 @@ class Comparison:
     common: int
     resent: int
     cause: str
-    has_pictures: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +71,7 @@ class PrefixLedger:
         self._size = size
         self._before: ModelRequest | None = None
         self._sums: list[int] = []
+        self._stays = 0
         self._revision = 0
         self._tells = False
         self._counted = (0, 0)
@@ -103,9 +103,8 @@ class PrefixLedger:
             resent = sum(self._size(message) for message in messages[stays:] if id(message) in moved)
         else:
             common, resent, cause = shared, 0, Miss.NONE
-        pictures = any(message.images for message in messages[:stays])
-        self._before, self._revision = request, revision
-        self.now = Comparison(total + tools_size, common, 0 if before is None else resent, str(cause), pictures)
+        self._before, self._revision, self._stays = request, revision, stays
+        self.now = Comparison(total + tools_size, common, 0 if before is None else resent, str(cause))
         return self.now
 
     def settle(
@@ -145,7 +144,8 @@ class PrefixLedger:
     def _who_took(self, reused: int, common: int) -> str:
         if reused <= common // 20:
             return Miss.RESTART
-        return Miss.PICTURE if self.now.has_pictures else Miss.TAKEN
+        stayed = self._before.messages[: self._stays] if self._before else ()
+        return Miss.PICTURE if any(message.images for message in stayed) else Miss.TAKEN
 
 
 def _shared(old: Sequence[Message], new: Sequence[Message]) -> int:

@@ -54,7 +54,7 @@ async def in_own_words(desk: Desk, event: Compacted, room: Room, *, focus: str =
             words = await _words(desk, request)
     if len(words) < _LEAST_CHARS:
         return event
-    told = digest(desk.conversation.entries[: event.kept_from], desk.plan, limit_chars, words[:limit_chars])
+    told = digest(desk.conversation.gist(event.kept_from), desk.plan, limit_chars, words[:limit_chars])
     budget = desk.window.budget
     more = budget.scaled(_size(desk, told) - _size(desk, event.summary))
     return replace(event, summary=told, tokens_after=event.tokens_after + more)

@@ -10,7 +10,7 @@ from lmtui.core.messages import Message, Role
 from lmtui.core.model_events import BroughtBack, Compacted, Pinned
 from lmtui.core.window import WindowItem, WindowPart
 from lmtui.engine.budget import CALL_TOKENS
-from lmtui.engine.folding import Entry
+from lmtui.engine.entries import Entry
 
 if TYPE_CHECKING:
     from lmtui.engine.desk import Desk

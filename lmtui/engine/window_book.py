@@ -4,10 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lmtui.core.messages import Message
 from lmtui.engine.budget import Budget
+from lmtui.engine.context import Conversation
 from lmtui.engine.ledger import PrefixLedger
 
-FULL, LEAN = "full", "lean"
+FULL, LEAN, WHOLE = "full", "lean", "whole"
+
+
+class SentSize:
+    """How large what a conversation sends is, in our own tokens: counted on from where the count before ended."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._key = (-1, -1)
+        self._count = self._tokens = 0
+
+    def uncounted(self, talk: Conversation) -> tuple[Message, ...]:
+        """Return the messages that are to be counted."""
+        self._budget.check_counter()
+        key = (talk.revision, self._budget.generation)
+        if key != self._key:
+            self._key, self._count, self._tokens = key, 0, 0
+        return talk.sent_from(self._count)
+
+    def of(self, talk: Conversation) -> int:
+        """Return the size of all messages."""
+        messages = self.uncounted(talk)
+        self._tokens += sum(map(self._budget.size, messages))
+        self._count += len(messages)
+        return self._tokens
 
 
 @dataclass(slots=True)
@@ -32,6 +58,7 @@ class WindowBook:
     is_told: bool = False
     chosen_for: str | None = None
     ledger: PrefixLedger = field(init=False)
+    sent: SentSize = field(init=False)
 
     def another(self) -> WindowBook:
         """Return one for another conversation with the same model."""
@@ -41,3 +68,4 @@ class WindowBook:
 
     def __post_init__(self) -> None:
         self.ledger = PrefixLedger(self.budget.size)
+        self.sent = SentSize(self.budget)

@@ -13,7 +13,7 @@ PLAN = Plan(todos=(Todo(1, "write the parser", TodoStatus.COMPLETED), Todo(2, "w
 
 
 def talk_of(*calls: tuple[str, str, str, bool], said: tuple[str, ...] = ("the task",)) -> Conversation:
-    talk = Conversation("root", lambda _: "prompt")
+    talk = Conversation("root", lambda *_: "prompt")
     for text in said:
         talk.apply(MessageAdded(role=Role.USER, text=text))
     for number, (tool, title, result, ok) in enumerate(calls):
@@ -34,7 +34,7 @@ def test_it_tells_what_was_read_changed_run_and_what_failed() -> None:
         ("read", "a.py", "text", True),
         said=("the task", "and mind the docs", "go on"),
     )
-    text = digest(talk.entries, PLAN, 4000)
+    text = digest(talk.gist(len(talk.entries)), PLAN, 4000)
     assert "- files you changed: b.py" in text
     assert "- files you read: a.py\n" in text
     assert "shell pytest -q → exit 1" in text
@@ -48,7 +48,7 @@ def test_it_tells_what_was_read_changed_run_and_what_failed() -> None:
 
 def test_what_is_newest_stands_first_and_the_rest_is_counted() -> None:
     talk = talk_of(*(("read", f"file_with_a_long_name_{number}.py", "text", True) for number in range(100)))
-    text = digest(talk.entries, Plan(), 1500)
+    text = digest(talk.gist(len(talk.entries)), Plan(), 1500)
     assert "files you read: file_with_a_long_name_99.py; file_with_a_long_name_98.py" in text
     assert "more" in text
     assert "file_with_a_long_name_1.py" not in text
@@ -56,11 +56,11 @@ def test_what_is_newest_stands_first_and_the_rest_is_counted() -> None:
 
 def test_it_is_the_same_every_time() -> None:
     talk = talk_of(("read", "a.py", "text", True), ("shell", "ls", "x", True))
-    assert digest(talk.entries, PLAN, 2000) == digest(talk.entries, PLAN, 2000)
+    assert digest(talk.gist(len(talk.entries)), PLAN, 2000) == digest(talk.gist(len(talk.entries)), PLAN, 2000)
 
 
 @given(st.lists(st.text(max_size=3000), max_size=40), st.integers(300, 6000))
 def test_it_is_bounded(texts: list[str], limit: int) -> None:
     calls = [("shell" if number % 2 else "read", text, text, number % 3 > 0) for number, text in enumerate(texts)]
     talk = talk_of(*calls, said=("task", *texts))
-    assert len(digest(talk.entries, PLAN, limit)) <= 1.6 * limit + 700
+    assert len(digest(talk.gist(len(talk.entries)), PLAN, limit)) <= 1.6 * limit + 700

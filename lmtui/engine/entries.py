@@ -1,0 +1,99 @@
+"""What was said in one conversation, whole and in order, with what is asked of it again and again kept beside it.
+
+A step must not cost more because a session is long: nothing here, and nothing that every step or compaction asks, goes over
+everything that was ever said.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+from lmtui.core.messages import Message
+
+_MEETING = frozenset({"read", "write", "edit", "look"})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message as it was said.
+
+    `part` names it where it can be folded, left out or pinned.  `title` says in words what it is (`result of read a.py`), and
+    `kept` is what stays of it in any case (the user's own words before the files that they mention).  `tool`, `subject` and
+    `outcome` are of a result: which tool, about what, and how it ended in a word or two.  `is_task`: the user said it.
+    """
+
+    message: Message
+    part: str = ""
+    title: str = ""
+    kept: str = ""
+    tool: str = ""
+    subject: str = ""
+    outcome: str = ""
+    is_ok: bool = True
+    is_task: bool = False
+
+
+class Entries(Sequence[Entry]):
+    """The entries, oldest first; `last_picture` is the place of the last one with pictures, -1 where none has any."""
+
+    def __init__(self, first: Entry) -> None:
+        self._all: list[Entry] = []
+        self._tasks: list[int] = []
+        self._met: set[str] = set()
+        self.last_picture = -1
+        self.add(first)
+
+    def add(self, entry: Entry) -> None:
+        """Add what was said next."""
+        place = len(self._all)
+        self._all.append(entry)
+        if entry.is_task:
+            self._tasks.append(place)
+        if entry.tool in _MEETING and entry.is_ok:
+            self._met.add(entry.subject.partition(" from ")[0])
+        if entry.message.images:
+            self.last_picture = place
+
+    def use_first(self, entry: Entry) -> None:
+        """Put another one in the place of the first."""
+        self._all[0] = entry
+
+    def cut(self, length: int) -> None:
+        """Forget all behind the first so many."""
+        kept = self._all[:length]
+        self._all, self._tasks, self._met, self.last_picture = [], [], set(), -1
+        for entry in kept:
+            self.add(entry)
+
+    @property
+    def first_task(self) -> Entry | None:
+        """Return what the user said first."""
+        return self._all[self._tasks[0]] if self._tasks else None
+
+    def last_task(self, before: int | None = None) -> Entry | None:
+        """Return what the user said last before a place."""
+        count = len(self._tasks) if before is None else bisect_left(self._tasks, before)
+        return self._all[self._tasks[count - 1]] if count else None
+
+    def has_met(self, path: str) -> bool:
+        """Tell whether a file was read or written, or came with the user's words."""
+        attached = f'<file path="{path}"'
+        return path in self._met or any(attached in self._all[place].message.text for place in self._tasks)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._all)
+
+    @overload
+    def __getitem__(self, place: int) -> Entry: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Entry]: ...
+
+    def __getitem__(self, place: int | slice) -> Entry | list[Entry]:
+        return self._all[place]
