@@ -32,8 +32,9 @@ def model_words(event: Event) -> str:
         case CallFormChanged(form=form, why=why):
             how = _FORMS[CallForm(form)] if form in tuple(CallForm) else clean_line(form)
             return f"from here on the model calls tools {how}" + (f": {clean_line(why)}" if why else "")
-        case ToolSetChanged(tools=tools, why=why):
-            return f"tools: {clean_line(tools)}" + (f", {clean_line(why)}" if why else "")
+        case ToolSetChanged(tools=tools, why=why, edits=edits):
+            without = " without edit" if edits == "whole" else ""
+            return f"tools: {clean_line(tools)}{without}" + (f", {clean_line(why)}" if why else "")
         case PlanProposed() | PlanDecided() | Reminder(topic="plan"):
             return plan_event_words(event)
         case Reminder(text=text):

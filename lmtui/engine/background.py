@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import Event, Level, Notice, SandboxSelected
+from lmtui.core.events import Envelope, Event, Level, Notice, SandboxSelected
 from lmtui.core.ports import Checkpoints, Provider, Sandbox
 from lmtui.engine.desk import Desk
 from lmtui.engine.roles import take_up
+from lmtui.engine.titles import make_title, wants_title
 
 _PATIENCE_S = 1.0
 
@@ -36,6 +37,11 @@ class Background:
         looking = self._spawn(self._learn_model(provider))
         self._looking.add(looking)
         looking.add_done_callback(self._looking.discard)
+
+    def name_session(self, history: Sequence[Envelope]) -> None:
+        """Look for a better name of a session whose first turn is over."""
+        if wants_title(self._desk(), history):
+            _ = self._spawn(make_title(self._desk(), history, self._emit))
 
     def start_sandbox(self, sandbox: Sandbox, checkpoints: Checkpoints | None) -> None:
         """Start the sandbox, once, and say which it is; then keep the first state of the workspace, which takes longest."""

@@ -24,7 +24,7 @@ from lmtui.engine.loops import LoopWatch, at_depth
 from lmtui.engine.spending import Spending
 from lmtui.engine.state_note import NoteWatch
 from lmtui.engine.waits import Waits
-from lmtui.engine.window_book import FULL, LEAN, WindowBook
+from lmtui.engine.window_book import FULL, LEAN, WHOLE, WindowBook
 
 
 @dataclass(slots=True)
@@ -33,7 +33,8 @@ class Desk:
 
     `emit` writes an event to the log and publishes it; `now` is UTC, `monotonic` seconds on a clock that only goes forward;
     `rules` are those from flags and settings, the ones granted in the session are in `approvals`; `checkpoint_problem` is why
-    the last state could not be kept, as the user was told; `tool_set` is which tools the model is told of (full or lean).
+    the last state could not be kept, as the user was told; `tool_set` is which tools the model is told of (full or lean),
+    `edits` whether it is to write files whole.
     `settings` are those of the model in use, `main` those of the session's own; `role` is empty while both are the same, and
     the server does not have the models of `missing_roles`.  `vision` is what the user says of the model's eyes, `sees` what
     holds, and `eyes` the model that looks at pictures in its place.  `files` are those that the turn changed.  A sub-agent
@@ -68,6 +69,7 @@ class Desk:
     model: KnownModel = field(default_factory=KnownModel)
     window: WindowBook = field(default_factory=WindowBook)
     tool_set: str = FULL
+    edits: str = ""
     loops: LoopWatch = field(default_factory=LoopWatch)
     gate: GateWatch = field(default_factory=GateWatch)
     note: NoteWatch = field(default_factory=NoteWatch)
@@ -109,7 +111,8 @@ class Desk:
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """Return what the model is told of the tools."""
-        return self.toolbox.specs(is_lean=self.tool_set == LEAN, sees=self.has_eyes)
+        specs = self.toolbox.specs(is_lean=self.tool_set == LEAN, sees=self.has_eyes)
+        return tuple(spec for spec in specs if spec.name != "edit") if self.edits == WHOLE else specs
 
     @property
     def has_eyes(self) -> bool:

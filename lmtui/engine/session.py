@@ -95,7 +95,13 @@ class EngineSession:
         self._parts = parts
         self._journal = Journal(parts.id, parts.log, parts.now, self._take_up, parts.redactor)
         self._background = Background(lambda: self._desk, self._journal.emit_from_outside)
-        self._worker = Worker(lambda: self._desk, self._journal.emit_from_outside, self._journal.sync, parts.id)
+
+        def after_turn() -> None:
+            self._journal.sync()
+            if not self.is_closed:
+                self._background.name_session(self._journal.history)
+
+        self._worker = Worker(lambda: self._desk, self._journal.emit_from_outside, after_turn, parts.id)
         self._title = ""
         self._words = WaitingWords(lambda: self._desk.inbox, self._worker, lambda: self.is_closed, self._name_after)
         self.window_use = RequestParts(lambda: self._desk, self._journal.emit_from_outside)

@@ -41,8 +41,8 @@ def _take_own(desk: Desk, event: Event) -> None:
         case VisionChanged(sees=sees, by=by):
             desk.sees, desk.eyes = sees, by
             desk.window.budget.use_sight(sees=sees is not False)
-        case ToolSetChanged(tools=tools):
-            desk.tool_set = tools
+        case ToolSetChanged(tools=tools, edits=edits):
+            desk.tool_set, desk.edits = tools, edits
         case MessageAdded(role=Role.ASSISTANT):  # it was asked with these tools, and keeps them
             desk.window.chosen_for = desk.settings.model
         case CallFormChanged(form=form) if form in tuple(CallForm):

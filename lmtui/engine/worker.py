@@ -21,16 +21,16 @@ class Worker:
     Args:
         desk: returns what the turns work with.
         emit: takes events from outside a turn; must not raise.
-        sync: called after each turn, forces the log to the disk.
+        after_turn: called after each turn.
         name: of the session, for the tasks' names.
     """
 
     def __init__(
-        self, desk: Callable[[], Desk], emit: Callable[[InboxChanged], None], sync: Callable[[], None], name: str
+        self, desk: Callable[[], Desk], emit: Callable[[InboxChanged], None], after_turn: Callable[[], None], name: str
     ) -> None:
         self._desk = desk
         self._emit = emit
-        self._sync = sync
+        self._after_turn = after_turn
         self._name = name
         self._task: asyncio.Task[None] | None = None
         self._turn: asyncio.Task[None] | None = None
@@ -85,7 +85,7 @@ class Worker:
                 run = run_user_command if said.is_command else make_room_now if said.is_compaction else run_turn
                 self._turn = asyncio.get_running_loop().create_task(run(self._desk(), said, turn_id), name=turn_id)
                 await asyncio.wait({self._turn})
-                self._sync()
+                self._after_turn()
                 if not self._turn.cancelled() and (error := self._turn.exception()) is not None:
                     _log.error("turn %s failed inside", turn_id, exc_info=error)
         finally:

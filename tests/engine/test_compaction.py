@@ -219,7 +219,7 @@ def talk_events(steps: int, result: str = "some line of text\n" * 40) -> list[Ev
 
 def talk_of(steps: int, result: str = "some line of text\n" * 40) -> Conversation:
     """Return a conversation of one task with so many readings of a file each."""
-    talk = Conversation("root", lambda _: "prompt")
+    talk = Conversation("root", lambda *_: "prompt")
     for event in talk_events(steps, result):
         talk.apply(event)
     return talk
@@ -303,7 +303,7 @@ def test_a_second_summary_stands_for_the_first_too() -> None:
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(250, 4000), st.sets(st.integers(1, 30)))
 def test_whatever_is_made_smaller_stays_a_conversation_that_servers_take(kinds: list[int], window: int, pins: set[int]) -> None:
-    talk = Conversation("root", lambda _: "prompt")
+    talk = Conversation("root", lambda *_: "prompt")
     talk.apply(MessageAdded(role=Role.USER, text="make it work"))
     for number, kind in enumerate(kinds):
         calls = tuple(ToolCall(f"c{number}_{index}", "read", "{}") for index in range(kind % 5))

@@ -1,0 +1,55 @@
+"""A title for a session in a few words, by the model that the settings name for titles; without one the first words stay."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+from lmtui.core.clean import clean_line
+from lmtui.core.errors import ProviderError
+from lmtui.core.events import ROOT, Envelope, Event, MessageAdded, SessionRenamed, TurnEnded
+from lmtui.core.messages import Completion, Message, ModelRequest, Role, Urgency
+from lmtui.core.roles import ModelRole, RoleModel
+from lmtui.engine.desk import Desk
+from lmtui.engine.roles import for_role
+
+MAX_TITLE_CHARS = 60
+_MOST_WORDS_CHARS = 1_500
+_MAX_TOKENS = 40
+_ASK = "You name conversations. Answer with a title of three to six words for this one, without quotes, and with nothing else."
+
+
+def wants_title(desk: Desk, history: Sequence[Envelope]) -> bool:
+    """Tell whether a model is named for titles, the first turn is over, and the session has only its first words as a name."""
+    if not desk.roles.get(ModelRole.TITLE, RoleModel()).model:
+        return False
+    kinds = [type(each.event) for each in history if each.event.agent == ROOT]
+    return kinds.count(TurnEnded) == 1 and kinds.count(SessionRenamed) <= 1
+
+
+async def make_title(desk: Desk, history: Sequence[Envelope], emit: Callable[[Event], None]) -> None:
+    """Ask for a title when the server has nothing else to do; where none comes, the session keeps its name."""
+    said = [each.event for each in history if isinstance(each.event, MessageAdded) and each.event.agent == ROOT]
+    words = "\n\n".join(f"{event.role}: {event.text}" for event in said if event.text.strip())[:_MOST_WORDS_CHARS]
+    settings = for_role(desk.roles, ModelRole.TITLE, desk.main)
+    request = ModelRequest(
+        (Message(Role.SYSTEM, _ASK), Message(Role.USER, words)),
+        (),
+        settings.model,
+        temperature=settings.temperature,
+        seed=settings.seed,
+        max_tokens=_MAX_TOKENS,
+        urgency=Urgency.NOBODY,
+    )
+    with contextlib.suppress(ProviderError):
+        async with contextlib.aclosing(desk.provider.stream(request)) as pieces:
+            async for piece in pieces:
+                title = _title(piece.message.text) if isinstance(piece, Completion) else ""
+                if title:
+                    emit(SessionRenamed(title=title))
+
+
+def _title(text: str) -> str:
+    """Return the first line of an answer as a title, empty where it is none."""
+    line = clean_line(text.strip().partition("\n")[0]).strip(" \"'“”*#.")
+    return line if 0 < len(line) <= MAX_TITLE_CHARS else ""

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.events import SessionRenamed
+from lmtui.core.messages import ModelPiece, Urgency
+from lmtui.core.roles import ModelRole, RoleModel, Roles
+from tests.fakes import FakeProvider, Rig, answer
+
+NAMED: Roles = {ModelRole.TITLE: RoleModel("small")}
+
+
+def titles(rig: Rig) -> list[str]:
+    return [event.title for event in rig.of("session_renamed") if isinstance(event, SessionRenamed)]
+
+
+async def later(rig: Rig, count: int) -> None:
+    """Wait until so many requests were answered."""
+    async with asyncio.timeout(5):
+        while len(rig.provider.requests) < count or rig.provider.open_streams:
+            await asyncio.sleep(0)
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+
+async def test_model_for_titles_names_a_session_once() -> None:
+    rig = Rig(FakeProvider(answer("It is mended."), answer('"Mend the lexer"\nand more'), answer("more")), roles=NAMED)
+    await rig.run("please mend the lexer, it drops comments")
+    await later(rig, 2)
+    assert titles(rig) == ["please mend the lexer, it drops comments", "Mend the lexer"]
+    asked = rig.provider.requests[1]
+    assert (asked.model, asked.urgency, asked.tools) == ("small", Urgency.NOBODY, ())
+    await rig.run("go on")
+    await later(rig, 3)
+    assert len(rig.provider.requests) == 3
+
+
+async def test_without_such_a_model_the_first_words_are_the_title() -> None:
+    rig = Rig(FakeProvider(answer("done")))
+    await rig.run("mend it")
+    assert titles(rig) == ["mend it"]
+    assert len(rig.provider.requests) == 1
+
+
+@pytest.mark.parametrize("said", [answer("x" * 200), answer(""), [ProviderError(Fault.SERVER_ERROR, "no")]])
+async def test_what_is_no_title_is_passed_over(said: list[ModelPiece | Exception | float]) -> None:
+    rig = Rig(FakeProvider(answer("done"), said), roles=NAMED)
+    await rig.run("mend it")
+    await later(rig, 2)
+    assert titles(rig) == ["mend it"]
+
+
+async def test_name_that_the_user_gave_stays() -> None:
+    rig = Rig(FakeProvider(answer("done")), roles=NAMED)
+    rig.session.submit("mend it")
+    rig.session.rename("mine")
+    await rig.session.wait_idle()
+    await later(rig, 1)
+    assert titles(rig)[-1] == "mine"
+    assert len(rig.provider.requests) == 1
