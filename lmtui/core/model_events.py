@@ -12,13 +12,15 @@ from lmtui.core.events import Event
 class CallFormChanged(Event):
     """Tools are called in another form from the next request on (`native`, `text` or `schema`); `why` says so in words.
 
-    `is_by_hand`: the user set it, so that it stays whatever the model does.
+    `is_by_hand`: the user set it, so that it stays whatever the model does; `lets_go`: what they or the settings said does not
+    hold any more in this session.
     """
 
     kind: ClassVar[str] = "call_form_changed"
     form: str
     why: str = ""
     is_by_hand: bool = False
+    lets_go: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

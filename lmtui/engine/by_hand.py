@@ -39,11 +39,8 @@ class CallsByHand:
         model = self._desk().model
         if form is not None:
             model.keep(call_form=form, source=BY_HAND, note=_YOU)
-            self._tell(form, _YOU, is_by_hand=True)
+            self._emit(CallFormChanged(agent=self._desk().agent, form=str(form), why=_YOU, is_by_hand=True))
             return
         model.keep(call_form=None, source=LEARNED, note="")
         change = model.calling.let_go(model.served)
-        self._tell(change.form, change.why)
-
-    def _tell(self, form: CallForm, why: str, *, is_by_hand: bool = False) -> None:
-        self._emit(CallFormChanged(agent=self._desk().agent, form=str(form), why=why, is_by_hand=is_by_hand))
+        self._emit(CallFormChanged(agent=self._desk().agent, form=str(change.form), why=change.why, lets_go=True))

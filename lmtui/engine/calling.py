@@ -85,8 +85,10 @@ class Calling:
         self.begin_anew()
         return self.begin(ModelProfile(), served) or FormChange(CallForm.NATIVE, "")
 
-    def take(self, form: CallForm, why: str = "", *, is_by_hand: bool = False) -> None:
-        """Use a form from now on; what was counted of another does not count for it."""
+    def take(self, form: CallForm, why: str = "", *, is_by_hand: bool = False, lets_go: bool = False) -> None:
+        """Use a form from now on; what was counted of another does not count for it, and `lets_go` of the settings' one."""
+        if lets_go:
+            self._setting = None
         if form is not self.form:
             self._structured = self._recovered = self._malformed = 0
         self.form, self.why, self.is_by_hand = form, why, is_by_hand

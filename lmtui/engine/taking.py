@@ -46,7 +46,7 @@ def _take_own(desk: Desk, event: Event) -> None:
         case MessageAdded(role=Role.ASSISTANT):  # it was asked with these tools, and keeps them
             desk.window.chosen_for = desk.settings.model
         case CallFormChanged(form=form) if form in tuple(CallForm):
-            desk.model.calling.take(CallForm(form), event.why, is_by_hand=event.is_by_hand)
+            desk.model.calling.take(CallForm(form), event.why, is_by_hand=event.is_by_hand, lets_go=event.lets_go)
             desk.window.budget.use_form(CallForm(form))
         case _:
             pass

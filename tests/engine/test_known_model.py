@@ -7,6 +7,7 @@ from lmtui.core.profiles import ModelKey, ModelProfile
 from lmtui.core.servers import ServedModel
 from lmtui.engine.known_model import KnownModel
 from tests.engine.test_usage import KeptProfiles
+from tests.fakes import FakeProvider, Rig, answer
 
 URL = "http://fake/v1"
 SERVED = ServedModel("model", 8_000, quantisation="Q4_K_M", template="abc")
@@ -98,3 +99,15 @@ def test_a_form_that_was_learned_after_an_exam_is_not_called_the_exams() -> None
     assert profiles.get(ModelKey("u", "m")).source == "exam"
     known.keep(call_form=CallForm.SCHEMA, note="held")
     assert profiles.get(ModelKey("u", "m")).source == "learned"
+
+
+async def test_form_that_was_let_go_is_not_taken_up_again_with_another_model_live_and_resumed() -> None:
+    live = Rig(FakeProvider(answer("one"), answer("two")), call_form=CallForm.TEXT)
+    await live.run("one")
+    live.session.calls.use(None)
+    live.session.set_model("other")
+    await live.run("two")
+    again = Rig(FakeProvider(answer("three")), call_form=CallForm.TEXT, past=live.log.events)
+    await again.run("three")
+    assert [request.call_form for request in live.provider.requests] == [CallForm.TEXT, CallForm.NATIVE]
+    assert again.provider.requests[0].call_form is CallForm.NATIVE
