@@ -9,6 +9,7 @@ from typing import Any
 
 from lmtui.core.children import MOST_TASKS, Brief, ChildKind, Deliverable
 from lmtui.core.errors import ToolError
+from lmtui.core.ordering import cycle_of
 
 DELIVERABLES = ("file", "files", "data", "report")
 FORM = '[{"task_id": "t1", "objective": "…", "deliverable": {"type": "file", "path": "a.md"}, "depends_on": []}]'
@@ -32,17 +33,6 @@ def read_manifest(value: object) -> tuple[Brief, ...]:
     briefs = tuple(_brief(task, number) for number, task in enumerate(tasks, 1))
     _check_ids(briefs)
     return briefs
-
-
-def in_order(briefs: Sequence[Brief]) -> list[Brief]:
-    """Return tasks so that each stands behind those that it depends on (Kahn, 1962); what goes in a circle is left out."""
-    done: set[str] = set()
-    left, found = list(briefs), list[Brief]()
-    while ready := [brief for brief in left if done.issuperset(brief.depends_on)]:
-        found += ready
-        done |= {brief.task_id for brief in ready}
-        left = [brief for brief in left if brief not in ready]
-    return found
 
 
 def _task_list(value: object) -> list[Any]:
@@ -133,7 +123,6 @@ def _check_ids(briefs: Sequence[Brief]) -> None:
             raise ToolError(f"task {brief.task_id} depends on itself")
         if unknown := [each for each in brief.depends_on if each not in ids]:
             raise ToolError(f"task {brief.task_id} depends on {unknown[0]}, which is no task", f"Tasks: {', '.join(ids)}.")
-    if len(in_order(briefs)) < len(briefs):
-        ordered = in_order(briefs)
-        circle = [brief.task_id for brief in briefs if brief not in ordered]
-        raise ToolError(f"tasks {', '.join(circle)} wait for each other in a circle", "Take one of the dependencies out.")
+    circle = cycle_of({brief.task_id: brief.depends_on for brief in briefs})
+    if circle:
+        raise ToolError(f"tasks wait for each other in a circle: {' → '.join(circle)}", "Take one of the dependencies out.")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
 
 from lmtui.core.errors import ToolError
 from lmtui.core.plan import Todo, TodoStatus
+
+Id = TypeVar("Id", bound=Hashable)
 
 
 def needs(todos: Sequence[Todo]) -> dict[int, tuple[int, ...]]:
@@ -37,13 +40,13 @@ def check_order(todos: Sequence[Todo], kind: str = "todo") -> None:
         raise ToolError(f"these {kind}s would wait for one another for ever: {' → '.join(map(str, cycle))}")
 
 
-def cycle_of(wanted: Mapping[int, Sequence[int]]) -> list[int]:
+def cycle_of(wanted: Mapping[Id, Sequence[Id]]) -> list[Id]:
     """Return the ids of one cycle, the first of them again at the end; empty where there is none."""
-    done: set[int] = set()
+    done: set[Id] = set()
     for start in wanted:
-        path: list[int] = []
-        on_path: dict[int, int] = {}
-        stack: list[tuple[int, bool]] = [(start, False)]
+        path: list[Id] = []
+        on_path: dict[Id, int] = {}
+        stack: list[tuple[Id, bool]] = [(start, False)]
         while stack:
             node, is_left = stack.pop()
             if is_left:
