@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lmtui.core.agent_events import AgentFinished, AgentStarted
+from lmtui.core.clean import clean_line
 from lmtui.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -22,6 +23,7 @@ from lmtui.engine.completion import EXIT_CODES
 
 UNFINISHED = "unfinished"
 _NOT_RUN = "Not run: lmtui stopped before it was approved."
+_MAX_NAMED_CHARS = 80
 _UNKNOWN = "lmtui stopped while this ran: its effect is unknown. Look before you run it again."
 
 
@@ -62,6 +64,24 @@ def ends_for_open_work(past: Sequence[Envelope]) -> list[Event]:
         ),
         *(_cut_short(turn) for turn in turns.values()),
     ]
+
+
+def offered_again(past: Sequence[Envelope], ends: Sequence[Event]) -> str:
+    """Return what the user is told of the calls that a crash cut off, empty where there were none."""
+    cut = {end.call_id: end for end in ends if isinstance(end, ToolCallFinished)}
+    calls = [each.event for each in past if isinstance(each.event, ToolCallStarted) and each.event.call_id in cut]
+    if not calls:
+        return ""
+    ran = [_named(call) for call in calls if cut[call.call_id].result == _UNKNOWN]
+    waited = [_named(call) for call in calls if cut[call.call_id].result == _NOT_RUN]
+    parts = [f"{', '.join(ran)} ran, and what came of it is unknown"] if ran else []
+    parts += [f"{', '.join(waited)} waited for your answer and did not run"] if waited else []
+    way_out = "Nothing runs again by itself: say “go on”, and the agent looks and takes it up."
+    return f"When lmtui stopped, {'; '.join(parts)}. {way_out}"
+
+
+def _named(call: ToolCallStarted) -> str:
+    return clean_line(f"{call.tool} {call.title}".strip())[:_MAX_NAMED_CHARS]
 
 
 def _ends_of_agents(agents: Mapping[str, AgentStarted], calls: Sequence[ToolCallFinished]) -> list[Event]:

@@ -13,9 +13,11 @@ from lmtui.core.events import (
     Envelope,
     Event,
     InboxChanged,
+    Level,
     MessageAdded,
     ModeChanged,
     ModelChanged,
+    Notice,
     RuleRevoked,
     SessionRenamed,
     TurnStarted,
@@ -42,7 +44,7 @@ from lmtui.engine.inbox import Inbox, Said, read_said
 from lmtui.engine.journal import Journal
 from lmtui.engine.known_model import KnownModel
 from lmtui.engine.planning import SessionPlans
-from lmtui.engine.repair import ends_for_open_work
+from lmtui.engine.repair import ends_for_open_work, offered_again
 from lmtui.engine.sleeping import SessionSleep
 from lmtui.engine.spending import BudgetByHand, Spending
 from lmtui.engine.taking import take
@@ -121,8 +123,11 @@ class EngineSession:
             self._desk.mode = parts.policy.mode
             self._desk.planning = self._desk.planning.begun_anew(parts.policy.mode)
         self._desk.sandbox_name = self._desk.sandbox_text = ""  # it is not running yet, and may be another one this time
-        for event in ends_for_open_work(past):
+        ends = ends_for_open_work(past)
+        for event in ends:
             self.emit(event)
+        if offer := offered_again(past, ends):
+            self.emit(Notice(level=Level.WARNING, text=offer))
 
     @property
     def id(self) -> str:

@@ -259,7 +259,7 @@ async def test_resumed_session_ends_what_a_crash_left_and_counts_on() -> None:
     begun = next(place for place, each in enumerate(live.log.events) if isinstance(each.event, ToolCallFinished))
     again = Rig(FakeProvider(*WRITES), mode=Mode.AUTO, team=team(), past=live.log.events[:begun])
     kinds = [envelope.event.kind for envelope in again.session.history()[begun:]]
-    assert kinds == ["tool_call_finished", "agent_finished", "tool_call_finished", "turn_ended"]
+    assert kinds == ["tool_call_finished", "agent_finished", "tool_call_finished", "turn_ended", "notice"]
     await again.run("once more")
     assert [event.agent for event in again.of("agent_started")][-1] == "agent_2"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from lmtui.core.events import ApprovalRequested, ToolCallFinished
+from lmtui.core.events import ApprovalRequested, Notice, ToolCallFinished
 from lmtui.core.permissions import Mode
 from lmtui.engine.repair import ends_for_open_work
 from tests.fakes import FakeProvider, Rig, answer
@@ -28,3 +28,19 @@ async def test_a_command_that_waited_for_a_host_did_run() -> None:
     results = await ends_after_a_crash("fetch https://pypi.org", Mode.AUTO)
     assert len(results) == 1
     assert "its effect is unknown" in results[0]
+
+
+async def test_what_was_cut_off_is_told_and_offered_again() -> None:
+    calls = (("shell", json.dumps({"command": "make"})), ("write", json.dumps({"path": "a.txt", "content": "x"})))
+    live = Rig(FakeProvider(answer("", *calls)), mode=Mode.NORMAL)
+    live.session.submit("go")
+    await live.until(lambda event: isinstance(event, ApprovalRequested))
+    past = tuple(live.log.events)
+    await asyncio.wait_for(live.session.close(), 5)
+    again = Rig(FakeProvider(), past=past)
+    told = [each.event.text for each in again.session.history() if isinstance(each.event, Notice)]
+    assert len(told) == 1
+    assert "waited for your answer and did not run" in told[0]
+    assert "shell make" in told[0]
+    twice = Rig(FakeProvider(), past=again.session.history())
+    assert sum(isinstance(each.event, Notice) for each in twice.session.history()) == 1
