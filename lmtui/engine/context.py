@@ -151,6 +151,8 @@ class Conversation:
             case Compacted() | BroughtBack() | Pinned():
                 before = self._sent
                 self.folding.apply(event)
+                if isinstance(event, Pinned):
+                    self._entries.unpack(event.part)
                 if self.folding.sent(self._entries) != before:
                     self._send_anew(_why(event))
             case ToolSetChanged():
@@ -179,6 +181,7 @@ class Conversation:
 
     def _add(self, entry: Entry) -> None:
         self._entries.add(entry)
+        self._entries.pack(self.folding.kept_from, self.folding.pinned)
         self._sent.append(self.folding.shown(entry))
 
     def _send_anew(self, why: str) -> None:

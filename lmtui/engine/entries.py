@@ -7,13 +7,15 @@ everything that was ever said.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import overload
 
 from lmtui.core.messages import Message
+from lmtui.engine.packing import LONG_CHARS, packed, unpacked
 
 _MEETING = frozenset({"read", "write", "edit", "look"})
+_MOST_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,15 @@ class Entry:
 
 
 class Entries(Sequence[Entry]):
-    """The entries, oldest first; `last_picture` is the place of the last one with pictures, -1 where none has any."""
+    """The entries, oldest first; `last_picture` is the place of the last one with pictures, -1 where none has any.
+
+    Long results that are not sent any more may be held packed; each entry is whole when it is looked at.
+    """
 
     def __init__(self, first: Entry) -> None:
         self._all: list[Entry] = []
+        self._packed: dict[int, bytes] = {}
+        self._packed_to = 0
         self._tasks: list[int] = []
         self._met: set[str] = set()
         self.last_picture = -1
@@ -63,10 +70,31 @@ class Entries(Sequence[Entry]):
 
     def cut(self, length: int) -> None:
         """Forget all behind the first so many."""
-        kept = self._all[:length]
+        kept = self[:length]
+        self._packed, self._packed_to = {}, 0
         self._all, self._tasks, self._met, self.last_picture = [], [], set(), -1
         for entry in kept:
             self.add(entry)
+
+    def pack(self, end: int, pinned: Container[str]) -> None:
+        """Hold some more of the long results before a place packed: a few at a time, so that nobody waits for it."""
+        last = min(end, self._packed_to + _MOST_AT_ONCE)
+        for place in range(self._packed_to, last):
+            entry = self._all[place]
+            if entry.tool and entry.part not in pinned and len(entry.message.text) >= LONG_CHARS:
+                self._packed[place] = packed(entry.message.text)
+                self._all[place] = replace(entry, message=replace(entry.message, text=""))
+        self._packed_to = max(self._packed_to, last)
+
+    def unpack(self, part: str) -> None:
+        """Hold a result at hand again."""
+        for place in [place for place in self._packed if self._all[place].part == part]:
+            self._all[place] = self._whole(place)
+            del self._packed[place]
+
+    def _whole(self, place: int) -> Entry:
+        entry, data = self._all[place], self._packed.get(place)
+        return entry if data is None else replace(entry, message=replace(entry.message, text=unpacked(data)))
 
     @property
     def first_task(self) -> Entry | None:
@@ -87,7 +115,7 @@ class Entries(Sequence[Entry]):
         return len(self._all)
 
     def __iter__(self) -> Iterator[Entry]:
-        return iter(self._all)
+        return map(self._whole, range(len(self._all)))
 
     @overload
     def __getitem__(self, place: int) -> Entry: ...
@@ -96,4 +124,7 @@ class Entries(Sequence[Entry]):
     def __getitem__(self, place: slice) -> list[Entry]: ...
 
     def __getitem__(self, place: int | slice) -> Entry | list[Entry]:
-        return self._all[place]
+        if isinstance(place, slice):
+            places = range(*place.indices(len(self._all)))
+            return list(map(self._whole, places)) if places and min(places) < self._packed_to else self._all[place]
+        return self._whole(place % len(self._all)) if -len(self._all) <= place < len(self._all) else self._all[place]

@@ -11,6 +11,7 @@ from lmtui.core.events import Envelope, Event, Level, Notice
 from lmtui.core.ports import SessionLog
 from lmtui.core.redaction import Redactor
 from lmtui.core.sessions import Subscriber
+from lmtui.engine.packing import History
 
 _log = logging.getLogger(__name__)
 
@@ -39,14 +40,14 @@ class Journal:
         self._log = log
         self._now = now
         self._take_up = take_up
-        self._history: list[Envelope] = []
+        self._history = History()
         self._subscribers: list[Subscriber] = []
         self._seq = 0
 
     @property
     def history(self) -> Sequence[Envelope]:
         """Return every durable event so far, oldest first."""
-        return tuple(self._history)
+        return self._history.read()
 
     def replay(self, past: Sequence[Envelope]) -> None:
         """Take up what an earlier run has written."""
@@ -107,7 +108,7 @@ class Journal:
         self._log.close()
 
     def _keep(self, envelope: Envelope) -> None:
-        self._history.append(envelope)
+        self._history.add(envelope)
         self._seq = max(self._seq, envelope.seq)
         self._take_up(envelope.event)
 
