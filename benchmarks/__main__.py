@@ -14,6 +14,9 @@ from benchmarks import (
     fullscreen,
     hour,
     jobs,
+    long_runs,
+    long_sessions,
+    long_work,
     models,
     parsing,
     prefix,
@@ -38,6 +41,9 @@ _MEASURED = {
     "prefix": prefix.figures,
     "models": models.figures,
     "jobs": jobs.figures,
+    "long_work": long_work.figures,
+    "long_runs": long_runs.figures,
+    "long_sessions": long_sessions.figures,
 }
 _PARTS = (*_MEASURED, "screen")
 
