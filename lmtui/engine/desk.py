@@ -23,6 +23,7 @@ from lmtui.engine.known_model import KnownModel
 from lmtui.engine.loops import LoopWatch, at_depth
 from lmtui.engine.spending import Spending
 from lmtui.engine.state_note import NoteWatch
+from lmtui.engine.task_steps import TaskSteps
 from lmtui.engine.waits import Waits
 from lmtui.engine.window_book import FULL, LEAN, WHOLE, WindowBook
 
@@ -88,6 +89,7 @@ class Desk:
     children: Children | None = None
     report: Report | None = None
     call_ids: set[str] = field(default_factory=set)
+    task_steps: TaskSteps = field(default_factory=TaskSteps)
     spending: Spending = field(default_factory=lambda: Spending(time.monotonic))
     planning: PlanMode = field(default_factory=PlanMode)
     is_read_only: bool = False

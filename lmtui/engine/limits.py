@@ -14,20 +14,20 @@ _FINISH = "Finish and check what is begun, then say what is done and what is ope
 _ENDINGS = {TurnReason.DONE: "done", TurnReason.LIMIT: "stopped at a limit", TurnReason.BLOCKED: "blocked"}
 
 
-def limit_reached(desk: Desk, steps: int, usage: Usage) -> str:
-    """Return why no further request may be made in a turn that came to so much, empty where one may."""
+def limit_reached(desk: Desk, usage: Usage) -> str:
+    """Return why no further request may be made in a turn that used so much, empty where one may."""
     limits = desk.limits
-    if 0 < limits.max_iterations <= steps:
+    if 0 < limits.max_iterations <= desk.task_steps.count:
         return f"the limit of {limits.max_iterations} steps was reached"
     if 0 < limits.max_tokens <= usage.fresh_tokens:
         return f"the limit of {limits.max_tokens:,} tokens was reached"
     return desk.spending.over()
 
 
-def tell_what_is_left(desk: Desk, steps: int) -> None:
+def tell_what_is_left(desk: Desk) -> None:
     """Tell the model that the last steps begin, and model and user that most of the budget is used; each once."""
     limits = desk.limits
-    if limits.max_iterations >= _LEAST_STEPS and limits.max_iterations - steps == LAST_STEPS:
+    if limits.max_iterations >= _LEAST_STEPS and limits.max_iterations - desk.task_steps.count == LAST_STEPS:
         desk.emit(Reminder(agent=desk.agent, text=f"Only {LAST_STEPS} more steps are allowed. {_FINISH}", turn_id=desk.turn_id))
     if warning := desk.spending.warning():
         desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=f"{warning[0].upper()}{warning[1:]}."))

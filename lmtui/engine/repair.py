@@ -23,6 +23,7 @@ from lmtui.engine.completion import EXIT_CODES
 
 UNFINISHED = "unfinished"
 _NOT_RUN = "Not run: lmtui stopped before it was approved."
+CUT_OFF = "lmtui stopped in the middle of this turn"
 _MAX_NAMED_CHARS = 80
 _UNKNOWN = "lmtui stopped while this ran: its effect is unknown. Look before you run it again."
 
@@ -107,5 +108,5 @@ def _cut_short(turn: TurnStarted) -> TurnEnded:
         reason=reason,
         status=str(reason),
         exit_code=EXIT_CODES[reason],
-        error="lmtui stopped in the middle of this turn",
+        error=CUT_OFF,
     )

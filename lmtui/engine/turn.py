@@ -99,10 +99,10 @@ async def _steps(desk: Desk, turn_id: str, tally: Tally) -> None:
     )
     plans = PlanWatch(desk, turn_id)
     for iteration in itertools.count(1):
-        if limit := limit_reached(desk, tally.iterations, tally.usage):
+        if limit := limit_reached(desk, tally.usage):
             tally.end(TurnReason.LIMIT, limit)
             return
-        tell_what_is_left(desk, tally.iterations)
+        tell_what_is_left(desk)
         await _take_steering(desk, turn_id)
         tell_plan_mode(desk, turn_id)
         completion = await ask_model(desk, turn_id)

@@ -5,7 +5,7 @@ import json
 from functools import partial
 
 from lmtui.core.budgets import BudgetSet, ReportWritten, SessionBudget
-from lmtui.core.events import Notice, TurnEnded, TurnReason
+from lmtui.core.events import MessageAdded, Notice, TurnEnded, TurnReason
 from lmtui.core.messages import ModelPiece, Role
 from lmtui.core.permissions import Mode
 from lmtui.core.ports import Limits
@@ -123,3 +123,22 @@ async def test_model_is_told_when_the_last_steps_of_a_turn_begin() -> None:
     counts = [sum("Only 3 more steps" in message.text for message in request.messages) for request in rig.provider.requests]
     assert list(itertools.accumulate(counts, max)) == counts
     assert counts.index(1) == 7
+
+
+async def test_steps_are_counted_by_task_and_not_by_life() -> None:
+    limits = Limits(max_iterations=6)
+    live = Rig(FakeProvider(*reads(20)), limits=limits)
+    await live.run()
+    assert len(live.provider.requests) == 6
+    cut = next(place for place, each in enumerate(live.log.events) if each.event.kind == "message_added" and place > 20)
+    made = sum(
+        isinstance(each.event, MessageAdded) and each.event.role is Role.ASSISTANT for each in live.log.events[: cut + 1]
+    )
+    again = Rig(FakeProvider(*reads(20)), limits=limits, past=live.log.events[: cut + 1])
+    await again.run("Go on.")
+    assert len(again.provider.requests) == 6 - made
+    await again.run("go on")  # it was stopped by the limit, and the user wants it to go on
+    assert len(again.provider.requests) == 6 - made + 6
+    other = Rig(FakeProvider(*reads(20)), limits=limits, past=live.log.events[: cut + 1])
+    await other.run("something else")
+    assert len(other.provider.requests) == 6
