@@ -107,6 +107,11 @@ class Budget:
         self.check_counter()
         return sum(len(message.text) for message in messages if id(message) not in self._sizes)
 
+    def hold_only(self, messages: Iterable[Message]) -> None:
+        """Forget the sizes of all other messages, which are held in memory with them."""
+        kept = set(map(id, messages))
+        self._sizes = {key: known for key, known in self._sizes.items() if key in kept or isinstance(known[0], ToolSpec)}
+
     def estimate(self, raw: int) -> int:
         """Return what the server will count for a request of a size in our own tokens."""
         if not self._points:

@@ -26,6 +26,7 @@ class SentSize:
         key = (talk.revision, self._budget.generation)
         if key != self._key:
             self._key, self._count, self._tokens = key, 0, 0
+            self._budget.hold_only(talk.messages)
         return talk.sent_from(self._count)
 
     def of(self, talk: Conversation) -> int:
