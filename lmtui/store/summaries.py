@@ -106,6 +106,7 @@ class _Scan:
                 self.changed.update(_files(line))
             case "turn_started":
                 self.state = "writing"
+                self.last.pop("wait_set", None)
             case "turn_ended":
                 reason = json.loads(line).get("reason")
                 self.state = reason if reason in _REASONS else str(TurnReason.DONE)
@@ -115,6 +116,8 @@ class _Scan:
                 self.waiting.discard(str(json.loads(line).get("approval_id")))
             case "plan_proposed" | "plan_decided":
                 self.has_plan = kind == "plan_proposed"
+                if not self.has_plan and self.state == TurnReason.WAITING and "wait_set" not in self.last:
+                    self.state = str(TurnReason.DONE)  # it was the plan that was waited for
             case "message_added" if b'"role":"assistant"' in line:
                 self.answers.append(line)
             case "session_renamed" | "model_changed" | "usage_updated" | "wait_set":

@@ -14,7 +14,7 @@ from lmtui.core.events import Envelope, TurnReason
 from lmtui.core.messages import Role
 from lmtui.core.model_events import VisionChanged
 from lmtui.core.plan import Plan
-from lmtui.core.plan_events import PlanProposed
+from lmtui.core.plan_events import PlanDecided, PlanProposed
 from lmtui.core.plan_mode import PlanMode, after
 from lmtui.core.times import as_utc
 from lmtui.core.wait_events import WaitSet
@@ -115,7 +115,7 @@ class Facts:
                 self._apply_stream(event, envelope.time)
             case events.ToolCallStarted() | events.ToolCallFinished() | events.RetryScheduled():
                 self._apply_step(event, envelope.time)
-            case events.TurnStarted() | events.TurnEnded() | events.MessageAdded():
+            case events.TurnStarted() | events.TurnEnded() | events.MessageAdded() | PlanDecided():
                 self._apply_turn(event, envelope.time)
             case events.ApprovalRequested():
                 self.approvals[event.approval_id] = event
@@ -153,15 +153,20 @@ class Facts:
             case _:
                 pass
 
-    def _apply_turn(self, event: events.TurnStarted | events.TurnEnded | events.MessageAdded, time: datetime) -> None:
+    def _apply_turn(
+        self, event: events.TurnStarted | events.TurnEnded | events.MessageAdded | PlanDecided, time: datetime
+    ) -> None:
         match event:
             case events.TurnStarted():
-                self.is_running, self.reason, self.error = True, None, ""
+                self.is_running, self.reason, self.error, self.wakes = True, None, "", None
                 self.activity = Activity(Doing.WAITING_FOR_MODEL, since=time)
             case events.TurnEnded():
                 self.is_running, self.reason, self.error = False, event.reason, clean_line(event.error)
                 self.activity = Activity()
                 self._running_tools.clear()
+            case PlanDecided():
+                if self.reason is TurnReason.WAITING and self.wakes is None:
+                    self.reason = TurnReason.DONE  # it was the plan that was waited for
             case events.MessageAdded():
                 text = event.text.strip()
                 if text:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.events import Envelope, Event, SessionOpened, TurnEnded, TurnReason, TurnStarted
+from lmtui.core.plan_events import PlanDecided, PlanOutcome, PlanProposed
+from lmtui.core.proposals import Proposal
 from lmtui.core.wait_events import WaitSet
 from lmtui.store.sessions import SessionStore
 from lmtui.store.summaries import summaries
@@ -23,6 +25,13 @@ WAITING: tuple[Event, ...] = (
     TurnEnded(turn_id="turn_1", reason=TurnReason.WAITING),
 )
 WOKEN: tuple[Event, ...] = (*WAITING, TurnStarted(turn_id="turn_2"), TurnEnded(turn_id="turn_2", reason=TurnReason.DONE))
+PLANNED: tuple[Event, ...] = (
+    SessionOpened(workspace="/w", version="1"),
+    TurnStarted(turn_id="turn_1"),
+    PlanProposed(proposal_id="plan_1", proposal=Proposal(title="A plan", steps=())),
+    TurnEnded(turn_id="turn_1", reason=TurnReason.WAITING),
+    PlanDecided(proposal_id="plan_1", outcome=PlanOutcome.REJECTED),
+)
 
 
 def told(events: tuple[Event, ...]) -> list[Envelope]:
@@ -40,7 +49,18 @@ def test_the_status_line_says_until_when_a_session_waits() -> None:
     assert activity_text(facts, NOW) == "idle"
 
 
-@pytest.mark.parametrize(("events", "state", "wakes"), [(WAITING, "waiting", UNTIL), (WOKEN, "done", None)])
+@pytest.mark.parametrize("before", [(), WAITING[1:]], ids=["at first", "after a wait"])
+def test_a_session_whose_plan_was_rejected_waits_for_nothing(before: tuple[Event, ...]) -> None:
+    facts = Facts()
+    for envelope in told((PLANNED[0], *before, *PLANNED[1:])):
+        facts.apply(envelope)
+    assert activity_text(facts, NOW) == "idle"
+
+
+@pytest.mark.parametrize(
+    ("events", "state", "wakes"),
+    [(WAITING, "waiting", UNTIL), (WOKEN, "done", None), (PLANNED, "done", None), ((*WAITING, *PLANNED[1:]), "done", None)],
+)
 def test_the_list_says_when_a_session_wakes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: tuple[Event, ...], state: str, wakes: datetime | None
 ) -> None:
