@@ -17,8 +17,9 @@ FORM = "WAIT: 2026-05-01T09:00: what you wait for"
 _MAX_WHY_CHARS = 500
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _LINE = re.compile(r"WAIT:[ \t]*(\S.*)\Z")
-_ISO = re.compile(
-    r"(\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)(?:[ \t]*[:,\-–][ \t]*(.*))?\Z"
+_TIME = re.compile(
+    r"(\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?|in \d{1,6} ?[smhd])"
+    r"(?:[ \t]*[:,\-–][ \t]*(.*))?\Z"
 )
 _TIME_LIKE = re.compile(r"\d:\d\d|\d{4}-\d\d")
 
@@ -50,12 +51,12 @@ def read_wait(text: str, now: datetime) -> Wait | None:
     line = next((found[1] for found in map(_LINE.match, _prose(text)) if found is not None), None)
     if line is None:
         return None
-    found = _ISO.match(line.strip())
+    found = _TIME.match(line.strip())
     if found is None and not _TIME_LIKE.search(line):
         return None  # a word as people use it
     if found is None:
         raise UsageError("the WAIT line cannot be read", f"Write it as {FORM}")
-    return checked_wait(read_moment(found[1].replace(" ", "T"), now, LocalZone()), found[2] or "", now)
+    return checked_wait(read_moment(found[1], now, LocalZone()), found[2] or "", now)
 
 
 def checked_wait(until: datetime, why: str, now: datetime) -> Wait:

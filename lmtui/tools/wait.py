@@ -21,10 +21,11 @@ class WaitArguments(Arguments):
 async def _wait(arguments: WaitArguments, context: ToolContext) -> ToolResult:
     now = context.now()
     try:
-        context.wait(_until(arguments.until.strip(), now), arguments.reason)
+        until = _until(arguments.until.strip(), now)
+        context.wait(until, arguments.reason)
     except UsageError as error:
         raise ToolError(str(error), error.hint) from error
-    return ToolResult(f"The session sleeps now and goes on at {arguments.until}.", arguments.until[:40])
+    return ToolResult(f"The session sleeps now and goes on at {until.isoformat(timespec='seconds')}.", arguments.until[:40])
 
 
 def _until(text: str, now: datetime) -> datetime:

@@ -20,6 +20,7 @@ UNTIL = datetime(2026, 3, 15, 2, 0, tzinfo=UTC)
         "Nothing to do yet.\n\nWAIT: 2026-03-15T02:00Z: the build",
         "WAIT: 2026-03-15T04:00:00+02:00: the build\nSee you then.",
         "```\nx = 1\n```\n  WAIT: 2026-03-15 02:00Z - the build  ",
+        f"WAIT: in {int((UNTIL - NOW).total_seconds())}s: the build",
     ],
 )
 def test_a_line_of_its_own_is_a_wait(text: str) -> None:
@@ -38,6 +39,8 @@ def test_a_line_of_its_own_is_a_wait(text: str) -> None:
         "    WAIT: 2026-03-15T02:00:00Z: the build",
         "# WAIT: 2026-03-15T02:00:00Z: the build",
         "WAIT: that is not what you asked for.",
+        "WAIT: in 5 minutes you would see it.",
+        "WAIT: in 5m you would see it.",
         "WAIT:",
         "wait: 2026-03-15T02:00:00Z: the build",
         "Done.",
