@@ -39,8 +39,8 @@ class SessionBudget:
     def __str__(self) -> str:
         parts = (
             _time_words(self.seconds) if self.seconds else "",
-            f"{self.steps:,} steps" if self.steps else "",
-            f"{self.tokens:,} tokens" if self.tokens else "",
+            _counted(self.steps, "step"),
+            _counted(self.tokens, "token"),
         )
         return ", ".join(part for part in parts if part) or "nothing"
 
@@ -106,6 +106,10 @@ def _with(budget: SessionBudget, number: float, scale: str, unit: str) -> Sessio
     if unit.startswith("step"):
         return replace(budget, steps=math.ceil(amount))
     return replace(budget, seconds=budget.seconds + amount * _TIMES[unit[0]])
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' if number > 1 else ''}" if number else ""
 
 
 def _time_words(seconds: float) -> str:

@@ -10,6 +10,7 @@ from lmtui.core.events import Event
 from lmtui.core.model_events import Compacting
 
 _MAX_CHARS = 200
+_DEEP_FORM = "/deep 3h 200 steps port the parser"
 
 
 def long_words(event: Event) -> str:
@@ -57,8 +58,10 @@ def begin_deep(budgets: Budgets, words: str) -> str:
     Raises:
         UsageError: there is no budget, or no task behind it.
     """
+    if not words.strip():
+        raise UsageError("/deep needs a budget and a task", f"Write it like {_DEEP_FORM}.")
     budget, task = read_budget(words)
     if not task:
-        raise UsageError("there is no task behind the budget", "Write it like /deep 3h 200 steps port the parser.")
+        raise UsageError("there is no task behind the budget", f"Write it like {_DEEP_FORM}.")
     budgets.give(budget)
     return task

@@ -88,7 +88,8 @@ class Deeds:
         added, removed = sum(plus for plus, _ in self.files.values()), sum(minus for _, minus in self.files.values())
         names = [f"`{path}` +{plus} −{minus}" for path, (plus, minus) in self.files.items()]
         undone = "; some of it was undone since" if self.has_undone else ""
-        return _section(f"Changed {len(names)} files, +{added} −{removed} in all steps together{undone}", names, "")
+        count = f"{len(names)} file{'s' if len(names) > 1 else ''}"
+        return _section(f"Changed {count}, +{added} −{removed} in all steps together{undone}", names, "")
 
 
 def _section(title: str, lines: list[str], nothing: str) -> str:

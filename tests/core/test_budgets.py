@@ -31,3 +31,7 @@ def test_most_used_part_counts() -> None:
     assert budget.used(SessionBudget(100, 8, 50)) == pytest.approx(0.8)
     assert SessionBudget().used(SessionBudget(10**9, 10**9, 10**9)) == 0
     assert str(budget) == "1 min 40 s, 10 steps, 1,000 tokens"
+
+
+def test_one_of_a_thing_is_said_as_one() -> None:
+    assert str(SessionBudget(tokens=1, steps=1)) == "1 step, 1 token"

@@ -28,6 +28,8 @@ async def test_budget_is_said_set_and_taken_away() -> None:
 
 async def test_deep_work_plans_first_under_its_budget() -> None:
     async with running() as driver:
+        await driver.type("/deep")
+        await driver.until(lambda: "/deep needs a budget and a task" in driver.text("#say"))
         await driver.type("/deep 2h")
         await driver.until(lambda: "no task behind the budget" in driver.text("#say"))
         await driver.type("/deep 2h 50 steps port the parser")
