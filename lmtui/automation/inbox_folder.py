@@ -69,8 +69,8 @@ class InboxFolder:
         names = self._names()
         self._waiting = {name: seen for name, seen in self._waiting.items() if name in names}
         if names and not self._may_read():
-            count = f"{len(names)} task{'s' if len(names) > 1 else ''}"
-            self._tell("untrusted", f"{count} in .lmagent/inbox wait: this folder's inbox is not trusted (lmtui config trust)")
+            count = f"{len(names)} tasks wait" if len(names) > 1 else "1 task waits"
+            self._tell("untrusted", f"{count} in .lmagent/inbox: this folder's inbox is not trusted (lmtui config trust)")
             return 0
         return sum(self._take(name) for name in names)
 

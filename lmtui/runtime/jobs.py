@@ -292,5 +292,5 @@ def shown_time(job: JobRecord) -> datetime | None:
 
 def foreign_text(count: int) -> str:
     """Return what the user is told of jobs that are not theirs."""
-    what = "1 job" if count == 1 else f"{count} jobs"
-    return f"{what} in .lmagent/index.db were not added by your lmtui in this folder, and do not run"
+    what, verbs = ("1 job", ("was", "does")) if count == 1 else (f"{count} jobs", ("were", "do"))
+    return f"{what} in .lmagent/index.db {verbs[0]} not added by your lmtui in this folder, and {verbs[1]} not run"

@@ -175,8 +175,8 @@ class Teller:
         name = _call_text(call) if call is not None else clean_line(finished.tool)
         who = f"{clean_line(finished.agent)}, " if finished.agent != "root" else ""
         name += ", a recovered call" if call is not None and call.recovered else ""
-        summary = f", {in_words(clean_line(finished.summary))}" if finished.summary else ""
         state = "ok" if finished.ok else "failed"
+        summary = f", {in_words(clean_line(finished.summary))}" if finished.summary not in ("", state) else ""
         yield f"tool: {who}{name} ... {state}{summary}, {duration(finished.elapsed_ms)}"
         if call is not None and call.by:
             yield from _first_lines(finished.result, MAX_RESULT_LINES)

@@ -117,6 +117,11 @@ def test_a_failed_call_says_the_beginning_of_its_result() -> None:
     assert lines[-2:] == ["  line 4", "and 4 more lines"]
 
 
+def test_a_failure_whose_summary_says_no_more_is_said_once() -> None:
+    ended = ToolCallFinished(call_id="c1", tool="read", ok=False, result="no", elapsed_ms=1500, summary="failed")
+    assert told(CALL, ended)[0] == "tool: read parser/lexer.py ... failed, 1.5 seconds"
+
+
 def test_a_command_of_the_users_own_says_its_output() -> None:
     call = ToolCallStarted(call_id="c1", tool="shell", arguments={}, title="ls", by="user")
     lines = told(call, ToolCallFinished(call_id="c1", tool="shell", ok=True, result="a\nb", elapsed_ms=5))
