@@ -88,6 +88,8 @@ async def demo(config: Config, keep: Path | None, wanted: HeadlessTask, *, plans
     if code == 0:
         print(f"What it made is in {where}.  `lmtui demo` on a terminal shows it full screen.", file=sys.stderr)
         return 0
+    if plans_first and not wanted.approves and code == EXIT_BLOCKED:
+        print("The demo's model has gone: `lmtui demo --headless --plan --approve` plans again and does it.", file=sys.stderr)
     print(f"What was done until then is in {where}.", file=sys.stderr)
     return 0 if lacks and code == EXIT_BLOCKED else code  # what this machine lacks was said; the rest of the demo ran
 
