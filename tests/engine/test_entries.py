@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
+from lmtui.core.file_events import Rewound
+from lmtui.core.messages import Role, ToolCall
+from lmtui.core.model_events import Compacted, Pinned
+from lmtui.engine.context import Conversation
+
+STEPS = 40
+
+
+def step(number: int) -> list[Event]:
+    call = ToolCall(f"c{number}", "read", "{}")
+    return [
+        MessageAdded(role=Role.ASSISTANT, text=f"step {number}", tool_calls=(call,)),
+        ToolCallStarted(call_id=call.id, tool="read", arguments={}, title=f"f{number}.py"),
+        ToolCallFinished(call_id=call.id, tool="read", ok=True, result=f"line of {number}\n" * 400, elapsed_ms=1),
+    ]
+
+
+def task(text: str, turn_id: str) -> list[Event]:
+    return [TurnStarted(turn_id=turn_id), MessageAdded(role=Role.USER, text=text)]
+
+
+def talk_of(*events: Event) -> Conversation:
+    talk = Conversation("root", lambda *_: "prompt")
+    for event in events:
+        talk.apply(event)
+    return talk
+
+
+def cut(kept_from: int) -> Compacted:
+    return Compacted(why="full", tokens_before=9, tokens_after=5, kept_from=kept_from, summary=f"summary to {kept_from}")
+
+
+BEGUN = [*task("the task", "t1"), *(event for number in range(STEPS) for event in step(number))]
+MORE = [*task("and more", "t2"), *(event for number in range(STEPS, 2 * STEPS) for event in step(number))]
+
+
+def test_what_is_summed_up_is_whole_when_it_is_looked_at() -> None:
+    plain, cut_twice = talk_of(*BEGUN, *MORE), talk_of(*BEGUN, cut(62), *MORE, cut(142))
+    assert list(cut_twice.entries) == list(plain.entries)
+    assert cut_twice.entries[2:9] == plain.entries[2:9]
+    assert cut_twice.entries[3] == plain.entries[3]
+    assert cut_twice.entries[-1] == plain.entries[-1]
+    assert len(cut_twice.messages) < 30
+
+
+def test_a_rewind_before_a_cut_sends_all_of_it_again() -> None:
+    talk = talk_of(*BEGUN, *MORE, cut(142), *step(100), Rewound(turn_id="t2"))
+    assert talk.messages == talk_of(*BEGUN).messages
+
+
+def test_what_was_pinned_behind_a_cut_is_sent_whole_and_stays_the_same() -> None:
+    talk = talk_of(*BEGUN, cut(62), *MORE, Pinned(part="c3"))
+    before = next(message for message in talk.messages if message.call_id == "c3")
+    assert before.text == "line of 3\n" * 400
+    talk.apply(cut(142))
+    assert any(message is before for message in talk.messages)
+
+
+def test_what_is_told_of_a_beginning_is_the_same_by_whatever_cuts_it_was_come_to() -> None:
+    plain, cut_often = talk_of(*BEGUN, *MORE), talk_of(*BEGUN, cut(22), cut(62), *MORE)
+    assert cut_often.gist(100) == plain.gist(100)
+    cut_often.apply(cut(90))
+    assert cut_often.gist(142) == plain.gist(142)
+    assert cut_often.gist(50) == plain.gist(50)
+    assert list(cut_often.gist(142).read)[-1] == "f68.py"
+
+
+def test_the_users_words_are_found_from_both_ends() -> None:
+    talk = talk_of(*BEGUN, *MORE)
+    first, last = talk.entries.first_task, talk.entries.last_task()
+    assert first is not None
+    assert last is not None
+    assert (first.message.text, last.message.text) == ("the task", "and more")
+    assert talk.entries.last_task(82) is first
+    assert talk.entries.last_task(1) is None
+    assert talk.entries.has_met("f3.py")
+    talk.apply(Rewound(turn_id="t2"))
+    assert not talk.entries.has_met("f60.py")
+    assert talk.entries.last_task() is talk.entries.first_task
