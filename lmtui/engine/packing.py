@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import overload
 
@@ -65,6 +65,9 @@ class Past(Sequence[Envelope]):
 
     def __len__(self) -> int:
         return len(self._envelopes)
+
+    def __iter__(self) -> Iterator[Envelope]:
+        return map(self._whole, range(len(self)))
 
     @overload
     def __getitem__(self, place: int) -> Envelope: ...
