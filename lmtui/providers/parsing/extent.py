@@ -6,8 +6,8 @@ import re
 
 from lmtui.providers.parsing.literals import MAX_DEPTH
 
-_OUTSIDE = re.compile(r"[\"'{}\[\]`<>]")
-_INSIDE = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]")}
+_OUTSIDE = re.compile(r"[\"'{}\[\]`<>/“”]")
+_INSIDE = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]"), "”": re.compile(r"[”\\]")}
 
 
 class JsonExtent:
@@ -21,6 +21,7 @@ class JsonExtent:
         self._quote = ""
         self._escapes = False
         self._last = ""
+        self._comment = ""
 
     @property
     def is_in_string(self) -> bool:
@@ -40,6 +41,11 @@ class JsonExtent:
                 if at >= len(text):
                     return len(text)
                 at, self._escapes = at + 1, False
+            if self._comment:
+                if at >= len(text):
+                    return len(text)
+                at = self._skip_comment(text, at)
+                continue
             if self._quote:
                 found = _INSIDE[self._quote].search(text, at)
                 if found is None:
@@ -59,10 +65,31 @@ class JsonExtent:
                 return found.end() if self.is_whole else found.start()
             at = found.end()
 
+    def _skip_comment(self, text: str, at: int) -> int:
+        """Return where a comment ends, behind the text if it goes on; `_comment` is as much of its beginning as matters."""
+        if self._comment == "/":
+            self._comment = f"/{text[at]}" if text[at] in "/*" else ""
+            self._last = self._last if self._comment else "other"
+            return at + 1 if self._comment else at
+        if self._comment == "//":
+            end = text.find("\n", at) + 1
+            self._comment = "" if end else "//"
+            return end or len(text)
+        if self._comment == "/**" and text[at] == "/":
+            self._comment = ""
+            return at + 1
+        end = text.find("*/", at) + 2
+        self._comment = "" if end > 1 else "/**" if text.endswith("*") else "/*"
+        return end if end > 1 else len(text)
+
     def _outside(self, mark: str) -> bool:
         """Take a mark outside strings; tell whether the value ends with it."""
         if mark in "\"'":
             self._quote = mark
+        elif mark in "“”":
+            self._quote = "”"
+        elif mark == "/":
+            self._comment = "/"
         elif mark in "{[":
             if self._depth and self._last == "closed" and mark == "{":
                 self.is_broken = True

@@ -11,6 +11,10 @@ from lmtui.providers.parsing.names import own_parameter, parameters, required, t
 
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 _DECIMAL = re.compile(r"-?\d{1,17}(?:\.\d{1,17})?")
+_PATHS = frozenset(("path", "file", "cwd"))
+_PLACEHOLDER = re.compile(r"<[^<>\n]{1,80}>|\{\{[^{}\n]{1,80}\}\}")
+_DRIVE = re.compile(r"[A-Za-z]:[\\\t\r\b\f\n]")
+_BACKSLASHED = str.maketrans({"\t": r"\t", "\r": r"\r", "\b": r"\b", "\f": r"\f", "\n": r"\n"})
 _WORDS = {"true": True, "false": False}
 
 
@@ -31,7 +35,8 @@ def fitted(spec: ToolSpec, arguments: dict[str, object]) -> dict[str, object]:
         own = own_parameter(spec, name)
         if not own:
             continue
-        typed = _typed(value, type_of(spec, own))
+        is_path = own in _PATHS and isinstance(value, str)
+        typed = _path(own, str(value)) if is_path else _typed(value, type_of(spec, own))
         if own in fit and fit[own] != typed:
             raise Unfit(f"it gives {own} twice")
         fit[own] = typed
@@ -39,6 +44,17 @@ def fitted(spec: ToolSpec, arguments: dict[str, object]) -> dict[str, object]:
     if missing:
         raise Unfit(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
     return fit
+
+
+def _path(name: str, value: str) -> str:
+    """Return a path; where a drive's backslashes were read as escapes, with them.
+
+    Raises:
+        Unfit: it only says that a path belongs there.
+    """
+    if _PLACEHOLDER.fullmatch(value):
+        raise Unfit(f"its {name} is a placeholder")
+    return value.translate(_BACKSLASHED) if _DRIVE.match(value) else value
 
 
 def _typed(value: object, kind: str) -> object:

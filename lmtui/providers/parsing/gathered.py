@@ -2,11 +2,12 @@
 
 Which calls a careful reader would run:
 
-* Calls between marks (`<tool_call>`, `<function=…>`, `[TOOL_CALLS]`, …) are calls, wherever they stand but in code and behind
-  words that quote (“the file contains:”).
+* Calls between marks (`<tool_call>`, `<function=…>`, `[TOOL_CALLS]`, …) are calls, wherever they stand but in code, in a
+  quotation, and beside words that quote or disown them (“the file contains:”, “until you agree”).
 * JSON, fenced JSON and Python calls without marks are calls where they stand on lines of their own (or behind a colon or a
   sentence, up to the end of the line), with at most a short remark behind them, no question behind them, and no word around
   them that makes them an example.  Those inside a longer explanation are examples: they stay text.
+* Of two between which stands “or”, neither; of those behind a result that the model made up, none.
 * What was meant as a call and has no reading, or two, is not run and stays text.
 """
 
@@ -15,9 +16,10 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice, pairwise
 
 from lmtui.core.messages import ModelPiece, TextPiece, ThinkingPiece
+from lmtui.providers.parsing import quoting
 from lmtui.providers.parsing.guards import first_of_many
 from lmtui.providers.parsing.items import CUT
 from lmtui.providers.parsing.shapes import Meant, Refused
@@ -30,17 +32,6 @@ _EXAMPLE = re.compile(
     r"|in the format|following format|format is|syntax is|hypothetical|instead of"
     r"|(?:do not|don't|never|should not|shouldn't|must not|mustn't) (?:run|call|use|send|write|do)"
     r"|would have been|you said|you sent)\b",
-    re.IGNORECASE,
-)
-_INTENDS = r"\b(?:what|whether|if|so|will|should|must|let|make|create|write|that contains?|which contains?)\b"
-_QUOTED = re.compile(
-    rf"(?:\A|\n|[.!?]\s)(?:(?!{_INTENDS})[^\n]){{0,200}}"
-    r"\b(?:(?:contains?|contained|says|said|prints|printed|returned|answered|shows|showed)"
-    r"(?: only)?(?: (?:this|the following))?(?: (?:text|lines?|json))?"
-    r"|(?:contents?|output|result) of\b[^\n]{0,100} (?:is|are|was|were)):\Z"
-    r"|(?:\A|\n|\b(?:here|this|these) (?:is|are) )(?:the )?contents? of\b[^\n]{0,100}:\Z"
-    r"|\b(?:add|put|paste|save|copy) (?:this|it|the following) (?:to|in|into|as)\b[^\n]{0,100}:\Z"
-    r"|(?:\A|\n)[ \t]*>\Z",
     re.IGNORECASE,
 )
 _IN_DATA = re.compile(r"""(?:^|[{\[,])\s*"[^"\n]{0,80}"\s*:\Z|[\]}]\s*,\Z|\[\Z""", re.MULTILINE)
@@ -63,7 +54,7 @@ class _Part:
     text: str = ""
     entries: list[Entry] = field(default_factory=list)
     is_marked: bool = False
-    is_example: bool = False
+    is_quoted: bool = False
 
 
 @dataclass(slots=True)
@@ -96,11 +87,19 @@ class Gathered:
         self._kept: list[_Kept] = []
         self._seen: set[tuple[str, str]] = set()
         self._repeats = 0
+        self._since = 0
+        self._was_quoted = False
+        self._is_invented = False
 
     @property
     def has_calls(self) -> bool:
         """Tell whether calls were found, decided or not."""
         return bool(self._kept) or any(part.entries for part in self._held)
+
+    @property
+    def has_meant(self) -> bool:
+        """Tell whether the last calls, as far as can be told yet, are the model's own."""
+        return (bool(self._kept) or any(part.entries for part in self._held)) and not self._was_quoted
 
     @property
     def is_blank(self) -> bool:
@@ -138,11 +137,13 @@ class Gathered:
 
     def call(self, entries: list[Entry], raw: str, *, is_marked: bool) -> None:
         """Take a run of calls and the text that they were."""
-        is_example = _is_example(self._intro(), is_marked=is_marked)
-        if is_marked and not is_example and not self._held:
-            self._keep(entries, raw)
-            return
-        self._held.append(_Part(raw, entries, is_marked, is_example))
+        before = self._before()
+        is_quoted = quoting.is_quoted(before, is_marked=is_marked)
+        is_quoted = is_quoted or (self._was_quoted and (quoting.is_joint(before) or quoting.goes_on(before)))
+        if not is_marked and not is_quoted:
+            is_quoted = any(each.search(before[-200:].rstrip().rpartition("\n\n")[2]) for each in (_EXAMPLE, _IN_DATA))
+        self._was_quoted = is_quoted
+        self._held.append(_Part(raw, entries, is_marked, is_quoted))
         self._remark_size = 0
 
     def recall_as_thinking(self) -> None:
@@ -152,6 +153,7 @@ class Gathered:
         self._text.clear()
         self._kept.clear()
         self._seen.clear()
+        self._since, self._was_quoted, self._is_invented = 0, False, False
         self._space, self._gap = "", False
 
     def finish(self, *, is_over: bool = False) -> None:
@@ -218,24 +220,45 @@ class Gathered:
         return max((place for place, part in enumerate(self._held) if part.entries), default=-1)
 
     def _release(self, *, are_calls: bool) -> None:
+        self._judge()
         held, self._held, self._remark_size = self._held, [], 0
         for part in held:
             if not part.entries:
                 self._out(part.text)
-            elif not part.is_example and (part.is_marked or are_calls):
+            elif not part.is_quoted and (part.is_marked or are_calls):
                 self._keep(part.entries, part.text)
+                self._since = len(self._text)
             else:
                 self._out(part.text)
+                self._since = len(self._text)
 
-    def _intro(self) -> str:
-        """Return the last paragraph before a call, at most 200 characters."""
+    def _judge(self) -> None:
+        """Judge the calls that are held by what stands behind each of them."""
+        was_disowned, behind = False, ""
+        runs = [place for place, part in enumerate(self._held) if part.entries]
+        for place, after in pairwise([*runs, len(self._held)]):
+            part = self._held[place]
+            part.is_quoted = part.is_quoted or self._is_invented or (was_disowned and not quoting.acts(behind))
+            behind = "".join(each.text for each in self._held[place + 1 : after])
+            follower = self._held[after] if after < len(self._held) else None
+            if follower is not None and quoting.are_alternatives(behind):
+                part.is_quoted = follower.is_quoted = True
+            elif not has_stray_end(behind) and (follower is None or not quoting.is_joint(behind)):
+                was_disowned = not part.is_quoted and quoting.is_disowned(behind)
+                part.is_quoted = part.is_quoted or was_disowned
+            self._is_invented = self._is_invented or (not part.is_quoted and quoting.claims_result(behind))
+
+    def _before(self) -> str:
+        """Return the end of the text since the last calls."""
         size, parts = 0, [self._space]
-        for text in chain((part.text for part in reversed(self._held)), reversed(self._text)):
+        held = self._held[self._last_call() + 1 :]
+        said = () if len(held) < len(self._held) else islice(reversed(self._text), len(self._text) - self._since)
+        for text in chain((part.text for part in reversed(held)), said):
             parts.append(text)
             size += len(text)
-            if size > 400:
+            if size > quoting.LEAD_CHARS:
                 break
-        return "".join(reversed(parts)).rstrip()[-200:].rpartition("\n\n")[2]
+        return "".join(reversed(parts))
 
     def is_loop(self, entry: Entry) -> bool:
         """Take note of a call as soon as it is whole; tell whether the model writes the same ones over and over."""
@@ -257,11 +280,6 @@ class Gathered:
             if any(isinstance(each, Meant) for entry in kept.entries for each in entry.found):
                 parts.append(f"\n{kept.raw.strip()}\n")
         return "".join([*parts, *self._text[done:]]).strip("\n")
-
-
-def _is_example(intro: str, *, is_marked: bool) -> bool:
-    """Tell whether what stands before calls says that they are quoted, or makes those without marks a part of other data."""
-    return any(each.search(intro) for each in ((_QUOTED,) if is_marked else (_QUOTED, _EXAMPLE, _IN_DATA)))
 
 
 def identity(call: Meant) -> tuple[str, str]:

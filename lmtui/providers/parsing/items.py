@@ -15,9 +15,11 @@ Found = list[Meant | Refused]
 
 CUT = "it was cut off"
 _HEAD_CHARS = 400
-_FIRST = re.compile(r"\s*[\[{]\s*(?:[\[{]\s*){0,2}(?:([\"'])([^\"'\n]{0,60})\1|[\]}])")
-_MAY_COME = re.compile(r"\s*[\[{]\s*(?:[\[{]\s*){0,2}(?:[\"'][^\"'\n]{0,60})?\Z")
-_NAME = re.compile(rf"[\"'](?:{'|'.join(NAME_KEYS)})[\"']\s*:\s*[\"']([^\"'\n]{{1,100}})[\"']")
+_GAP = r"(?:\s|//[^\n]*\n|/\*[^*]*\*/)*"
+_OPENS = rf"\s*[\[{{]{_GAP}(?:[\[{{]{_GAP}){{0,2}}"
+_FIRST = re.compile(rf"{_OPENS}(?:[\"'“”]([^\"'“”\n]{{0,60}})[\"'”]|([A-Za-z_]\w{{0,60}})\s*:|[\]}}])")
+_MAY_COME = re.compile(rf"{_OPENS}(?:[\"'“”][^\"'“”\n]{{0,60}}|[A-Za-z_]\w{{0,60}}\s{{0,20}}|/(?:/[^\n]*|\*[^*]*\*?)?)?\Z")
+_NAME = re.compile(rf"[\"'“”{{,\s](?:{'|'.join(NAME_KEYS)})[\"'”]?\s*:\s*[\"'“”]([^\"'“”\n]{{1,100}})[\"'”]")
 
 
 class Item(Protocol):
@@ -103,7 +105,7 @@ class JsonItem:
         if not self._is_known:
             first = _FIRST.match(self._head)
             if first is not None:
-                key = first[2] or ""
+                key = first[1] or first[2] or ""
                 self._is_known = key in FIRST_KEYS or self._tools.find(key) is not None
                 self.is_hopeless = not self._is_known
             elif not _MAY_COME.match(self._head):
@@ -147,6 +149,40 @@ class JsonItem:
         except Unreadable:
             pass
         return calls
+
+
+_NOTHING = frozenset(("None", "none", "null", "N/A", "n/a", "''", '""'))
+
+
+class LineItem:
+    """The one text that a tool needs, up to the end of its line."""
+
+    def __init__(self, spec: ToolSpec) -> None:
+        self.form = "react"
+        self.left = ""
+        self.is_done = False
+        self.is_hopeless = False
+        self.size_chars = 0
+        self.raw = ""
+        self.spec: ToolSpec | None = spec
+
+    def feed(self, text: str) -> int:
+        """Take more; return how many characters of it belong here."""
+        taken = text.partition("\n")[0]
+        self.raw += taken
+        self.size_chars += len(taken)
+        self.is_done = len(taken) < len(text)
+        return len(taken)
+
+    def finish(self) -> None:
+        """Take note that no more comes."""
+
+    def found(self, *, is_cut: bool) -> Found:
+        """Return what is called; see `Item.found`."""
+        if self.spec is None or (is_cut and not self.is_done):
+            return [Refused(CUT, self.spec)]
+        given = self.raw.strip().strip("`")
+        return [with_arguments(self.spec, "" if given in _NOTHING else given)]
 
 
 _PY_OUTSIDE = re.compile(r"[\"'()\[\]{}]")

@@ -8,8 +8,18 @@ from enum import Enum, auto
 
 from lmtui.providers.parsing.harmony import BARE_CHARS, bare_header_at
 from lmtui.providers.parsing.names import ToolNames
-from lmtui.providers.parsing.zone import FENCE, FENCE_MAY_COME, FENCES, WORD
+from lmtui.providers.parsing.zone import FENCE, FENCE_MAY_COME, FENCES, JSON_FENCES, WORD
 
+_RESULTS = frozenset(("tool_output", "tool_outputs", "tool_result", "tool_results", "tool_response", "output", "outputs"))
+_HEADING = re.compile(
+    r"[*_#>\[ ]{0,6}(?:the )?(?:tool|function|call|command|shell)?[ _]?(?:results?|outputs?|responses?|stdout)[*_\] ]{0,4}:",
+    re.IGNORECASE,
+)
+_HEADING_CHARS = 40
+_REACT = re.compile(r"Action:[ \t]*`?([\w.\-]{1,80})`?[ \t]*\r?\n[ \t]*Action[ _]Input:\s*(?=\S)")
+_REACT_MAY_COME = re.compile(r"Action:[^\n]{0,100}(?:\n[^\n:]{0,20}(?::\s*)?)?\Z")
+_ARROWS = re.compile(r">>>([A-Za-z_][\w.\-]{0,60})\n\s{0,20}(?=\{)")
+_ARROWS_MAY_COME = re.compile(r">{1,2}\Z|>>>(?:[A-Za-z_][\w.\-]{0,60}(?:\n\s{0,20})?)?\Z")
 _SPEAKERS = frozenset(("user", "human", "observation", "tool", "system"))
 _WORD_CHARS = 80
 _TILDES = re.compile(r"(~{3,20})[^\n]{0,80}(?:\n|\Z)")
@@ -25,16 +35,19 @@ class Begins(Enum):
     CODE = auto()
     CALLS = auto()
     NAMED_CALL = auto()
+    NAMED_LINE = auto()
+    RESULT = auto()
     SPEAKER = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What begins, up to where it was read, and the fence or the name of the tool."""
+    """What begins, up to where it was read, the fence or the name of the tool, and the shape of the call."""
 
     what: Begins
     end: int = 0
     name: str = ""
+    form: str = "harmony"
 
 
 def beginning_at(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beginning:
@@ -46,6 +59,8 @@ def beginning_at(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beg
         return _fence(text, at, is_final=is_final)
     if first == "~":
         return _tildes(text, at, is_final=is_final)
+    if first == ">":
+        return arrows_at(text, at, tools, is_final=is_final)
     if first.isalpha() or first == "_":
         return _word(text, at, tools, is_final=is_final)
     return Beginning(Begins.TEXT, at)
@@ -57,8 +72,10 @@ def _fence(text: str, at: int, *, is_final: bool) -> Beginning:
         return Beginning(Begins.MORE)
     if found is None:
         return Beginning(Begins.TEXT, at)
-    if found[2].lower() in FENCES:
+    if found[2].lower() in FENCES | JSON_FENCES:
         return Beginning(Begins.CALLS, at)
+    if found[2].lower() in _RESULTS:
+        return Beginning(Begins.RESULT, found.end(), found[1])
     return Beginning(Begins.CODE, found.end(), found[1])
 
 
@@ -78,6 +95,8 @@ def _word(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beginning:
     name, behind = text[at:end], text[end : end + len(_TO)]
     if behind.startswith(":") and name.lower() in _SPEAKERS:
         return Beginning(Begins.SPEAKER, end + 1)
+    if name == "Action" and behind.startswith(":"):
+        return _react(text, at, end, tools, is_final=is_final)
     if name.lower().endswith("commentary") and behind and _TO.startswith(behind):
         header = bare_header_at(text, end)
         if header is not None:
@@ -89,3 +108,31 @@ def _word(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beginning:
     if behind and (behind[0] in "({" or is_marked) and tools.find(name) is not None:
         return Beginning(Begins.CALLS, at)
     return Beginning(Begins.TEXT, end)
+
+
+def _react(text: str, at: int, end: int, tools: ToolNames, *, is_final: bool) -> Beginning:
+    """Return the call of `Action: NAME` and `Action Input: …`; the input is an object or the rest of the line."""
+    found = _REACT.match(text, at)
+    if found is None:
+        return Beginning(Begins.MORE if not is_final and _REACT_MAY_COME.match(text, at) else Begins.TEXT, end)
+    if tools.find(found[1]) is None:
+        return Beginning(Begins.TEXT, end)
+    is_object = text[found.end()] == "{"
+    return Beginning(Begins.NAMED_CALL if is_object else Begins.NAMED_LINE, found.end(), found[1], "react")
+
+
+def arrows_at(text: str, at: int, tools: ToolNames, *, is_final: bool) -> Beginning:
+    """Return the call that `>>>NAME` begins, on a line of its own before an object (functionary)."""
+    found = _ARROWS.match(text, at)
+    if found is not None and tools.find(found[1]) is not None:
+        return Beginning(Begins.NAMED_CALL, found.end(), found[1], "tag")
+    is_open = found is None and not is_final and _ARROWS_MAY_COME.match(text, at) is not None
+    return Beginning(Begins.MORE) if is_open else Beginning(Begins.TEXT, at)
+
+
+def heads_result(text: str, at: int, *, is_final: bool) -> bool | None:
+    """Tell whether a line begins as the heading of a result (“Result:”, “**Output:**”); None: it cannot be told yet."""
+    head = text[at : at + _HEADING_CHARS]
+    if _HEADING.match(head):
+        return True
+    return False if is_final or len(head) == _HEADING_CHARS or ":" in head or "\n" in head else None

@@ -1,8 +1,9 @@
 """One value read from the text of a model: JSON, with the slips that have one meaning only mended.
 
-Mended: raw line breaks and tabs in strings, trailing commas, single quotes and Python's True, False and None, doubled braces,
-escapes that JSON does not know, closing brackets missing at the end.  Nothing else is: a string that is followed by anything
-but a comma, a colon or a bracket, two values for one key, an expression: these have two readings, or none.
+Mended: raw line breaks and tabs in strings, trailing commas, comments, single and typographic quotes, names without quotes,
+Python's True, False and None, doubled braces, escapes that JSON does not know, closing brackets missing at the end, and quotes
+inside a string that open behind a space, a bracket or `=` and close before the string goes on.  Nothing else is: another string
+behind a string, two values for one key, an expression: these have two readings, or none.
 """
 
 from __future__ import annotations
@@ -12,8 +13,20 @@ import re
 
 MAX_DEPTH = 48
 
-_SPACE = re.compile(r"\s*")
+_SPACE = re.compile(r"(?:\s|//[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
+_QUOTES = "\"'“”"
 _STRINGS = {quote: re.compile(rf"{quote}([^{quote}\\]*(?:\\.[^{quote}\\]*)*){quote}", re.DOTALL) for quote in "\"'"}
+_STRINGS |= {quote: re.compile(r"[“”]([^”\\]*(?:\\.[^”\\]*)*)”", re.DOTALL) for quote in "“”"}
+_WITH_QUOTES = re.compile(
+    r'"((?:[^"\\]|\\.'
+    r'|(?<=[\s(=\[{,>:])"(?=[\w./<@#$%*~-])[^"\\\n]{0,200}(?<=\S)"(?=[).;!?>/|&<]|[ \t]+[^\s,:}\]"])'
+    r')*)"(?=\s*[,}\]])',
+    re.DOTALL,
+)
+_NAME = re.compile(r"[A-Za-z_]\w{0,60}(?=\s*:)")
+_DRIVE = re.compile(r"[A-Za-z]:(?:\\[^\\/:*?\"<>|\r\n]+)+\\?")
+_UNKNOWN_ESCAPE = re.compile(r"\\([A-Za-z0-9])")
+_LETTER_ESCAPE = re.compile(r"\\[bfnrtu]")
 _TRIPLES = {quote * 3: re.compile(rf"{quote * 3}((?:[^\\]|\\.)*?){quote * 3}", re.DOTALL) for quote in "\"'"}
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,3})?(?![\w.])")
 _WORD = re.compile(r"(?:true|false|null|True|False|None)(?!\w)")
@@ -58,7 +71,7 @@ class LiteralReader:
             return self._object(depth)
         if mark == "[":
             return self._list(depth)
-        if mark and mark in "\"'":
+        if mark and mark in _QUOTES:
             return self.string()
         for pattern in (_WORD, _NUMBER):
             found = pattern.match(self.text, self.at)
@@ -82,9 +95,12 @@ class LiteralReader:
         found = pattern.match(self.text, self.at)
         if found is None:
             raise Unreadable("a text in it has no closing quote")
-        self.at = found.end()
+        start, self.at = self.at, found.end()
         if self.peek() not in ("", ",", ":", "}", "]", ")"):
-            raise Unreadable("a quote inside a text is not escaped")
+            found = None if self._is_python else _WITH_QUOTES.match(self.text, start)
+            if found is None:
+                raise Unreadable("a quote inside a text is not escaped")
+            self.at = found.end()
         return unescaped(found[1])
 
     def _object(self, depth: int) -> dict[str, object]:
@@ -99,9 +115,7 @@ class LiteralReader:
         while (mark := self.peek()) != "}":
             if not mark and self._closes():
                 return found
-            if mark not in "\"'" or not mark:
-                raise Unreadable("it ends too early" if not mark else "a name in it has no quotes")
-            key = self.string()
+            key = self._name(mark)
             if self.peek() != ":":
                 raise Unreadable("a name in it has no value")
             self.at += 1
@@ -112,6 +126,16 @@ class LiteralReader:
             self._comma("}")
         self.at += 1
         return found
+
+    def _name(self, mark: str) -> str:
+        """Read the name of a value; the quotes around a word may be missing."""
+        if mark and mark in _QUOTES:
+            return self.string()
+        word = _NAME.match(self.text, self.at)
+        if word is None:
+            raise Unreadable("it ends too early" if not mark else "a name in it has no quotes")
+        self.at = word.end()
+        return word[0]
 
     def _list(self, depth: int) -> list[object]:
         self.at += 1
@@ -139,6 +163,9 @@ class LiteralReader:
 def unescaped(text: str) -> str:
     """Return a string's content with its escapes resolved.
 
+    A path that begins with a drive is taken as it is where its backslashes are single; so are escapes that JSON does not know
+    where there is none that it knows.
+
     Raises:
         Unreadable: an escape has no plain meaning.
     """
@@ -148,6 +175,10 @@ def unescaped(text: str) -> str:
         return str(json.loads(f'"{text}"', strict=False))
     except ValueError:
         pass
+    if _DRIVE.fullmatch(text):
+        return text
+    if _LETTER_ESCAPE.search(text) is None:
+        text = _UNKNOWN_ESCAPE.sub(r"\\\\\1", text)
     return _ESCAPE.sub(_escape, text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 

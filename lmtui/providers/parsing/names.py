@@ -33,6 +33,7 @@ class ToolNames:
             return found
         for prefix in _PREFIXES:
             name = name.removeprefix(prefix)
+        name = name.removesuffix(".call")
         return self._found.get(_plain(_NUMBER.sub("", name)))
 
     def initials(self) -> str:

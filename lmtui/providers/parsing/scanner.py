@@ -11,23 +11,21 @@ from enum import Enum, auto
 from lmtui.core.messages import CallPiece
 from lmtui.providers.parsing.gathered import Gathered
 from lmtui.providers.parsing.harmony import HEADER_CHARS, header_at
-from lmtui.providers.parsing.lines import Begins, beginning_at
+from lmtui.providers.parsing.items import LineItem
+from lmtui.providers.parsing.lines import Beginning, Begins, arrows_at, beginning_at, heads_result
 from lmtui.providers.parsing.markers import Kind, Mark, mark_at, may_be_mark
 from lmtui.providers.parsing.names import ToolNames
+from lmtui.providers.parsing.openings import may_be_comment, may_open_call, quotation_at
 from lmtui.providers.parsing.tape import Tape
 from lmtui.providers.parsing.zone import CallZone
 
-_MARKS = re.compile(r"[<\[{`◁\n]")
+_MARKS = re.compile(r"[<\[{`◁\n>]")
 _TICKS = re.compile(r"[`\n]")
 _THINK_MARKS = re.compile(r"[<\[◁]")
 _BLANK = re.compile(r"\s*")
-_RUN = re.compile(r"`+|\[+|<+|\{+")
-_TAG = re.compile(r"<(?:[A-Za-z][\w:\-]{0,60}|｜DSML｜\w{0,20})(?:[=\s][^<>\n]{0,230})?>|<\{+")
-_TAG_MAY_COME = re.compile(r"<(?:(?:[A-Za-z][\w:\-]{0,60}|｜D?S?M?L?｜?\w{0,20})(?:[=\s][^<>\n]{0,230})?|\{+)?\Z")
-_HEAD = re.compile(r"\{\s{0,40}[\"'{]")
-_HEAD_MAY_COME = re.compile(r"\{\s{0,40}\Z")
+_RUN = re.compile(r"`+|\[+|<+|\{+|>+")
 _FENCE_MAY_END = re.compile(r"[ \t]{0,8}[`~]{0,20}[ \t]{0,8}\Z")
-_LEADS = frozenset(":.!?>")
+_ANSWER = "it began to write a tool's answer itself"
 _OTHER_SIDE = "it began to write the other side of the conversation"
 
 
@@ -36,6 +34,7 @@ class State(Enum):
 
     TEXT = auto()
     CODE = auto()
+    QUOTE = auto()
     THINK = auto()
     CALLS = auto()
     OVER = auto()
@@ -55,6 +54,7 @@ class Scanner:
         self._is_line_start = True
         self._ticks = ""
         self._fence = ""
+        self._closer = ""
         self._tail = ""
         self._is_harmony = False
         self._has_thought = False
@@ -95,6 +95,8 @@ class Scanner:
                     going = self._step_text(is_final=is_final)
                 case State.CODE:
                     going = self._step_code(is_final=is_final)
+                case State.QUOTE:
+                    going = self._step_quote(is_final=is_final)
                 case State.THINK:
                     going = self._step_think(is_final=is_final)
                 case State.CALLS:
@@ -125,16 +127,21 @@ class Scanner:
             return False
         if tape.text[tape.at] in "<[◁":
             return self._step_mark(is_final=is_final)
-        found = beginning_at(tape.text, tape.at, self._tools, is_final=is_final)
+        is_after_call = bool(self._call_count) and self._out.has_meant
+        is_result = heads_result(tape.text, tape.at, is_final=is_final) if is_after_call else False
+        found = Beginning(Begins.MORE if is_result is None else Begins.RESULT)
+        if is_result is False:
+            found = beginning_at(tape.text, tape.at, self._tools, is_final=is_final)
         match found.what:
             case Begins.MORE:
                 return False
             case Begins.CALLS:
                 self._open_calls(CallZone(self._tools))
-            case Begins.NAMED_CALL:
-                tape.at = found.end
-                self._open_named(found.name)
-            case Begins.CODE:
+            case Begins.NAMED_CALL | Begins.NAMED_LINE:
+                return self._open_named(found)
+            case Begins.RESULT if is_after_call:
+                self._end(_ANSWER)
+            case Begins.CODE | Begins.RESULT:
                 self._fence, self.state = found.name, State.CODE
                 self._say(found.end)
             case Begins.SPEAKER if self._call_count:
@@ -187,6 +194,17 @@ class Scanner:
         self._say(end or len(tape.text))
         return True
 
+    def _step_quote(self, *, is_final: bool) -> bool:
+        """Pass a quotation through up to what closes it."""
+        tape = self._tape
+        end = tape.text.lower().find(self._closer.lower(), tape.at)
+        if end < 0:
+            self._say(len(tape.text) if is_final else max(tape.at, len(tape.text) - len(self._closer) + 1))
+            return False
+        self._say(end + len(self._closer))
+        self.state = State.TEXT
+        return True
+
     def _step_think(self, *, is_final: bool) -> bool:
         tape = self._tape
         found = _THINK_MARKS.search(tape.text, tape.at)
@@ -231,15 +249,23 @@ class Scanner:
         if not is_final and may_be_mark(text, at):
             return False
         first = text[at]
-        may_call = first == "[" and self._is_line_start
+        if first == ">":
+            found = arrows_at(text, at, self._tools, is_final=is_final)
+            if found.what is Begins.NAMED_CALL:
+                return self._open_named(found)
+            if found.what is Begins.MORE:
+                return False
         if first == "<":
-            may_call = _TAG.match(text, at) is not None
-            if not may_call and not is_final and _TAG_MAY_COME.match(text, at):
+            if not is_final and may_be_comment(text, at):
                 return False
-        elif first == "{" and self._tail.rstrip()[-1:] in _LEADS:
-            if not is_final and _HEAD_MAY_COME.match(text, at):
-                return False
-            may_call = _HEAD.match(text, at) is not None
+            self._closer, size = quotation_at(text, at, self._tools, is_line_start=self._is_line_start)
+            if self._closer:
+                self.state, self._is_line_start = State.QUOTE, False
+                self._say(at + size)
+                return True
+        may_call = may_open_call(text, at, "\n" if self._is_line_start else self._tail, is_final=is_final)
+        if may_call is None:
+            return False
         if may_call:
             self._open_calls(CallZone(self._tools))
             return True
@@ -292,15 +318,15 @@ class Scanner:
         self._is_harmony = self._is_line_start = True
         tape.at = header.end
         if header.tool:
-            self._open_named(header.tool)
-        elif header.is_thinking:
+            return self._open_named(Beginning(Begins.NAMED_CALL, header.end, header.tool))
+        if header.is_thinking:
             self._begin_think(0)
         return True
 
     def _end_mark(self, mark: Mark) -> None:
         """End the message at a mark."""
         if mark.kind is Kind.RESULT:
-            self._end("it began to write a tool's answer itself")
+            self._end(_ANSWER)
         elif mark.kind is Kind.TURN:
             self._end(_OTHER_SIDE)
         else:
@@ -311,10 +337,17 @@ class Scanner:
         self.stopped = why
         self.state = State.OVER
 
-    def _open_named(self, name: str) -> None:
-        zone = CallZone(self._tools, is_marked=True, form="harmony")
-        zone.expect(self._tools.find(name))
+    def _open_named(self, found: Beginning) -> bool:
+        """Open the call of a tool whose name has come; true: the scanner goes on."""
+        self._tape.at = found.end
+        zone = CallZone(self._tools, is_marked=True, form=found.form)
+        spec = self._tools.find(found.name)
+        if found.what is Begins.NAMED_LINE and spec is not None:
+            zone.item = LineItem(spec)
+        else:
+            zone.expect(spec)
         self._open_calls(zone)
+        return True
 
     def _open_calls(self, zone: CallZone) -> None:
         self._zone = zone

@@ -16,7 +16,8 @@ _BESIDE = frozenset(
 )
 _SEVERAL = ("tool_calls", "calls", "function_call", "tool_call", "tool_uses")
 _TYPES = frozenset(("string", "integer", "number", "boolean", "array", "object"))
-FIRST_KEYS = frozenset((*NAME_KEYS, *ARGUMENT_KEYS, *_BESIDE, *_SEVERAL))
+_SCHEMA_WORDS = frozenset(("required", "properties", "strict", "description"))
+FIRST_KEYS = frozenset((*NAME_KEYS, *ARGUMENT_KEYS, *_BESIDE, *_SEVERAL, "role"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ def _named(value: dict[str, object], tools: ToolNames, *, is_marked: bool) -> Me
         is_meant = bool(argument_key) and isinstance(value[argument_key], dict) and not is_definition(value, argument_key)
         return Refused("there is no such tool") if is_meant and (is_marked or name_key != "action") else None
     if argument_key:
+        if not is_marked and _is_data(spec, value):
+            return None
         if is_definition(value, argument_key):
             return Refused("it describes the tool and does not call it", spec)
         return with_arguments(spec, value[argument_key])
@@ -87,6 +90,12 @@ def _named(value: dict[str, object], tools: ToolNames, *, is_marked: bool) -> Me
     if has_required(spec, rest) and all(own_parameter(spec, key) for key in rest):
         return meant(spec, rest)
     return None
+
+
+def _is_data(spec: ToolSpec, value: dict[str, object]) -> bool:
+    """Tell whether an object has two names or more that no call has: a package, a record of something."""
+    known = {*NAME_KEYS, *ARGUMENT_KEYS, *_BESIDE, *_SCHEMA_WORDS}
+    return sum(key not in known and not own_parameter(spec, key) for key in value) >= 2
 
 
 def is_definition(value: dict[str, object], argument_key: str) -> bool:

@@ -15,6 +15,7 @@ from lmtui.providers.parsing.tags import OPENING, TagItem, opened
 FENCES = frozenset(
     ("", "json", "jsonc", "json5", "tool_call", "tool_calls", "tool_code", "tool", "tools", "xml", "python", "py", "function")
 )
+JSON_FENCES = frozenset(("javascript", "js", "typescript", "ts", "bash", "sh", "shell", "console", "text", "txt", "plaintext"))
 FENCE = re.compile(r"(`{3,20})[ \t]*([\w+\-.#]{0,30})[ \t]*(?:\r?\n|\Z)")
 FENCE_MAY_COME = re.compile(r"`{1,20}[ \t]{0,20}[\w+\-.#]{0,30}[ \t]{0,20}\r?\Z")
 WORD = re.compile(r"[A-Za-z_][\w.\-]{0,80}(?::\d{1,4})?")
@@ -70,6 +71,8 @@ class CallZone:
         self._raw: list[str] = []
         self._strays = 0
         self._had_fence = False
+        self._prints = False
+        self._is_json_only = False
 
     @property
     def raw(self) -> str:
@@ -141,6 +144,9 @@ class CallZone:
 
     def _step(self, text: str, at: int, *, is_final: bool) -> int:
         """Take the next token; return where it ends, -1 where more must come first."""
+        if self.fence and self._is_json_only and text[at] not in "{[`":
+            self._end()
+            return at
         mark = mark_at(text, at)
         if mark is not None:
             return self._take_mark(mark.kind, at, at + mark.size)
@@ -191,10 +197,11 @@ class CallZone:
         found = FENCE.match(text, at)
         if not is_final and (found is None or found.end() == len(text)) and FENCE_MAY_COME.match(text, at):
             return -1
-        if found is None or found[2].lower() not in FENCES or (self.entries and self._hint is None):
+        if found is None or found[2].lower() not in FENCES | JSON_FENCES or (self.entries and self._hint is None):
             self._end()
             return at
         self.fence, self._had_fence = found[1], True
+        self._prints, self._is_json_only = found[2].lower() == "tool_code", found[2].lower() in JSON_FENCES
         return found.end()
 
     def _close_fence(self, text: str, at: int, *, is_final: bool) -> int:
@@ -238,7 +245,7 @@ class CallZone:
             return -1
         if inner[:1] == "{":
             self.item = self._json()
-        elif inner[:1].isalpha() or inner[:1] == "_":
+        elif (inner[:1].isalpha() or inner[:1] == "_") and not self._is_json_only:
             self.item = PythonItem(self._tools)
         elif inner[:1] == "]" and self.is_marked:
             return at + 1
@@ -262,6 +269,8 @@ class CallZone:
         if word and word[0] == "functools" and text[end : end + 1] == "[":
             self.is_marked = True
             return end
+        if self._prints and word and word[0] == "print" and text[end : end + 1] == "(":
+            return end + 1
         is_args = text[behind : behind + 1] in ("{", "`") or bool(_CALL_ID.match(text, behind))
         is_args = is_args or (next_mark is not None and next_mark.kind is Kind.SEP)
         if text[end : end + 1] == "(" and spec is not None:

@@ -403,6 +403,17 @@ JSON = (
     Case("brace too many in a fence", f"```json\n{J_READ}}}\n```", (READ,)),
     Case("bracket missing", f"[{J_READ}, {J_LS}", (READ, LS)),
     Case("trailing comma", '{"name": "read", "arguments": {"path": "notes.txt",},}', (READ,)),
+    Case("comment", '{"name": "read", "arguments": {"path": "a" // the path\n}}', (("read", {"path": "a"}),)),
+    Case(
+        "unescaped quotes",
+        '{"name": "write", "arguments": {"path": "a", "content": "say "hi" to me"}}',
+        (("write", {"path": "a", "content": 'say "hi" to me'}),),
+    ),
+    Case(
+        "unescaped html",
+        '{"name": "write", "arguments": {"path": "a", "content": "<a href="x">y</a>"}}',
+        (("write", {"path": "a", "content": '<a href="x">y</a>'}),),
+    ),
     Case("single quotes", "{'name': 'read', 'arguments': {'path': 'notes.txt'}}", (READ,)),
     Case(
         "python words",
@@ -440,21 +451,18 @@ REFUSED = (
         '```json\n{"name": "write", "arguments": {"path": "a.py", "content": """\nx = 1\n"""}}\n```',
         problem="not escaped",
     ),
-    Case(
-        "unescaped quotes", '{"name": "write", "arguments": {"path": "a", "content": "say "hi" to me"}}', problem="not escaped"
-    ),
-    Case(
-        "unescaped html",
-        '{"name": "write", "arguments": {"path": "a", "content": "<a href="x">y</a>"}}',
-        problem="write was not run",
-    ),
     Case("format", '{"name": "write", "arguments": {"path": "a", "content": "Hi {}".format("Ada")}}', problem="not escaped"),
     Case("plus", '{"name": "write", "arguments": {"path": "a", "content": "x" + "y"}}', problem="not escaped"),
     Case("two texts", '{"name": "write", "arguments": {"path": "a", "content": "x" "y"}}', problem="not escaped"),
     Case("two values", '{"name": "read", "arguments": {"path": "a", "path": "b"}}', problem="twice"),
     Case("f-string", '{"name": "shell", "arguments": {"command": f"echo {x}"}}', problem="not a plain value"),
     Case("variable", '{"name": "read", "arguments": {"path": name}}', problem="not a plain value"),
-    Case("comment", '{"name": "read", "arguments": {"path": "a" // the path\n}}', problem="not escaped"),
+    Case("comment to the end", '{"name": "read", "arguments": {"path": "a" // the path}}', problem="too early"),
+    Case(
+        "unescaped quotes, a comma between",
+        '{"name": "write", "arguments": {"path": "a", "content": "print("x", "y")"}}',
+        problem="not escaped",
+    ),
     Case("no names", '{"name": "write", "arguments": ["a", "b"]}', problem="no names"),
     Case("unknown", '{"name": "average", "arguments": {"numbers": [2, 4, 6]}}', problem="no such tool"),
     Case("unknown in a fence", '```json\n{"name": "greet", "arguments": {"name": "Ada"}}\n```', problem="no such tool"),
