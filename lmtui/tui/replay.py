@@ -58,7 +58,8 @@ class Replay:
 
     def __init__(self, history: Sequence[Envelope]) -> None:
         self.facts = Facts()
-        self._events = list(history)
+        self._past = history  # not copied: some of it may be held packed until it is looked at
+        self._later: list[Envelope] = []
         self._at = 0
         self._start = tail_start(history)
         gc.freeze()
@@ -66,16 +67,16 @@ class Replay:
     @property
     def is_done(self) -> bool:
         """Tell whether all of it was taken."""
-        return self._at >= len(self._events)
+        return self._at >= len(self._past) + len(self._later)
 
     def tail(self) -> list[Envelope]:
         """Return the events that show the end of the conversation."""
-        return self._events[self._start :]
+        return self._between(self._start, len(self._past) + len(self._later))
 
     def first_facts(self) -> Facts:
         """Return the facts as far as the beginning and the end of the history tell them."""
         facts = Facts()
-        for envelope in (*self._events[: min(_HEAD_EVENTS, self._start)], *self.tail()):
+        for envelope in (*self._past[: min(_HEAD_EVENTS, self._start)], *self.tail()):
             facts.apply(envelope)
         return facts
 
@@ -92,7 +93,7 @@ class Replay:
 
     def append(self, envelope: Envelope) -> None:
         """Take what happens meanwhile."""
-        self._events.append(envelope)
+        self._later.append(envelope)
 
     def work(self, panels: Sequence[SimplePanel], budget_s: float) -> bool:
         """Give events to the panels for about so long; True when all were given.
@@ -102,13 +103,17 @@ class Replay:
         end = perf_counter() + budget_s
         takers = [panel.apply_behind if isinstance(panel, LoadingPanel) else panel.apply for panel in panels]
         while not self.is_done and perf_counter() < end:
-            for envelope in self._events[self._at : self._at + _EVENTS_A_LOOK]:
+            for envelope in self._between(self._at, self._at + _EVENTS_A_LOOK):
                 self.facts.apply(envelope)
                 for take in takers:
                     take(envelope)
             self._at += _EVENTS_A_LOOK
         gc.freeze()
         return self.is_done
+
+    def _between(self, begin: int, end: int) -> list[Envelope]:
+        count = len(self._past)
+        return [*self._past[begin:end], *self._later[max(0, begin - count) : max(0, end - count)]]
 
     def finish(self, panels: Sequence[SimplePanel]) -> None:
         """Let the panels show all of it."""
