@@ -12,9 +12,11 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from benchmarks.report import Figure
 from lmtui.core.events import TurnEnded, TurnReason
@@ -38,30 +40,54 @@ def figures() -> list[Figure]:
     """Measure and return every figure of this part."""
     found: list[Figure] = []
     for window, threshold in _WINDOWS:
-        own_ms = asyncio.run(_own_ms(window, threshold))
+        first, last = asyncio.run(_own_ms(window, threshold))
         name = f"{window // 1024}k window" + (f", room made above {threshold // 1000}k tokens" if threshold else "")
-        first, last = statistics.mean(own_ms[:ENDS]), statistics.mean(own_ms[-ENDS:])
         found.append(Figure(f"step, {name}: the engine's own time, the last {ENDS} of {STEPS:,}", last, "ms", 10.0))
-        found.append(Figure(f"step, {name}: last {ENDS} ÷ first {ENDS}", last / first, "×", 1.2))
+        found.append(Figure(f"step, {name}: last {ENDS} of {STEPS:,} ÷ first {ENDS}", last / first, "×", 1.2))
     return found
 
 
-async def _own_ms(window_tokens: int, threshold_tokens: int) -> list[float]:
-    """Return what the engine added to each step of a turn."""
-    model = StepModel(STEPS, window_tokens)
-    with tempfile.TemporaryDirectory() as folder:
-        session = make_session(model, Path(folder), threshold_tokens)
-        endings: list[TurnEnded] = []
-        session.subscribe(lambda each: endings.append(each.event) if isinstance(each.event, TurnEnded) else None)
+async def _own_ms(window_tokens: int, threshold_tokens: int) -> tuple[float, float]:
+    """Return what the engine added to a step at the beginning of a session and at the end of a long one.
+
+    Both are measured in turn, a step of one and a step of the other: a busy machine slows both.
+    """
+    baton = Baton()
+    late = StepModel(STEPS, window_tokens, partial(baton.hand_over, 0), STEPS - ENDS)
+    early = StepModel(ENDS, window_tokens, partial(baton.hand_over, 1))
+    endings: list[TurnReason] = []
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        sessions = [make_session(model, Path(folder), threshold_tokens) for model, folder in ((late, one), (early, other))]
+        for session in sessions:
+            session.subscribe(lambda each: endings.append(each.event.reason) if isinstance(each.event, TurnEnded) else None)
+        sessions[0].submit("Do all the steps.")
+        await baton.is_waited_for.wait()
         gc.collect()
         gc.freeze()
-        session.submit("Do all the steps.")
-        await session.wait_idle()
-        await session.close()
+        sessions[1].submit("Do all the steps.")
+        for session in sessions:
+            await session.wait_idle()
+            await session.close()
         gc.unfreeze()
-    if [each.reason for each in endings] != [TurnReason.DONE]:
+    if endings != [TurnReason.DONE] * 2:
         raise RuntimeError(f"the work did not come to its end: {endings}")
-    return model.own_ms
+    return statistics.mean(early.own_ms), statistics.mean(late.own_ms[-ENDS:])
+
+
+class Baton:
+    """Lets two models answer in turn, until one of them is at its end."""
+
+    def __init__(self) -> None:
+        self._turns = (asyncio.Event(), asyncio.Event())
+        self.is_waited_for = asyncio.Event()
+
+    async def hand_over(self, mine: int, *, is_last: bool) -> None:
+        """Let the other answer, and wait until it is this one's turn again."""
+        self._turns[1 - mine].set()
+        self.is_waited_for.set()
+        if not is_last:
+            await self._turns[mine].wait()
+            self._turns[mine].clear()
 
 
 def make_session(model: StepModel, folder: Path, threshold_tokens: int = 0) -> EngineSession:
@@ -89,13 +115,24 @@ def _workspace() -> FakeSandbox:
     return FakeSandbox(files, {f"./do part{number}": ExecResult(0, text, 0, 1) for number, text in said.items()})
 
 
+class HandOver(Protocol):
+    """How a model waits for its turn to answer."""
+
+    def __call__(self, *, is_last: bool) -> Awaitable[None]:
+        """Let the other answer first; behind the last answer nothing is waited for."""
+
+
 class StepModel:
-    """Plays so many steps, each in words of its own: it reads, writes and runs in turn; `own_ms` are the times between them."""
+    """Plays so many steps, each in words of its own: it reads, writes and runs in turn; `own_ms` are the times between them.
+
+    From step `waits_from` on it answers when it is its turn.
+    """
 
     url = "http://steps/v1"
 
-    def __init__(self, steps: int, window_tokens: int) -> None:
+    def __init__(self, steps: int, window_tokens: int, hand_over: HandOver, waits_from: int = 0) -> None:
         self._steps = steps
+        self._hand_over, self._waits_from = hand_over, waits_from
         self._window_tokens = window_tokens
         self._made = 0
         self._answered_s = 0.0
@@ -107,6 +144,8 @@ class StepModel:
         if self._made:
             self.own_ms.append((time.process_time() - self._answered_s) * 1000)
         number, self._made = self._made, self._made + 1
+        if number >= self._waits_from:
+            await self._hand_over(is_last=number >= self._steps)
         text = f"Step {number} looks at part {number}." if number < self._steps else "All steps are done."
         calls = (ToolCall("call_0", *_call(number)),) if number < self._steps else ()
         usage = Usage(sum(map(self._tokens, request.messages)), 20)
