@@ -24,7 +24,7 @@ from tests.tui.scenes import SCENES, Scene  # noqa: E402 - the checkout is not i
 WANTED = (
     "workbench", "approval_command", "approval_edit", "approval_always", "approval_batch", "changes", "undo", "rules", "trust",
     "switcher", "first_run", "approval_hunks", "changes_by_turn", "grid", "plan", "files", "viewer", "chat_search", "settings",
-    "window_use", "prompt_paths", "models", "cache",
+    "window_use", "prompt_paths", "models", "cache", "plan_question", "jobs",
 )  # fmt: skip
 FONT = "Fira Code"
 PNG_FONT = "DejaVu Sans Mono"

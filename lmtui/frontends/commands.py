@@ -8,11 +8,13 @@ import dataclasses
 import json
 import sys
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
 from pathlib import Path
 
 from lmtui.config import SETTINGS, Config, Loaded, shown
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SessionFileError
+from lmtui.core.times import moment_text, zone_of
 from lmtui.frontends import audit, doctor, exam, models, sandbox
 from lmtui.frontends.headless import HeadlessTask, run_headless
 from lmtui.paths import config_dir, workspace_dir
@@ -101,7 +103,9 @@ async def _sessions(workspace: Path, _: Loaded, arguments: argparse.Namespace) -
         return 0
     for summary in found:
         title = summary.title[:60] or "(untitled)"
-        print(f"{summary.id}  {summary.state:<11} {summary.changed_files:>3} files  {title}")
+        state = "asleep" if summary.wakes is not None else summary.state
+        wakes = f"  wakes {moment_text(summary.wakes, datetime.now(UTC), zone_of(''))}" if summary.wakes is not None else ""
+        print(f"{summary.id}  {state:<11} {summary.changed_files:>3} files  {title}{wakes}")
     if not found:
         print("no sessions" + (" match" if arguments.search else " yet; start one with `lmtui`"))
     return 0

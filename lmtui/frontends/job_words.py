@@ -19,7 +19,9 @@ def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
         last = f"  last: {clean_line(job.last_outcome)}" if job.last_outcome else ""
         where = f" in {job.last_session}" if job.last_session else ""
         runs = f"  {job.runs} run{'' if job.runs == 1 else 's'}" if job.runs else ""
-        yield f"{job.id}  {job.state:<8} {when_text(job, now):<18} {clean_line(job.title)}{runs}{last}{where}"
+        is_again = job.schedule not in ("once", "") and job.due is not None and job.lease is None and job.is_enabled
+        again = f"  ({clean_line(job.schedule)})" if is_again else ""
+        yield f"{job.id}  {job.state:<8} {when_text(job, now):<18} {clean_line(job.title)}{again}{runs}{last}{where}"
 
 
 def when_text(job: JobRecord, now: datetime) -> str:

@@ -152,7 +152,11 @@ async def _opened(workspace: Path, loaded: Loaded) -> AsyncIterator[Runtime]:
 
 def _print_json(records: Sequence[JobRecord]) -> None:
     rows = [dataclasses.asdict(record) | {"state": record.state} for record in records]
-    print(json.dumps(rows, indent=2, ensure_ascii=False, default=str))
+    print(json.dumps(rows, indent=2, ensure_ascii=False, default=_json_value))
+
+
+def _json_value(value: object) -> str:
+    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else str(value)
 
 
 COMMANDS = {"submit": submit, "jobs": jobs, "scheduler": scheduler}

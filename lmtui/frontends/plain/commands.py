@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from lmtui.core.clean import clean_line, reveal
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import MessageAdded, PlanChanged, SessionRenamed
-from lmtui.core.long_words import budget_words, set_budget
+from lmtui.core.long_words import begin_deep, budget_words, set_budget
 from lmtui.core.messages import Role
 from lmtui.core.model_words import calls_words, set_calls
 from lmtui.core.rules import Mode
@@ -148,6 +148,11 @@ class Commands:
             self._desk.act(lambda session: set_budget(session.budget, words))
         self._desk.say(self._desk.act(lambda session: budget_words(session.budget)))
 
+    def deep(self, words: str) -> None:
+        """Plan a task first and carry it out under a budget."""
+        task = self._desk.act(lambda session: begin_deep(session.budget, words))
+        self.plan(task)
+
     def rename(self, title: str) -> None:
         """Give the session a title."""
         if title:
@@ -246,6 +251,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "calls": SlashCommand("[form]", "say or set the form of calls: auto, native, text, schema", Commands.calls),
     "compact": SlashCommand("[what matters]", "sum up now what the model was sent, to make room", Commands.compact),
     "budget": SlashCommand("[3h 200 steps]", "say or set what this session may spend; off takes it away", Commands.budget),
+    "deep": SlashCommand("budget task", "plan a task and carry it out under a budget, such as 3h 200 steps", Commands.deep),
     "plan": SlashCommand("[task]", "say the plan and the todos; with a task, plan it first and change nothing", Commands.plan),
     "changes": SlashCommand("[file]", "say what this session changed, or read out how it changed a file", Commands.changes),
     "undo": SlashCommand("[number]", "take back the last steps; asks first", Commands.undo),

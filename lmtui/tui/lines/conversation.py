@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, tzinfo
 
+from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.budgets import ReportWritten
 from lmtui.core.clean import clean_line
 from lmtui.core.events import (
@@ -108,6 +109,8 @@ class Conversation:
                 self._drop_live()
             case TurnEnded():
                 self._end_turn(event)
+            case AgentStarted() | AgentFinished():
+                pass  # the line above the conversation tells whose it is
             case _:
                 self._say(model_words(event))
 

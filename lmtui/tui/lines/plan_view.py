@@ -94,7 +94,9 @@ class PlanView(RowView, can_focus=True, inherit_bindings=False):
             self.scroll_lines(step)
 
     def choose(self) -> None:
-        """Open an agent's conversation, or unfold what the cursor is on."""
+        """Open an agent's conversation, or unfold what the cursor is on; from a heading, what stands below it."""
+        if self.cursor < len(self._rows) and not self._rows[self.cursor].text:
+            self.move_cursor(1)
         chosen = self._rows[self.cursor] if self.cursor < len(self._rows) else None
         if chosen is not None and chosen.agent:
             self.open_agent(chosen.agent)
@@ -228,4 +230,4 @@ def _job_rows(jobs: Iterable[Job], zone: tzinfo | None, width: int) -> list[Plan
 
 
 def _when(time: datetime | None, zone: tzinfo | None) -> str:
-    return f"{time.astimezone(zone):%a %H:%M}" if time is not None else "paused"
+    return f"{time.astimezone(zone):%a %d %b %H:%M}" if time is not None else "paused"
