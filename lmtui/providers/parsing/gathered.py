@@ -55,6 +55,7 @@ class _Part:
     entries: list[Entry] = field(default_factory=list)
     is_marked: bool = False
     is_quoted: bool = False
+    is_own: bool = False
 
 
 @dataclass(slots=True)
@@ -121,7 +122,7 @@ class Gathered:
                 self.pieces.append(TextPiece(text))
             return
         self._held.append(_Part(text))
-        self._remark_size += len(text) if self._remark_size or not text.isspace() else 0
+        self._remark_size += len(text if self._remark_size else text.lstrip())
         if self._remark_size > self._remark_chars:
             self._release(are_calls=False)
 
@@ -143,7 +144,7 @@ class Gathered:
         if not is_marked and not is_quoted:
             is_quoted = any(each.search(before[-200:].rstrip().rpartition("\n\n")[2]) for each in (_EXAMPLE, _IN_DATA))
         self._was_quoted = is_quoted
-        self._held.append(_Part(raw, entries, is_marked, is_quoted))
+        self._held.append(_Part(raw, entries, is_marked, is_quoted, quoting.acts(before)))
         self._remark_size = 0
 
     def recall_as_thinking(self) -> None:
@@ -236,17 +237,23 @@ class Gathered:
         """Judge the calls that are held by what stands behind each of them."""
         was_disowned, behind = False, ""
         runs = [place for place, part in enumerate(self._held) if part.entries]
+        has_choice = len(runs) > 1 and quoting.leaves_choice(self._between(runs[-1], len(self._held)))
         for place, after in pairwise([*runs, len(self._held)]):
             part = self._held[place]
-            part.is_quoted = part.is_quoted or self._is_invented or (was_disowned and not quoting.acts(behind))
-            behind = "".join(each.text for each in self._held[place + 1 : after])
+            part.is_quoted = part.is_quoted or has_choice or self._is_invented or (was_disowned and not quoting.acts(behind))
+            behind = self._between(place, after)
             follower = self._held[after] if after < len(self._held) else None
             if follower is not None and quoting.are_alternatives(behind):
                 part.is_quoted = follower.is_quoted = True
             elif not has_stray_end(behind) and (follower is None or not quoting.is_joint(behind)):
-                was_disowned = not part.is_quoted and quoting.is_disowned(behind)
+                was_disowned = not part.is_quoted and quoting.is_disowned(behind, is_own=part.is_own)
                 part.is_quoted = part.is_quoted or was_disowned
             self._is_invented = self._is_invented or (not part.is_quoted and quoting.claims_result(behind))
+
+    def _between(self, place: int, after: int) -> str:
+        """Return the text behind a held run of calls, as much as is looked at however it came."""
+        text = "".join(each.text for each in self._held[place + 1 : after])
+        return text[: len(text) - len(text.lstrip()) + REMARK_CHARS]
 
     def _before(self) -> str:
         """Return the end of the text since the last calls."""

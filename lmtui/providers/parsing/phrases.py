@@ -52,14 +52,34 @@ NAMES_CALL = _pattern(
     r"(?:calls?|actions?|tools?|functions?|steps?|commands?|fix|edits?|changes?|requests?|ones?|files?|json|it)(?: \w+)?\W*\Z"
 )
 
-# What says that it does not act: “would”, “not”, “the previous call”, “I suggest”.
-UNREAL = _pattern(
+# What says so without doubt, unless it is denied.
+RESOLVES = _pattern(
+    r"\b(?:I'll|I will|let me|let's|we'll|I(?: a|')m (?:now )?(?:going to|\w{2,}ing)"
+    r"|(?:I|we)(?: now| first)? (?:need|want|have|should|must) to)\b"
+    r"(?!.{0,80}\b(?:how|example|sample|format|syntax)\b.{0,40}\b(?:works?|looks?|would|like)\b)"
+)
+
+# What acts if nothing else is told: “the next step is to read”, “now the tests”, “here is the call with”.
+TENDS = _pattern(
+    rf"\b(?:steps?|calls?|actions?|commands?|tools?|time|files?|one|things?|next|is|left|here)\b.{{0,30}}"
+    rf"\bto (?:first )?{_VERBS}",
+    r"\A\W*(?:so |and |ok(?:ay)?,? )?(?:now|next|then|finally|on to)\b",
+    r"\A\W*(?:\w+\W+)?here(?: is|'s) (?:the|my) (?:\w+ ){0,2}(?:call|action|command|step|fix|edit|change)\b",
+)
+
+# What denies: “would”, “not”, “I suggest”.
+DENIES = _pattern(
     _any(
-        """not/never/cannot/refuse*/avoid*/hypothetical*/instead of/rather than/supposed to/earlier/previously/yesterday
-        /already/example/for instance/e.g/in the past/suggest*/propos*/recommend*/pending/forbidden/advise*/approval
-        /permission"""
+        """not/never/cannot/refuse*/avoid*/hypothetical*/instead of/rather than/supposed to/suggest*/propos*/recommend*/pending
+        /forbidden/advise*/approval/permission"""
     ),
     r"\b(?:would|could|might|may)\b(?! like to)|n't\b",
+)
+
+# What says that it does not act, or not now: “the previous call”, “yesterday”.
+UNREAL = _pattern(
+    DENIES.pattern,
+    _any("earlier/previously/yesterday/already/example/for instance/e.g/in the past"),
     r"\b(?:the|my|your|its|their|a) (?:previous|last|earlier|original|failed|wrong|old)"
     r" (?:call|answer|message|command|turn|attempt|run|request|tool|action|output|result|response|session)\b",
 )
@@ -69,6 +89,7 @@ DEPENDS = _pattern(
     r"\A\W*(?:but |and |or )?(?:if|unless|until|once|suppose|imagine|assuming|assume)\b",
     r"\b(?:if|once|when|after|until|unless) (?:you|the user)\b",
     r"\b(?:once|after|until) .{0,60}\b(?:confirm\w*|approv\w*|agree\w*|allow\w*|pass|passes|done|green|finish\w*)\b",
+    r"\bplease (?:confirm|approve|check|review|verify|answer)\b|\bconfirm first\b",
 )
 
 # What tells: of the past, of what others sent, of what a file holds, of how things may be written.
@@ -90,8 +111,12 @@ TOLD = _pattern(
         /correct answer"""
     ),
     r"\blines? \d+|\A\W*(?:old|new|right|good|bad|input|[A-Z]|case \w+|test case \w+)\W*:\W*\Z",
-    r"\b(?:file|document|page|script|mail|e-?mail|agent)\b[^:]{0,80}:\Z|\b(?:assistant|model|user)\b[^:*]{1,80}:\Z",
+    r"\b(?:assistant|model|user)\b[^:*]{1,80}:\Z",
     r"\bI (?:can |now |can now )?(?:see|notice|spot)\b",
+)
+# What names a file, as one does before its content.
+NAMES_FILE = _pattern(
+    r"\b(?:file|document|page|script|mail|e-?mail|agent)\b[^:]{0,80}:\Z",
     r"[`\"']?[\w/\-]+\.(?:md|txt|json|jsonl|ya?ml|toml|py|js|ts|html|log|rst|sh)[`\"']?:\Z",
 )
 
@@ -108,6 +133,12 @@ ANNOUNCES = _pattern(
     r"\b(?:is|are|was|were|shows?|follows?)\b[^\n]{0,60}"
     r"\b(?:contents?|outputs?|results?|examples?|samples?|excerpts?|logs?|responses?|files?|transcripts?|format|templates?"
     r"|snippets?|documentation|diff|quotes?|text|pages?|emails?)\b",
+    r"\bis as follows\b|\blooks? like (?:this|so|that)\W*\Z",
+    r"\b(?:read|see|find|found|has|shows?) (?:the following|this)"
+    r" (?:text|lines?|message|words?|entry|instructions?)\b",
+    r"\A\W*(?:it|the (?:file|page|document)) (?:has|contains|holds|consists of)"
+    r" (?:only |just )?(?:one|two|three|\d+|this|these|the following|a single)\b.{0,20}"
+    r"\b(?:lines?|words?|entry|entries|records?|calls?)\b",
     r"\A\W*(?:for example|examples?|an example|samples?)\b|\bhere is how\b.{0,80}\blooks\b",
 )
 FORBIDS = _pattern(
@@ -125,8 +156,9 @@ ASKS_ABOUT = _pattern(
 )
 DISOWNS = _pattern(
     _any(
-        """stop here/wait here/until you/not part of your/not from you/tell me which/tell me if/tell me whether/tell me to
-        /tell me what/let me know if/let me know whether/let me know which/let me know before/just an example
+        """stop here/wait here/until you/not part of your/not from you/tell me which/tell me to/let me know which
+        /let me know before
+        /just an example
         /only an example/only documentation/just say/inject*/attack*/neither has/neither was/neither is/neither of
         /none of them/none of these/none of this/nothing was run/nothing was sent/for your word/for your permission
         /for your approval/for your confirmation/for your go-ahead/for your answer/for your decision"""
@@ -136,7 +168,9 @@ DISOWNS = _pattern(
     r"\bI(?:'ll| will| am|'m)? (?:ignor\w+|leave (?:it|this)|left it|hold)\b",
     r"\b(?:has|have|was|were|is|are) not (?:been )?(?:run|made|executed|sent|allowed)\b",
     r"\b(?:the|this|that) (?:call|command|request) (?:above )?(?:is|was|would)\b",
-    r"\bis (?:how|what) (?:a|an|the|such|it|this|that|one|calls?)\b|\bthat is all of it\b",
+    r"\b(?:tell me|let me know) (?:if|whether)"
+    r" (?:I|this|that|it|you (?:agree|approve|want me|would like me))\b",
+    r"\(y/n\)|\[y/n\]|\bis (?:how|what) (?:a|an|the|such|it|this|that|one|calls?)\b|\bthat is all of it\b",
 )
 _NEW_SENTENCE = _any(
     """i/i'll/then/now/next/let/this/these/ok/okay/done/waiting/reading/running/checking/will/after/json/tool/tool_call
@@ -144,6 +178,10 @@ _NEW_SENTENCE = _any(
 )
 # What goes on with a sentence: it begins with a small letter, and not with a word that careless writers begin with.
 GOES_ON = re.compile(rf"[\"'”’)*_`]*\s*(?:(?i:(?!{_NEW_SENTENCE}))[a-z]+[a-z']*(?:[,;:]? \S|[,;:]\n)|[”»])")
+CHOOSES = _pattern(
+    r"\bwhich (?:one )?(?:do |would |should )?(?:you|I|we)\b",
+    r"\bwhich (?:one|of (?:them|these|the))\b[^\n]{0,80}\?",
+)
 OR = _pattern(r"\W*(?:or|either|alternatively|otherwise|or else|versus|vs)\b\W*\Z")
 JOINS = _pattern(
     r"\W*(?:(?:and|then|also|next|and then|plus|followed by|afterwards?)\W*)?\Z",
@@ -164,5 +202,7 @@ CLAIMS = _pattern(
     r"|(?:(?:ok(?:ay)?|great|good|perfect|done|so|now|as expected)\W{1,3}){0,2}"
     rf"(?:(?:the|this|that|all|both) (?:current |new |\w+ed )?{_THINGS}(?![^\n.]{{0,80}}\bwill\b)[^\n.]{{0,80}}{_CLAIMED}"
     r"|(?:it|this|that) (?:contains|shows|showed|returned|says|said|prints|printed|succeeded|failed|worked|passed)\b"
-    r"|(?:I|we) (?:can see|now see|see that|found|got)\b)|\S{0,79}[^\s.,:;!]\s*\Z)"
+    rf"|there (?:is|are)\b(?!.{{0,80}}\bto {_VERBS})"
+    r"|[^\n]{0,200}\b(?:I|we) (?:can |now )?see (?:that|the|it|an?)\b"
+    r"|(?:I|we) (?:can see|now see|see that|found|got)\b)|(`{3,})[^`]*\1\s*\Z|\S{0,79}[^\s.,:;!]\s*\Z)"
 )

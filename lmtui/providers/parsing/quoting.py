@@ -16,9 +16,10 @@ _FEW_WORDS = 3
 
 _LINE_OF_OTHERS = re.compile(
     r"\s*(?:[>|]|[+\-](?=[<{\[])|\$\s|\d+\s*[|\t]|\d+:\s*\Z|\S+:\d+:|\[?\d\d:\d\d|\[?\d{4}-\d\d)"
-    r"|.*(?:[\"'“‘(«]|\be\.g\.|\bi\.e\.)\Z|[^)\n]*\((?:[^)\n]{0,200}\([^)\n]*\))*[^)\n]*\Z"
+    r"|.*(?:[\"'“‘(«]|\.{4,}\s*|\be\.g\.|\bi\.e\.)\Z|[^)\n]*\((?:[^)\n]{0,200}\([^)\n]*\))*[^)\n]*\Z"
 )
 _PROMPT = re.compile(r"[ \t]*(?:[\w~/@:.\]()-]*[$%]|[\w~/@:.\]()-]+#|PS [^\n>]{0,60}>|>>>) \S")
+_HTTP = re.compile(r"\bHTTP/[123](?:\.\d)?\b")
 _HEREDOC = re.compile(r"<<-?\s*['\"]?([A-Za-z_]\w*)['\"]?")
 _MARKER = re.compile(r"(?:\A|\n)[ \t]*(?:[-*+•]|\d{1,3}[.)]|\(?[a-z]\))\s*\Z")
 _ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)]|\(?[a-z]\))\s+")
@@ -39,7 +40,7 @@ def is_quoted(before: str, *, is_marked: bool) -> bool:
     above, _, line = text.rpartition("\n")
     if line.strip() and _LINE_OF_OTHERS.match(line):
         return True
-    if _PROMPT.match(above.rstrip().rpartition("\n")[2]) or _is_heredoc(text):
+    if _HTTP.search(text) or _PROMPT.match(above.rstrip().rpartition("\n")[2]) or _is_heredoc(text):
         return True
     return any(_leads_to_quote(lead.replace("’", "'"), is_marked=is_marked) for lead in _leads(text))
 
@@ -49,10 +50,21 @@ def acts(before: str) -> bool:
     return any(phrases.ACTS.search(lead.replace("’", "'")) for lead in _leads(before[-LEAD_CHARS:]))
 
 
-def is_disowned(behind: str) -> bool:
-    """Tell whether the text behind calls goes on with their sentence, asks for leave, or says that they are not to run."""
+def is_disowned(behind: str, *, is_own: bool) -> bool:
+    """Tell whether the text behind calls goes on with their sentence, asks for leave, or says that they are not to run.
+
+    With `is_own` the words before say that the model acts now, and the sentence may go on (“and then run the tests”).
+    """
     behind = behind.lstrip().replace("’", "'")
-    return any(each.search(behind) for each in (phrases.ASKS_LEAVE, phrases.DISOWNS)) or goes_on(behind)
+    if any(each.search(behind) for each in (phrases.ASKS_LEAVE, phrases.DISOWNS)):
+        return True
+    line = behind.partition("\n")[0]
+    return goes_on(behind) and not (is_own and not phrases.UNREAL.search(line) and not phrases.TOLD.search(line))
+
+
+def leaves_choice(behind: str) -> bool:
+    """Tell whether the text behind several calls lets the reader choose among them."""
+    return phrases.CHOOSES.search(behind) is not None
 
 
 def goes_on(behind: str) -> bool:
@@ -115,7 +127,10 @@ def _leads_to_quote(lead: str, *, is_marked: bool) -> bool:
     if phrases.THINKS.match(lead):
         return False
     bare = lead.rstrip("*_`\"' ")
-    if any(each.search(lead) for each in (phrases.FORBIDS, phrases.ANNOUNCES, phrases.FOR_A_FILE)):
+    tends = phrases.TENDS.search(lead) is not None
+    if any(each.search(lead) for each in (phrases.FORBIDS, phrases.FOR_A_FILE)):
+        return True
+    if not tends and phrases.ANNOUNCES.search(lead):
         return True
     if bare.endswith("?"):
         return any(each.search(bare) for each in (phrases.ASKS_LEAVE, phrases.ASKS_ABOUT))
@@ -123,10 +138,18 @@ def _leads_to_quote(lead: str, *, is_marked: bool) -> bool:
         return False
     if phrases.DEPENDS.search(lead) or (not is_marked and phrases.INSTRUCTS.search(lead)):
         return True
-    for part in (_CLAUSE.split(lead)[-1], lead):
-        if phrases.ACTS.search(part) and not phrases.UNREAL.search(part):
-            return False
-    if phrases.UNREAL.search(lead) or phrases.TOLD.search(lead):
+    if any(_is_act(part) for part in (_CLAUSE.split(lead)[-1], lead)):
+        return False
+    if phrases.UNREAL.search(lead) or phrases.TOLD.search(lead) or phrases.NAMES_FILE.search(lead):
         return True
     is_long = len(_WORD.findall(lead)) > _FEW_WORDS
     return is_long and phrases.IS_ENGLISH.search(lead) is not None and phrases.NAMES_CALL.match(lead) is None
+
+
+def _is_act(part: str) -> bool:
+    """Tell whether a sentence, or its last clause, says that the model acts now."""
+    if phrases.RESOLVES.search(part) and not phrases.DENIES.search(part):
+        return True
+    if phrases.UNREAL.search(part):
+        return False
+    return bool(phrases.ACTS.search(part) or (phrases.TENDS.search(part) and not phrases.TOLD.search(part)))

@@ -46,11 +46,23 @@ def test_a_hard_message_in_pieces_gives_the_same(row: dict[str, Any]) -> None:
             assert read((text[:at], text[at:]), TOOLS, is_cut=row.get("cut", False))[0] == whole, f"cut at {at}"
 
 
+@pytest.mark.parametrize("filler", range(255, 310))
+@pytest.mark.parametrize("gap", ["\n", "\n\n\n", " "])
+def test_words_behind_a_call_count_up_to_the_same_place_however_they_come(filler: int, gap: str) -> None:
+    text = (
+        f"{tagged(J_ECHO)}{gap}{'A b ' * (filler // 4)}{'c' * (filler % 4)} I did not run it. That is all there is to say here."
+    )
+    whole, _, _ = read([text], TOOLS)
+    for size in (1, 3, 11, 64):
+        parts = [text[at : at + size] for at in range(0, len(text), size)]
+        assert read(parts, TOOLS)[0] == whole, size
+
+
 def test_the_hard_messages_are_of_every_kind() -> None:
     kinds = Counter(row["id"].partition("-")[0] for row in ROWS)
     assert kinds.keys() == {"quoted", "thinking", "content", "hallucinated", "saved", "refused"}
-    assert kinds["quoted"] >= 100
-    assert kinds["saved"] >= 120
+    assert kinds["quoted"] >= 180
+    assert kinds["saved"] >= 200
     assert len({row["message"] for row in ROWS}) == len(ROWS)
 
 
@@ -70,9 +82,7 @@ QUOTES = [
     ("If you agree, I run:\n", "\n"),
     ("Should I run this?\n\n", "\n"),
 ]
-WORDS = st.lists(
-    st.sampled_from(["The brown fox is here.", "It jumps", "over", "a", "lazy dog", "and sleeps"]), max_size=6
-)
+WORDS = st.lists(st.sampled_from(["The brown fox is here.", "It jumps", "over", "a", "lazy dog", "and sleeps"]), max_size=6)
 
 
 @settings(max_examples=150, deadline=None)
