@@ -16,6 +16,8 @@ _HEADING = re.compile(
     re.IGNORECASE,
 )
 _HEADING_CHARS = 40
+_HEADING_BEGINS = re.compile(r"[*_#>\[ ]{0,6}([A-Za-z]*)")
+_HEADING_WORDS = ("the", "tool", "function", "shell", "call", "command", "result", "output", "response", "stdout")
 _REACT = re.compile(r"Action:[ \t]*`?([\w.\-]{1,80})`?[ \t]*\r?\n[ \t]*Action[ _]Input:\s*(?=\S)")
 _REACT_MAY_COME = re.compile(r"Action:[^\n]{0,100}(?:\n[^\n:]{0,20}(?::\s*)?)?\Z")
 _ARROWS = re.compile(r">>>([A-Za-z_][\w.\-]{0,60})\n\s{0,20}(?=\{)")
@@ -135,4 +137,10 @@ def heads_result(text: str, at: int, *, is_final: bool) -> bool | None:
     head = text[at : at + _HEADING_CHARS]
     if _HEADING.match(head):
         return True
+    begins = _HEADING_BEGINS.match(head)
+    word = begins[1].lower() if begins else ""
+    if not any(each.startswith(word) or word.startswith(each) for each in _HEADING_WORDS):
+        return False
+    if begins and not word and begins.end() < len(head):
+        return False
     return False if is_final or len(head) == _HEADING_CHARS or ":" in head or "\n" in head else None

@@ -148,11 +148,12 @@ FORBIDS = _pattern(
 ASKS_LEAVE = _pattern(
     r"\b(?:(?:should|shall|may|can|could|must|do) (?:I|we)\b|(?:would|do|could|will|can|did) you\b"
     r"|are you (?:ok(?:ay)?|sure|fine)|is (?:it|that|this) (?:ok(?:ay)?|fine|all right|alright)"
-    r"|(?:ok(?:ay)?|agreed|right|proceed|go ahead|confirm|deal))\b[^\n?]*\?",
+    r"|(?:ok(?:ay)?|agreed|right|proceed|go ahead|confirm|deal))\b"
+    r"(?![^\n?]{0,60}\b(?:anything|something) (?:else|more)\b)[^\n?]*\?",
     r"\A\W*\?",
 )
 ASKS_ABOUT = _pattern(
-    r"\b(?:what|how|why|which|is|does|do|did|are)\b[^?]{0,200}\b(?:this|that|these|those|the following)\b[^?]{0,200}\?"
+    r"\b(?:what|how|why|which|is|does|do|did|are|was|were)\b[^?]{0,200}\b(?:this|that|these|those|the following)\b[^?]{0,200}\?"
 )
 DISOWNS = _pattern(
     _any(

@@ -19,7 +19,7 @@ _LINE_OF_OTHERS = re.compile(
     r"|.*(?:[\"'“‘(«]|\.{4,}\s*|\be\.g\.|\bi\.e\.)\Z|[^)\n]*\((?:[^)\n]{0,200}\([^)\n]*\))*[^)\n]*\Z"
 )
 _PROMPT = re.compile(r"[ \t]*(?:[\w~/@:.\]()-]*[$%]|[\w~/@:.\]()-]+#|PS [^\n>]{0,60}>|>>>) \S")
-_HTTP = re.compile(r"\bHTTP/[123](?:\.\d)?\b")
+_OTHERS_SPEAK = re.compile(r"\bHTTP/[123](?:\.\d)?\b|(?:\A|\n)[ \t]*(?:User|Human):")
 _HEREDOC = re.compile(r"<<-?\s*['\"]?([A-Za-z_]\w*)['\"]?")
 _MARKER = re.compile(r"(?:\A|\n)[ \t]*(?:[-*+•]|\d{1,3}[.)]|\(?[a-z]\))\s*\Z")
 _ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)]|\(?[a-z]\))\s+")
@@ -40,7 +40,7 @@ def is_quoted(before: str, *, is_marked: bool) -> bool:
     above, _, line = text.rpartition("\n")
     if line.strip() and _LINE_OF_OTHERS.match(line):
         return True
-    if _HTTP.search(text) or _PROMPT.match(above.rstrip().rpartition("\n")[2]) or _is_heredoc(text):
+    if _OTHERS_SPEAK.search(text) or _PROMPT.match(above.rstrip().rpartition("\n")[2]) or _is_heredoc(text):
         return True
     return any(_leads_to_quote(lead.replace("’", "'"), is_marked=is_marked) for lead in _leads(text))
 
