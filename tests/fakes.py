@@ -297,7 +297,7 @@ class Rig:
         asks_for_summaries: bool = False,
         compact_at: int = 0,
     ) -> None:
-        clock = Ticking()
+        clock = self.clock = Ticking()
         self.provider = provider
         self.sandbox = sandbox or FakeSandbox()
         self.log = log or MemoryLog()

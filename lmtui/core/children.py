@@ -1,6 +1,6 @@
 """Sub-agents as values: what one is told to do, what it reports, and who can be asked to send some.
 
-The fields of a brief and of a report are those that workspaces of an earlier program hold (`brief.json`, `result.json`).
+A brief and a report are written down as `brief.json` and `result.json` (`store/papers.py`).
 """
 
 from __future__ import annotations

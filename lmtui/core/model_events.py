@@ -39,7 +39,8 @@ class VisionChanged(Event):
 class Reminder(Event):
     """lmtui itself said something to the model: what it did wrong, or the state of things.  The user did not write it.
 
-    `topic` is `plan` where it is about plan mode, `state` where it tells how the work stands.
+    `topic` is `plan` where it is about plan mode, `state` where it tells how the work stands, `budget` where little of one is
+    left.
     """
 
     kind: ClassVar[str] = "reminder"

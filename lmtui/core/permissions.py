@@ -6,6 +6,8 @@ Deny comes before ask, ask before allow, allow before the mode.  Shell commands 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lmtui.core import globs
 from lmtui.core.command_policy import decide_command
 from lmtui.core.rules import (
@@ -39,6 +41,7 @@ __all__ = [
     "exact_rule",
     "parse_rule",
     "source_of",
+    "strictest",
 ]
 
 # A rule that forbids one tool of a family forbids the others: what must not be read must not be searched either.
@@ -125,6 +128,11 @@ def decide_all(
         decide(tool, access, subject, mode, rules, asks_each_command=asks_each_command, is_read_only=is_read_only)
         for subject in subjects or ("",)
     ]
+    return strictest(decisions)
+
+
+def strictest(decisions: Sequence[Decision]) -> Decision:
+    """Return the first of those that deny, else of those that ask, else of all."""
     return min(decisions, key=lambda decision: (Verdict.DENY, Verdict.ASK, Verdict.ALLOW).index(decision.verdict))
 
 

@@ -78,6 +78,7 @@ async def _answer_smaller(desk: Desk, overflow: ContextOverflow, turn_id: str) -
     """Make room and ask again; more than once only where the server does not say how large its window is."""
     for _ in range(_MOST_REFUSALS):
         make_room(desk, overflow)
+        tell_state(desk, turn_id)
         try:
             return await _answer(desk, _request(desk), turn_id)
         except ContextOverflow as error:

@@ -38,9 +38,9 @@ class Background:
         self._looking.add(looking)
         looking.add_done_callback(self._looking.discard)
 
-    def name_session(self, history: Sequence[Envelope]) -> None:
+    def name_session(self, history: Callable[[], Sequence[Envelope]]) -> None:
         """Look for a better name of a session whose first turn is over."""
-        if wants_title(self._desk(), history):
+        if wants_title(self._desk(), history()):
             _ = self._spawn(make_title(self._desk(), history, self._emit))
 
     def start_sandbox(self, sandbox: Sandbox, checkpoints: Checkpoints | None) -> None:

@@ -75,7 +75,7 @@ class SubAgents:
         result = ChildResult(agent, Report(ReportStatus.ERROR, error="it was stopped"), task_id=brief.task_id)
         try:
             text = await self._words(brief, before)
-            team.parts.papers.put_brief(agent, brief, text)
+            team.parts.papers.put_brief(agent, brief, text, parent=parent.agent, depth=desk.depth)
             desk.children = SubAgents(team, desk) if team.can_send(desk.depth) else None
             await work(desk, tally, partial(_tell, desk, text))
             result = await self._checked(brief, desk, desk.report or _report_of(tally))

@@ -104,8 +104,13 @@ class Desk:
 
     @property
     def reach(self) -> Sandbox:
-        """Return the sandbox that calls get: in plan mode the one in which nothing can be changed."""
-        return self.sandbox.read_only() if self.mode is Mode.PLAN else self.sandbox
+        """Return the sandbox that calls get: where the agent only reads, the one in which nothing can be changed."""
+        return self.sandbox.read_only() if self.only_reads else self.sandbox
+
+    @property
+    def only_reads(self) -> bool:
+        """Tell whether nothing may be changed: in plan mode, and by an agent that was sent to explore."""
+        return self.is_narrow or self.mode is Mode.PLAN
 
     def all_rules(self) -> tuple[Rule, ...]:
         """Return every rule in force."""

@@ -11,7 +11,12 @@ from lmtui.engine.desk import Desk
 LAST_STEPS = 3
 _LEAST_STEPS = 10  # of so few none is worth a warning
 _FINISH = "Finish and check what is begun, then say what is done and what is open."
-_ENDINGS = {TurnReason.DONE: "done", TurnReason.LIMIT: "stopped at a limit", TurnReason.BLOCKED: "blocked"}
+_ENDINGS = {
+    TurnReason.DONE: "done",
+    TurnReason.LIMIT: "stopped at a limit",
+    TurnReason.BLOCKED: "blocked",
+    TurnReason.ERROR: "stopped by an error",
+}
 
 
 def limit_reached(desk: Desk, usage: Usage) -> str:
@@ -31,7 +36,8 @@ def tell_what_is_left(desk: Desk) -> None:
         desk.emit(Reminder(agent=desk.agent, text=f"Only {LAST_STEPS} more steps are allowed. {_FINISH}", turn_id=desk.turn_id))
     if warning := desk.spending.warning():
         desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=f"{warning[0].upper()}{warning[1:]}."))
-        desk.emit(Reminder(agent=desk.agent, text=f"{warning}. Begin nothing new. {_FINISH}", turn_id=desk.turn_id))
+        text = f"{warning}. Begin nothing new. {_FINISH}"
+        desk.emit(Reminder(agent=desk.agent, text=text, turn_id=desk.turn_id, topic="budget"))
 
 
 def write_report(desk: Desk, reason: TurnReason) -> None:

@@ -30,14 +30,14 @@ _UNKNOWN = "lmtui stopped while this ran: its effect is unknown. Look before you
 
 def ends_for_open_work(past: Sequence[Envelope]) -> list[Event]:
     """Return the missing ends in the order in which they would have come: approvals, then agents from the inside out, turn."""
-    turns: dict[str, TurnStarted] = {}
+    turns: dict[str, Envelope] = {}
     agents: dict[str, AgentStarted] = {}
     calls: dict[str, ToolCallStarted] = {}
     asks: dict[str, ApprovalRequested] = {}
     for envelope in past:
         match envelope.event:
             case TurnStarted() as event:
-                turns[event.turn_id] = event
+                turns[event.turn_id] = envelope
             case TurnEnded() as event:
                 turns.pop(event.turn_id, None)
             case AgentStarted() as event:
@@ -63,7 +63,7 @@ def ends_for_open_work(past: Sequence[Envelope]) -> list[Event]:
         *_ends_of_agents(
             agents, [_unfinished(call, _NOT_RUN if call.call_id in waiting else _UNKNOWN) for call in calls.values()]
         ),
-        *(_cut_short(turn) for turn in turns.values()),
+        *(_cut_short(begun, past[-1]) for begun in turns.values()),
     ]
 
 
@@ -100,7 +100,10 @@ def _unfinished(call: ToolCallStarted, text: str) -> ToolCallFinished:
     )
 
 
-def _cut_short(turn: TurnStarted) -> TurnEnded:
+def _cut_short(begun: Envelope, last: Envelope) -> TurnEnded:
+    """Return the end of a turn; that it took until the last event is the least that is known."""
+    turn = begun.event
+    assert isinstance(turn, TurnStarted)
     reason = TurnReason.INTERRUPTED
     return TurnEnded(
         agent=turn.agent,
@@ -108,5 +111,6 @@ def _cut_short(turn: TurnStarted) -> TurnEnded:
         reason=reason,
         status=str(reason),
         exit_code=EXIT_CODES[reason],
+        elapsed_s=round((last.time - begun.time).total_seconds(), 3),
         error=CUT_OFF,
     )

@@ -101,7 +101,7 @@ class EngineSession:
         def after_turn() -> None:
             self._journal.sync()
             if not self.is_closed:
-                self._background.name_session(self._journal.history)
+                self._background.name_session(self.history)
 
         self._worker = Worker(lambda: self._desk, self._journal.emit_from_outside, after_turn, parts.id)
         self._title = ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lmtui.core.budgets import BudgetSet, SessionBudget
-from lmtui.core.events import ROOT, Event, TurnEnded, TurnStarted, UsageUpdated
+from lmtui.core.events import ROOT, ApprovalRequested, ApprovalResolved, Event, TurnEnded, TurnStarted, UsageUpdated
+from lmtui.core.model_events import Reminder
 from lmtui.engine.deeds import Deeds
 
 WARN_SHARE = 0.8
@@ -23,14 +24,21 @@ class Spending:
         self._spent = SessionBudget()
         self._since: float | None = None
         self._is_told = False
+        self._open: set[str] = set()
+        self._asked: float | None = None
+        self._longest_ms = 0
+        self._waited_s = 0.0
         self.budget = SessionBudget()
         self.deeds = Deeds()
 
     @property
     def spent(self) -> SessionBudget:
-        """Return what was spent, the time of the turn that runs included."""
-        running = self._monotonic() - self._since if self._since is not None else 0.0
-        return self._spent + SessionBudget(seconds=running)
+        """Return what was spent, the time of the turn that runs included; time in which the user was asked is free."""
+        if self._since is None:
+            return self._spent
+        asked = self._monotonic() - self._asked if self._asked is not None else 0.0
+        running = self._monotonic() - self._since - self._waited_s - asked
+        return self._spent + SessionBudget(seconds=max(0.0, running))
 
     def apply(self, event: Event) -> None:
         """Take up what an event costs, and what it did."""
@@ -42,10 +50,27 @@ class Spending:
             case UsageUpdated(usage=usage):
                 self._spent += SessionBudget(tokens=usage.fresh_tokens, steps=1)
             case TurnStarted(agent=agent) if agent == ROOT:
-                self._since = self._monotonic()
+                self._since, self._waited_s = self._monotonic(), 0.0
             case TurnEnded(agent=agent, elapsed_s=elapsed_s) if agent == ROOT:
                 self._since = None
-                self._spent += SessionBudget(seconds=elapsed_s)
+                self._spent += SessionBudget(seconds=max(0.0, elapsed_s - self._waited_s))
+            case Reminder(topic="budget"):
+                self._is_told = True
+            case _:
+                self._take_questions(event)
+
+    def _take_questions(self, event: Event) -> None:
+        """Count the time in which one or more questions are open once."""
+        match event:
+            case ApprovalRequested(approval_id=approval_id):
+                self._asked = self._monotonic() if self._asked is None else self._asked
+                self._open.add(approval_id)
+            case ApprovalResolved(approval_id=approval_id, elapsed_ms=elapsed_ms) if approval_id in self._open:
+                self._open.discard(approval_id)
+                self._longest_ms = max(self._longest_ms, elapsed_ms)
+                if not self._open:
+                    self._waited_s += self._longest_ms / 1000
+                    self._asked, self._longest_ms = None, 0
             case _:
                 pass
 
@@ -56,10 +81,9 @@ class Spending:
         return f"the budget of {self.budget} is used up ({self.spent}); /budget gives it more"
 
     def warning(self) -> str:
-        """Return, once, that most of the budget is used."""
+        """Return that most of the budget is used, until it was told."""
         if self._is_told or self.budget.used(self.spent) < WARN_SHARE:
             return ""
-        self._is_told = True
         return f"{WARN_SHARE:.0%} of the budget of {self.budget} is used"
 
 

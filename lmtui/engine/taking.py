@@ -16,7 +16,7 @@ def take(desk: Desk, event: Event) -> None:
         desk.planning = after(desk.planning, event)
         desk.waits.apply(event)
     match event:
-        case ModeChanged(mode=mode) if mode in tuple(Mode) and not desk.is_narrow:
+        case ModeChanged(mode=mode) if mode in tuple(Mode):
             desk.mode = Mode(mode)
         case RuleRevoked(rule=rule, effect=Effect.ALLOW):  # of a log only what makes it stricter holds again
             desk.rules = tuple(each for each in desk.rules if str(each) != rule or each.effect is not Effect.ALLOW)

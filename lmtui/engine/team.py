@@ -9,7 +9,6 @@ from typing import Protocol
 
 from lmtui.core.children import Brief, ChildKind, ChildResult
 from lmtui.core.messages import Urgency
-from lmtui.core.permissions import Mode
 from lmtui.core.ports import Limits, Toolbox
 from lmtui.engine.briefs import child_prompt
 from lmtui.engine.context import Conversation
@@ -25,8 +24,8 @@ class Papers(Protocol):
     What cannot be written is passed over: the log has it all.
     """
 
-    def put_brief(self, agent: str, brief: Brief, told: str) -> None:
-        """Keep a brief, with the words in which the agent was told of it."""
+    def put_brief(self, agent: str, brief: Brief, told: str, *, parent: str, depth: int) -> None:
+        """Keep a brief: whose agent it is for, how deep that stands, and the words in which it was told of it."""
 
     def put_result(self, agent: str, result: ChildResult) -> None:
         """Keep a result, or clear away what was kept of the agent."""
@@ -35,7 +34,7 @@ class Papers(Protocol):
 class NoPapers:
     """Keeps nothing."""
 
-    def put_brief(self, agent: str, brief: Brief, told: str) -> None:
+    def put_brief(self, agent: str, brief: Brief, told: str, *, parent: str, depth: int) -> None:
         """Keep nothing."""
 
     def put_result(self, agent: str, result: ChildResult) -> None:
@@ -94,7 +93,7 @@ class Team:
             inbox=Inbox(),
             settings=parent.main,
             limits=self.parts.limits,
-            mode=Mode.PLAN if is_narrow else parent.mode,
+            mode=parent.mode,
             rules=parent.rules,
             emit=parent.emit,
             now=parent.now,

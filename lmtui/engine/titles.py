@@ -16,20 +16,21 @@ from lmtui.engine.roles import for_role
 MAX_TITLE_CHARS = 60
 _MOST_WORDS_CHARS = 1_500
 _MAX_TOKENS = 40
+_ANY = range(1, 1_000_000)
 _ASK = "You name conversations. Answer with a title of three to six words for this one, without quotes, and with nothing else."
 
 
-def wants_title(desk: Desk, history: Sequence[Envelope]) -> bool:
-    """Tell whether a model is named for titles, the first turn is over, and the session has only its first words as a name."""
+def wants_title(desk: Desk, history: Sequence[Envelope], turns: range = range(1, 2)) -> bool:
+    """Tell whether a model is named for titles, so many turns are over, and the session has only its first words as a name."""
     if not desk.roles.get(ModelRole.TITLE, RoleModel()).model:
         return False
     kinds = [type(each.event) for each in history if each.event.agent == ROOT]
-    return kinds.count(TurnEnded) == 1 and kinds.count(SessionRenamed) <= 1
+    return kinds.count(TurnEnded) in turns and kinds.count(SessionRenamed) <= 1
 
 
-async def make_title(desk: Desk, history: Sequence[Envelope], emit: Callable[[Event], None]) -> None:
-    """Ask for a title when the server has nothing else to do; where none comes, the session keeps its name."""
-    said = [each.event for each in history if isinstance(each.event, MessageAdded) and each.event.agent == ROOT]
+async def make_title(desk: Desk, history: Callable[[], Sequence[Envelope]], emit: Callable[[Event], None]) -> None:
+    """Ask for a title when the server has nothing else to do; where none comes, or the user was quicker, the name stays."""
+    said = [each.event for each in history() if isinstance(each.event, MessageAdded) and each.event.agent == ROOT]
     words = "\n\n".join(f"{event.role}: {event.text}" for event in said if event.text.strip())[:_MOST_WORDS_CHARS]
     settings = for_role(desk.roles, ModelRole.TITLE, desk.main)
     request = ModelRequest(
@@ -45,7 +46,7 @@ async def make_title(desk: Desk, history: Sequence[Envelope], emit: Callable[[Ev
         async with contextlib.aclosing(desk.provider.stream(request)) as pieces:
             async for piece in pieces:
                 title = _title(piece.message.text) if isinstance(piece, Completion) else ""
-                if title:
+                if title and wants_title(desk, history(), turns=_ANY):
                     emit(SessionRenamed(title=title))
 
 

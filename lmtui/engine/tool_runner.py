@@ -14,7 +14,7 @@ from lmtui.core.clean import reveal
 from lmtui.core.errors import SandboxError, SessionFileError, ToolError
 from lmtui.core.events import ROOT, Outcome, PlanChanged, ToolCallFinished, ToolCallStarted, ToolOutputDelta
 from lmtui.core.messages import CallForm, ToolCall
-from lmtui.core.permissions import Access, Decision, Mode, Verdict, decide_all
+from lmtui.core.permissions import Access, Decision, Mode, Verdict, decide_all, strictest
 from lmtui.core.pictures import ImageRef
 from lmtui.core.plan import Plan
 from lmtui.core.ports import PreparedCall, ToolContext, ToolResult, no_wait
@@ -136,7 +136,7 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
         if answer.edited and answer.edited != reveal(prepared.subjects[0]):
             prepared = _edited(desk, prepared, answer.edited)
             ending.note = f"[the user changed the command to: {answer.edited}]\n"
-        context = replace(context, hunks=answer.hunks)
+        context = replace(context, hunks=answer.hunks, sandbox=desk.reach)  # the mode may be another by now
         again = decide(desk, prepared, behind)
         if again.verdict is Verdict.DENY:  # the mode was changed while the question was open
             ending.result = ToolResult(f"Refused: {again.why}.", "refused", ok=False)
@@ -149,7 +149,7 @@ async def learn_sandbox(desk: Desk) -> None:
     if not desk.sandbox_name:
         status = await desk.sandbox.status()
         desk.sandbox_text, desk.asks_each_command = status.text, status.asks_each_command
-    if desk.mode is Mode.PLAN:
+    if desk.only_reads:
         desk.is_read_only = (await desk.reach.status()).is_read_only
 
 
@@ -163,14 +163,20 @@ async def behind_links(desk: Desk, prepared: PreparedCall) -> tuple[str, ...]:
 
 def decide(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
     """Return what the permission function says of a call now; `behind` are the real paths behind links."""
-    return decide_all(
-        prepared.tool,
-        prepared.access,
-        (*prepared.subjects, *behind),
-        desk.mode,
-        desk.all_rules(),
-        asks_each_command=desk.asks_each_command,
-        is_read_only=desk.is_read_only,
+    modes = (desk.mode, Mode.PLAN) if desk.is_narrow else (desk.mode,)
+    return strictest(
+        [
+            decide_all(
+                prepared.tool,
+                prepared.access,
+                (*prepared.subjects, *behind),
+                mode,
+                desk.all_rules(),
+                asks_each_command=desk.asks_each_command,
+                is_read_only=desk.is_read_only,
+            )
+            for mode in modes
+        ]
     )
 
 

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 from lmtui.core.children import Brief, ChildResult
@@ -30,9 +31,11 @@ class AgentPapers:
         self._session_id = session_id
         self._is_kept = is_kept
 
-    def put_brief(self, agent: str, brief: Brief, told: str) -> None:
-        """Keep a brief, with the words in which the agent was told of it."""
-        self._write(agent, "brief.json", {"agent_id": agent, "session_id": self._session_id, **asdict(brief), "told": told})
+    def put_brief(self, agent: str, brief: Brief, told: str, *, parent: str, depth: int) -> None:
+        """Keep a brief: whose agent it is for, how deep that stands, and the words in which it was told of it."""
+        head = {"agent_id": agent, "parent_id": parent, "depth": depth, "session_id": self._session_id}
+        made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        self._write(agent, "brief.json", {**head, **asdict(brief), "told": told, "created_at": made})
 
     def put_result(self, agent: str, result: ChildResult) -> None:
         """Keep a result, or clear away what was kept of the agent."""
@@ -64,5 +67,5 @@ class AgentPapers:
             folder = self._folder(agent)
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             fd = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            with os.fdopen(fd, "w", encoding="utf-8") as file:
+            with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
                 file.write(text)

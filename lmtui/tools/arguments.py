@@ -49,6 +49,8 @@ def _sendable(tool: str, key: str, value: object) -> object:
     """
     if isinstance(value, list):
         return [_sendable(tool, key, each) for each in value]
+    if isinstance(value, dict):
+        return {name: _sendable(tool, str(name), each) for name, each in value.items()}
     if not isinstance(value, str):
         return value
     if "\0" in value and key not in _FREE_TEXT:

@@ -278,3 +278,47 @@ async def test_childs_words_are_no_part_of_the_parents_conversation() -> None:
 
 def test_kinds_are_those_of_prompts() -> None:
     assert {str(kind) for kind in ChildKind} == {"work", "explore"}
+
+
+@pytest.mark.parametrize(("mode", "asked"), [(Mode.MANUAL, ["agent_1"]), (Mode.NORMAL, []), (Mode.AUTO, [])])
+async def test_explorer_asks_where_its_parent_would(mode: Mode, asked: list[str]) -> None:
+    rig = Rig(
+        FakeProvider(
+            answer("", ("explore", call(question="what is in a.txt?"))),
+            answer("", ("read", call(path="a.txt"))),
+            answer("", ("report_result", call(status="ok", summary="nothing"))),
+            answer("nothing"),
+        ),
+        mode=mode,
+        team=team(),
+        is_attended=False,
+    )
+    rig.sandbox.files["a.txt"] = b"one\n"
+    await rig.run()
+    assert [event.agent for event in rig.of("approval_requested")] == asked
+
+
+async def test_explorer_changes_nothing_whatever_the_mode_becomes() -> None:
+    rig = Rig(
+        FakeProvider(
+            answer("", ("explore", call(question="what is there?"))),
+            [0.05, *answer("", ("write", call(path="a.txt", content="x")), ("shell", call(command="touch b.txt")))],
+            answer("", ("report_result", call(status="ok", summary="nothing"))),
+            answer("nothing"),
+        ),
+        mode=Mode.NORMAL,
+        team=team(),
+    )
+    rig.session.submit("go")
+    await rig.until(lambda event: isinstance(event, AgentStarted))
+    rig.session.set_mode(Mode.AUTO)
+    await asyncio.wait_for(rig.session.wait_idle(), 5)
+    assert not rig.sandbox.files
+    assert not rig.of("approval_requested")
+
+
+async def test_half_an_emoji_in_a_manifest_does_no_harm() -> None:
+    tasks = '[{"task_id": "a", "objective": "write \\ud83d here"}]'
+    rig = Rig(FakeProvider(answer("", ("decompose", f'{{"manifest": {tasks}}}')), answer("done"), answer("done")), team=team())
+    await rig.run()
+    assert [event.outcome for event in rig.of("agent_finished") if isinstance(event, AgentFinished)] == ["done"]

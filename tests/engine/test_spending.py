@@ -4,11 +4,14 @@ import itertools
 import json
 from functools import partial
 
+import pytest
+
 from lmtui.core.budgets import BudgetSet, ReportWritten, SessionBudget
-from lmtui.core.events import MessageAdded, Notice, TurnEnded, TurnReason
+from lmtui.core.events import ApprovalRequested, ApprovalResolved, MessageAdded, Notice, Outcome, TurnEnded, TurnReason
 from lmtui.core.messages import ModelPiece, Role
 from lmtui.core.permissions import Mode
 from lmtui.core.ports import Limits
+from lmtui.core.sessions import Answer
 from lmtui.core.workspace import ExecResult
 from lmtui.engine.team import TeamParts
 from lmtui.tools.registry import child_tools
@@ -142,3 +145,47 @@ async def test_steps_are_counted_by_task_and_not_by_life() -> None:
     other = Rig(FakeProvider(*reads(20)), limits=limits, past=live.log.events[: cut + 1])
     await other.run("something else")
     assert len(other.provider.requests) == 6
+
+
+def spent_s(rig: Rig) -> float:
+    return rig.session.budget.in_force()[1].seconds
+
+
+async def test_time_in_which_a_question_waits_is_free() -> None:
+    rig = Rig(FakeProvider(answer("", ("write", call(path="a.txt", content="x"))), answer("done")), mode=Mode.NORMAL)
+    rig.session.budget.give(SessionBudget(seconds=1000))
+    rig.session.submit("go")
+    asked = await rig.until(lambda event: isinstance(event, ApprovalRequested))
+    assert isinstance(asked, ApprovalRequested)
+    before = spent_s(rig)
+    for _ in range(500):
+        rig.clock.monotonic()
+    assert spent_s(rig) - before < 0.01
+    rig.session.answer(asked.approval_id, Answer(Outcome.NO))
+    await rig.session.wait_idle()
+    resolved = rig.of("approval_resolved")[0]
+    assert isinstance(resolved, ApprovalResolved)
+    assert resolved.elapsed_ms >= 500
+    assert spent_s(rig) < 0.3
+    again = Rig(FakeProvider(), past=rig.log.events)
+    assert spent_s(again) == pytest.approx(spent_s(rig), abs=0.01)
+
+
+async def test_time_of_a_turn_that_a_crash_cut_off_counts() -> None:
+    live = Rig(FakeProvider(*reads(5)))
+    live.session.budget.give(SessionBudget(seconds=1000))
+    await live.run()
+    cut = live.log.events[:-1]
+    again = Rig(FakeProvider(), past=cut)
+    begun = next(each for each in cut if each.event.kind == "turn_started")
+    assert spent_s(again) == pytest.approx((cut[-1].time - begun.time).total_seconds(), abs=0.01)
+
+
+async def test_resumed_session_does_not_tell_of_its_budget_again() -> None:
+    live = Rig(FakeProvider(*reads(10), answer("done")))
+    live.session.budget.give(SessionBudget(steps=12))
+    await live.run()
+    assert sum("Begin nothing new" in text for text in told(live)) == 1
+    again = Rig(FakeProvider(answer("done")), past=live.log.events)
+    await again.run("go on")
+    assert sum("Begin nothing new" in text for text in told(again)) == 1

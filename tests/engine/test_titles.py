@@ -61,3 +61,11 @@ async def test_name_that_the_user_gave_stays() -> None:
     await later(rig, 1)
     assert titles(rig)[-1] == "mine"
     assert len(rig.provider.requests) == 1
+
+
+async def test_name_that_the_user_gives_meanwhile_is_not_overwritten() -> None:
+    rig = Rig(FakeProvider(answer("done"), [0.05, *answer("Mend the lexer")]), roles=NAMED)
+    await rig.run("mend it")
+    rig.session.rename("mine")
+    await later(rig, 2)
+    assert titles(rig) == ["mend it", "mine"]
