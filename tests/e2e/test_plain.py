@@ -6,6 +6,7 @@ import pty
 import re
 import select
 import signal
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ class Pty:
     def open(self, *arguments: str) -> None:
         self._pid, self._file = pty.fork()
         if not self._pid:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background job ignores it, and so would the program
             os.chdir(self._program.workspace)
             run = [sys.executable, "-m", "lmtui", *arguments]
             os.execve(sys.executable, run, self._program.full_environ())
