@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lmtui.core.errors import SessionFileError, UsageError
-from lmtui.core.events import ApprovalRequested, ApprovalResolved, Event, Outcome, RuleRevoked
+from lmtui.core.events import ApprovalRequested, ApprovalResolved, Event, Outcome, RuleRevoked, TurnStarted
 from lmtui.core.permissions import THIS_SESSION, Effect, GrantScope, Rule, parse_rule, source_of
 from lmtui.core.plan_events import PlanDecided
 from lmtui.core.sessions import Answer
@@ -77,6 +77,8 @@ class Approvals:
         name: goes into the ids, which are unique over all sessions that way.
         monotonic: seconds on a clock that only goes forward.
         is_attended: somebody is there to answer.
+
+    `unattended` are the rules that would have allowed what was refused in the whole session because nobody was there.
     """
 
     def __init__(self, emit: Callable[[Event], None], name: str, monotonic: Callable[[], float], *, is_attended: bool) -> None:
@@ -88,6 +90,7 @@ class Approvals:
         self._asked = 0
         self.granted: tuple[Rule, ...] = ()
         self.unattended: list[str] = []
+        self._refused: set[str] = set()
 
     async def ask(self, request: ApprovalRequested) -> Answer:
         """Ask, wait and return the answer; cancelled while waiting, the question is resolved as a no by interrupt."""
@@ -104,6 +107,7 @@ class Approvals:
             self._open[request.approval_id] = question
         else:
             self.unattended.append(request.suggested_rule)
+            self._refused.add(request.agent)
             question.give(Answer(Outcome.NO, "nobody is there to approve it"), "headless")
         return question
 
@@ -111,6 +115,16 @@ class Approvals:
         """Answer an open question; one that is already resolved is ignored."""
         if approval_id in self._open:
             self._open[approval_id].give(answer, "user")
+
+    def has_refused(self, agent: str) -> bool:
+        """Tell whether something was refused to an agent in its turn because nobody was there."""
+        return agent in self._refused
+
+    def attend(self) -> None:
+        """Ask from now on: somebody is there, and what was refused before blocks nothing any more."""
+        self.is_attended = True
+        self.unattended.clear()
+        self._refused.clear()
 
     def next_id(self) -> str:
         """Return an id for the next question."""
@@ -120,6 +134,8 @@ class Approvals:
         """Take up a question or an answer, live or replayed: a grant holds, an id is not used again."""
         if isinstance(event, ApprovalRequested):
             self._asked += 1
+        if isinstance(event, TurnStarted):
+            self._refused.discard(event.agent)
         if isinstance(event, RuleRevoked) and event.effect == Effect.ALLOW:
             self.granted = tuple(rule for rule in self.granted if str(rule) != event.rule)
         if isinstance(event, PlanDecided):

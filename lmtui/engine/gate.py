@@ -153,7 +153,8 @@ async def check_end(desk: Desk, text: str) -> tuple[str, str]:
     The model is told once; again only where it did some of it meanwhile.
     """
     is_question = desk.approvals.is_attended and text.rstrip().endswith("?")
-    if is_question or desk.mode is Mode.PLAN or desk.approvals.unattended or reason_of(text) is not TurnReason.DONE:
+    is_refused = desk.approvals.has_refused(desk.agent)
+    if is_question or is_refused or desk.mode is Mode.PLAN or reason_of(text) is not TurnReason.DONE:
         return "", ""
     work = await open_work(desk.gate, desk)
     if not work.parts:

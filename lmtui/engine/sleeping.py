@@ -56,4 +56,4 @@ class SessionSleep:
 
     def attend(self) -> None:
         """Ask from now on: somebody is there."""
-        self._desk().approvals.is_attended = True
+        self._desk().approvals.attend()

@@ -199,7 +199,7 @@ def _count(tally: Tally, completion: Completion, iteration: int) -> None:
 
 
 def _reason(desk: Desk, tally: Tally) -> TurnReason:
-    return TurnReason.BLOCKED if desk.approvals.unattended else reason_of(tally.text)
+    return TurnReason.BLOCKED if desk.approvals.has_refused(desk.agent) else reason_of(tally.text)
 
 
 def _ended(desk: Desk, turn_id: str, tally: Tally, elapsed_s: float) -> TurnEnded:
