@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from lmtui.core.events import Event, MessageAdded, TurnEnded, TurnStarted
 from lmtui.core.messages import Role
+from lmtui.core.wait_events import WaitSet
 from lmtui.engine.completion import goes_on
 from lmtui.engine.repair import CUT_OFF
 
@@ -29,6 +30,8 @@ class TaskSteps:
                     self.count = 0
             case MessageAdded(role=Role.ASSISTANT):
                 self.count += 1
+            case WaitSet():  # what it does when it wakes is a new stretch
+                self.count = 0
             case TurnEnded(error=error):
                 self._is_cut_off = error == CUT_OFF
             case _:
