@@ -1,9 +1,10 @@
-"""Whether the end of a row of calls repeats itself with a period of two to five: A B A B, A B C A B C.  Pure."""
+"""Whether the end of a row of calls repeats itself: A A A, or with a period of two to five A B A B, A B C A B C.  Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 LONGEST = 5
 _TOLD = 3
@@ -12,11 +13,15 @@ _OVER, _OVER_CHANGING = 4, 6
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A call with its result, by a key that is equal for equal ones; `words` name it, `has_changed`: it changed something."""
+    """A call with its result, by a key that is equal for equal ones; `words` name it, `has_changed`: it changed something.
+
+    `given` is the same key before anything was taken out of the call for the log, where that is known.
+    """
 
     key: tuple[str, str, str]
     words: str = ""
     has_changed: bool = False
+    given: tuple[str, str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,11 @@ class Circle:
     calls: tuple[Seen, ...]
     count: int
     is_over: bool
+
+
+def row_at_end(trail: Sequence[Seen]) -> int:
+    """Return how often the last call was made in a row, with nothing changed meanwhile."""
+    return sum(1 for _ in takewhile(lambda each: each.key == trail[-1].key and not each.has_changed, reversed(trail)))
 
 
 def circle_at_end(trail: Sequence[Seen]) -> Circle | None:

@@ -26,7 +26,8 @@ from lmtui.core.file_events import FilesChanged, Rewound
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted
 from lmtui.core.ports import Limits
-from lmtui.engine.circles import Seen, circle_at_end
+from lmtui.core.wait_events import WaitSet
+from lmtui.engine.circles import Seen, circle_at_end, row_at_end
 from lmtui.engine.completion import goes_on
 
 HELD_FROM = 3
@@ -34,6 +35,7 @@ _SHORT_CHARS = 1_000
 _TELLING_CHARS = 40
 _MOST_TRAIL = 64
 _MOST_SEEN = 10_000
+_ROW_OVER = 8
 _EDITS_TOLD, _EDITS_OVER = 3, 5
 _TEXTS_TOLD, _TEXTS_OVER = 3, 5
 _SAME = "Same result as before: you have it already. Do not make this call again. Answer the user now, in plain words."
@@ -102,7 +104,7 @@ class LoopWatch:
         self._counts = _Counts()
         self._step: _Step | None = None
         self._begun: dict[str, ToolCallStarted] = {}
-        self._raw: dict[str, tuple[str, str, str]] = {}
+        self._given: dict[str, tuple[str, str, str]] = {}
         self._is_beginning = self._was_cut = False
 
     @property
@@ -122,14 +124,21 @@ class LoopWatch:
         return self.count >= min(HELD_FROM, _enough(self.window) - 1)
 
     def answer(self, call_id: str, tool: str, arguments: Mapping[str, object], text: str, *, ok: bool) -> str:
-        """Return what the model gets of a call that ran, in place of a result that it has already."""
+        """Return what the model gets of a call that ran, in place of a result that it has already.
+
+        A long result is left out only where it is the newest of its call: else nobody could tell which one is meant.
+        """
         key = (tool, _digest(_canonical(arguments)), _digest(_essence(text)))
-        self._raw[call_id] = key
-        if key not in [each.key for each in self._counts.last][-self.window + 1 :]:
+        self._given[call_id] = key
+        recent = [each.given or each.key for each in self._counts.last][-self.window + 1 :]
+        if key not in recent:
             return text
         if not ok:
             return f"{text}\n{_SAME_FAILURE}"
-        return f"{_SAME}\n{text}" if len(text) <= _SHORT_CHARS else _SAME
+        if len(text) <= _SHORT_CHARS:
+            return f"{_SAME}\n{text}"
+        newest = next(each for each in reversed(recent) if each[:2] == key[:2])
+        return _SAME if newest == key else text
 
     def apply(self, event: Event) -> None:
         """Take up what the agent did; live and on replay alike."""
@@ -152,6 +161,8 @@ class LoopWatch:
                 counts.last.clear()
                 counts.seen.clear()
                 counts.results.clear()
+            case WaitSet():  # to look again at its time is what the wait is for
+                self._begin_anew()
             case TurnEnded(reason=reason):
                 self._close()
                 self._was_cut = reason is TurnReason.INTERRUPTED
@@ -173,8 +184,11 @@ class LoopWatch:
     def _hear(self, text: str) -> None:
         """Begin anew with the user's words, unless they say to go on with what was cut short."""
         if not (self._is_beginning and self._was_cut and goes_on(text)):
-            self._counts, self.has_failed = _Counts(), False
+            self._begin_anew()
         self._step, self._is_beginning = None, False
+
+    def _begin_anew(self) -> None:
+        self._counts, self._step, self.has_failed = _Counts(), None, False
 
     def _change(self, *, is_files: bool) -> None:
         if self._step is not None:
@@ -188,8 +202,8 @@ class LoopWatch:
     def _take(self, event: ToolCallFinished, begun: ToolCallStarted) -> None:
         """Take note of a call that is over."""
         counts = self._counts
-        key = self._raw.pop(event.call_id, None) or self._key(event, begun)
-        seen = Seen(key, f"{begun.tool} {begun.title}".strip()[:80])
+        key = self._key(event, begun)
+        seen = Seen(key, f"{begun.tool} {begun.title}".strip()[:80], given=self._given.pop(event.call_id, None))
         self.has_failed = not event.ok
         if self._step is not None:
             self._step.calls += 1
@@ -211,14 +225,12 @@ class LoopWatch:
             counts.edits[path] = 0 if event.ok else counts.edits.get(path, 0) + 1
 
     def _key(self, event: ToolCallFinished, begun: ToolCallStarted) -> tuple[str, str, str]:
-        """Return the key of a call read from a log, where a result that came again may be told in other words."""
-        arguments = _digest(_canonical(begun.arguments))
-        is_again = event.result.startswith(_SAME) or event.result.endswith(_SAME_FAILURE)
-        if is_again:
-            for each in reversed(self._counts.last):
-                if each.key[:2] == (event.tool, arguments):
-                    return each.key
-        return (event.tool, arguments, _digest(_essence(event.result)))
+        """Return the key of a call by what the log holds of it, where a result that came again may be told in other words."""
+        call = (event.tool, _digest(_canonical(begun.arguments)))
+        same = (each.key for each in reversed(self._counts.last) if each.key[:2] == call)
+        if event.result == _SAME and (newest := next(same, None)):
+            return newest
+        return (*call, _digest(_essence(_without_remark(event.result))))
 
     def _close(self) -> None:
         """End the step under way, if one is."""
@@ -234,11 +246,14 @@ class LoopWatch:
         counts.text = step.text
 
     def _same(self) -> Loop | None:
-        count = self.count
+        """Look among the last calls, and at the row that making room does not interrupt."""
+        count, row = self.count, row_at_end(self._counts.trail)
+        is_long = row >= min(max(_ROW_OVER, self.window), _MOST_TRAIL)
+        count = row if is_long else count
         if count < HELD_FROM or not self.limits.max_same_tool_streak:
             return None
-        what = f"the same call with the same result, {count} times: {self._counts.last[-1].words}"
-        return Loop("same", what, count, is_over=count >= _enough(self.window))
+        what = f"the same call with the same result, {count} times: {self._counts.trail[-1].words}"
+        return Loop("same", what, count, is_over=is_long or count >= _enough(self.window))
 
     def _circle(self) -> Loop | None:
         found = circle_at_end(self._counts.trail)
@@ -291,6 +306,11 @@ def _canonical(arguments: Mapping[str, object]) -> str:
 
 def _digest(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _without_remark(text: str) -> str:
+    """Return a result without what `LoopWatch.answer` says of its coming again."""
+    return text.removeprefix(f"{_SAME}\n").removesuffix(f"\n{_SAME_FAILURE}")
 
 
 def _essence(text: str) -> str:

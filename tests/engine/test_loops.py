@@ -2,16 +2,21 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.file_events import FilesChanged
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted, LoopSuspected, Reminder
 from lmtui.core.ports import Limits
+from lmtui.core.wait_events import WaitSet
 from lmtui.engine.completion import EXIT_CODES
 from lmtui.engine.loops import Loop, LoopWatch, at_depth
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
@@ -49,6 +54,17 @@ class Agent:
         self.emit(ToolCallFinished(call_id=call_id, tool=tool, ok=ok, result=told, elapsed_ms=1))
         return told
 
+    def wait(self) -> None:
+        """Play an answer that ends the turn to wait, and the wake."""
+        self.emit(MessageAdded(role=Role.ASSISTANT, text="WAIT: in 10 min: the build"))
+        self.emit(WaitSet(until=datetime(2026, 1, 1, tzinfo=UTC), why="the build", turn_id="t"))
+        self.emit(TurnEnded(turn_id="t", reason=TurnReason.WAITING))
+        self.emit(TurnStarted(turn_id="t"))
+        self.emit(Reminder(text="You waited for: the build.", turn_id="t"))
+
+    def make_room(self) -> None:
+        self.emit(Compacted(why="", tokens_before=9, tokens_after=1))
+
     def step(self, *calls: dict[str, Any], text: str = "") -> Loop | None:
         self.emit(MessageAdded(role=Role.ASSISTANT, text=text))
         for each in calls:
@@ -73,8 +89,13 @@ def read(path: str, result: str = "some text") -> dict[str, Any]:
 def test_honest_work_is_no_loop(sequence: dict[str, Any]) -> None:
     agent = Agent()
     for calls in sequence["steps"]:
-        loop = agent.step(*calls)
-        assert loop is None or not loop.is_over
+        if calls[0].get("event") == "wait":
+            agent.wait()
+        elif calls[0].get("event") == "compacted":
+            agent.make_room()
+        else:
+            loop = agent.step(*calls)
+            assert loop is None or not loop.is_over
 
 
 def test_there_are_twenty_honest_sequences_and_more() -> None:
@@ -192,6 +213,96 @@ def test_after_a_change_of_files_or_room_made_everything_is_news() -> None:
     assert agent.call("read", "x", path="a") != "x"
 
 
+@pytest.mark.parametrize("every", [1, 3])
+def test_one_call_over_and_over_is_stopped_though_room_is_made_in_between(every: int) -> None:
+    agent = Agent()
+    found: list[Loop | None] = []
+    for number in range(1, 9):
+        found.append(agent.step(read("a")))
+        if number % every == 0:
+            agent.make_room()
+    assert [loop for loop in found[:-1] if loop and loop.is_over] == []
+    assert found[-1] is not None
+    assert found[-1].is_over
+    assert "8 times: read a" in found[-1].what
+
+
+def test_a_long_row_with_a_change_in_it_or_a_larger_window_goes_on() -> None:
+    agent, patient = Agent(), Agent(Limits(max_same_tool_streak=20))
+    for number in range(14):
+        for each in (agent, patient):
+            loop = each.step(read("a"))
+            assert loop is None or not loop.is_over
+            each.make_room()
+        if number == 6:
+            agent.emit(FilesChanged(call_id="the user's own", files=("a",)))
+
+
+def test_a_long_result_that_comes_again_behind_another_one_is_given_whole() -> None:
+    agent = Agent()
+    one, other = "one\n" * 1_000, "other\n" * 1_000
+    told = [agent.call("read", result, path="a") for result in (one, one, other, one, one)]
+    assert [text == one for text in told] == [True, False, False, True, False]
+    assert told[2] == other
+
+
+def test_what_the_log_does_not_hold_of_a_result_is_told_as_the_same_all_the_same() -> None:
+    watch = LoopWatch()
+    told = []
+    for number in range(2):
+        watch.apply(ToolCallStarted(call_id=f"c{number}", tool="read", arguments={"path": "a"}))
+        told.append(watch.answer(f"c{number}", "read", {"path": "a"}, "key=secret", ok=True))
+        result = told[-1].replace("secret", "***")
+        watch.apply(ToolCallFinished(call_id=f"c{number}", tool="read", ok=True, result=result, elapsed_ms=1))
+    assert told[0] == "key=secret"
+    assert told[1].startswith("Same result as before")
+    assert watch.count == 2
+
+
+LONG = ("first line\n" * 200, "other line\n" * 200)
+CALLS = st.builds(
+    lambda path, result, ok, changed: {**read(path, result), "ok": ok, "changed": changed},
+    st.sampled_from("ab"),
+    st.sampled_from(["x", "y", "written", "written, unchanged", *LONG]),
+    st.sampled_from([True, True, False]),
+    st.sampled_from([False, False, False, True]),
+)
+DOINGS = st.lists(st.one_of(CALLS, CALLS, st.lists(CALLS, max_size=4), st.sampled_from(["room", "wait", "words"])), max_size=40)
+
+
+def counted(watch: LoopWatch) -> tuple[object, ...]:
+    counts = watch._counts
+    last, trail = ([(each.key, each.has_changed) for each in row] for row in (counts.last, counts.trail))
+    return watch.count, last, trail, counts.edits, counts.idle, counts.errors, counts.texts, watch.has_failed
+
+
+@given(DOINGS)
+def test_a_watch_that_reads_the_log_counts_what_the_other_one_counted(doings: list[Any]) -> None:
+    agent = Agent()
+    plays: dict[str, Callable[[], None]] = {"room": agent.make_room, "wait": agent.wait, "words": lambda: agent.say("go on")}
+    for each in doings:
+        if isinstance(each, str):
+            plays[each]()
+        else:
+            agent.step(*(each if isinstance(each, list) else [each]))
+    again = LoopWatch()
+    for event in agent.events:
+        again.apply(event)
+    again.judge()
+    agent.watch.judge()
+    assert counted(again) == counted(agent.watch)
+
+
+def test_two_results_in_turn_are_counted_alike_when_the_log_is_read() -> None:
+    agent = Agent()
+    for result in "ABABA":
+        agent.call("read", result, path="a")
+    again = LoopWatch()
+    for event in agent.events:
+        again.apply(event)
+    assert again.count == agent.watch.count == 3
+
+
 def test_a_limit_of_nothing_never_stops() -> None:
     agent = Agent(Limits(max_same_tool_streak=0, max_no_progress_iters=0, max_errors=0))
     assert not any(agent.step(read("a")) for _ in range(40))
@@ -252,6 +363,18 @@ async def test_forty_identical_calls_stop_by_the_fifth_and_ask_the_user() -> Non
     assert [event.is_over for event in suspected] == [False, True]
     await rig.run("go on")
     assert rig.of("turn_ended")[-1] != end
+
+
+async def test_a_look_before_each_of_many_waits_is_no_loop() -> None:
+    turns = [step for _ in range(9) for step in (answer("", ("ls", "{}")), answer("WAIT: 2026-01-01T18:00:00Z: the build"))]
+    rig = Rig(FakeProvider(*turns, answer("The build is there.")), FakeSandbox({"a": b"x"}), limits=Limits(max_iterations=6))
+    await rig.run()
+    while rig.session.sleep.wake():
+        await rig.session.wait_idle()
+    ends = [event.reason for event in rig.events if isinstance(event, TurnEnded)]
+    assert ends == [TurnReason.WAITING] * 9 + [TurnReason.DONE]
+    assert rig.of("loop_suspected") == []
+    await rig.session.close()
 
 
 async def test_a_circle_is_told_to_the_model_once_before_it_is_stopped() -> None:
