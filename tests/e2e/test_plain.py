@@ -6,7 +6,6 @@ import pty
 import re
 import select
 import signal
-import signal
 import sys
 import time
 from collections.abc import Iterator
