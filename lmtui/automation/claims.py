@@ -102,10 +102,11 @@ def renewed(records: Sequence[JobRecord], tokens: Sequence[str], me: Owner, at: 
             yield replace(record, lease=_lease(token, me, at))
 
 
-def begun(records: Sequence[JobRecord], token: str, session_id: str) -> Iterator[JobRecord]:
-    """Yield the claimed job with the session that it runs in."""
+def begun(records: Sequence[JobRecord], token: str, session_id: str, seq: int) -> Iterator[JobRecord]:
+    """Yield the claimed job with the session that it runs in and the session's last event; one that goes on keeps the first."""
     for record in _mine(records, token):
-        yield replace(record, last_session=session_id, begun_session=session_id)
+        first = record.begun_seq if record.begun_session == session_id else seq
+        yield replace(record, last_session=session_id, begun_session=session_id, begun_seq=first)
 
 
 def ended(records: Sequence[JobRecord], token: str, outcome: str, now: datetime) -> Iterator[JobRecord]:
@@ -119,6 +120,7 @@ def ended(records: Sequence[JobRecord], token: str, outcome: str, now: datetime)
             lease=None,
             attempts=0,
             begun_session="",
+            begun_seq=0,
             runs=record.runs + 1,
             due=due,
             last_outcome=outcome[:_MOST_OUTCOME_CHARS],

@@ -59,8 +59,11 @@ class RunEnd:
     is_busy: bool = False
 
 
-Run = Callable[[JobRecord, Callable[[str], Awaitable[None]]], Coroutine[None, None, RunEnd]]
-"""Runs a job to its end; tells the session before anything is done in it.  Cancelled, it saves what it did and passes it on."""
+Began = Callable[[str, int], Awaitable[None]]
+"""Takes the session that a job runs in and the session's last event, before anything is done in it."""
+
+Run = Callable[[JobRecord, Began], Coroutine[None, None, RunEnd]]
+"""Runs a job to its end; tells where before anything is done there.  Cancelled, it saves what it did and passes it on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +190,8 @@ class Scheduler:
     async def _run_one(self, record: JobRecord, token: str) -> None:
         """Run a claimed job and write down how it ended; stopped, its claim is given back."""
 
-        async def began(session_id: str) -> None:
-            if not await self._change(lambda records: claims.begun(records, token, session_id)):
+        async def began(session_id: str, seq: int) -> None:
+            if not await self._change(lambda records: claims.begun(records, token, session_id, seq)):
                 raise JobsError(f"job {record.id} is not this process's any more", "Another lmtui runs it.")
 
         outcome: str | None = "failed inside lmtui; lmtui.log, in the state folder that `lmtui doctor` names, says where"

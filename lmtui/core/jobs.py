@@ -47,12 +47,13 @@ class Lease:
 class JobRecord:
     """One job.
 
-    `schedule` is in the form that `automation.schedules` reads, `zone` an IANA name or empty for the machine's own, `due` (UTC)
-    the next time, None where there is none.  `session` is the session that it always runs in, else each run has a fresh one.
-    `mode` is the permission mode (empty: that of the settings), `allow` and `deny` are rules of its own; what would ask is
-    refused.  `attempts` counts runs that began and did not end, since the last that did; `last_outcome` is how the last one
-    ended (a turn's reason, or words), `last_session` where.  `begun_session` is where a run began that has not ended yet, so
-    that the next one goes on there.  `source` is unique to where it came from, so that one file becomes one job.
+    `schedule` is in the form that `automation.schedules` reads, `zone` an IANA name or empty for the machine's own, `due`
+    (UTC) the next time, None where there is none.  `session` is the session that it always runs in, else each run has a fresh
+    one.  `mode` is the permission mode (empty: that of the settings), `allow` and `deny` are rules of its own; what would ask
+    is refused.  `attempts` counts runs that began and did not end, since the last that did; `last_outcome` is how the last
+    one ended (a turn's reason, or words), `last_session` where.  `begun_session` is where a run began that has not ended yet,
+    so that the next one goes on there, and `begun_seq` the last event that the session had before.  `source` is unique to
+    where it came from, so that one file becomes one job.
     """
 
     id: str
@@ -75,6 +76,7 @@ class JobRecord:
     last_outcome: str = ""
     last_session: str = ""
     begun_session: str = ""
+    begun_seq: int = 0
     source: str = ""
     lease: Lease | None = None
 

@@ -13,6 +13,7 @@ from lmtui.core.events import Event
 from lmtui.core.times import LocalZone, read_moment
 
 LONGEST = timedelta(days=366)
+SHORTEST = timedelta(seconds=1)
 FORM = "WAIT: 2026-05-01T09:00: what you wait for"
 _MAX_WHY_CHARS = 500
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
@@ -60,14 +61,17 @@ def read_wait(text: str, now: datetime) -> Wait | None:
 
 
 def checked_wait(until: datetime, why: str, now: datetime) -> Wait:
-    """Return a wait that can be.
+    """Return a wait that can be, of a second at least.
 
     Raises:
-        UsageError: it is longer than a year.
+        UsageError: its time is over, or it is longer than a year; the text says what time it is now.
     """
+    if until <= now:
+        over, here = (each.astimezone(LocalZone()).isoformat(timespec="seconds") for each in (until, now))
+        raise UsageError(f"{over} is over: it is {here} now", "Name a time to come, or go on now.")
     if until - now > LONGEST:
         raise UsageError("a wait is a year at most", "Wait until an earlier time, and then again.")
-    return Wait(until, clean_line(why).strip()[:_MAX_WHY_CHARS])
+    return Wait(max(until, now + SHORTEST), clean_line(why).strip()[:_MAX_WHY_CHARS])
 
 
 def _prose(text: str) -> list[str]:

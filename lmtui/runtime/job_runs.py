@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
 
-from lmtui.automation.scheduler import RunEnd
+from lmtui.automation.scheduler import Began, RunEnd
 from lmtui.config import Config
 from lmtui.core.errors import LmtuiError
-from lmtui.core.events import ROOT, Envelope, MessageAdded, TurnEnded, TurnReason
+from lmtui.core.events import ROOT, Envelope, MessageAdded, ModeChanged, TurnEnded, TurnReason
 from lmtui.core.jobs import JobKind, JobRecord
 from lmtui.core.messages import Role
 from lmtui.core.ports import Policy
@@ -58,12 +57,24 @@ class JobRuns:
         self.running: dict[str, JobRecord] = {}
 
     def may_take(self, record: JobRecord) -> bool:
-        """Tell whether the session that a job needs is not another process's; looks at the disk."""
+        """Tell whether the session that a job needs can be had; looks at the disk."""
         wanted = record.begun_session or record.session
+        return not (self._is_taken(record, wanted) or self._is_elsewhere(wanted))
+
+    def _is_taken(self, record: JobRecord, wanted: str) -> bool:
+        """Tell whether a session is at another job here, or open under a policy that is not the job's own.
+
+        A wait of the session's own goes on under the policy that the session has.
+        """
+        has_policy = record.kind is not JobKind.WAKE and bool(record.mode or record.allow or record.deny)
+        return wanted in self.running or (has_policy and self._host.is_open(wanted))
+
+    def _is_elsewhere(self, wanted: str) -> bool:
+        """Tell whether a session is another process's."""
         if not wanted or self._host.is_open(wanted):
-            return True
+            return False
         found = [path for path in SessionStore(self._host.workspace).paths() if path.stem == wanted]
-        return not (found and is_in_use(found[0]))
+        return bool(found) and is_in_use(found[0])
 
     def let_go(self, session_id: str) -> bool:
         """Leave a session to the user, who opened it while its job runs; tell whether it was a job's."""
@@ -71,40 +82,61 @@ class JobRuns:
         self._own.discard(session_id)
         return is_own
 
-    async def run(self, record: JobRecord, began: Callable[[str], Awaitable[None]]) -> RunEnd:
+    async def run(self, record: JobRecord, began: Began) -> RunEnd:
         """Run a job; see `automation.scheduler.Run`."""
         wanted = record.begun_session or record.session
+        if self._is_taken(record, wanted):
+            return RunEnd("", is_busy=True)
+        was_open = bool(wanted) and self._host.is_open(wanted)
+        if wanted:
+            self.running[wanted] = record
         try:
-            was_open = bool(wanted) and self._host.is_open(wanted)
             session = await self._open(record, wanted)
-        except LmtuiError as error:
-            return RunEnd("", is_busy=True) if not self.may_take(record) else RunEnd(f"error: {error.full_text()}")
-        if not was_open:
+            return session if isinstance(session, RunEnd) else await self._in(session, record, began, is_own=not was_open)
+        finally:
+            self.running.pop(wanted, None)
+
+    async def _in(self, session: EngineSession, record: JobRecord, began: Began, *, is_own: bool) -> RunEnd:
+        """Run a job in its session, under its mode; what is the job's own alone is closed, the rest left as it was."""
+        if is_own:
             self._own.add(session.id)
         self.running[session.id] = record
+        seq = _last_seq(session)
+        earlier = _mode_before(session, record)
+        mode = "" if record.kind is JobKind.WAKE and not is_own else record.mode
         try:
-            await began(session.id)
+            await began(session.id, seq)
+            if mode:
+                session.set_mode(Mode(mode))
             return await self._work(session, record)
         finally:
-            self.running.pop(session.id, None)
-            if self.let_go(session.id):
-                await session.close()
+            if mode and session.mode is Mode(mode) and not session.is_closed:
+                session.set_mode(earlier)
+            try:
+                if self.let_go(session.id):
+                    await session.close()
+            finally:
+                self.running.pop(session.id, None)
 
-    async def _open(self, record: JobRecord, wanted: str) -> EngineSession:
+    async def _open(self, record: JobRecord, wanted: str) -> EngineSession | RunEnd:
+        """Open the session of a job; where that cannot be, the run is at its end."""
         host = self._host
-        if wanted:
-            await asyncio.to_thread(host.take_server_of, wanted)
-        _ = await host.choose_server()
-        await host.require_sandbox()
-        policy = job_policy(record)
-        session = await (host.open_session(wanted, policy) if wanted else host.new_session(policy))
+        try:
+            if wanted:
+                await asyncio.to_thread(host.take_server_of, wanted)
+            _ = await host.choose_server()
+            await host.require_sandbox()
+            policy = job_policy(record)
+            session = await (host.open_session(wanted, policy) if wanted else host.new_session(policy))
+        except LmtuiError as error:
+            return RunEnd("", is_busy=True) if self._is_elsewhere(wanted) else RunEnd(f"error: {error.full_text()}")
         if not wanted:
             session.rename(record.title)
-        if record.mode:
-            session.set_mode(Mode(record.mode))
         return session
 
     async def _work(self, session: EngineSession, record: JobRecord) -> RunEnd:
+        if (end := _end_of(session, record)) is not None:
+            return _run_end(end)  # it was at its end, and only the table did not say so
         ends: list[TurnEnded] = []
 
         def take(envelope: Envelope) -> None:
@@ -124,7 +156,45 @@ class JobRuns:
             unsubscribe()
         if not ends:
             return RunEnd("error: the session ended before its turn")
-        return RunEnd(f"{ends[-1].status}: {ends[-1].error}" if ends[-1].error else ends[-1].status)
+        return _run_end(ends[-1])
+
+
+def _run_end(end: TurnEnded) -> RunEnd:
+    return RunEnd(f"{end.status}: {end.error}" if end.error else end.status)
+
+
+def _last_seq(session: EngineSession) -> int:
+    return session.history()[-1].seq if session.history() else 0
+
+
+def _mode_before(session: EngineSession, record: JobRecord) -> Mode:
+    """Return the mode that a session had before its job, also where that began in an earlier life."""
+    if not record.begun_session:
+        return session.mode
+    for envelope in reversed(session.history()):
+        event = envelope.event
+        if envelope.seq <= record.begun_seq and isinstance(event, ModeChanged) and event.mode in tuple(Mode):
+            return Mode(event.mode)
+    return session.mode
+
+
+def _end_of(session: EngineSession, record: JobRecord) -> TurnEnded | None:
+    """Return the end that a run came to in an earlier life, None where it did not."""
+    if not record.begun_session:
+        return None
+    is_its_turn = record.kind is JobKind.WAKE
+    for envelope in session.history():
+        match envelope.event:
+            case _ if envelope.seq <= record.begun_seq:
+                pass
+            case MessageAdded(agent=agent, role=Role.USER, text=text) if agent == ROOT:
+                is_its_turn = is_its_turn or text == record.text
+            case TurnEnded(agent=agent, reason=reason) as end if agent == ROOT and is_its_turn:
+                if reason is not TurnReason.INTERRUPTED:
+                    return end
+            case _:
+                pass
+    return None
 
 
 def _start(session: EngineSession, record: JobRecord) -> bool:

@@ -127,12 +127,14 @@ class WorkspaceJobs:
             raise JobsError("this process runs jobs already")
         self._task = asyncio.current_task()
         presence = Presence(self._host.workspace)
-        is_first = await asyncio.to_thread(presence.enter)
-        self._scheduler = self._make_scheduler(interval_s)
+        entering = asyncio.ensure_future(asyncio.to_thread(presence.enter))
         try:
+            is_first = await asyncio.shield(entering)
+            self._scheduler = self._make_scheduler(interval_s)
             await self._scheduler.work(until_empty=until_empty, is_first=is_first)
         finally:
             self._scheduler = self._task = None
+            await asyncio.wait({entering})  # who is cancelled while it enters has to leave as well
             presence.leave()
 
     async def stop(self) -> None:

@@ -41,7 +41,9 @@ class Signer:
         return self._digest(self._load(), values)
 
     def is_ours(self, values: Sequence[object], signature: str) -> bool:
-        """Tell whether this user's lmtui signed a row, for this folder."""
+        """Tell whether this user's lmtui signed a row, for this folder; it signs nothing but numbers and whole text."""
+        if not signature.isascii() or not all(map(_is_plain, values)):
+            return False
         try:
             key = self._key or _read()
         except JobsError:
@@ -56,6 +58,17 @@ class Signer:
     def _load(self) -> bytes:
         self._key = self._key or _read() or _make()
         return self._key
+
+
+def _is_plain(value: object) -> bool:
+    """Tell whether a value is a number, or a text without the lone surrogates that stand for bytes of no text."""
+    if not isinstance(value, str):
+        return isinstance(value, int)
+    try:
+        _ = value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _read() -> bytes:

@@ -31,7 +31,7 @@ _NAMES = tuple(each.name for each in fields(JobRecord))
 _SCHEMA = f"CREATE TABLE jobs (id TEXT PRIMARY KEY, {', '.join(f'{name} TEXT' for name in _NAMES[1:])}, signature TEXT)"
 _INSERT = " ".join(("INSERT OR REPLACE INTO jobs VALUES", f"({', '.join('?' * (len(_NAMES) + 1))})"))
 _INDEX = "CREATE UNIQUE INDEX jobs_source ON jobs (source) WHERE source <> ''"
-_VERSION = 1
+_VERSION = 2
 _MOST_DONE = 200
 _KEEP_DONE = timedelta(days=30)
 _TIMES = ("created", "due", "last_run")
@@ -189,6 +189,7 @@ def _connected(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
     with contextlib.ExitStack() as on_failure:
         on_failure.callback(database.close)
+        database.text_factory = _text_of  # bytes of no text make one row nobody's, and not the table unreadable
         for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "journal_mode=WAL", "synchronous=FULL"):
             database.execute(f"PRAGMA {pragma}").close()
         if not _shapes(database):
@@ -203,6 +204,11 @@ def _connected(path: Path) -> sqlite3.Connection:
             raise _Foreign
         on_failure.pop_all()
     return database
+
+
+def _text_of(data: bytes) -> str:
+    """Return a column's text; what is no UTF-8 in it becomes lone surrogates, which no row of ours has."""
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _shapes(database: sqlite3.Connection) -> set[str]:
@@ -266,6 +272,7 @@ def _from_row(row: dict[str, str]) -> JobRecord:
         last_outcome=row["last_outcome"],
         last_session=row["last_session"],
         begun_session=row["begun_session"],
+        begun_seq=int(row["begun_seq"]),
         source=row["source"],
         lease=Lease(**(lease | {"until": datetime.fromisoformat(lease["until"])})) if lease else None,
     )

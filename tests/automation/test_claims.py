@@ -58,11 +58,13 @@ def test_a_job_that_ends_its_owner_three_times_is_given_up_and_says_so() -> None
 
 def test_a_stop_by_hand_is_no_crash_and_the_next_run_goes_on_where_it_began() -> None:
     job = claimed(JOB, moment(), ONE)[0]
-    job = next(claims.begun([job], "1.0", "session"))
+    job = next(claims.begun([job], "1.0", "session", 7))
     job = next(claims.given_back([job], "1.0"))
     assert (job.lease, job.attempts, job.begun_session, job.due) == (None, 0, "session", START)
-    job = next(claims.ended([claimed(job, moment(), OTHER)[0]], "2.0", "done", START))
-    assert (job.begun_session, job.last_session, job.runs, job.due) == ("", "session", 1, None)
+    job = next(claims.begun([claimed(job, moment(), OTHER)[0]], "2.0", "session", 30))
+    assert job.begun_seq == 7  # it goes on with what began there
+    job = next(claims.ended([job], "2.0", "done", START))
+    assert (job.begun_session, job.begun_seq, job.last_session, job.runs, job.due) == ("", 0, "session", 1, None)
 
 
 def test_who_lost_a_claim_changes_nothing_any_more() -> None:

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from lmtui.automation.claims import LEASE_S, Owner
-from lmtui.automation.scheduler import RENEW_S, Parts, RunEnd, Scheduler
+from lmtui.automation.scheduler import RENEW_S, Began, Parts, RunEnd, Scheduler
 from lmtui.core.errors import JobsError
 from lmtui.core.jobs import Change, JobRecord, JobsRead
 
@@ -114,8 +114,8 @@ class Stage:
             )
         )
 
-    async def run(self, record: JobRecord, began: Callable[[str], Awaitable[None]]) -> RunEnd:
-        await began(f"session of {record.id}")
+    async def run(self, record: JobRecord, began: Began) -> RunEnd:
+        await began(f"session of {record.id}", 1)
         self.ran.append((record.id, self.clock.seconds))
         self.running += 1
         self.most_running = max(self.most_running, self.running)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import UsageError
-from lmtui.core.wait_events import Wait, read_wait
+from lmtui.core.wait_events import Wait, checked_wait, read_wait
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 UNTIL = datetime(2026, 3, 15, 2, 0, tzinfo=UTC)
@@ -55,6 +55,17 @@ def test_a_time_that_cannot_be_is_told(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_wait(text, NOW)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("line", ["WAIT: 2024-01-01T09:00Z: x", "WAIT: in 0s: x", f"WAIT: {NOW.isoformat()}: x"])
+def test_a_time_that_is_over_is_refused_with_the_time_that_it_is(line: str) -> None:
+    with pytest.raises(UsageError, match="is over: it is") as caught:
+        read_wait(line, NOW)
+    assert NOW.astimezone().isoformat(timespec="seconds") in str(caught.value)
+
+
+def test_a_wait_is_a_second_at_least() -> None:
+    assert checked_wait(NOW + timedelta(milliseconds=1), "", NOW).until == NOW + timedelta(seconds=1)
 
 
 def test_a_time_without_a_zone_is_one_of_this_machine() -> None:

@@ -15,8 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lmtui.providers.scripted import ScriptedServer
-from tests.killing.script import EFFECTS, scenarios
+from tests.killing.script import EFFECTS, AskedServer, scenarios
 
 ROOT = Path(__file__).parents[2]
 _AT_ONCE = 2
@@ -37,7 +36,7 @@ async def kill_at(place: int) -> Verdict:
     """Kill the program at one of its events, let it live again, and compare."""
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        async with ScriptedServer(*scenarios()) as server:
+        async with AskedServer(*scenarios()) as server:
             first = await _live(folder, Path(home), server.url, place)
             before = {path: path.read_bytes() for path in _logs(folder)}
             second = await _live(folder, Path(home), server.url, 0)

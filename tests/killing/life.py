@@ -2,7 +2,7 @@
 
     python -m tests.killing.life FOLDER URL KILL_AT
 
-`KILL_AT` counts the durable events of this life from 1; 0 is never.
+`KILL_AT` counts the durable events of this life from 1; 0 is never, -1 is where the job's turn ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lmtui.core.jobs import NewJob
 from lmtui.core.sessions import Answer, Session
 from lmtui.engine.session import EngineSession
 from lmtui.runtime.host import Runtime
-from tests.killing.script import JOB, TASK
+from tests.killing.script import JOB, JOBS_END, TASK
 
 _MOST_TURNS = 6
 
@@ -38,7 +38,8 @@ class MortalRuntime(Runtime):
     def _take(self, session: Session, envelope: Envelope) -> None:
         if envelope.event.durable:
             self._left -= 1
-        if self._left == 0:
+        is_jobs_end = isinstance(envelope.event, TurnEnded) and envelope.event.text.endswith(JOBS_END)
+        if self._left == 0 or (self._left < 0 and is_jobs_end):
             os.kill(os.getpid(), signal.SIGKILL)
         if isinstance(envelope.event, ApprovalRequested):
             asyncio.get_running_loop().call_soon(session.answer, envelope.event.approval_id, Answer(Outcome.ONCE))

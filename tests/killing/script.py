@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.providers.scripted import ScriptedServer
 
 TASK, JOB = "The long task: do all steps.", "The job: note that it ran."
+JOBS_END = "The job is done."
 EFFECTS = "effects.txt"
 STEPS = 24
 WINDOW_TOKENS = 4_000
@@ -22,9 +26,18 @@ def effect(name: str) -> ScriptedCall:
 def scenarios() -> tuple[Scenario, ...]:
     """Return what the model says as the sub-agents, in the job, and in the task itself."""
     children = (_child(name) for name in ("first", "second", "third"))
-    job = Scenario((ScriptedTurn("The job begins.", calls=(effect("job"),)), ScriptedTurn("The job is done.")), "job", JOB)
+    job = Scenario((ScriptedTurn("The job begins.", calls=(effect("job"),)),), "job", JOB, JOBS_END)
     task = (*(ScriptedTurn(f"Step {number:03}.", calls=_step(number)) for number in range(STEPS)), ScriptedTurn("All done."))
     return (*children, job, Scenario(task, "task", TASK, "All done.", window_tokens=WINDOW_TOKENS, goes_by_words=True))
+
+
+class AskedServer(ScriptedServer):
+    """Leaves the job's mark whenever the job is asked for, though the conversation is a longer one by then."""
+
+    def _turn(self, body: dict[str, Any]) -> tuple[Scenario, int, ScriptedTurn]:
+        messages = body.get("messages") or []
+        asked = [place for place, each in enumerate(messages) if each.get("role") == "user" and JOB in str(each.get("content"))]
+        return super()._turn(body | {"messages": messages[asked[-1] :]} if asked else body)
 
 
 def _step(number: int) -> tuple[ScriptedCall, ...]:

@@ -18,3 +18,9 @@ async def test_the_session_that_is_killed_has_more_than_two_hundred_places() -> 
     assert not verdict.was_killed
     assert not verdict.problems
     assert verdict.events > 200
+
+
+async def test_a_job_that_is_at_its_end_when_the_program_is_killed_is_not_run_again() -> None:
+    verdict = await kill_at(-1)
+    assert verdict.was_killed
+    assert not verdict.problems

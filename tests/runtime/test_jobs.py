@@ -2,18 +2,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lmtui.core.agent_events import JobsChanged
 from lmtui.core.errors import JobsError, UsageError
-from lmtui.core.events import Notice, ToolCallFinished, TurnEnded
+from lmtui.core.events import ModeChanged, Notice, ToolCallFinished, TurnEnded
 from lmtui.core.jobs import JobKind, JobRecord, NewJob
+from lmtui.core.rules import Mode
+from lmtui.engine.session import EngineSession
 from lmtui.paths import inbox_dir
 from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
 from lmtui.runtime.host import Runtime
+from lmtui.runtime.jobs import new_record
 from lmtui.runtime.reports import list_sessions, session_events
 from tests.runtime.conftest import DONE, WRITE, Open, Serve, run
 
@@ -171,12 +176,129 @@ async def test_words_of_the_user_end_the_wait_and_nothing_wakes_it(open_one: Ope
     assert "went on before" in job.last_outcome
 
 
-async def test_a_wait_in_the_past_goes_on_at_once(workspace: Path, open_one: Open, serve: Serve) -> None:
-    server = await serve(ScriptedTurn("WAIT: 2026-01-01T00:00Z: the new year"), DONE)
+async def test_a_wait_that_ran_out_while_lmtui_was_closed_goes_on_at_once(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    server = await serve(ScriptedTurn("WAIT: in 1s: the build"), DONE)
     runtime = open_one(server.url)
     await run(await runtime.new_session())
-    await serve_until(runtime, lambda: list_sessions(workspace)[0].state == "done")
+    await runtime.close()
+    await asyncio.sleep(1.1)
+    again = open_one(server.url)
+    await serve_until(again, lambda: list_sessions(workspace)[0].state == "done")
     assert len(server.requests) == 2
+
+
+async def test_a_wait_in_the_past_is_refused_and_the_model_is_told_what_time_it_is(open_one: Open, serve: Serve) -> None:
+    server = await serve(ScriptedTurn("WAIT: 2026-01-01T00:00Z: the new year"), DONE)
+    runtime = open_one(server.url)
+    session = await runtime.new_session()
+    await run(session)
+    assert len(server.requests) == 2
+    assert "is over: it is 2" in server.requests[-1].body["messages"][-1]["content"]
+    assert (await runtime.jobs.read()).records == ()
+
+
+async def begun_and_over(runtime: Runtime, turn: str = "go on", **fields: Any) -> EngineSession:
+    """Leave what a kill leaves between the end of a job's turn and the table."""
+    session = await runtime.new_session()
+    await run(session, "begin")
+    seq = session.history()[-1].seq
+    await run(session, turn)
+    await session.close()
+    record = replace(new_record("go on", ""), due=datetime.now(UTC), begun_session=session.id, begun_seq=seq, attempts=1)
+    await runtime.jobs.put(replace(record, **fields))
+    return session
+
+
+async def test_a_job_whose_end_only_the_table_does_not_know_is_not_run_again(open_one: Open, serve: Serve) -> None:
+    server = await serve(DONE, DONE, DONE)
+    runtime = open_one(server.url)
+    await begun_and_over(runtime)
+    await one_pass(runtime)
+    job = await the_job(runtime)
+    assert (job.last_outcome, job.runs, job.begun_session, job.begun_seq) == ("done", 1, "", 0)
+    assert len(server.requests) == 2
+
+
+async def test_the_end_of_the_users_own_turn_is_not_the_jobs(open_one: Open, serve: Serve) -> None:
+    server = await serve(DONE, DONE, DONE)
+    runtime = open_one(server.url)
+    await begun_and_over(runtime, "what is this?")
+    await one_pass(runtime)
+    assert (await the_job(runtime)).last_outcome == "done"
+    assert len(server.requests) == 3
+
+
+async def test_after_its_run_a_session_has_the_mode_that_it_had(workspace: Path, open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(DONE, WRITE, DONE)).url, mode="manual")
+    session = await runtime.new_session()
+    await run(session, "begin")
+    await session.close()
+    await runtime.jobs.add(NewJob(text="write", session=session.id, mode="auto"))
+    await one_pass(runtime)
+    assert (workspace / "a.txt").exists()
+    assert (await runtime.open_session(session.id)).mode is Mode.MANUAL
+
+
+async def test_the_mode_of_a_job_that_was_killed_does_not_stay(open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(DONE, DONE)).url, mode="manual")
+    session = await begun_and_over(runtime, mode="auto")
+    left = await runtime.open_session(session.id)
+    left.set_mode(Mode.AUTO)
+    await left.close()
+    await one_pass(runtime)
+    assert (await runtime.open_session(session.id)).mode is Mode.MANUAL
+
+
+@pytest.mark.parametrize("policy", [{"mode": "auto"}, {"allow": ("Write(a.txt)",)}, {"deny": ("Write(a.txt)",)}])
+async def test_a_job_with_a_policy_waits_until_its_session_is_closed(
+    workspace: Path, open_one: Open, serve: Serve, policy: dict[str, Any]
+) -> None:
+    runtime = open_one((await serve(DONE, DONE)).url)
+    session = await runtime.new_session()
+    await run(session, "begin")
+    await runtime.jobs.add(NewJob(text="go on", session=session.id, **policy))
+    await one_pass(runtime)
+    job = await the_job(runtime)
+    assert (job.runs, job.attempts, job.lease) == (0, 0, None)
+    assert (await runtime.jobs.runs.run(job, _nothing)).is_busy
+    await session.close()
+    await one_pass(runtime)
+    assert (await the_job(runtime)).last_outcome == "done"
+
+
+async def _nothing(*_: object) -> None:
+    raise AssertionError("it began")
+
+
+async def test_two_jobs_of_one_session_run_one_behind_the_other(workspace: Path, open_one: Open, serve: Serve) -> None:
+    slow = ScriptedTurn("A story that goes on for a while, word by word.", rate=20.0)
+    server = await serve(DONE, slow, slow)
+    runtime = open_one(server.url)
+    session = await runtime.new_session()
+    await run(session, "begin")
+    await session.close()
+    for mode in ("auto", "manual"):
+        await runtime.jobs.add(NewJob(text=f"go on: {mode}", session=session.id, mode=mode))
+    await serve_until(runtime, lambda: sum(each.runs for each in runtime.jobs.known) == 2)
+    events = [each.event for each in session_events(workspace, session.id)]
+    marks = [each.mode if isinstance(each, ModeChanged) else each.kind for each in events]
+    shown = [mark for mark in marks if mark in (*Mode, "turn_started", "turn_ended")]
+    turn = ["turn_started", "turn_ended"]
+    assert shown == ["normal", *turn, "auto", *turn, "normal", "manual", *turn, "normal"]
+
+
+async def test_a_stop_while_the_scheduler_enters_leaves_it_free(open_one: Open) -> None:
+    runtime = open_one()
+    for delay_s in (0.0, 0.0, 0.001):
+        task = asyncio.ensure_future(runtime.jobs.serve())
+        await asyncio.sleep(delay_s)
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+    assert not runtime.jobs.is_scheduled()
+    await one_pass(runtime)
 
 
 async def test_the_inbox_of_a_trusted_folder_makes_jobs_and_of_another_none(

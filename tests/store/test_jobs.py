@@ -50,6 +50,7 @@ RECORDS = st.builds(
     allow=st.lists(TEXTS, max_size=3).map(tuple),
     missed=st.sampled_from(Missed),
     attempts=st.integers(0, 5),
+    begun_seq=st.integers(0, 10**9),
     lease=st.none() | st.builds(Lease, TEXTS, TEXTS, st.integers(1, 99), st.floats(0, 1e6), st.just(NOW), st.floats(0, 1e6)),
 )
 
@@ -139,6 +140,33 @@ def test_a_row_that_was_changed_by_another_hand_is_nobodys(workspace: Path, colu
     assert JobFile(workspace).change(lambda records: [*records]) == ()
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("signature", "'ünï'"),
+        ("signature", "x'00ff'"),
+        ("signature", "NULL"),
+        ("text", "x'ff00'"),
+        ("text", "CAST(x'ff41' AS TEXT)"),
+        ("source", "CAST(x'ff41' AS TEXT)"),
+        ("title", "NULL"),
+    ],
+)
+def test_a_row_of_another_kind_is_nobodys_and_the_others_are_read(workspace: Path, column: str, value: str) -> None:
+    table = JobFile(workspace)
+    table.add(job(0))
+    table.add(job(1))
+    table.close()
+    with sqlite3.connect(workspace / ".lmagent" / "index.db") as database:
+        database.execute(f"UPDATE jobs SET {column} = {value} WHERE id = 'job0'")
+    database.close()
+    found = table.read()
+    assert ([each.id for each in found.records], found.foreign) == (["job1"], 1)
+    assert [each.runs for each in table.change(lambda records: [replace(each, runs=1) for each in records])] == [1]
+    assert table.add(job(2))
+    table.close()
+
+
 def test_what_is_no_table_of_ours_is_set_aside(workspace: Path) -> None:
     index = workspace / ".lmagent" / "index.db"
     index.parent.mkdir()
@@ -167,7 +195,7 @@ def test_what_is_no_table_of_ours_is_set_aside(workspace: Path) -> None:
 def test_a_table_of_a_newer_lmtui_is_left_alone(workspace: Path) -> None:
     JobFile(workspace).add(job())
     with sqlite3.connect(workspace / ".lmagent" / "index.db") as database:
-        database.execute("PRAGMA user_version=2")
+        database.execute("PRAGMA user_version=1000")
     database.close()
     with pytest.raises(JobsError, match="newer"):
         JobFile(workspace).read()
