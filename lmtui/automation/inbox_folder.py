@@ -55,6 +55,7 @@ class InboxFolder:
         self._monotonic = monotonic
         self._waiting: dict[str, _Waiting] = {}
         self._told: set[str] = set()
+        self._stuck: dict[str, tuple[int, ...]] = {}
 
     def has_news(self) -> bool:
         """Tell whether a file lies there that was not dealt with."""
@@ -81,7 +82,13 @@ class InboxFolder:
             names = [path.name for path in self._folder.iterdir()]
         except OSError:
             return []
-        return sorted(name for name in names if name.endswith(SUFFIX) and not name.startswith("."))
+        return sorted(name for name in names if name.endswith(SUFFIX) and not name.startswith(".") and not self._is_stuck(name))
+
+    def _is_stuck(self, name: str) -> bool:
+        """Tell whether a file was dealt with as far as that goes, stays all the same, and is the same as then."""
+        if name in self._stuck and self._stuck[name] != _state(self._folder / name):
+            del self._stuck[name]
+        return name in self._stuck
 
     def _take(self, name: str) -> bool:
         path = self._folder / name
@@ -97,11 +104,21 @@ class InboxFolder:
             return False
         if text is None:
             return False
-        self._add(text, f"inbox {name} {hashlib.sha256(repr((signature, text)).encode()).hexdigest()[:16]}")
-        with contextlib.suppress(OSError):
-            if _signature(path.lstat()) == signature:  # else somebody has put another there: it comes next
-                path.unlink()
+        self._add(text, f"inbox {_as_text(name)} {hashlib.sha256(repr((signature, text)).encode()).hexdigest()[:16]}")
+        self._remove(path, signature)
         return True
+
+    def _remove(self, path: Path, signature: _Signature) -> None:
+        """Let a file go whose job is in the table; where somebody has put another there, that one comes next."""
+        try:
+            if _signature(path.lstat()) == signature:
+                path.unlink()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._stuck[path.name] = _state(path)
+            why = error.strerror or "it cannot be removed"
+            self._tell(path.name, f".lmagent/inbox/{_shown(path.name)} is a job by now, but stays: {clean_line(why)}")
 
     def _read(self, path: Path) -> tuple[_Signature, str | None]:
         """Return a file's text, None while it may still grow.
@@ -135,17 +152,42 @@ class InboxFolder:
         failed = path.with_suffix(".failed")
         try:
             path.rename(failed)
-            reason = os.open(f"{failed}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            with os.fdopen(reason, "w", encoding="utf-8") as file:
-                file.write(f"{why}\n")
         except OSError:
+            self._stuck[path.name] = _state(path)
             why = f"{why}, and it cannot be put aside"
-        self._tell(path.name, f".lmagent/inbox/{clean_line(path.name)} is no task: {clean_line(why)}")
+        else:
+            _write_reason(failed, why)
+        self._tell(path.name, f".lmagent/inbox/{_shown(path.name)} is no task: {clean_line(why)}")
 
     def _tell(self, what: str, text: str) -> None:
         if what not in self._told:
             self._told.add(what)
             self._on_problem(text)
+
+
+def _write_reason(failed: Path, why: str) -> None:
+    """Say beside a file that was put aside why it was; what fails here is told in any case."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(OSError), os.fdopen(os.open(f"{failed}.txt", flags, 0o600), "w", encoding="utf-8") as file:
+        file.write(f"{why}\n")
+
+
+def _as_text(name: str) -> str:
+    """Return a file's name as text, whatever its bytes are."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def _shown(name: str) -> str:
+    return clean_line(_as_text(name))
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """Return what is another once a file, or who may do what with it, is."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return ()
+    return (*_signature(found), found.st_ctime_ns)
 
 
 def _signature(found: os.stat_result) -> _Signature:

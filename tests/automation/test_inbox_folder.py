@@ -104,6 +104,41 @@ def test_what_is_no_task_is_put_aside_with_the_reason(inbox: Inbox) -> None:
     assert len(inbox.told) == 6
 
 
+def test_a_name_that_is_no_text_makes_a_job_like_another(inbox: Inbox) -> None:
+    (inbox.folder / os.fsdecode(b"caf\xe9.task")).write_text("task")
+    (inbox.folder / os.fsdecode(b"empty\xe9.task")).write_text("")
+    assert inbox.take() == ["task"]
+    assert next(iter(inbox.jobs)).startswith("inbox caf\N{REPLACEMENT CHARACTER}.task ")
+    assert all(text.encode() for text in (*inbox.jobs, *inbox.told))
+    assert len(inbox.told) == 1
+
+
+def test_what_can_be_neither_taken_nor_put_aside_is_no_news_until_it_is_another(inbox: Inbox) -> None:
+    path = inbox.folder / "a.task"
+    path.mkdir()
+    (inbox.folder / "a.failed" / "full").mkdir(parents=True)  # nothing can take its place
+    (inbox.folder / "b.task").write_text("task")
+    assert inbox.take() == ["task"]
+    assert path.exists()
+    assert not inbox.inbox.has_news()
+    assert len(inbox.told) == 1
+    path.rmdir()
+    path.write_text("now it is one")
+    assert inbox.inbox.has_news()
+    assert inbox.take() == ["task", "now it is one"]
+
+
+def test_a_file_that_cannot_go_becomes_one_job_and_is_no_news(inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    (inbox.folder / "a.task").write_text("task")
+    monkeypatch.setattr(Path, "unlink", refuse)
+    assert inbox.take() == ["task"]
+    assert not inbox.inbox.has_news()
+    assert inbox.told == [".lmagent/inbox/a.task is a job by now, but stays: Operation not permitted"]
+
+
 def test_the_tasks_of_an_untrusted_folder_stay_and_are_told_once(inbox: Inbox) -> None:
     inbox.is_trusted = False
     (inbox.folder / "a.task").write_text("rm -rf ~")
