@@ -18,6 +18,7 @@ class FakeJobs:
         self.known: list[JobRecord] = []
         self.wanted: list[NewJob] = []
         self.is_serving = False
+        self.failure: Exception | None = None
         self._listeners: list[Callable[[Sequence[JobRecord]], None]] = []
 
     async def read(self) -> JobsRead:
@@ -54,6 +55,8 @@ class FakeJobs:
         return self.is_serving
 
     async def serve(self, *, until_empty: bool = False, interval_s: float = 0.0) -> None:
+        if self.failure is not None:
+            raise self.failure
         self.is_serving = True
         try:
             await asyncio.Event().wait()

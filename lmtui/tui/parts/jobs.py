@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+
 from textual.screen import Screen
 
 from lmtui.core.clean import clean_line
-from lmtui.core.errors import JobsError, LmtuiError
+from lmtui.core.errors import LmtuiError
 from lmtui.core.jobs import Jobs, NewJob
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.tui.modals.jobs import NEW, JobList
 from lmtui.tui.modals.questions import AskText
 from lmtui.tui.stage import Handler, Stage
 
+_log = logging.getLogger(__name__)
 WHEN = "in 30m · at 09:00 · every 2h · daily 09:00 · hourly :05 · cron 0 9 * * mon-fri · startup · empty: now"
 _WORDS = ("in", "at", "every", "daily", "hourly", "cron", "startup")
 
@@ -36,8 +39,12 @@ class JobsPart:
     async def _serve(self, jobs: Jobs) -> None:
         try:
             await jobs.serve()
-        except JobsError as error:
+        except LmtuiError as error:
             self._stage.say(error.full_text(), "error")
+        except (OSError, ValueError, TypeError, LookupError, RuntimeError) as error:
+            _log.error("the scheduler failed inside", exc_info=error)
+            text = f"no jobs are run any more: {clean_line(str(error))}"
+            self._stage.say(f"{text}  lmtui.log says where; start lmtui again.", "error")
 
     def _jobs(self) -> Jobs | None:
         host = self._stage.desk.host

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from lmtui.core.errors import JobsError
 from lmtui.core.jobs import NewJob
 from lmtui.tui.parts.jobs import split_schedule
 from tests.tui.driving import running
@@ -36,6 +37,14 @@ async def test_the_app_runs_jobs_while_it_is_open() -> None:
     async with running() as driver:
         await driver.until(lambda: driver.host.jobs.is_serving)
     assert not driver.host.jobs.is_serving
+
+
+@pytest.mark.parametrize("failure", [JobsError("the disk is full"), TypeError("a\nbytes-like object"), OSError("no room")])
+async def test_a_scheduler_that_fails_is_told(failure: Exception) -> None:
+    host = FakeHost()
+    host.jobs.failure = failure
+    async with running(host) as driver:
+        await driver.until(lambda: str(failure).splitlines()[-1] in driver.text("#say"))
 
 
 async def test_a_job_is_added_from_the_prompt() -> None:
