@@ -131,6 +131,7 @@ def test_a_failure_again_says_to_do_it_otherwise() -> None:
     assert agent.call("read", "a: no such file", ok=False, path="a").startswith(
         "a: no such file\n(This call failed in the same"
     )
+    assert agent.watch.count == 2
 
 
 @pytest.mark.parametrize(("tool", "path", "result"), [("ls", "a", "x"), ("read", "b", "x"), ("read", "a", "y")])
@@ -291,6 +292,8 @@ def test_a_watch_that_reads_the_log_counts_what_the_other_one_counted(doings: li
     again.judge()
     agent.watch.judge()
     assert counted(again) == counted(agent.watch)
+    pairs = {(each.key, each.given) for each in agent.watch._counts.trail}
+    assert len(pairs) == len({key for key, _ in pairs}) == len({given for _, given in pairs})
 
 
 def test_two_results_in_turn_are_counted_alike_when_the_log_is_read() -> None:
