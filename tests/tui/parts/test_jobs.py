@@ -39,12 +39,22 @@ async def test_the_app_runs_jobs_while_it_is_open() -> None:
     assert not driver.host.jobs.is_serving
 
 
-@pytest.mark.parametrize("failure", [JobsError("the disk is full"), TypeError("a\nbytes-like object"), OSError("no room")])
-async def test_a_scheduler_that_fails_is_told(failure: Exception) -> None:
+async def test_a_table_that_cannot_be_used_is_told() -> None:
+    host = FakeHost()
+    host.jobs.failure = JobsError("the disk is full")
+    async with running(host) as driver:
+        await driver.until(lambda: "the disk is full" in driver.text("#say"))
+
+
+@pytest.mark.parametrize("failure", [TypeError("a bytes-like object"), OSError("no room"), ValueError("a null byte")])
+async def test_a_scheduler_that_fails_inside_is_told_with_the_way_out_and_logged(
+    failure: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
     host = FakeHost()
     host.jobs.failure = failure
     async with running(host) as driver:
-        await driver.until(lambda: str(failure).splitlines()[-1] in driver.text("#say"))
+        await driver.until(lambda: f"no jobs are run any more: {failure}" in driver.text("#say"))
+    assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [failure]
 
 
 async def test_a_job_is_added_from_the_prompt() -> None:
