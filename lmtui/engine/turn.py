@@ -120,7 +120,7 @@ async def _steps(desk: Desk, turn_id: str, tally: Tally) -> None:
                 if desk.loops.needs_answer or needs_call:
                     desk.model.calling.hold_next(Hold.CALL if needs_call else Hold.ANSWER)
             case Stopped(reason=reason, error=error):
-                is_blocked = reason is TurnReason.LIMIT and desk.approvals.unattended
+                is_blocked = reason is TurnReason.LIMIT and desk.approvals.has_refused(desk.agent)
                 tally.end(TurnReason.BLOCKED if is_blocked else reason, error)
                 return
             case Finished(note=note):
