@@ -76,6 +76,7 @@ async def _session(runtime: Runtime) -> tuple[Session, str]:
         if titles and titles[-1] == TASK:
             has_begun = any(each.event.kind == "message_added" for each in session.history())
             return session, "Go on." if has_begun else TASK
+        await session.close()  # a job that has a mode of its own does not run in what is open
     return await runtime.new_session(), TASK
 
 
