@@ -8,8 +8,10 @@ from dataclasses import replace
 from lmtui.core.errors import ToolError
 from lmtui.core.ordering import check_order, named, waits_for
 from lmtui.core.plan import Plan, PlanStep, TodoStatus
+from lmtui.core.step_checks import StepWork, evidence
 
 MAX_RESULT_CHARS = 1_000
+NOTHING_DONE = StepWork()
 
 
 def adopt_steps(plan: Plan, steps: Sequence[PlanStep]) -> Plan:
@@ -46,11 +48,13 @@ def blocked_by(plan: Plan, step: PlanStep) -> list[int]:
     return [*waits_for(step, plan.steps), *parts]
 
 
-def complete_step(plan: Plan, step_id: int, notes: str = "") -> Plan:
+def complete_step(plan: Plan, step_id: int, notes: str = "", work: StepWork = NOTHING_DONE) -> Plan:
     """Return the plan with the step that is under way completed, its check's outcome kept, and the next one begun.
 
+    `notes` is what the model says that the check gave; what was really run is kept behind it, from `work`.
+
     Raises:
-        ToolError: it is not that step's turn, or its check is not told of; the text says what is.
+        ToolError: it is not that step's turn, or its check is not told of or was not done; the text says what is.
     """
     step = find_step(plan, step_id)
     if not step.is_open:
@@ -63,7 +67,9 @@ def complete_step(plan: Plan, step_id: int, notes: str = "") -> Plan:
         raise ToolError(
             f"step {step_id} is to be checked: {step.verification}", "Check it, and say what that gave in verification_notes."
         )
-    done = replace(step, status=TodoStatus.COMPLETED, result=notes.strip()[:MAX_RESULT_CHARS])
+    known = evidence(step, work)
+    told = notes.strip()[: MAX_RESULT_CHARS - len(known) - 3]
+    done = replace(step, status=TodoStatus.COMPLETED, result=f"{told} [{known}]".strip() if known else told)
     return begin_next(_with(plan, done))
 
 

@@ -19,6 +19,7 @@ from lmtui.core.pictures import Image, ImageRef
 from lmtui.core.plan import Plan
 from lmtui.core.proposals import Proposal
 from lmtui.core.servers import ServedModel
+from lmtui.core.step_checks import StepWork
 from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileContent, GrepMatch, SandboxStatus
 
 
@@ -218,6 +219,7 @@ class ToolContext:
     (None: this agent may not), `report` takes what a sub-agent says at its end (None: this is none).
     `propose` puts a plan before the user and returns what the model is told of that.  `wait` lets the turn end behind this call
     and the session go on by itself at a time (UTC), with a reason; it raises `UsageError` where that is too far.
+    `step_work` is what was done on the plan step under way.
     """
 
     sandbox: Sandbox
@@ -235,6 +237,7 @@ class ToolContext:
     report: Callable[[Report], None] | None = None
     propose: Callable[[Proposal], str] = no_proposal
     wait: Callable[[datetime, str], None] = no_wait
+    step_work: StepWork = field(default_factory=StepWork)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from lmtui.engine.known_model import KnownModel
 from lmtui.engine.loops import LoopWatch, at_depth
 from lmtui.engine.spending import Spending
 from lmtui.engine.state_note import NoteWatch
+from lmtui.engine.step_watch import StepWatch
 from lmtui.engine.task_steps import TaskSteps
 from lmtui.engine.waits import Waits
 from lmtui.engine.window_book import FULL, LEAN, WHOLE, WindowBook
@@ -40,7 +41,7 @@ class Desk:
     the server does not have the models of `missing_roles`.  `vision` is what the user says of the model's eyes, `sees` what
     holds, and `eyes` the model that looks at pictures in its place.  `files` are those that the turn changed.  A sub-agent
     stands at a `depth` above 0, reads only where it `is_narrow`, and is done once it has given its `report`.
-    `call_ids` are those of all calls of the session; `loops`, `gate` and `note` watch the agent through its events.
+    `call_ids` are those of all calls of the session; `loops`, `gate`, `note` and `step` watch the agent through its events.
     `planning` is where plan mode stands; `is_read_only`: the sandbox keeps commands from changing anything in that mode.
     """
 
@@ -74,6 +75,7 @@ class Desk:
     loops: LoopWatch = field(default_factory=LoopWatch)
     gate: GateWatch = field(default_factory=GateWatch)
     note: NoteWatch = field(default_factory=NoteWatch)
+    step: StepWatch = field(default_factory=StepWatch)
     main: ModelSettings = field(default_factory=ModelSettings)
     roles: Roles = field(default_factory=dict)
     role: str = ""

@@ -291,6 +291,7 @@ def _context(desk: Desk, call: ToolCall) -> ToolContext:
         report=report if desk.depth else None,
         propose=lambda proposal: propose_plan(desk, proposal, desk.turn_id),
         wait=wait if desk.agent == ROOT else no_wait,
+        step_work=desk.step.work,
     )
 
 

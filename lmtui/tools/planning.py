@@ -89,7 +89,7 @@ async def _list(_: TodoListArguments, context: ToolContext) -> ToolResult:
 
 
 async def _complete_step(arguments: PlanStepArguments, context: ToolContext) -> ToolResult:
-    plan = complete_step(context.plan, arguments.step_id, arguments.verification_notes)
+    plan = complete_step(context.plan, arguments.step_id, arguments.verification_notes, context.step_work)
     context.set_plan(plan)
     done = f"step {arguments.step_id} is completed"
     left = len(plan.open_steps)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from lmtui.core.errors import ToolError
 from lmtui.core.plan import Plan, PlanStep, TodoStatus
 from lmtui.core.plan_steps import MAX_RESULT_CHARS, adopt_steps, blocked_by, complete_step, current_step
+from lmtui.core.step_checks import CommandRun, StepWork
 
 STEPS = (
     PlanStep(1, "look", result="left from before"),
@@ -22,8 +23,10 @@ def test_the_first_step_that_waits_for_nothing_is_begun() -> None:
 
 
 def test_completing_keeps_what_the_check_gave_and_begins_the_next() -> None:
-    plan = complete_step(complete_step(adopt_steps(Plan(), STEPS), 1), 2, " 14 passed " + "x" * 5_000)
+    work = StepWork((CommandRun("pytest -q"),))
+    plan = complete_step(complete_step(adopt_steps(Plan(), STEPS), 1), 2, " 14 passed " + "x" * 5_000, work)
     assert plan.steps[1].result.startswith("14 passed")
+    assert plan.steps[1].result.endswith("x [`pytest -q`: exit 0]")
     assert len(plan.steps[1].result) == MAX_RESULT_CHARS
     assert current_step(plan) == plan.steps[2]
     assert complete_step(plan, 3).open_steps == ()

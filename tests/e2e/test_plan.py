@@ -21,6 +21,7 @@ FIRST = ScriptedTurn(
     "Step one.",
     calls=(
         ScriptedCall("write", {"path": "a.txt", "content": "one\n"}),
+        ScriptedCall("read", {"path": "a.txt"}),
         ScriptedCall("plan_complete_step", {"step_id": 1, "verification_notes": "it says one"}),
     ),
 )

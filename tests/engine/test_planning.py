@@ -220,8 +220,10 @@ async def test_outside_plan_mode_nothing_is_proposed() -> None:
 
 
 async def test_a_yes_carries_the_plan_out_in_the_mode_before() -> None:
-    done = answer("", ("plan_complete_step", '{"step_id": 1, "verification_notes": "make said nothing"}'))
-    rig = rig_with(proposing(), done, answer("Step two is left, BLOCKED: as rm is not allowed."), mode=Mode.NORMAL)
+    claim = ("plan_complete_step", '{"step_id": 1, "verification_notes": "make said nothing"}')
+    done = answer("", ("shell", '{"command": "make"}'), claim)
+    blocked = answer("Step two is left, BLOCKED: as rm is not allowed.")
+    rig = rig_with(proposing(), done, blocked, mode=Mode.NORMAL, rules=(Rule(Effect.ALLOW, "shell", "make"),))
     rig.session.set_mode(Mode.PLAN)
     await rig.run("make a module")
     rig.session.plans.approve(asked(rig).proposal_id)
@@ -232,7 +234,7 @@ async def test_a_yes_carries_the_plan_out_in_the_mode_before() -> None:
     assert "step 1: Write it" in note
     plan = [event.plan for event in rig.events if isinstance(event, PlanChanged)][-1]
     assert [step.status for step in plan.steps] == [TodoStatus.COMPLETED, TodoStatus.IN_PROGRESS]
-    assert plan.steps[0].result == "make said nothing"
+    assert plan.steps[0].result == "make said nothing [`make`: exit 0]"
 
 
 async def test_what_the_plan_names_is_allowed_only_as_listed_and_until_it_is_revoked() -> None:

@@ -10,6 +10,7 @@ from lmtui.core.errors import LmtuiError, ToolError
 from lmtui.core.permissions import Verdict
 from lmtui.core.plan import Plan
 from lmtui.core.ports import ToolContext, ToolResult
+from lmtui.core.step_checks import StepWork
 from lmtui.core.workspace import ExecResult
 from lmtui.tools.registry import ToolRegistry
 from tests.fakes import FakeSandbox
@@ -22,13 +23,14 @@ class Bench:
     def __init__(self, **files: bytes) -> None:
         self.sandbox = FakeSandbox({name.replace("__", "."): data for name, data in files.items()})
         self.plan = Plan()
+        self.step_work = StepWork()
         self.shown: list[str] = []
 
     def _set(self, plan: Plan) -> None:
         self.plan = plan
 
     def context(self) -> ToolContext:
-        return ToolContext(self.sandbox, self.plan, self._set, self.shown.append, lambda: NOW)
+        return ToolContext(self.sandbox, self.plan, self._set, self.shown.append, lambda: NOW, step_work=self.step_work)
 
     async def call(self, tool: str, /, **arguments: object) -> ToolResult:
         return await REGISTRY.prepare(tool, json.dumps(arguments)).run(self.context())

@@ -5,6 +5,7 @@ import pytest
 from lmtui.core.errors import ToolError
 from lmtui.core.plan import Plan, PlanStep, Todo, TodoStatus
 from lmtui.core.plan_steps import adopt_steps
+from lmtui.core.step_checks import CommandRun, StepWork
 from tests.tools.test_files import Bench
 
 STEPS = (PlanStep(1, "look"), PlanStep(2, "change", depends_on=(1,), verification="pytest -q"))
@@ -40,9 +41,10 @@ async def test_a_step_is_completed_and_the_next_one_told() -> None:
     assert told.text == "step 1 is completed. Now step 2: change Check: pytest -q"
     with pytest.raises(ToolError, match="step 2 is to be checked: pytest -q"):
         await bench.call("plan_complete_step", id=2)
+    bench.step_work = StepWork((CommandRun("pytest -q"),))
     told = await bench.call("complete_step", id="2", notes="14 passed")
     assert told.text == "step 2 is completed: so are all steps of the plan. Finish the task."
-    assert bench.plan.steps[1].result == "14 passed"
+    assert bench.plan.steps[1].result == "14 passed [`pytest -q`: exit 0]"
 
 
 async def test_steps_that_nothing_can_begin_are_said_to_be_stuck() -> None:
