@@ -95,7 +95,7 @@ class BubblewrapBackend:
             SandboxUnavailable: there is no bubblewrap, or it cannot be started.
         """
         program = await find_program()
-        has_proxy = self._proxy is not None and lane is Lane.MAIN
+        has_proxy = self._proxy is not None and lane.runs_programs
         shared = await self._proxy.start(self._workspace.stat()) if self._proxy is not None and has_proxy else None
         python, bound = _python_inside()
         own = [*programs(self._toolchains), "/usr/local/bin:/usr/bin:/bin:/opt/lmtui/bin"]
@@ -103,7 +103,8 @@ class BubblewrapBackend:
         settings = Settings(
             root=MOUNT_POINT,
             has_shell=lane in (Lane.MAIN, Lane.PLAN),
-            is_read_only=lane is Lane.PLAN,
+            is_read_only=lane.is_read_only,
+            serves=lane.serves,
             has_git=True,
             git_writes=lane is Lane.GIT,
             store=STORE_INSIDE if lane is Lane.CHECKPOINT else "",
@@ -143,7 +144,7 @@ class BubblewrapBackend:
             "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *_masked(), "--dev", "/dev",
             *_scratch("/tmp", _TMP_BYTES), "--dir", HOME_INSIDE, *_scratch("/dev/shm", _SHM_BYTES),  # noqa: S108  (the lane's own)
             *_read_only(INSIDE, f"{FOLDER_INSIDE}/inside"), *_tools(), *(_read_only(bound, str(bound)) if bound else []),
-            "--ro-bind" if lane is Lane.PLAN else "--bind", str(self._workspace), MOUNT_POINT,
+            "--ro-bind" if lane.is_read_only else "--bind", str(self._workspace), MOUNT_POINT,
             *self._protected(lane), *self._store(lane),
             *(part for folder in self._toolchains for part in _read_only(folder, str(folder))),
         ]  # fmt: skip

@@ -22,6 +22,7 @@ _STOPPING_S = 1.0
 _PATIENCE_S = 5.0
 
 Live = Callable[[bytes, int], None]
+Piece = Callable[[str, bytes], None]
 
 
 @dataclass(slots=True)
@@ -29,7 +30,8 @@ class _Pending:
     """A call that waits for its answer."""
 
     answer: asyncio.Future[dict[str, object]]
-    on_live: Live | None
+    on_live: Live | None = None
+    on_piece: Piece | None = None
     data: bytearray = field(default_factory=bytearray)
 
 
@@ -100,6 +102,36 @@ class Client:
                 pending.answer.exception()  # seen, whether or not it was raised
         return facts, bytes(pending.data)
 
+    def serve(self, fields: Mapping[str, object], on_piece: Piece) -> tuple[int, asyncio.Future[dict[str, object]]]:
+        """Start the program that the lane is for; return the number of the call and how the program will have ended.
+
+        `on_piece` gets each piece of what it says, with `out` or `err`; it ends with the lane at the latest.
+
+        Raises:
+            SandboxError: the lane is gone.
+        """
+        if not self.is_alive:
+            raise SandboxError(self._broken or "the sandbox is not running")
+        self._last_id += 1
+        pending = _Pending(asyncio.get_running_loop().create_future(), on_piece=on_piece)
+        self._pending[self._last_id] = pending
+        self._link.write(protocol.encode({"id": self._last_id, "op": "serve", **fields}))
+        return self._last_id, pending.answer
+
+    async def feed(self, target: int, data: bytes) -> None:
+        """Send input to the program that the lane serves.
+
+        Raises:
+            SandboxError: the lane is gone.
+        """
+        if not self.is_alive:
+            raise SandboxError(self._broken or "the sandbox is not running")
+        self._last_id += 1
+        for frame in protocol.data_frames(self._last_id, data):
+            self._link.write(frame)
+        self._link.write(protocol.encode({"id": self._last_id, "op": "feed", "target": target}))
+        await self._link.drain()
+
     async def close(self) -> None:
         """End the supervisor and everything below it, also where the caller is cancelled meanwhile."""
         await to_the_end(self._close())
@@ -162,6 +194,11 @@ class Client:
             return  # the call was given up meanwhile
         if "live" in message:
             self._take_live(message, pending)
+        elif "out" in message or "err" in message:
+            name = "out" if "out" in message else "err"
+            data = protocol.unpack(message[name])
+            if pending.on_piece is not None:
+                pending.on_piece(name, data)
         elif "data" in message:
             pending.data += protocol.unpack(message["data"])
             if len(pending.data) > _MAX_REPLY_BYTES:

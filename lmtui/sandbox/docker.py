@@ -198,12 +198,13 @@ class DockerBackend:
             self._engine.api.update_container(self._main_id, mem_limit=f"{memory_mb}m", memswap_limit=f"{memory_mb}m")
 
     def _arguments(self, engine: DockerClient, lane: Lane) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
-        has_proxy = self._proxy_folder is not None and lane is Lane.MAIN
+        has_proxy = self._proxy_folder is not None and lane.runs_programs
         path = ":".join([*programs(self._toolchains), _PATH_INSIDE])
         settings = Settings(
             root=MOUNT_POINT,
             has_shell=lane in (Lane.MAIN, Lane.PLAN),
-            is_read_only=lane is Lane.PLAN,
+            is_read_only=lane.is_read_only,
+            serves=lane.serves,
             has_git=True,
             git_writes=lane is Lane.GIT,
             store=STORE_INSIDE if lane is Lane.CHECKPOINT else "",
@@ -270,14 +271,14 @@ class DockerBackend:
         from docker.types import Mount  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         mounts = [
-            Mount(MOUNT_POINT, str(self._workspace), type="bind", read_only=lane is Lane.PLAN),
+            Mount(MOUNT_POINT, str(self._workspace), type="bind", read_only=lane.is_read_only),
             Mount(f"{FOLDER_INSIDE}/inside", str(INSIDE), type="bind", read_only=True),
         ]
         if lane is Lane.CHECKPOINT:
             mounts.append(Mount(STORE_INSIDE, str(store_folder(self._workspace)), type="bind"))
         shown = [(f"{MOUNT_POINT}/{name}", self._workspace / name) for name in read_only_paths(self._workspace, lane)]
         shown += [(str(folder), folder) for folder in self._toolchains]
-        shown += [(PROXY_INSIDE, self._proxy_folder)] if self._proxy_folder is not None and lane is Lane.MAIN else []
+        shown += [(PROXY_INSIDE, self._proxy_folder)] if self._proxy_folder is not None and lane.runs_programs else []
         return mounts + [Mount(target, str(source), type="bind", read_only=True) for target, source in shown]
 
     def _user(self, engine: DockerClient) -> str:

@@ -81,7 +81,8 @@ class LandlockBackend:
         settings = Settings(
             root=str(self._workspace),
             has_shell=lane in (Lane.MAIN, Lane.PLAN),
-            is_read_only=lane is Lane.PLAN,
+            is_read_only=lane.is_read_only,
+            serves=lane.serves,
             has_git=True,
             git_writes=lane is Lane.GIT,
             store=store,
@@ -96,7 +97,7 @@ class LandlockBackend:
                 *(_FOR_NETWORK if self.network != "none" else ()),
                 *_search_program(),
             ],
-            landlock_writes=[*([] if lane is Lane.PLAN else [str(self._workspace)]), folder, *([store] if store else [])],
+            landlock_writes=[*([] if lane.is_read_only else [str(self._workspace)]), folder, *([store] if store else [])],
             has_network=self.network != "none",
             owner=owner.st_uid,
             group=owner.st_gid,

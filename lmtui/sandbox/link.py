@@ -19,13 +19,31 @@ _CLOSING_S = 2.0
 class Lane(StrEnum):
     """What a supervisor is for: commands, files and reading git; git that may change `.git`; or the checkpoint store.
 
-    In `PLAN` commands run and files are read, and the whole workspace is read-only.
+    In `PLAN` commands run and files are read, and the whole workspace is read-only.  `SERVER` is for one program that stays,
+    `READING_SERVER` for one to which the workspace is read-only.
     """
 
     MAIN = "main"
     GIT = "git"
     CHECKPOINT = "checkpoint"
     PLAN = "plan"
+    SERVER = "server"
+    READING_SERVER = "reading server"
+
+    @property
+    def is_read_only(self) -> bool:
+        """Tell whether nothing in the workspace can be changed."""
+        return self in (Lane.PLAN, Lane.READING_SERVER)
+
+    @property
+    def serves(self) -> bool:
+        """Tell whether it is for one program that stays."""
+        return self in (Lane.SERVER, Lane.READING_SERVER)
+
+    @property
+    def runs_programs(self) -> bool:
+        """Tell whether what it runs may change the workspace and reach the proxy."""
+        return self is Lane.MAIN or self.serves
 
 
 class Link(Protocol):

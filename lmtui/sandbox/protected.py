@@ -34,7 +34,7 @@ def read_only_paths(workspace: Path, lane: Lane) -> list[str]:
             raise SandboxUnavailable(f"{source} is a symbolic link; it must be a folder", "Replace the link by a folder.")
         if source.exists() and not (lane is Lane.GIT and name == ".git"):
             paths.append(name)
-    return paths + (_further(workspace) if lane is Lane.MAIN else [])
+    return paths + (_further(workspace) if lane.runs_programs else [])
 
 
 def _further(workspace: Path) -> list[str]:

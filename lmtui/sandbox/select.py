@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.hosts import parse_pattern
+from lmtui.core.serving import Launch
 from lmtui.core.workspace import SandboxStatus
 from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import Backend
@@ -25,6 +26,7 @@ from lmtui.sandbox.link import Lane
 from lmtui.sandbox.podman import PodmanBackend
 from lmtui.sandbox.process import FilesBackend, ProcessBackend
 from lmtui.sandbox.proxy import Proxy
+from lmtui.sandbox.serving import LaneLauncher
 from lmtui.sandbox.toolchains import check_toolchains
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
@@ -103,7 +105,16 @@ async def select_sandbox(
         candidates = [make_backend(name, folder, options, proxy) for name in names]
         lanes = _shared[key] = Lanes(folder, partial(choose, candidates, folder, options), gates, proxy)
     lanes.users += 1
-    return WorkspaceSandbox(lanes, partial(_release, key))
+    launcher = LaneLauncher(folder, lanes.status, partial(_for_server, folder, options))
+    return WorkspaceSandbox(lanes, partial(_release, key), launcher=launcher)
+
+
+def _for_server(workspace: Path, options: Options, name: str, launch: Launch, proxy: Proxy | None) -> Backend:
+    """Return a backend for one program that stays: it shares the kind of sandbox and the image, nothing else."""
+    shown = check_toolchains([Path(folder).expanduser() for folder in launch.toolchains], workspace)
+    network = "on" if "*" in launch.hosts else "none"
+    own = Options(network, (), (), options.image, options.runtime, (*options.toolchains, *shown))
+    return make_backend(name, workspace, own, proxy)
 
 
 def make_backend(name: str, workspace: Path, options: Options, proxy: Proxy | None = None) -> Backend:

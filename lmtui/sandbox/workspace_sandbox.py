@@ -9,6 +9,7 @@ from dataclasses import replace
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.ports import HostGate, OutputSink
+from lmtui.core.serving import Launcher
 from lmtui.core.workspace import DirEntry, ExecResult, FileContent, GrepMatch, SandboxStatus
 from lmtui.sandbox import globs, replies
 from lmtui.sandbox.checkpoints import SandboxCheckpoints
@@ -36,8 +37,15 @@ _ENDS = {
 class WorkspaceSandbox:
     """One session's access to the lanes of its workspace; in the lane of plan mode nothing in it can be changed."""
 
-    def __init__(self, lanes: Lanes, release: Callable[[Lanes], Awaitable[None]], lane: Lane = Lane.MAIN) -> None:
+    def __init__(
+        self,
+        lanes: Lanes,
+        release: Callable[[Lanes], Awaitable[None]],
+        lane: Lane = Lane.MAIN,
+        launcher: Launcher | None = None,
+    ) -> None:
         self._lanes = lanes
+        self.launcher = launcher
         self._release = release
         self._lane = lane
         self._is_closed = False

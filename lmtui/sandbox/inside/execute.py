@@ -31,7 +31,8 @@ _OOM_SCORE = b"500"  # the kernel's choice under memory pressure, before the sup
 class Command:
     """What to run and its limits; `environment` is whole.
 
-    `is_listing`: what it says of errors is dropped, and nobody looks for what it changed.
+    `is_listing`: what it says of errors is dropped, and nobody looks for what it changed.  `streams` are the descriptors of
+    its input and its errors, where they are not nothing and its output.
     """
 
     arguments: tuple[str, ...]
@@ -41,6 +42,7 @@ class Command:
     folder: str
     program: bytes  # the seccomp filter, empty for none
     is_listing: bool = False
+    streams: tuple[int, int] | None = None
 
 
 def keep(task: Callable[[], Message], result_fd: int, close_fds: tuple[int, ...]) -> None:
@@ -74,7 +76,8 @@ def run(command: Command, output_fd: int, settings: Settings) -> Message:
     child = os.fork()
     if child == 0:
         _become(command, output_fd, settings)
-    os.close(output_fd)
+    for fd in (output_fd, *(command.streams or ())):
+        os.close(fd)
     reason, status = _wait(child, time.monotonic() + command.timeout_s)
     if reason != "exit":
         process_tree.kill_group(child)  # before anything else: the child leads its own session
@@ -112,9 +115,10 @@ def _become(command: Command, output_fd: int, settings: Settings) -> None:
     try:
         os.setsid()
         null = os.open("/dev/null", os.O_RDWR)
-        os.dup2(null, 0)
+        reading, errors = command.streams or (null, null if command.is_listing else output_fd)
+        os.dup2(reading, 0)
         os.dup2(output_fd, 1)
-        os.dup2(null if command.is_listing else output_fd, 2)
+        os.dup2(errors, 2)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())

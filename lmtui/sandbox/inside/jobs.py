@@ -84,6 +84,16 @@ class Jobs:
         job.capture, job.output_fd, job.memory_bytes = capture, reading, memory_bytes
         self._selector.register(reading, selectors.EVENT_READ, job)
 
+    def start_service(
+        self, identity: int, run: Callable[[], Message], timeout_s: float, memory_bytes: int, also_close: tuple[int, ...]
+    ) -> None:
+        """Start a program that serves: it is held to its memory, and its streams are the caller's.
+
+        Raises:
+            OSError: no process could be made.
+        """
+        self._fork(identity, lambda _result: run(), timeout_s, also_close).memory_bytes = memory_bytes
+
     def stop(self, identity: int, number: int = execute.SIGNAL_CANCEL) -> None:
         """Ask a keeper to end its job; one that does not in time is ended from here."""
         job = self._jobs.get(identity)
@@ -145,7 +155,7 @@ class Jobs:
         for job in self._jobs.values():
             if now > job.hard_deadline:
                 self._end_by_force(job)
-            elif job.capture is not None and not job.is_stopping:
+            elif job.memory_bytes and not job.is_stopping:
                 self._hold_to_limits(job)
 
     def reap(self) -> None:

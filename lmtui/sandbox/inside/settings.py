@@ -17,7 +17,8 @@ class Settings:
     namespaces, the supervisor and its commands confine themselves to `landlock_reads` and `landlock_writes` and, started by
     root, become `owner` and `group`; without `has_network` such commands have no sockets.  `store` is the folder of the
     checkpoints in their lane, `proxy` the socket to the internet's proxy where there is one.  `is_read_only`: nothing in the
-    workspace may be changed; around commands the lane holds that, here it is said before anything is tried.
+    workspace may be changed; around commands the lane holds that, here it is said before anything is tried.  `serves`: the
+    lane is for one program that stays.
     """
 
     root: str
@@ -25,6 +26,7 @@ class Settings:
     has_git: bool = False
     git_writes: bool = False
     is_read_only: bool = False
+    serves: bool = False
     is_confined: bool = False
     limits_processes: bool = False
     limits_memory: bool = False

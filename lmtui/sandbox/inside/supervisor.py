@@ -30,6 +30,7 @@ from . import (
     restore,
     search,
     seccomp,
+    serving,
     settings,
     survey,
 )
@@ -70,10 +71,13 @@ class Supervisor:
         self._uploads: dict[int, bytearray] = {}
         self._program = _filter(options)
         self._shell = shutil.which("bash") or "/bin/sh"
+        self._service = serving.Service(self._selector, self._jobs, options, lambda frame: self._send(protocol.encode(frame)))
         self._operations: dict[str, Callable[[int, Message, bytes], None]] = {
             "ping": lambda identity, _message, _data: self._answer(identity, {}),
             "run": self._run,
             "git": self._git,
+            "serve": lambda identity, message, _data: self._service.start(identity, message, self._program),
+            "feed": lambda _identity, message, data: self._service.feed(int(message["target"]), data),
             "kill": lambda _identity, message, _data: self._jobs.stop(int(message["target"])),
             "read": self._read,
             "write": self._write,
@@ -108,6 +112,10 @@ class Supervisor:
                 return False
         self._jobs.watch()
         self._show_live()
+        if self._queued_bytes > _MAX_QUEUED_BYTES:
+            self._service.pause()
+        else:
+            self._service.resume()
         for job, result in self._jobs.take_finished():
             self._finish(job, result)
         return True
@@ -232,6 +240,9 @@ class Supervisor:
                 self._send(protocol.encode({"id": job.id, "live": protocol.pack(data), "skipped": skipped}))
 
     def _finish(self, job: Job, result: Message) -> None:
+        if self._service.owns(job):
+            self._answer(job.id, self._service.finish(result))
+            return
         if job.capture is None:
             stopped = {"error": f"it took too long or was stopped ({result.get('reason')})"}
             data = protocol.unpack(result.pop("data", ""))

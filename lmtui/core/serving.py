@@ -1,0 +1,59 @@
+"""A program that serves: started in a place of its own, talked to over its input and output until it is ended.  Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What to start, and what it may reach.
+
+    `variables` stand beside the environment of commands, and nothing else of lmtui's own does.  `folder` is where it begins,
+    relative to the workspace.  `hosts` are patterns of hosts that it may reach (`*`: all of the network).  `toolchains` are
+    folders of the user's that it may read, at the same path.  `can_write`: the workspace is not read-only to it.
+    `on_host`: no sandbox is put around it, as the user named that.
+    """
+
+    arguments: tuple[str, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    folder: str = ""
+    hosts: tuple[str, ...] = ()
+    toolchains: tuple[str, ...] = ()
+    can_write: bool = True
+    on_host: bool = False
+    memory_mb: int = 1024
+
+
+class Served(Protocol):
+    """A program that was started."""
+
+    @property
+    def place(self) -> str:
+        """Return in words what is around it."""
+
+    async def read(self) -> bytes:
+        """Return the next of its output; empty where it has ended."""
+
+    async def write(self, data: bytes) -> None:
+        """Send it input.
+
+        Raises:
+            SandboxError: it has ended.
+        """
+
+    async def close(self) -> None:
+        """End it with everything below it; idempotent."""
+
+
+class Launcher(Protocol):
+    """Starts programs that serve, each in a place of its own."""
+
+    async def open(self, launch: Launch, on_error: Callable[[bytes], None]) -> Served:
+        """Start one; `on_error` gets what it says beside its output.
+
+        Raises:
+            SandboxError: it cannot be started; the text says why, the hint what to do.
+        """

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import asyncio
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from lmtui.core.errors import SandboxError, SandboxUnavailable
+from lmtui.core.serving import Launch, Served
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from tests.sandbox.conftest import CONFINED, ISOLATED, WITH_SHELL, OpenSandbox
+
+_LIMIT_S = 30.0
+
+
+class Server:
+    """One program in a lane of a sandbox, and what it said beside its output."""
+
+    def __init__(self, sandbox: object) -> None:
+        assert isinstance(sandbox, WorkspaceSandbox)
+        assert sandbox.launcher is not None
+        self._launcher = sandbox.launcher
+        self.errors = bytearray()
+        self.process: Served | None = None
+
+    async def open(self, *arguments: str, **more: Any) -> Served:
+        launch = replace(Launch(arguments), **more)
+        self.process = await self._launcher.open(launch, self.errors.extend)
+        return self.process
+
+    async def output(self) -> bytes:
+        assert self.process is not None
+        pieces: list[bytes] = []
+        async with asyncio.timeout(_LIMIT_S):
+            while piece := await self.process.read():
+                pieces.append(piece)
+        return b"".join(pieces)
+
+    async def take(self, count: int) -> bytes:
+        assert self.process is not None
+        got = b""
+        async with asyncio.timeout(_LIMIT_S):
+            while len(got) < count:
+                got += await self.process.read()
+        return got
+
+
+@pytest.mark.parametrize("backend", WITH_SHELL)
+async def test_what_is_written_is_its_input_and_its_output_comes_whole(backend: str, open_sandbox: OpenSandbox) -> None:
+    server = Server(await open_sandbox(backend))
+    process = await server.open("cat")
+    big = bytes(range(256)) * 12_000
+    writing = asyncio.ensure_future(process.write(big))
+    assert await server.take(len(big)) == big
+    await writing
+    await process.close()
+    assert await process.read() == b""
+    with pytest.raises(SandboxError, match="ended"):
+        await process.write(b"more")
+
+
+@pytest.mark.parametrize("backend", WITH_SHELL)
+async def test_output_that_nobody_reads_yet_is_not_lost(backend: str, open_sandbox: OpenSandbox) -> None:
+    server = Server(await open_sandbox(backend))
+    await server.open("bash", "-c", "head -c 8000000 /dev/zero; echo said >&2; exit 3")
+    assert len(await server.output()) == 8_000_000
+    assert server.errors.decode().splitlines() == ["said", "lmtui: it ended (exit, exit code 3)"]
+
+
+@pytest.mark.parametrize("backend", CONFINED)
+async def test_a_program_that_is_not_there_is_named(backend: str, open_sandbox: OpenSandbox) -> None:
+    server = Server(await open_sandbox(backend))
+    await server.open("no-such-server")
+    assert await server.output() == b""
+    assert b"no-such-server is not there" in server.errors
+
+
+@pytest.mark.parametrize("backend", CONFINED)
+async def test_it_gets_named_variables_and_nothing_else_of_ours(
+    backend: str, open_sandbox: OpenSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LMTUI_TEST_SECRET", "canary")
+    server = Server(await open_sandbox(backend))
+    await server.open("env", variables={"TOKEN": "named"})
+    seen = (await server.output()).decode()
+    assert "TOKEN=named" in seen
+    assert "canary" not in seen
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_the_workspace_path_in_its_words_is_the_lane_s(backend: str, open_sandbox: OpenSandbox, workspace: Path) -> None:
+    server = Server(await open_sandbox(backend))
+    await server.open("cat", f"{workspace}/README.md", folder="src")
+    assert await server.output() == b"hello\n"
+
+
+@pytest.mark.parametrize("backend", CONFINED)
+async def test_one_that_may_only_read_changes_nothing(backend: str, open_sandbox: OpenSandbox, workspace: Path) -> None:
+    server = Server(await open_sandbox(backend))
+    await server.open("bash", "-c", "echo x > new; echo x > README.md; cat src/main.py", can_write=False)
+    assert await server.output() == b"print('hello')\n"
+    assert (workspace / "README.md").read_text() == "hello\n"
+    assert not (workspace / "new").exists()
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_it_has_no_network_and_cannot_write_settings(backend: str, open_sandbox: OpenSandbox, workspace: Path) -> None:
+    server = Server(await open_sandbox(backend))
+    script = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; echo x >> .lmagent/config.toml; echo x > made; echo end"
+    process = await server.open("bash", "-c", script)
+    assert (await server.output()).decode().split() == ["lo", "end"]
+    assert "no network" in process.place
+    assert (workspace / ".lmagent" / "config.toml").read_text() == "# settings\n"
+    assert (workspace / "made").exists()
+
+
+@pytest.mark.parametrize("backend", WITH_SHELL)
+async def test_what_it_started_ends_with_it(backend: str, open_sandbox: OpenSandbox, mark: str) -> None:
+    server = Server(await open_sandbox(backend))
+    process = await server.open("bash", "-c", f"setsid sleep {mark} & echo up; exec cat")
+    assert await server.take(3) == b"up\n"
+    await process.close()
+    left = [each for each in psutil.process_iter(["cmdline"]) if mark in (each.info["cmdline"] or [])]
+    assert left == []
+
+
+async def test_without_a_sandbox_it_runs_only_where_the_user_named_that(open_sandbox: OpenSandbox) -> None:
+    server = Server(await open_sandbox("files"))
+    with pytest.raises(SandboxUnavailable, match="no sandbox works here") as caught:
+        await server.open("cat")
+    assert '"sandbox": "host"' in caught.value.hint
+    process = await server.open("echo", "named", on_host=True)
+    assert await server.output() == b"named\n"
+    assert process.place == "this machine, no sandbox"
+
+
+@pytest.mark.parametrize("backend", ["landlock"])
+async def test_where_there_is_no_proxy_hosts_are_refused(backend: str, open_sandbox: OpenSandbox) -> None:
+    server = Server(await open_sandbox(backend))
+    with pytest.raises(SandboxUnavailable, match="no proxy"):
+        await server.open("cat", hosts=("example.org",))
+
+
+@pytest.mark.skipif(shutil.which("python3") is None, reason="needs Python where commands look for it")
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_hosts_that_are_not_named_are_refused(backend: str, open_sandbox: OpenSandbox) -> None:
+    server = Server(await open_sandbox(backend))
+    connect = "import socket; s=socket.create_connection(('127.0.0.1', 3128)); s.sendall"
+    ask = connect + "(b'CONNECT other.example:443 HTTP/1.1\\r\\n\\r\\n')"
+    process = await server.open("python3", "-c", f"{ask}; print(s.recv(99).split()[1].decode())", hosts=("allowed.example",))
+    assert (await server.output()).strip() == b"403"
+    assert "1 host" in process.place
