@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,12 @@ class Server:
         self._launcher = sandbox.launcher
         self.errors = bytearray()
         self.process: Served | None = None
+        self.opened: list[Served] = []
 
     async def open(self, *arguments: str, **more: Any) -> Served:
         launch = replace(Launch(arguments), **more)
         self.process = await self._launcher.open(launch, self.errors.extend)
+        self.opened.append(self.process)
         return self.process
 
     async def output(self) -> bytes:
@@ -49,9 +52,25 @@ class Server:
         return got
 
 
+Serve = Callable[[str], Awaitable[Server]]
+
+
+@pytest.fixture
+async def serve(open_sandbox: OpenSandbox) -> AsyncIterator[Serve]:
+    servers: list[Server] = []
+
+    async def open_one(backend: str) -> Server:
+        servers.append(Server(await open_sandbox(backend)))
+        return servers[-1]
+
+    yield open_one
+    for process in (process for server in servers for process in server.opened):
+        await process.close()
+
+
 @pytest.mark.parametrize("backend", WITH_SHELL)
-async def test_what_is_written_is_its_input_and_its_output_comes_whole(backend: str, open_sandbox: OpenSandbox) -> None:
-    server = Server(await open_sandbox(backend))
+async def test_what_is_written_is_its_input_and_its_output_comes_whole(backend: str, serve: Serve) -> None:
+    server = await serve(backend)
     process = await server.open("cat")
     big = bytes(range(256)) * 12_000
     writing = asyncio.ensure_future(process.write(big))
@@ -64,16 +83,16 @@ async def test_what_is_written_is_its_input_and_its_output_comes_whole(backend: 
 
 
 @pytest.mark.parametrize("backend", WITH_SHELL)
-async def test_output_that_nobody_reads_yet_is_not_lost(backend: str, open_sandbox: OpenSandbox) -> None:
-    server = Server(await open_sandbox(backend))
+async def test_output_that_nobody_reads_yet_is_not_lost(backend: str, serve: Serve) -> None:
+    server = await serve(backend)
     await server.open("bash", "-c", "head -c 8000000 /dev/zero; echo said >&2; exit 3")
     assert len(await server.output()) == 8_000_000
     assert server.errors.decode().splitlines() == ["said", "lmtui: it ended (exit, exit code 3)"]
 
 
 @pytest.mark.parametrize("backend", CONFINED)
-async def test_a_program_that_is_not_there_is_named(backend: str, open_sandbox: OpenSandbox) -> None:
-    server = Server(await open_sandbox(backend))
+async def test_a_program_that_is_not_there_is_named(backend: str, serve: Serve) -> None:
+    server = await serve(backend)
     await server.open("no-such-server")
     assert await server.output() == b""
     assert b"no-such-server is not there" in server.errors
@@ -81,10 +100,10 @@ async def test_a_program_that_is_not_there_is_named(backend: str, open_sandbox: 
 
 @pytest.mark.parametrize("backend", CONFINED)
 async def test_it_gets_named_variables_and_nothing_else_of_ours(
-    backend: str, open_sandbox: OpenSandbox, monkeypatch: pytest.MonkeyPatch
+    backend: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LMTUI_TEST_SECRET", "canary")
-    server = Server(await open_sandbox(backend))
+    server = await serve(backend)
     await server.open("env", variables={"TOKEN": "named"})
     seen = (await server.output()).decode()
     assert "TOKEN=named" in seen
@@ -92,15 +111,15 @@ async def test_it_gets_named_variables_and_nothing_else_of_ours(
 
 
 @pytest.mark.parametrize("backend", ISOLATED)
-async def test_the_workspace_path_in_its_words_is_the_lane_s(backend: str, open_sandbox: OpenSandbox, workspace: Path) -> None:
-    server = Server(await open_sandbox(backend))
+async def test_the_workspace_path_in_its_words_is_the_lane_s(backend: str, serve: Serve, workspace: Path) -> None:
+    server = await serve(backend)
     await server.open("cat", f"{workspace}/README.md", folder="src")
     assert await server.output() == b"hello\n"
 
 
 @pytest.mark.parametrize("backend", CONFINED)
-async def test_one_that_may_only_read_changes_nothing(backend: str, open_sandbox: OpenSandbox, workspace: Path) -> None:
-    server = Server(await open_sandbox(backend))
+async def test_one_that_may_only_read_changes_nothing(backend: str, serve: Serve, workspace: Path) -> None:
+    server = await serve(backend)
     await server.open("bash", "-c", "echo x > new; echo x > README.md; cat src/main.py", can_write=False)
     assert await server.output() == b"print('hello')\n"
     assert (workspace / "README.md").read_text() == "hello\n"
@@ -108,8 +127,8 @@ async def test_one_that_may_only_read_changes_nothing(backend: str, open_sandbox
 
 
 @pytest.mark.parametrize("backend", ISOLATED)
-async def test_it_has_no_network_and_cannot_write_settings(backend: str, open_sandbox: OpenSandbox, workspace: Path) -> None:
-    server = Server(await open_sandbox(backend))
+async def test_it_has_no_network_and_cannot_write_settings(backend: str, serve: Serve, workspace: Path) -> None:
+    server = await serve(backend)
     script = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; echo x >> .lmagent/config.toml; echo x > made; echo end"
     process = await server.open("bash", "-c", script)
     assert (await server.output()).decode().split() == ["lo", "end"]
@@ -119,8 +138,8 @@ async def test_it_has_no_network_and_cannot_write_settings(backend: str, open_sa
 
 
 @pytest.mark.parametrize("backend", WITH_SHELL)
-async def test_what_it_started_ends_with_it(backend: str, open_sandbox: OpenSandbox, mark: str) -> None:
-    server = Server(await open_sandbox(backend))
+async def test_what_it_started_ends_with_it(backend: str, serve: Serve, mark: str) -> None:
+    server = await serve(backend)
     process = await server.open("bash", "-c", f"setsid sleep {mark} & echo up; exec cat")
     assert await server.take(3) == b"up\n"
     await process.close()
@@ -128,8 +147,8 @@ async def test_what_it_started_ends_with_it(backend: str, open_sandbox: OpenSand
     assert left == []
 
 
-async def test_without_a_sandbox_it_runs_only_where_the_user_named_that(open_sandbox: OpenSandbox) -> None:
-    server = Server(await open_sandbox("files"))
+async def test_without_a_sandbox_it_runs_only_where_the_user_named_that(serve: Serve) -> None:
+    server = await serve("files")
     with pytest.raises(SandboxUnavailable, match="no sandbox works here") as caught:
         await server.open("cat")
     assert '"sandbox": "host"' in caught.value.hint
@@ -139,16 +158,16 @@ async def test_without_a_sandbox_it_runs_only_where_the_user_named_that(open_san
 
 
 @pytest.mark.parametrize("backend", ["landlock"])
-async def test_where_there_is_no_proxy_hosts_are_refused(backend: str, open_sandbox: OpenSandbox) -> None:
-    server = Server(await open_sandbox(backend))
+async def test_where_there_is_no_proxy_hosts_are_refused(backend: str, serve: Serve) -> None:
+    server = await serve(backend)
     with pytest.raises(SandboxUnavailable, match="no proxy"):
         await server.open("cat", hosts=("example.org",))
 
 
 @pytest.mark.skipif(shutil.which("python3") is None, reason="needs Python where commands look for it")
 @pytest.mark.parametrize("backend", ISOLATED)
-async def test_hosts_that_are_not_named_are_refused(backend: str, open_sandbox: OpenSandbox) -> None:
-    server = Server(await open_sandbox(backend))
+async def test_hosts_that_are_not_named_are_refused(backend: str, serve: Serve) -> None:
+    server = await serve(backend)
     connect = "import socket; s=socket.create_connection(('127.0.0.1', 3128)); s.sendall"
     ask = connect + "(b'CONNECT other.example:443 HTTP/1.1\\r\\n\\r\\n')"
     process = await server.open("python3", "-c", f"{ask}; print(s.recv(99).split()[1].decode())", hosts=("allowed.example",))
