@@ -8,7 +8,7 @@ import statistics
 import time
 
 from benchmarks.report import Figure
-from lmtui.core.messages import CallForm, Message, ModelRequest, Role
+from lmtui.core.messages import CallForm, Message, ModelRequest, Role, ToolSet
 from lmtui.engine.context import system_prompt
 from lmtui.providers.discovery import find_servers
 from lmtui.providers.tokens import TokenCounts
@@ -26,8 +26,8 @@ def figures() -> list[Figure]:
     count.wait(20.0)
     registry = ToolRegistry()
     found = [Figure("finding servers, what answers on this machine", asyncio.run(_discovery_ms()), "ms", 1000.0)]
-    for name, is_lean, goal in (("full", False, _FULL_GOAL), ("lean", True, _LEAN_GOAL)):
-        specs = registry.specs(is_lean=is_lean)
+    for name, goal in ((ToolSet.FULL, _FULL_GOAL), (ToolSet.LEAN, _LEAN_GOAL), (ToolSet.LONG, _LEAN_GOAL)):
+        specs = registry.specs(name)
         prompt = system_prompt(name)
         native = count(prompt) + count(json.dumps([wire_tool(spec) for spec in specs]))
         request = ModelRequest((Message(Role.SYSTEM, prompt),), specs, "", call_form=CallForm.TEXT, shows_example=True)

@@ -296,6 +296,7 @@ class Rig:
         team: TeamParts | None = None,
         asks_for_summaries: bool = False,
         compact_at: int = 0,
+        tools: str = "auto",
     ) -> None:
         clock = self.clock = Ticking()
         self.provider = provider
@@ -324,6 +325,7 @@ class Rig:
             team=team or TeamParts(),
             asks_for_summaries=asks_for_summaries,
             compact_at=compact_at,
+            tools=tools,
         )
         self.session = EngineSession(parts, past, is_ours=is_ours)
         self.session.subscribe(self._take)

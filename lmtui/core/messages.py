@@ -115,6 +115,14 @@ class Usage:
         )
 
 
+class ToolSet(StrEnum):
+    """How much a model is told of the tools: all, the few that a small window has room for, or those and some for long work."""
+
+    FULL = "full"
+    LEAN = "lean"
+    LONG = "long"
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """What the model is told of a tool: `parameters` is a JSON Schema object.

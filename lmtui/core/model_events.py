@@ -110,7 +110,7 @@ class Pinned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSetChanged(Event):
-    """The model is told of other tools from the next request on: `full` or `lean`, with the system prompt that goes with it.
+    """The model is told of other tools from the next request on: a `ToolSet`, with the system prompt that goes with it.
 
     `edits` is `whole` where it is told to write files anew in place of editing them, else empty.
     """

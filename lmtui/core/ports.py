@@ -13,7 +13,7 @@ from typing import Protocol
 from lmtui.core.children import Children, Report
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope
-from lmtui.core.messages import ModelPiece, ModelRequest, ToolSpec
+from lmtui.core.messages import ModelPiece, ModelRequest, ToolSet, ToolSpec
 from lmtui.core.permissions import Access, Mode, Rule, Verdict
 from lmtui.core.pictures import Image, ImageRef
 from lmtui.core.plan import Plan
@@ -307,8 +307,8 @@ class PreparedCall(Protocol):
 class Toolbox(Protocol):
     """The tools of one agent, in a fixed order."""
 
-    def specs(self, *, is_lean: bool = False, sees: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told of the tools: all, or the few that a small window has room for.
+    def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
+        """Return what the model is told of the tools in a set of them.
 
         Those that show pictures are among them only for a model that `sees`.
         """

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from lmtui.core.children import Children, Report
 from lmtui.core.events import ROOT, Event, ModelChanged
-from lmtui.core.messages import CallForm, ToolSpec, Urgency
+from lmtui.core.messages import CallForm, ToolSet, ToolSpec, Urgency
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.plan import Plan
 from lmtui.core.plan_mode import PlanMode
@@ -26,7 +26,7 @@ from lmtui.engine.state_note import NoteWatch
 from lmtui.engine.step_watch import StepWatch
 from lmtui.engine.task_steps import TaskSteps
 from lmtui.engine.waits import Waits
-from lmtui.engine.window_book import FULL, LEAN, WHOLE, WindowBook
+from lmtui.engine.window_book import WHOLE, WindowBook
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Desk:
 
     `emit` writes an event to the log and publishes it; `now` is UTC, `monotonic` seconds on a clock that only goes forward;
     `rules` are those from flags and settings, the ones granted in the session are in `approvals`; `checkpoint_problem` is why
-    the last state could not be kept, as the user was told; `tool_set` is which tools the model is told of (full or lean),
+    the last state could not be kept, as the user was told; `tool_set` is which tools the model is told of,
     `edits` whether it is to write files whole.
     `settings` are those of the model in use, `main` those of the session's own; `role` is empty while both are the same, and
     the server does not have the models of `missing_roles`.  `vision` is what the user says of the model's eyes, `sees` what
@@ -70,7 +70,7 @@ class Desk:
     images: Images | None = None
     model: KnownModel = field(default_factory=KnownModel)
     window: WindowBook = field(default_factory=WindowBook)
-    tool_set: str = FULL
+    tool_set: ToolSet = ToolSet.FULL
     edits: str = ""
     loops: LoopWatch = field(default_factory=LoopWatch)
     gate: GateWatch = field(default_factory=GateWatch)
@@ -120,7 +120,7 @@ class Desk:
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """Return what the model is told of the tools."""
-        specs = self.toolbox.specs(is_lean=self.tool_set == LEAN, sees=self.has_eyes)
+        specs = self.toolbox.specs(self.tool_set, sees=self.has_eyes)
         return tuple(spec for spec in specs if spec.name != "edit") if self.edits == WHOLE else specs
 
     @property
@@ -152,7 +152,7 @@ class Desk:
     @property
     def is_weak(self) -> bool:
         """Tell whether the model is shown an example and its words are doubted: it calls in its text, or has little room."""
-        return self.tool_set == LEAN or self.model.calling.form is not CallForm.NATIVE
+        return self.tool_set is not ToolSet.FULL or self.model.calling.form is not CallForm.NATIVE
 
     def result_limit_chars(self) -> int:
         """Return how much of a tool's result the model gets; see `Budget.result_chars`."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lmtui.core.errors import Fault, ProviderError, ToolError
-from lmtui.core.messages import CallForm, Completion, Message, ModelRequest, Role, ToolCall, Urgency
+from lmtui.core.messages import CallForm, Completion, Message, ModelRequest, Role, ToolCall, ToolSet, Urgency
 from lmtui.core.ports import Provider, TokenCounter, Toolbox
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.budget import Budget
@@ -45,7 +45,7 @@ class Examinee:
 
     def __init__(self, parts: ExamParts) -> None:
         self._parts = parts
-        self._tools = parts.toolbox.specs(is_lean=True)
+        self._tools = parts.toolbox.specs(ToolSet.LEAN)
         self._system = Message(Role.SYSTEM, system_prompt("lean"))
         self._budgets: dict[CallForm, Budget] = {}
         self.plain = Budget(parts.count)

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from lmtui.core.errors import ContextOverflow, WindowFull
 from lmtui.core.events import Level, Notice
-from lmtui.core.messages import Message
+from lmtui.core.messages import Message, ToolSet
 from lmtui.core.model_events import Compacted, ToolSetChanged
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
 from lmtui.engine.compaction import Room, compact
 from lmtui.engine.desk import Desk
+from lmtui.engine.long_tools import offer_long_tools
 from lmtui.engine.summaries import in_own_words
-from lmtui.engine.window_book import FULL, LEAN, WHOLE
+from lmtui.engine.window_book import WHOLE
 
 LEAN_WINDOW_TOKENS, LEAN_READ_TOKENS_PER_S = 12_000, 200.0
 _LITTLE_SHARE = 0.1
@@ -46,6 +47,9 @@ async def fit(desk: Desk) -> None:
         why = "the window was three quarters full" if is_window else f"more than {room.limit:,} tokens were in use"
         event = await in_own_words(desk, _room_for(desk, tokens, room, why), room)
         desk.emit(replace(event, agent=desk.agent))
+        offer_long_tools(desk, room.limit - event.tokens_after)
+    elif desk.plan.open_steps:
+        offer_long_tools(desk, room.limit - tokens)
 
 
 def make_room(desk: Desk, overflow: ContextOverflow) -> None:
@@ -63,7 +67,7 @@ def make_room(desk: Desk, overflow: ContextOverflow) -> None:
     book = desk.window
     if tokens < window:
         book.budget.learn_size(book.ledger.now.total, int(window * (2 - _OVERFLOW_SHARE)))
-    if desk.tool_set == FULL:  # room is made, so the prefix changes anyway
+    if desk.tool_set is ToolSet.FULL:  # room is made, so the prefix changes anyway
         book.chosen_for = None
         _choose_tools(desk)
     tokens, room = measure(desk)
@@ -71,15 +75,15 @@ def make_room(desk: Desk, overflow: ContextOverflow) -> None:
     desk.emit(replace(event, agent=desk.agent))
 
 
-def choose_tools(setting: str, window_tokens: int, read_tokens_per_s: float) -> tuple[str, str]:
-    """Return which set of tools fits a model (`full` or `lean`), and why, in words."""
-    if setting in (FULL, LEAN):
-        return setting, "the settings say so"
+def choose_tools(setting: str, window_tokens: int, read_tokens_per_s: float) -> tuple[ToolSet, str]:
+    """Return which set of tools fits a model (all or the few), and why, in words."""
+    if setting in (ToolSet.FULL, ToolSet.LEAN):
+        return ToolSet(setting), "the settings say so"
     if 0 < window_tokens < LEAN_WINDOW_TOKENS:
-        return LEAN, f"the window has only {window_tokens:,} tokens"
+        return ToolSet.LEAN, f"the window has only {window_tokens:,} tokens"
     if 0 < read_tokens_per_s < LEAN_READ_TOKENS_PER_S:
-        return LEAN, f"the model reads only {read_tokens_per_s:.0f} tokens a second"
-    return FULL, "the window and the speed allow it"
+        return ToolSet.LEAN, f"the model reads only {read_tokens_per_s:.0f} tokens a second"
+    return ToolSet.FULL, "the window and the speed allow it"
 
 
 def _choose_tools(desk: Desk) -> None:
@@ -89,6 +93,8 @@ def _choose_tools(desk: Desk) -> None:
         return
     book.chosen_for = desk.settings.model
     tools, why = choose_tools(book.tools, desk.window_tokens, book.budget.read_tokens_per_s)
+    if tools is ToolSet.LEAN and desk.tool_set is ToolSet.LONG:
+        tools = ToolSet.LONG
     edits = WHOLE if desk.model.profile.edit_form == WHOLE else ""
     if edits:
         why = f"{why}; its edits did not fit when it was examined, so it writes files whole"

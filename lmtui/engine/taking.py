@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmtui.core.events import Event, MessageAdded, ModeChanged, ModelChanged, PlanChanged, RuleRevoked, SandboxSelected
-from lmtui.core.messages import CallForm, Role
+from lmtui.core.messages import CallForm, Role, ToolSet
 from lmtui.core.model_events import CallFormChanged, ToolSetChanged, VisionChanged
 from lmtui.core.permissions import Effect, Mode
 from lmtui.core.plan_mode import after
@@ -41,8 +41,8 @@ def _take_own(desk: Desk, event: Event) -> None:
         case VisionChanged(sees=sees, by=by):
             desk.sees, desk.eyes = sees, by
             desk.window.budget.use_sight(sees=sees is not False)
-        case ToolSetChanged(tools=tools, edits=edits):
-            desk.tool_set, desk.edits = tools, edits
+        case ToolSetChanged(tools=tools, edits=edits) if tools in tuple(ToolSet):
+            desk.tool_set, desk.edits = ToolSet(tools), edits
         case MessageAdded(role=Role.ASSISTANT):  # it was asked with these tools, and keeps them
             desk.window.chosen_for = desk.settings.model
         case CallFormChanged(form=form) if form in tuple(CallForm):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from lmtui.core.children import Brief, ChildKind, ChildResult
-from lmtui.core.messages import Urgency
+from lmtui.core.messages import ToolSet, Urgency
 from lmtui.core.ports import Limits, Toolbox
 from lmtui.engine.briefs import child_prompt
 from lmtui.engine.context import Conversation
@@ -108,7 +108,7 @@ class Team:
             images=parent.images,
             model=parent.model.another(),
             window=parent.window.another(),
-            tool_set=parent.tool_set,
+            tool_set=ToolSet.LEAN if parent.tool_set is ToolSet.LONG else parent.tool_set,
             edits=parent.edits,
             main=parent.main,
             roles=parent.roles,

@@ -9,7 +9,7 @@ from lmtui.engine.budget import Budget
 from lmtui.engine.context import Conversation
 from lmtui.engine.ledger import PrefixLedger
 
-FULL, LEAN, WHOLE = "full", "lean", "whole"
+WHOLE = "whole"
 
 
 class SentSize:

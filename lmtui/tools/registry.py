@@ -9,7 +9,7 @@ from typing import Any
 
 from lmtui.core.children import ChildKind
 from lmtui.core.errors import ToolError
-from lmtui.core.messages import ToolSpec
+from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.ports import PreparedCall
 from lmtui.tools import (
     clock,
@@ -89,6 +89,13 @@ LEAN_TOOLS: dict[str, tuple[str, ...]] = {
     "look": ("path",),
     "report_result": ("status", "summary", "artifacts"),
 }
+LONG_TOOLS: dict[str, tuple[str, ...]] = LEAN_TOOLS | {
+    "todo_add": ("description",),
+    "todo_update": ("id", "status"),
+    "plan_complete_step": ("step_id", "verification_notes"),
+    "task_state_update": ("objective", "pattern", "done"),
+    "delegate": ("objective",),
+}
 
 
 def child_tools(root: str, kind: ChildKind, *, can_send: bool) -> ToolRegistry:
@@ -103,12 +110,16 @@ def tools_without_agents(root: str) -> ToolRegistry:
     return ToolRegistry(root, [tool for tool in ALL_TOOLS if tool not in _SENDERS])
 
 
-def _lean(spec: ToolSpec) -> ToolSpec:
-    """Return a tool with the arguments that are told where there is little room; the others are taken all the same."""
-    properties = spec.parameters["properties"]
-    assert isinstance(properties, dict)
-    told = {name: properties[name] for name in LEAN_TOOLS[spec.name]}
-    return replace(spec, parameters={**spec.parameters, "properties": told})
+def _lean(specs: Sequence[ToolSpec], told: dict[str, tuple[str, ...]]) -> tuple[ToolSpec, ...]:
+    """Return some tools with some arguments, for where there is little room; the others are taken all the same."""
+    few: list[ToolSpec] = []
+    for spec in specs:
+        if spec.name in told:
+            properties = spec.parameters["properties"]
+            assert isinstance(properties, dict)
+            parameters = {**spec.parameters, "properties": {name: properties[name] for name in told[spec.name]}}
+            few.append(replace(spec, parameters=parameters))
+    return tuple(few)
 
 
 def _for_the_blind(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
@@ -127,14 +138,14 @@ class ToolRegistry:
         self._roots = (root.rstrip("/"),) if root.rstrip("/") else ()
         self._tools = tuple(tools)
         specs = tuple(tool.spec() for tool in self._tools if tool.name not in _UNTOLD)
-        lean = tuple(_lean(spec) for spec in specs if spec.name in LEAN_TOOLS)
-        self._specs = {(is_lean, True): few for is_lean, few in ((False, specs), (True, lean))}
-        self._specs |= {(is_lean, False): _for_the_blind(few) for (is_lean, _), few in self._specs.items()}
+        sets = {ToolSet.FULL: specs, ToolSet.LEAN: _lean(specs, LEAN_TOOLS), ToolSet.LONG: _lean(specs, LONG_TOOLS)}
+        self._specs = {(name, True): few for name, few in sets.items()}
+        self._specs |= {(name, False): _for_the_blind(few) for name, few in sets.items()}
         self._by_name = {name.lower(): tool for tool in self._tools for name in (*tool.aliases, tool.name)}
 
-    def specs(self, *, is_lean: bool = False, sees: bool = False) -> tuple[ToolSpec, ...]:
-        """Return what the model is told of the tools; the others of a lean set can be called all the same."""
-        return self._specs[is_lean, sees]
+    def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
+        """Return what the model is told of the tools; the others of a small set can be called all the same."""
+        return self._specs[tools, sees]
 
     def prepare(self, name: str, arguments: str) -> PreparedCall:
         """Check one call; see `core.ports.Toolbox.prepare`."""

@@ -53,8 +53,8 @@ class KeptProfiles:
         self.kept[key] = profile
 
 
-def rig_for(model: CountingModel, window: int = 65_536) -> Rig:
-    rig = Rig(model, FakeSandbox({f"a{number}.txt": b"some words in a line\n" * 300 for number in range(20)}))
+def rig_for(model: CountingModel, window: int = 65_536, tools: str = "auto") -> Rig:
+    rig = Rig(model, FakeSandbox({f"a{number}.txt": b"some words in a line\n" * 300 for number in range(20)}), tools=tools)
     if window:
         rig.session.emit(ModelChanged(model="model", url=model.url, window_tokens=window))
     return rig

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from lmtui.core.errors import ToolError
+from lmtui.core.messages import ToolSet
 from lmtui.core.permissions import Access
 from lmtui.engine.context import system_prompt
 from lmtui.providers.tokens import count_tokens, counter_name
@@ -14,17 +15,17 @@ from lmtui.tools.registry import ToolRegistry
 REGISTRY = ToolRegistry("/home/me/project")
 
 
-@pytest.mark.parametrize(("tools", "most"), [("full", 2000), ("lean", 1000)])
+@pytest.mark.parametrize(("tools", "most"), [("full", 2000), ("lean", 700), ("long", 1000)])
 @pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base"])
 def test_system_prompt_and_tools_fit_their_budget(tools: str, most: int, encoding: str) -> None:
-    specs = REGISTRY.specs(is_lean=tools == "lean", sees=True)
+    specs = REGISTRY.specs(ToolSet(tools), sees=True)
     text = json.dumps([wire_tool(spec) for spec in specs], ensure_ascii=False)
     assert counter_name() in ("toktok", "tiktoken")
     assert count_tokens(text, encoding) + count_tokens(system_prompt(tools), encoding) <= most
 
 
 def test_the_lean_tools_are_few_and_take_what_they_do_not_tell_of() -> None:
-    specs = {spec.name: spec for spec in REGISTRY.specs(is_lean=True)}
+    specs = {spec.name: spec for spec in REGISTRY.specs(ToolSet.LEAN)}
     assert list(specs) == ["read", "write", "edit", "grep", "ls", "shell"]
     assert specs["shell"].parameters == {
         "type": "object",
@@ -33,6 +34,13 @@ def test_the_lean_tools_are_few_and_take_what_they_do_not_tell_of() -> None:
     }
     assert REGISTRY.prepare("shell", '{"command": "ls", "timeout": 5}').arguments == {"command": "ls", "timeout": 5}
     assert REGISTRY.prepare("todo_list", "{}").tool == "todo_list"
+
+
+def test_long_work_adds_its_own_tools_to_the_few() -> None:
+    few, long = ([spec.name for spec in REGISTRY.specs(tools)] for tools in (ToolSet.LEAN, ToolSet.LONG))
+    more = [name for name in long if name not in few]
+    assert more == ["todo_add", "todo_update", "plan_complete_step", "task_state_update", "delegate"]
+    assert [name for name in long if name in few] == few
 
 
 def test_the_tools_of_the_contract_are_there_in_their_order() -> None:
@@ -55,9 +63,9 @@ def test_of_tools_that_do_the_same_one_is_told_and_all_are_taken() -> None:
     assert all(REGISTRY.prepare(name, given).tool == name for name in untold)
 
 
-@pytest.mark.parametrize("is_lean", [False, True])
-def test_only_a_model_that_sees_is_told_of_pictures(is_lean: bool) -> None:
-    blind, seeing = (REGISTRY.specs(is_lean=is_lean, sees=sees) for sees in (False, True))
+@pytest.mark.parametrize("tools", ToolSet)
+def test_only_a_model_that_sees_is_told_of_pictures(tools: ToolSet) -> None:
+    blind, seeing = (REGISTRY.specs(tools, sees=sees) for sees in (False, True))
     assert [spec.name for spec in seeing if spec not in blind] == ["look"]
     assert seeing[: len(blind)] == blind
 
