@@ -18,6 +18,8 @@ from lmtui.core.times import zone_of
 LEASE_S = 60.0
 MOST_ATTEMPTS = 3
 LATE = timedelta(minutes=5)
+AWAY_S = (30, 60, 120, 300, 600, 1200, 1800)
+MOST_TRIES = 30
 _DAY = timedelta(days=1)
 _MOST_OUTCOME_CHARS = 300
 
@@ -66,7 +68,7 @@ def claim_due(
     """Yield the due jobs that are claimed, and those that change instead: given up after too many crashes, or missed."""
     claimed = 0
     for record in sorted(records, key=lambda each: each.due or at.wall):
-        is_due = record.is_enabled and record.due is not None and record.due <= at.wall
+        is_due = record.is_enabled and record.next_time is not None and record.next_time <= at.wall
         if not is_due or not is_free(record, at, me, is_alive):
             continue
         if record.attempts >= MOST_ATTEMPTS:
@@ -82,7 +84,7 @@ def claim_due(
 
 def _is_missed(record: JobRecord, now: datetime) -> bool:
     """Tell whether a run is left out; one that was begun and not ended is not."""
-    is_new = record.attempts == 0 and not record.begun_session
+    is_new = record.attempts == 0 and record.tries == 0 and not record.begun_session
     is_late = record.due is not None and now - record.due > LATE
     return record.missed is Missed.SKIP and is_new and is_late and due_after(record, now) is not None
 
@@ -119,6 +121,8 @@ def ended(records: Sequence[JobRecord], token: str, outcome: str, now: datetime)
             record,
             lease=None,
             attempts=0,
+            tries=0,
+            again=None,
             begun_session="",
             begun_seq=0,
             runs=record.runs + 1,
@@ -136,6 +140,23 @@ def given_back(records: Sequence[JobRecord], token: str) -> Iterator[JobRecord]:
         yield replace(record, lease=None, attempts=max(0, record.attempts - 1))
 
 
+def put_off(records: Sequence[JobRecord], token: str, why: str, now: datetime) -> Iterator[JobRecord]:
+    """Yield the claimed job as one that is tried again a while later, as its model server was away.
+
+    What was begun stays begun.  After too many tries, or for a time that is not to be made up for, the run is at its end.
+    """
+    for record in _mine(records, token):
+        again = now + timedelta(seconds=AWAY_S[min(record.tries, len(AWAY_S) - 1)])
+        is_late = record.missed is Missed.SKIP and record.due is not None and again - record.due > LATE
+        if record.tries + 1 >= MOST_TRIES or (is_late and due_after(record, now) is not None):
+            tried = f" (tried {record.tries + 1} times)" if record.tries else ""
+            yield from ended([record], token, f"error: {why}{tried}", now)
+            continue
+        outcome = f"waiting for the server: {why}"[:_MOST_OUTCOME_CHARS]
+        attempts = max(0, record.attempts - 1)
+        yield replace(record, lease=None, attempts=attempts, tries=record.tries + 1, again=again, last_outcome=outcome)
+
+
 def due_after(record: JobRecord, now: datetime) -> datetime | None:
     """Return when a job runs after a run that ends now."""
     try:
@@ -149,7 +170,12 @@ def due_after(record: JobRecord, now: datetime) -> datetime | None:
 def healed(records: Sequence[JobRecord], now: datetime) -> Iterator[JobRecord]:
     """Yield the jobs that a wrong clock had put off too far: their next time, counted from now."""
     for record in records:
-        if record.due is None or record.kind is JobKind.WAKE or record.lease is not None:
+        if record.due is None or record.lease is not None:
+            continue
+        if record.again is not None and record.again - now > timedelta(seconds=AWAY_S[-1]):
+            yield replace(record, again=now)
+            continue
+        if record.kind is JobKind.WAKE:
             continue
         is_ahead = record.last_run is not None and record.last_run - now > _DAY
         begin = now if record.last_run is None or is_ahead else max(now, record.last_run)
@@ -172,4 +198,4 @@ def started_up(records: Sequence[JobRecord], now: datetime) -> Iterator[JobRecor
 
 def next_due(records: Sequence[JobRecord]) -> datetime | None:
     """Return the earliest time at which something is due, as far as nobody runs it."""
-    return min((each.due for each in records if each.due and each.is_enabled and each.lease is None), default=None)
+    return min((each.next_time for each in records if each.next_time and each.is_enabled and each.lease is None), default=None)

@@ -53,11 +53,17 @@ class Inbox(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How a run ended: in words for the table; with `is_busy` it could not begin, as another lmtui has its session."""
+    """How a run ended: in words for the table.
+
+    With `is_busy` it could not begin, as another lmtui has its session; with `is_away` the model server did not answer.
+    """
 
     outcome: str
     is_busy: bool = False
+    is_away: bool = False
 
+
+_GIVEN_BACK = RunEnd("", is_busy=True)
 
 Began = Callable[[str, int], Awaitable[None]]
 """Takes the session that a job runs in and the session's last event, before anything is done in it."""
@@ -175,7 +181,7 @@ class Scheduler:
                 )
             ]
 
-        if not claim((await self._try(parts.table.read) or JobsRead()).records):
+        if not await self._try(lambda: claim(parts.table.read().records)):
             return  # nothing is written where nothing is due
         for record in await self._change(claim):
             if record.lease is not None:
@@ -194,29 +200,30 @@ class Scheduler:
             if not await self._change(lambda records: claims.begun(records, token, session_id, seq)):
                 raise JobsError(f"job {record.id} is not this process's any more", "Another lmtui runs it.")
 
-        outcome: str | None = "failed inside lmtui; lmtui.log, in the state folder that `lmtui doctor` names, says where"
+        end = RunEnd("failed inside lmtui; lmtui.log, in the state folder that `lmtui doctor` names, says where")
         try:
             end = await self._parts.run(record, began)
-            outcome = None if end.is_busy else end.outcome
             if end.is_busy:
                 self._busy_until[record.id] = self._parts.clock.mono_s() + _BUSY_AGAIN_S
         except JobsError as error:
-            outcome = None
+            end = _GIVEN_BACK
             self._tell(error.full_text())
         except asyncio.CancelledError:
-            outcome = None
+            end = _GIVEN_BACK
             raise
         finally:
-            await _to_the_end(self._finish(token, outcome))
+            await _to_the_end(self._finish(token, end))
             del self._running[token]
             self._wake.set()
 
-    async def _finish(self, token: str, outcome: str | None) -> None:
+    async def _finish(self, token: str, end: RunEnd) -> None:
         now = self._parts.clock.wall()
-        if outcome is None:
+        if end.is_busy:
             _ = await self._change(lambda records: claims.given_back(records, token))
+        elif end.is_away:
+            _ = await self._change(lambda records: claims.put_off(records, token, end.outcome, now))
         else:
-            _ = await self._change(lambda records: claims.ended(records, token, outcome, now))
+            _ = await self._change(lambda records: claims.ended(records, token, end.outcome, now))
 
     async def _renew(self, at: Moment) -> None:
         """Keep the claims; a job whose claim is another's by now is stopped."""
@@ -237,16 +244,17 @@ class Scheduler:
             now = parts.clock.wall()
             due = claims.next_due(self._seen.read.records) if len(self._running) < parts.most else None
             wait_s = NAP_S if due is None else min(NAP_S, (due - now).total_seconds())
-            if due is not None and wait_s <= 0 and not self._is_held_back(now):
+            if due is not None and wait_s <= 0 and not await asyncio.to_thread(self._is_held_back, now):
                 return
             await parts.clock.sleep(max(wait_s, 0.05) if wait_s > 0 else NAP_S, self._wake)
             if await self._has_news() or self._has_jumped(self._now()):
                 return
 
     def _is_held_back(self, now: datetime) -> bool:
-        """Tell whether all that is due waits for something that the clock does not tell."""
+        """Tell whether all that is due waits for something that the clock does not tell.  Blocks (disk)."""
         mono_s = self._parts.clock.mono_s()
-        due = [each for each in self._seen.read.records if each.due and each.due <= now and each.is_enabled and not each.lease]
+        waiting = [each for each in self._seen.read.records if each.is_enabled and not each.lease]
+        due = [each for each in waiting if each.next_time is not None and each.next_time <= now]
         return all(self._busy_until.get(each.id, 0.0) > mono_s or not self._parts.may_take(each) for each in due)
 
     async def _has_news(self) -> bool:
@@ -274,7 +282,7 @@ class Scheduler:
         if self._parts.inbox is not None and await self._try(self._parts.inbox.has_news):
             return False
         due = claims.next_due(self._seen.read.records)
-        return due is None or due > now or self._is_held_back(now)
+        return due is None or due > now or await asyncio.to_thread(self._is_held_back, now)
 
     async def _end(self) -> None:
         """Stop what runs; each gives its claim back."""

@@ -131,7 +131,10 @@ class TurnStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded(Event):
-    """A turn is over.  The fields are those of `--output json`; `status` repeats `reason`, `elapsed_s` is wall time."""
+    """A turn is over.  The fields are those of `--output json`; `status` repeats `reason`, `elapsed_s` is wall time.
+
+    `fault` says how the model server failed (a word of `core.errors.Fault`), where that ended it.
+    """
 
     kind: ClassVar[str] = "turn_ended"
     turn_id: str
@@ -145,6 +148,7 @@ class TurnEnded(Event):
     elapsed_s: float = 0.0
     sandbox: str = ""
     error: str = ""
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

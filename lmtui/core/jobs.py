@@ -50,10 +50,11 @@ class JobRecord:
     `schedule` is in the form that `automation.schedules` reads, `zone` an IANA name or empty for the machine's own, `due`
     (UTC) the next time, None where there is none.  `session` is the session that it always runs in, else each run has a fresh
     one.  `mode` is the permission mode (empty: that of the settings), `allow` and `deny` are rules of its own; what would ask
-    is refused.  `attempts` counts runs that began and did not end, since the last that did; `last_outcome` is how the last
-    one ended (a turn's reason, or words), `last_session` where.  `begun_session` is where a run began that has not ended yet,
-    so that the next one goes on there, and `begun_seq` the last event that the session had before.  `source` is unique to
-    where it came from, so that one file becomes one job.
+    is refused.  `attempts` counts runs that began and did not end, since the last that did; `tries` those in a row that found
+    no model server, after which it is run no earlier than `again` (UTC).  `last_outcome` is how the last one ended (a turn's
+    reason, or words), `last_session` where.  `begun_session` is where a run began that has not ended yet, so that the next one
+    goes on there, and `begun_seq` the last event that the session had before.  `source` is unique to where it came from, so
+    that one file becomes one job.
     """
 
     id: str
@@ -72,6 +73,8 @@ class JobRecord:
     missed: Missed = Missed.RUN
     runs: int = 0
     attempts: int = 0
+    tries: int = 0
+    again: datetime | None = None
     last_run: datetime | None = None
     last_outcome: str = ""
     last_session: str = ""
@@ -79,6 +82,11 @@ class JobRecord:
     begun_seq: int = 0
     source: str = ""
     lease: Lease | None = None
+
+    @property
+    def next_time(self) -> datetime | None:
+        """Return when it may run next, None where it is not going to by the clock."""
+        return max(self.due, self.again) if self.due is not None and self.again is not None else self.due
 
     @property
     def state(self) -> str:
@@ -96,10 +104,14 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class JobsRead:
-    """What the table holds; `foreign` counts those that this user's lmtui did not write here, which are nobody's jobs."""
+    """What the table holds; `foreign` counts those that this user's lmtui did not write here, which are nobody's jobs.
+
+    `set_aside` is where a file went that could not be read as a table, empty where that did not happen.
+    """
 
     records: tuple[JobRecord, ...] = ()
     foreign: int = 0
+    set_aside: str = ""
 
 
 Change = Callable[[Sequence[JobRecord]], Iterable[JobRecord]]

@@ -49,6 +49,7 @@ class Tally:
     text: str = ""
     usage: Usage = field(default_factory=Usage)
     iterations: int = 0
+    fault: str = ""
 
     def end(self, reason: TurnReason, error: str = "") -> None:
         """Say how it ends."""
@@ -87,6 +88,7 @@ async def work(desk: Desk, tally: Tally, begin: Callable[[], Awaitable[None]]) -
     except (WindowFull, ContextOverflow) as error:
         tally.end(TurnReason.LIMIT, error.full_text())
     except (ProviderError, SessionFileError) as error:
+        tally.fault = str(error.fault) if isinstance(error, ProviderError) else ""
         tally.end(TurnReason.ERROR, error.full_text())
 
 
@@ -216,4 +218,5 @@ def _ended(desk: Desk, turn_id: str, tally: Tally, elapsed_s: float) -> TurnEnde
         elapsed_s=round(elapsed_s, 3),
         sandbox=desk.sandbox_name,
         error=tally.error,
+        fault=tally.fault,
     )

@@ -8,7 +8,7 @@ from datetime import datetime
 from lmtui.core.clean import clean_line
 from lmtui.core.jobs import JobRecord
 from lmtui.core.times import moment_text, zone_of
-from lmtui.runtime.jobs import shown_schedule
+from lmtui.runtime.job_words import shown_schedule
 
 
 def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:

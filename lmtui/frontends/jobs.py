@@ -19,7 +19,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.jobs import JobRecord, Missed, NewJob
 from lmtui.frontends.job_words import job_lines, when_text
 from lmtui.runtime.host import Runtime, open_runtime
-from lmtui.runtime.jobs import foreign_text
+from lmtui.runtime.job_words import foreign_text
 
 EXIT_INTERRUPTED = 130
 _SCHEDULES = ("at", "every", "daily", "hourly", "cron")

@@ -244,7 +244,7 @@ class Runtime:
 
     def _given(self, session_id: str, policy: Policy | None) -> EngineSession:
         session = self._sessions[session_id]
-        if policy is None and self.jobs.runs.let_go(session_id) and self._is_attended:
+        if self.jobs.runs.let_go(session_id) and policy is None and self._is_attended:
             session.sleep.attend()
         return session
 

@@ -21,7 +21,7 @@ class HostJobs(WorkspaceJobs):
     def __init__(self, host: JobHost, sessions: Callable[[], Iterable[EngineSession]]) -> None:
         super().__init__(host, self._emit, self._notice)
         self._sessions = sessions
-        self._waits = SessionWaits(self)
+        self._waits = SessionWaits(self, host.workspace)
 
     def follow(self, session: EngineSession, *, is_ours: bool) -> None:
         """Show a session that opens the jobs, and let what it waits for wake it."""
@@ -29,6 +29,10 @@ class HostJobs(WorkspaceJobs):
             session.emit(self.told())
         if is_ours:
             self._waits.follow(session)
+
+    async def begin(self) -> None:
+        """Find the waits whose wakes a kill left unwritten."""
+        await self._waits.recover()
 
     async def close(self) -> None:
         """Write down what is waited for, and let go of the table."""

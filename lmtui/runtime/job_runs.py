@@ -8,22 +8,35 @@ from typing import Protocol
 
 from lmtui.automation.scheduler import Began, RunEnd
 from lmtui.config import Config
-from lmtui.core.errors import LmtuiError
+from lmtui.core.errors import Fault, LmtuiError, ProviderError
 from lmtui.core.events import ROOT, Envelope, MessageAdded, ModeChanged, TurnEnded, TurnReason
 from lmtui.core.jobs import JobKind, JobRecord
 from lmtui.core.messages import Role
 from lmtui.core.ports import Policy
 from lmtui.core.rules import Effect, Mode, Rule, parse_rule
 from lmtui.engine.session import EngineSession
-from lmtui.store.sessions import SessionStore, is_in_use
+from lmtui.store.sessions import SessionStore
 
 _GO_ON = "lmtui was stopped while you worked on this. Look at what is done already, then go on with the task."
+_SERVER_IS_BACK = "The model server was away for a while. Look at what is done already, then go on with the task."
+_AWAY = frozenset({Fault.UNREACHABLE, Fault.LOADING, Fault.BUSY})
+
+
+class JobServers(Protocol):
+    """What a run asks of the model servers."""
+
+    async def silent(self) -> str:
+        """Return the address in use where nothing answers there, else an empty string."""
 
 
 class JobHost(Protocol):
     """What a run needs of the host."""
 
     config: Config
+
+    @property
+    def servers(self) -> JobServers:
+        """Return what is asked whether a model server is there."""
 
     @property
     def workspace(self) -> Path:
@@ -66,15 +79,13 @@ class JobRuns:
 
         A wait of the session's own goes on under the policy that the session has.
         """
-        has_policy = record.kind is not JobKind.WAKE and bool(record.mode or record.allow or record.deny)
-        return wanted in self.running or (has_policy and self._host.is_open(wanted))
+        return wanted in self.running or (_has_policy(record) and self._host.is_open(wanted))
 
     def _is_elsewhere(self, wanted: str) -> bool:
         """Tell whether a session is another process's."""
         if not wanted or self._host.is_open(wanted):
             return False
-        found = [path for path in SessionStore(self._host.workspace).paths() if path.stem == wanted]
-        return bool(found) and is_in_use(found[0])
+        return SessionStore(self._host.workspace).is_in_use(wanted)
 
     def let_go(self, session_id: str) -> bool:
         """Leave a session to the user, who opened it while its job runs; tell whether it was a job's."""
@@ -87,19 +98,25 @@ class JobRuns:
         wanted = record.begun_session or record.session
         if self._is_taken(record, wanted):
             return RunEnd("", is_busy=True)
-        was_open = bool(wanted) and self._host.is_open(wanted)
         if wanted:
             self.running[wanted] = record
+            if not self._host.is_open(wanted):
+                self._own.add(wanted)  # from here on whoever opens it as well takes it over
         try:
             session = await self._open(record, wanted)
-            return session if isinstance(session, RunEnd) else await self._in(session, record, began, is_own=not was_open)
+            if isinstance(session, RunEnd):
+                return session
+            if wanted and wanted not in self._own and _has_policy(record):
+                return RunEnd("", is_busy=True)  # the user was quicker; it is not to be theirs
+            return await self._in(session, record, began)
         finally:
-            self.running.pop(wanted, None)
+            if wanted:
+                self.running.pop(wanted, None)
+                self._own.discard(wanted)
 
-    async def _in(self, session: EngineSession, record: JobRecord, began: Began, *, is_own: bool) -> RunEnd:
+    async def _in(self, session: EngineSession, record: JobRecord, began: Began) -> RunEnd:
         """Run a job in its session, under its mode; what is the job's own alone is closed, the rest left as it was."""
-        if is_own:
-            self._own.add(session.id)
+        is_own = session.id in self._own
         self.running[session.id] = record
         seq = _last_seq(session)
         earlier = _mode_before(session, record)
@@ -125,12 +142,18 @@ class JobRuns:
             if wanted:
                 await asyncio.to_thread(host.take_server_of, wanted)
             _ = await host.choose_server()
+            if silent := await host.servers.silent():
+                return RunEnd(f"no model server answers at {silent}", is_away=True)
             await host.require_sandbox()
             policy = job_policy(record)
             session = await (host.open_session(wanted, policy) if wanted else host.new_session(policy))
+        except ProviderError as error:
+            return RunEnd(str(error), is_away=True) if error.fault in _AWAY else RunEnd(f"error: {error.full_text()}")
         except LmtuiError as error:
-            return RunEnd("", is_busy=True) if self._is_elsewhere(wanted) else RunEnd(f"error: {error.full_text()}")
+            is_busy = await asyncio.to_thread(self._is_elsewhere, wanted)
+            return RunEnd("", is_busy=True) if is_busy else RunEnd(f"error: {error.full_text()}")
         if not wanted:
+            self._own.add(session.id)
             session.rename(record.title)
         return session
 
@@ -160,7 +183,19 @@ class JobRuns:
 
 
 def _run_end(end: TurnEnded) -> RunEnd:
+    if end.fault in _AWAY:
+        return RunEnd(end.error, is_away=True)
     return RunEnd(f"{end.status}: {end.error}" if end.error else end.status)
+
+
+def _has_policy(record: JobRecord) -> bool:
+    """Tell whether a job has a policy of its own; a wait goes on under the one that its session has."""
+    return record.kind is not JobKind.WAKE and bool(record.mode or record.allow or record.deny)
+
+
+def _is_cut(end: TurnEnded) -> bool:
+    """Tell whether a turn was ended by something else than the work in it."""
+    return end.reason is TurnReason.INTERRUPTED or end.fault in _AWAY
 
 
 def _last_seq(session: EngineSession) -> int:
@@ -189,9 +224,8 @@ def _end_of(session: EngineSession, record: JobRecord) -> TurnEnded | None:
                 pass
             case MessageAdded(agent=agent, role=Role.USER, text=text) if agent == ROOT:
                 is_its_turn = is_its_turn or text == record.text
-            case TurnEnded(agent=agent, reason=reason) as end if agent == ROOT and is_its_turn:
-                if reason is not TurnReason.INTERRUPTED:
-                    return end
+            case TurnEnded(agent=agent) as end if agent == ROOT and is_its_turn and not _is_cut(end):
+                return end
             case _:
                 pass
     return None
@@ -199,8 +233,9 @@ def _end_of(session: EngineSession, record: JobRecord) -> TurnEnded | None:
 
 def _start(session: EngineSession, record: JobRecord) -> bool:
     """Begin the turn; False where there is nothing to be done any more."""
-    if record.begun_session and _is_cut_off(session, record):
-        session.sleep.remind(_GO_ON)
+    cut = _cut_off(session, record) if record.begun_session else None
+    if cut is not None:
+        session.sleep.remind(_SERVER_IS_BACK if cut.fault in _AWAY else _GO_ON)
         return True
     if record.kind is JobKind.WAKE:
         return session.sleep.wake()
@@ -208,10 +243,10 @@ def _start(session: EngineSession, record: JobRecord) -> bool:
     return True
 
 
-def _is_cut_off(session: EngineSession, record: JobRecord) -> bool:
-    """Tell whether the last turn of a session was for a job and did not come to its own end."""
+def _cut_off(session: EngineSession, record: JobRecord) -> TurnEnded | None:
+    """Return the end of a session's last turn where that was for a job and did not come to its own end."""
     if session.is_running:
-        return False
+        return None
     last_end: TurnEnded | None = None
     last_words = ""
     for envelope in session.history():
@@ -223,7 +258,7 @@ def _is_cut_off(session: EngineSession, record: JobRecord) -> bool:
             case _:
                 pass
     is_for_it = record.kind is JobKind.WAKE or last_words == record.text
-    return is_for_it and last_end is not None and last_end.reason is TurnReason.INTERRUPTED
+    return last_end if is_for_it and last_end is not None and _is_cut(last_end) else None
 
 
 def job_policy(record: JobRecord) -> Policy:

@@ -55,6 +55,11 @@ class Servers:
         """Look at one server again."""
         return await look_at(url, self._key_for(url), LOOK_LIMIT_S, is_named=True)
 
+    async def silent(self) -> str:
+        """Return the address in use where nothing answers there, else an empty string."""
+        url = self._connection.provider().url
+        return url if await self.look(url) is None else ""
+
     def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
         """Load a model and tell how far it is."""
         if url == FILES_URL:

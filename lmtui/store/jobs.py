@@ -1,41 +1,33 @@
 """The jobs of a workspace: a table in `<workspace>/.lmagent/index.db` (SQLite, WAL), each row signed.
 
-A row that this user's lmtui did not sign for this folder is passed over and counted; a file whose table has another shape, or
-that is no database, is set aside and a new one begun.
+A row that this user's lmtui did not sign for this folder is passed over and counted; a table of an earlier version becomes one
+of this; a file whose table has another shape, or that is no database, is set aside and a new one begun.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import json
+import logging
 import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from lmtui.core.errors import JobsError, SessionFileError
-from lmtui.core.jobs import Change, JobKind, JobRecord, JobsRead, Lease, Missed
+from lmtui.core.jobs import Change, JobRecord, JobsRead
 from lmtui.paths import workspace_dir
+from lmtui.store.job_rows import INDEX, INSERT, NAMES, SCHEMA, VERSION, create, from_row, is_earlier, migrate, to_row
 from lmtui.store.job_signing import Signer
 from lmtui.store.sessions import make_workspace_folder
 
+_log = logging.getLogger(__name__)
 INDEX_FILE = "index.db"
-_LOCK_FILE = "scheduler.lock"
 _BUSY_S = 10.0
-_NAMES = tuple(each.name for each in fields(JobRecord))
-_SCHEMA = f"CREATE TABLE jobs (id TEXT PRIMARY KEY, {', '.join(f'{name} TEXT' for name in _NAMES[1:])}, signature TEXT)"
-_INSERT = " ".join(("INSERT OR REPLACE INTO jobs VALUES", f"({', '.join('?' * (len(_NAMES) + 1))})"))
-_INDEX = "CREATE UNIQUE INDEX jobs_source ON jobs (source) WHERE source <> ''"
-_VERSION = 2
 _MOST_DONE = 200
 _KEEP_DONE = timedelta(days=30)
-_TIMES = ("created", "due", "last_run")
-_LISTS = ("allow", "deny")
 
 
 class JobFile:
@@ -48,6 +40,7 @@ class JobFile:
         self._lock = threading.RLock()
         self._database: sqlite3.Connection | None = None
         self._inode = 0
+        self._aside = ""
 
     def exists(self) -> bool:
         """Tell whether there is a table."""
@@ -102,14 +95,14 @@ class JobFile:
     def _all(self, database: sqlite3.Connection) -> JobsRead:
         rows = database.execute("SELECT * FROM jobs ORDER BY created, id").fetchall()
         found = [self._record(row) for row in rows]
-        return JobsRead(tuple(record for record in found if record is not None), found.count(None))
+        return JobsRead(tuple(record for record in found if record is not None), found.count(None), self._aside)
 
     def _record(self, row: tuple[Any, ...]) -> JobRecord | None:
         """Return a row's job, None where it is not signed by this user for this folder."""
         *values, signature = row
         if not isinstance(signature, str) or not self._signer.is_ours(values, signature):
             return None
-        return _from_row(dict(zip(_NAMES, values, strict=True)))
+        return from_row(dict(zip(NAMES, values, strict=True)))
 
     def _has_source(self, database: sqlite3.Connection, source: str) -> bool:
         """Tell whether a job of a source is there; a row of somebody else's that claims to be it goes."""
@@ -120,8 +113,8 @@ class JobFile:
         return row is not None
 
     def _write(self, database: sqlite3.Connection, record: JobRecord) -> None:
-        values = _to_row(record)
-        database.execute(_INSERT, (*values, self._signer.sign(values)))
+        values = to_row(record)
+        database.execute(INSERT, (*values, self._signer.sign(values)))
 
     def _prune(self, database: sqlite3.Connection, now: datetime) -> None:
         """Forget what was done long ago."""
@@ -152,12 +145,12 @@ class JobFile:
             raise JobsError(f"{self._path} is a link or no file; lmtui keeps jobs in a real one", "Remove it.")
         inode = _inode(self._path)
         try:
-            return _connected(self._path)
+            return _connected(self._path, self._signer)
         except (sqlite3.DatabaseError, _Foreign) as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
         self._set_aside(inode)
-        return _connected(self._path)
+        return _connected(self._path, self._signer)
 
     def _set_aside(self, inode: int) -> None:
         stamp = f"{datetime.now(UTC):%Y%m%d_%H%M%S}"
@@ -168,6 +161,8 @@ class JobFile:
                 path = Path(f"{self._path}{ending}")
                 if path.exists():
                     path.rename(f"{self._path}.{stamp}.aside{ending}")
+            self._aside = f"{self._path}.{stamp}.aside"
+            _log.warning("%s is no table of jobs that this lmtui can read; it is %s now", self._path, self._aside)
         except OSError as error:
             raise JobsError(f"{self._path} is no table of lmtui's and cannot be set aside: {error.strerror}") from error
 
@@ -183,7 +178,7 @@ def _inode(path: Path) -> int:
         return 0
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def _connected(path: Path, signer: Signer) -> sqlite3.Connection:
     with contextlib.suppress(OSError):  # a new file is its owner's alone, and so is what SQLite puts beside it
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     database = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
@@ -192,18 +187,24 @@ def _connected(path: Path) -> sqlite3.Connection:
         database.text_factory = _text_of  # bytes of no text make one row nobody's, and not the table unreadable
         for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "journal_mode=WAL", "synchronous=FULL"):
             database.execute(f"PRAGMA {pragma}").close()
-        if not _shapes(database):
-            with _transaction(database):
-                if not _shapes(database):
-                    database.execute(_SCHEMA)
-                    database.execute(_INDEX)
-                    database.execute(f"PRAGMA user_version={_VERSION}")
-        if int(database.execute("PRAGMA user_version").fetchone()[0]) > _VERSION:
-            raise JobsError(f"{path} was written by a newer lmtui", "Use that one, or remove the file with its jobs.")
-        if _shapes(database) != {_SCHEMA, _INDEX}:
-            raise _Foreign
+        _bring_to_this_version(path, database, signer)
         on_failure.pop_all()
     return database
+
+
+def _bring_to_this_version(path: Path, database: sqlite3.Connection, signer: Signer) -> None:
+    """Make the table where there is none, or bring one of an earlier version to this one."""
+    if not _shapes(database) or is_earlier(_shapes(database)):
+        with _transaction(database):
+            shapes = _shapes(database)
+            if not shapes:
+                create(database)
+            elif is_earlier(shapes):
+                migrate(database, shapes, signer)
+    if int(database.execute("PRAGMA user_version").fetchone()[0]) > VERSION:
+        raise JobsError(f"{path} was written by a newer lmtui", "Use that one, or remove the file with its jobs.")
+    if _shapes(database) != {SCHEMA, INDEX}:
+        raise _Foreign
 
 
 def _text_of(data: bytes) -> str:
@@ -235,87 +236,3 @@ def make_workspace_folder_or_fail(workspace: Path) -> None:
         make_workspace_folder(workspace)
     except SessionFileError as error:
         raise JobsError(str(error), error.hint) from error
-
-
-def _to_row(record: JobRecord) -> list[str]:
-    """Return a job's columns, all of them text."""
-    values: dict[str, Any] = {each: getattr(record, each) for each in _NAMES}
-    for name in _TIMES:
-        values[name] = values[name].astimezone(UTC).isoformat() if values[name] is not None else ""
-    for name in _LISTS:
-        values[name] = json.dumps(values[name])
-    lease = record.lease
-    values["lease"] = json.dumps(asdict(lease) | {"until": lease.until.isoformat()}) if lease is not None else ""
-    return [str(values[name]) for name in _NAMES]
-
-
-def _from_row(row: dict[str, str]) -> JobRecord:
-    """Return the job of a row that `_to_row` made."""
-    times = {name: datetime.fromisoformat(row[name]) if row[name] else None for name in _TIMES}
-    lease = json.loads(row["lease"]) if row["lease"] else None
-    record = JobRecord(id=row["id"], text=row["text"], title=row["title"], created=times["created"] or datetime.now(UTC))
-    return replace(
-        record,
-        kind=JobKind(row["kind"]),
-        schedule=row["schedule"],
-        zone=row["zone"],
-        due=times["due"],
-        is_enabled=row["is_enabled"] == "True",
-        session=row["session"],
-        mode=row["mode"],
-        allow=tuple(json.loads(row["allow"])),
-        deny=tuple(json.loads(row["deny"])),
-        missed=Missed(row["missed"]),
-        runs=int(row["runs"]),
-        attempts=int(row["attempts"]),
-        last_run=times["last_run"],
-        last_outcome=row["last_outcome"],
-        last_session=row["last_session"],
-        begun_session=row["begun_session"],
-        begun_seq=int(row["begun_seq"]),
-        source=row["source"],
-        lease=Lease(**(lease | {"until": datetime.fromisoformat(lease["until"])})) if lease else None,
-    )
-
-
-class Presence:
-    """A sign that a scheduler works on a workspace, seen by every process of the machine; it goes with its owner."""
-
-    def __init__(self, workspace: Path) -> None:
-        self._workspace = workspace
-        self._path = workspace_dir(workspace) / _LOCK_FILE
-        self._descriptor = -1
-
-    def enter(self) -> bool:
-        """Say that one is here; True where it is the only one.  Where nothing can be written, it is."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        try:
-            make_workspace_folder(self._workspace)
-            self._descriptor = os.open(self._path, flags, 0o600)
-        except (OSError, SessionFileError):
-            return True
-        is_first = _locked(self._descriptor, fcntl.LOCK_EX)
-        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
-        return is_first
-
-    def is_anyone(self) -> bool:
-        """Tell whether a scheduler is here."""
-        try:
-            with self._path.open("rb") as file:
-                return not _locked(file.fileno(), fcntl.LOCK_EX)
-        except OSError:
-            return False
-
-    def leave(self) -> None:
-        """Say that this one is gone; idempotent."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-
-def _locked(descriptor: int, kind: int) -> bool:
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

@@ -155,6 +155,11 @@ class SessionStore:
         what = "several sessions end" if matches else "no session is called or ends"
         raise SessionFileError(f"{what} with {wanted!r} in {self._workspace}", "`lmtui sessions` lists them.")
 
+    def is_in_use(self, session_id: str) -> bool:
+        """Tell whether an lmtui, this one or another, has a session open, given by its whole id."""
+        path = self._folder / f"{session_id}.jsonl"
+        return bool(SESSION_ID.match(session_id)) and path.is_file() and not path.is_symlink() and is_in_use(path)
+
     def images(self, session_id: str) -> ImageFolder:
         """Return where the pictures of a session are kept."""
         return ImageFolder(self._folder / f"{session_id}.images")

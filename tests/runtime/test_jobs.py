@@ -18,7 +18,7 @@ from lmtui.engine.session import EngineSession
 from lmtui.paths import inbox_dir
 from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
 from lmtui.runtime.host import Runtime
-from lmtui.runtime.jobs import new_record
+from lmtui.runtime.new_jobs import new_record
 from lmtui.runtime.reports import list_sessions, session_events
 from tests.runtime.conftest import DONE, WRITE, Open, Serve, run
 
@@ -119,11 +119,49 @@ async def test_jobs_are_paused_resumed_run_and_removed_by_an_end_of_their_id(ope
         await runtime.jobs.remove(job.id)
 
 
-async def test_a_model_that_cannot_be_reached_is_an_outcome(open_one: Open) -> None:
-    runtime = open_one("http://127.0.0.1:9")
-    await runtime.jobs.add(NewJob(text="hello"))
-    await one_pass(runtime)
-    assert (await the_job(runtime)).last_outcome.startswith("error")
+async def test_a_job_whose_server_is_away_is_tried_again_without_a_session_for_each_try(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    away = open_one("http://127.0.0.1:9")
+    await away.jobs.add(NewJob(text="hello"))
+    await one_pass(away)
+    job = await the_job(away)
+    assert (job.tries, job.runs, job.attempts, job.lease, job.state) == (1, 0, 0, None, "waiting")
+    assert job.last_outcome.startswith("waiting for the server: no model server answers at http://127.0.0.1:9")
+    assert timedelta(seconds=20) < (job.again or job.created) - datetime.now(UTC) < timedelta(seconds=31)
+    await one_pass(away)
+    assert (await the_job(away)).tries == 1  # it is not its time yet
+    assert not list_sessions(workspace)
+    await away.jobs.run_now(job.id)
+    await one_pass(open_one((await serve(DONE)).url))
+    job = await the_job(away)
+    assert (job.last_outcome, job.tries, job.again, job.runs) == ("done", 0, None, 1)
+
+
+async def test_a_run_that_loses_its_server_goes_on_in_its_session_when_it_is_back(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    server = await serve(DONE)
+    away = open_one(server.url, max_retries=0)
+    session = await away.new_session()
+    await server.__aexit__(None, None, None)
+    await run_without_server(session, "hello")
+    await session.close()
+    begun = replace(new_record("hello", ""), due=datetime.now(UTC), begun_session=session.id, begun_seq=3, tries=1)
+    await away.jobs.put(begun)
+    again = await serve(DONE)
+    await one_pass(open_one(again.url))
+    job = await the_job(away)
+    assert (job.last_outcome, job.last_session, job.tries) == ("done", session.id, 0)
+    assert "server was away" in again.requests[-1].body["messages"][-1]["content"]
+    assert len(list_sessions(workspace)) == 1
+
+
+async def run_without_server(session: EngineSession, text: str) -> None:
+    session.submit(text)
+    await session.wait_idle()
+    end = next(each.event for each in reversed(session.history()) if isinstance(each.event, TurnEnded))
+    assert (end.reason, end.fault) == ("error", "unreachable")
 
 
 async def test_a_stop_saves_the_run_and_the_next_scheduler_goes_on_in_its_session(

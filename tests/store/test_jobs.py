@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from lmtui.core.errors import JobsError
 from lmtui.core.jobs import JobKind, JobRecord, Lease, Missed
 from lmtui.store.job_signing import key_file
-from lmtui.store.jobs import JobFile, Presence
+from lmtui.store.jobs import JobFile
+from lmtui.store.presence import Presence
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 
