@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lmtui.core.messages import Message, Role
 from lmtui.core.model_events import Compacted
 from lmtui.core.plan import Plan
 from lmtui.engine.context import Conversation
-from lmtui.engine.digest import digest
+from lmtui.engine.digest import Gist, Shares, digest
 from lmtui.engine.entries import Entries, Entry
 from lmtui.engine.folding import cut_places, last_said
 
-LIMIT_SHARE, TARGET_SHARE, SUMMARY_SHARE = 0.75, 0.5, 0.12
+LIMIT_SHARE, TARGET_SHARE = 0.75, 0.5
+FACTS_SHARE, WORDS_SHARE, PLAN_SHARE, ERRORS_SHARE = 0.12, 0.1, 0.06, 0.06  # of the room that a request may fill
 KEPT_RESULTS = 3
 _LEAST_GAIN_TOKENS = 24
 _NEAR = 12
 _CHARS_PER_TOKEN = 3.5
-_MOST_SUMMARY_CHARS = 6_000
+_MOST_FACTS_CHARS = 6_000
+_MOST_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,16 @@ class Room:
         target = max(int(limit * TARGET_SHARE / LIMIT_SHARE), fixed + (limit - fixed) // 2)
         return cls(window, limit, min(target, limit), fixed)
 
+    @property
+    def shares(self) -> Shares:
+        """Return how long a summary may be."""
+        chars = self.limit * _CHARS_PER_TOKEN
+        facts = min(_MOST_FACTS_CHARS, int(chars * FACTS_SHARE))
+        return Shares(facts, int(chars * WORDS_SHARE), int(chars * PLAN_SHARE), int(chars * ERRORS_SHARE))
+
 
 class _Sheet:
-    """What is taken out so far, and what that leaves."""
+    """What is taken out so far, and what that leaves.  `open_errors` are the parts of results that nothing mended yet."""
 
     def __init__(self, talk: Conversation, size: Callable[[Message], int], tokens: int) -> None:
         self.talk, self.size, self.tokens = talk, size, tokens
@@ -54,15 +63,20 @@ class _Sheet:
         self.folded: dict[str, Entry] = {}
         self.kept_from = 0
         self.summary = ""
+        self.gist = talk.gist(len(talk.entries))
+        self.open_errors = {failure.part for failure in self.gist.errors.values()}
 
     def shown(self, entry: Entry) -> Message:
         """Return a message as it would be sent now."""
         if entry.part in self.elided:
             return self.talk.folding.shortened(entry)
+        if entry.part in self.folded:
+            return self.talk.folding.shortened(entry, is_folded=True)
         return self.talk.folding.shown(entry)
 
     def elide(self, entry: Entry, *, is_folded: bool = False) -> None:
-        """Leave a part out (or all but its beginning), if that is worth it."""
+        """Leave a part out (or all but what tells most), if that is worth it; what decides an open error stays."""
+        is_folded = is_folded or entry.part in self.open_errors
         gain = self.size(self.shown(entry)) - self.size(self.talk.folding.shortened(entry, is_folded=is_folded))
         if gain >= _LEAST_GAIN_TOKENS:
             (self.folded if is_folded else self.elided)[entry.part] = entry
@@ -74,8 +88,8 @@ def compact(
 ) -> Compacted | None:
     """Return how a conversation of so many tokens is made to fit, None where it cannot be.
 
-    First results become a line each, the oldest first; then the beginning is summed up; then the last results become smaller,
-    and at the very end all that was done is summed up.
+    First results and the long arguments of old calls become a line each, the oldest first; then the beginning is summed up;
+    then the last results become smaller, and at the very end all that was done is summed up.
 
     Args:
         talk: the conversation.
@@ -86,45 +100,66 @@ def compact(
         why: what asked for it, in words.
     """
     sheet = _Sheet(talk, size, tokens)
-    parts = [entry for entry in talk.entries[talk.folding.kept_from :] if _can_go(talk, entry)]
+    parts = _parts(talk)
     last = _last_few(parts, size, (room.target - room.fixed) // 2)
+    near = _step_of(talk.entries, last)
+    late = {entry.part for entry in talk.entries[near:]} if last else set()
     for entry in parts:
         if sheet.tokens <= room.target:
             break
-        if entry not in last:
+        if entry.part not in late:
             sheet.elide(entry)
     if sheet.tokens > room.target:
-        _cut(sheet, plan, room, _step_of(talk.entries, last))
+        _cut(sheet, plan, room, near)
     if sheet.tokens > (room.target + room.limit) // 2:
         _cut(sheet, plan, room, _last_answer(talk.entries, len(talk.entries)))
-    for entry in last:
+    for entry in (each for each in parts if each.part in late):
         if sheet.tokens > room.limit:
-            sheet.elide(entry, is_folded=entry is last[-1])
+            sheet.elide(entry, is_folded=bool(last) and entry is last[-1])
     if sheet.tokens > room.limit:
         _cut(sheet, plan, room, len(talk.entries))
     if sheet.tokens > room.limit or sheet.tokens >= tokens:
         return None
-    gone = set(map(id, talk.entries[talk.folding.kept_from : sheet.kept_from]))
+    gone = _gone(sheet)
     return Compacted(
         why=why,
         tokens_before=tokens,
         tokens_after=sheet.tokens,
-        elided=tuple(part for part, entry in sheet.elided.items() if id(entry) not in gone),
-        folded=tuple(part for part, entry in sheet.folded.items() if id(entry) not in gone),
+        elided=tuple(part for part in sheet.elided if part not in gone),
+        folded=tuple(part for part in sheet.folded if part not in gone),
         kept_from=sheet.kept_from,
         summary=sheet.summary,
     )
 
 
-def _can_go(talk: Conversation, entry: Entry) -> bool:
-    folding = talk.folding
-    return bool(entry.part) and entry.part not in folding.pinned and entry.part not in folding.elided
+def _parts(talk: Conversation) -> list[Entry]:
+    """Return what may become shorter, oldest first: what came with the user's last words too, where those are summed up."""
+    folding, kept_from = talk.folding, talk.folding.kept_from
+    said = last_said(talk.entries, kept_from) if kept_from else None
+    entries = [*([said] if said else []), *talk.entries[kept_from:]]
+    return [entry for entry in entries if entry.part and entry.part not in folding.elided and not _is_pinned(talk, entry)]
+
+
+def _is_pinned(talk: Conversation, entry: Entry) -> bool:
+    pinned = talk.folding.pinned
+    return bool(pinned) and (entry.part in pinned or any(call.id in pinned for call in entry.message.tool_calls))
+
+
+def _gone(sheet: _Sheet) -> set[str]:
+    """Return the parts that are summed up now; the first task and the user's last words are sent all the same."""
+    talk = sheet.talk
+    if sheet.kept_from <= talk.folding.kept_from:
+        return set()
+    last, task = last_said(talk.entries, sheet.kept_from), talk.entries.first_task
+    kept = {entry.part for entry in (last, task) if entry is not None}
+    return {entry.part for entry in talk.entries[talk.folding.kept_from : sheet.kept_from]} - kept
 
 
 def _last_few(parts: list[Entry], size: Callable[[Message], int], share: int) -> list[Entry]:
     """Return the last results, which stay as long as there is another way: a few, the newest whatever its size."""
     taken: list[Entry] = []
-    for entry in reversed(parts[-KEPT_RESULTS:]):
+    results = [entry for entry in parts if entry.message.role is not Role.ASSISTANT]
+    for entry in reversed(results[-KEPT_RESULTS:]):
         share -= size(entry.message)
         if share < 0 and taken:
             break
@@ -133,30 +168,68 @@ def _last_few(parts: list[Entry], size: Callable[[Message], int], share: int) ->
 
 
 def _cut(sheet: _Sheet, plan: Plan, room: Room, end: int) -> None:
-    """Sum up the beginning, up to the first place that makes enough room, else to the last that is not behind `end`.
-
-    Where one of the user's tasks begins is a better place than the middle of one.
-    """
+    """Sum up the beginning, up to the first place that makes enough room, else to the last that is not behind `end`."""
     talk = sheet.talk
     entries, before = talk.entries, max(talk.folding.kept_from, sheet.kept_from)
     places = [place for place in cut_places(entries, before) if place <= end]
     if not places:
         return
-    limit_chars = summary_chars(room)
     old = sheet.summary or talk.folding.summary
-    old_cost = sheet.size(_said(old)) if old else 0
+    old_last = last_said(entries, before) if old else None
+    old_cost = sheet.size(_said(old)) + (sheet.size(sheet.shown(old_last)) if old_last else 0) if old else 0
     gains = _gains(sheet, before)
-    wanted = sheet.tokens + int(limit_chars / _CHARS_PER_TOKEN) - old_cost - room.target
-    enough = [place for place in places if gains[place] >= wanted]
-    place = next(
-        (each for each in enough[:_NEAR] if each < len(entries) and entries[each].is_task), enough[0] if enough else places[-1]
-    )
-    summary = digest(talk.gist(place), plan, limit_chars)
-    last = last_said(entries, place)
-    gain = gains[place] + old_cost - sheet.size(_said(summary)) - (sheet.size(sheet.shown(last)) if last else 0)
+    wanted = sheet.tokens - old_cost - room.target
+    place = _best(entries, places, gains, wanted + int(room.shares.facts / _CHARS_PER_TOKEN))
+    summary, cost = _told_at(sheet, plan, room, place)
+    for _ in range(_MOST_TRIES):  # how long the summary gets is known once it is there
+        if gains[place] >= wanted + cost or place == places[-1]:
+            break
+        place = _best(entries, places, gains, wanted + cost)
+        summary, cost = _told_at(sheet, plan, room, place)
+    gain = gains[place] + old_cost - cost
     if gain >= _LEAST_GAIN_TOKENS:
         sheet.kept_from, sheet.summary = place, summary
         sheet.tokens -= gain
+
+
+def _told_at(sheet: _Sheet, plan: Plan, room: Room, place: int) -> tuple[str, int]:
+    """Return the summary of all before a place, and how large it is together with the user's last words."""
+    summary = summed_up(sheet.talk.gist(place).open_in(sheet.gist), plan, room, sheet.size)
+    last = last_said(sheet.talk.entries, place)
+    return summary, sheet.size(_said(summary)) + (sheet.size(sheet.shown(last)) if last else 0)
+
+
+def _best(entries: Entries, places: list[int], gains: dict[int, int], wanted: int) -> int:
+    """Return the first place that makes enough room, or a near one where a task of the user's begins; else the last."""
+    enough = [place for place in places if gains[place] >= wanted]
+    if not enough:
+        return places[-1]
+    return next((each for each in enough[:_NEAR] if each < len(entries) and entries[each].is_task), enough[0])
+
+
+def summed_up(
+    gist: Gist, plan: Plan, room: Room, size: Callable[[Message], int], *, own: str = "", is_brief: bool = False
+) -> str:
+    """Return a summary that is no larger than its shares of the room, whatever the tokenizer makes of its letters.
+
+    Args:
+        gist: what is summed up.
+        plan: how the work stands.
+        room: how much there is.
+        size: returns a message's size in the server's tokens.
+        own: the model's own words, which come beside that.
+        is_brief: what is told in few words is to be half as long, for the sake of the model's own.
+    """
+    shares = room.shares
+    shares = text_shares = replace(shares, facts=shares.facts // 2) if is_brief else shares
+    text = digest(gist, plan, shares)
+    for _ in range(_MOST_TRIES):
+        density = size(_said(text)) * _CHARS_PER_TOKEN / len(text)
+        if density <= 1 or len(text) * density <= shares.total:
+            break
+        text_shares = text_shares.scaled(shares.total / (len(text) * density))
+        text = digest(gist, plan, text_shares)
+    return digest(gist, plan, text_shares, own) if own else text
 
 
 def _step_of(entries: Entries, last: list[Entry]) -> int:
@@ -178,14 +251,9 @@ def _gains(sheet: _Sheet, before: int) -> dict[int, int]:
     task, first = talk.entries.first_task, max(before, 1)
     gains = {first: 0}
     for place, entry in enumerate(talk.entries[first:], first):
-        is_kept = entry is task or entry.part in talk.folding.pinned
+        is_kept = entry is task or _is_pinned(talk, entry)
         gains[place + 1] = gains[place] + (0 if is_kept else sheet.size(sheet.shown(entry)))
     return gains
-
-
-def summary_chars(room: Room) -> int:
-    """Return how long a summary may be, in characters."""
-    return min(_MOST_SUMMARY_CHARS, int(room.window * SUMMARY_SHARE * _CHARS_PER_TOKEN))
 
 
 def _said(text: str) -> Message:

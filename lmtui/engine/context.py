@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from importlib import resources
 
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
-from lmtui.core.file_events import FilesRestored, Rewound
+from lmtui.core.file_events import FilesChanged, FilesRestored, Rewound
 from lmtui.core.messages import CallForm, Hold, Message, ModelRequest, Role, ToolSpec
 from lmtui.core.model_events import BroughtBack, Compacted, Pinned, Reminder, ToolSetChanged
 from lmtui.core.pictures import Image, ImageRef
 from lmtui.engine.digest import Gist
 from lmtui.engine.entries import Entries, Entry
 from lmtui.engine.folding import Folding
+from lmtui.engine.old_calls import is_bulky
 
 _NOT_RUN = "Not run: the turn was stopped before this call."
 _MAX_TITLE_CHARS = 120
@@ -40,8 +41,9 @@ class ModelSettings:
 
 def system_prompt(tools: str = "full", edits: str = "") -> str:
     """Return the fixed first message for a set of tools.  No clock, no counters: it is the same bytes in every session."""
-    name = "lean" if tools == "lean" else "system"
-    text = resources.files("lmtui.engine").joinpath(f"prompts/{name}.md").read_text(encoding="utf-8").strip()
+    names = {"lean": ("lean",), "long": ("lean", "long")}.get(tools, ("system",))
+    folder = resources.files("lmtui.engine").joinpath("prompts")
+    text = "\n".join(folder.joinpath(f"{name}.md").read_text(encoding="utf-8").strip() for name in names)
     return text.replace(EDITING, REWRITING) if edits == "whole" else text
 
 
@@ -66,6 +68,7 @@ class Conversation:
         self._sent: list[Message] = [self._entries[0].message]
         self._unanswered: dict[str, None] = {}
         self._started: dict[str, ToolCallStarted] = {}
+        self._files: dict[str, tuple[str, ...]] = {}
         self._turns: dict[str, int] = {}
         self._said = 0
         self._gist, self._gist_to = Gist(), 0
@@ -90,10 +93,10 @@ class Conversation:
     def gist(self, place: int) -> Gist:
         """Return what is worth telling of all before a place; what is summed up already is not gone over again."""
         if place >= self.folding.kept_from > self._gist_to:
-            self._gist.take(self._entries[self._gist_to : self.folding.kept_from])
+            self._gist.take(self._entries.bare(self._gist_to, self.folding.kept_from))
             self._gist_to = self.folding.kept_from
         told, begun = (self._gist.copy(), self._gist_to) if place >= self._gist_to else (Gist(), 0)
-        told.take(self._entries[begun:place])
+        told.take(self._entries.bare(begun, place))
         return told
 
     @property
@@ -128,9 +131,11 @@ class Conversation:
                 self._commands[event.call_id] = event.title
             case ToolCallStarted():
                 self._started[event.call_id] = event
+            case FilesChanged():
+                self._files[event.call_id] = event.files
             case ToolCallFinished() if event.call_id in self._commands:
                 self._settle()
-                self._add(_ran(event, self._commands.pop(event.call_id)))
+                self._add(_ran(event, self._commands.pop(event.call_id), self._files.pop(event.call_id, ())))
             case TurnStarted():
                 self._settle()
                 self._turns[event.turn_id] = len(self._entries)
@@ -195,7 +200,7 @@ class Conversation:
         text = "\n\n".join((event.text, *([event.attached] if event.attached else []), *gone))
         message = Message(event.role, text, event.thinking, event.tool_calls, images=images)
         if event.role is not Role.USER:
-            return Entry(message)
+            return Entry(message, f"args_{event.tool_calls[0].id}") if is_bulky(event.tool_calls) else Entry(message)
         self._said += 1
         part = f"message_{self._said}" if event.attached or images else ""
         title = "files and pictures that came with this" if part else ""
@@ -230,14 +235,15 @@ class Conversation:
             return
         title = f"result of {event.tool} {begun.title}".strip()[:_MAX_TITLE_CHARS]
         outcome = event.summary or ("" if event.ok else "failed")
-        self._add(Entry(message, call_id, title, tool=event.tool, subject=begun.title, outcome=outcome, is_ok=event.ok))
+        about = (event.tool, begun.title, outcome)
+        self._add(Entry(message, call_id, title, "", *about, is_ok=event.ok, files=self._files.pop(call_id, ())))
 
 
-def _ran(event: ToolCallFinished, command: str) -> Entry:
+def _ran(event: ToolCallFinished, command: str, files: tuple[str, ...]) -> Entry:
     """Return what the model is told of a command of the user's own."""
     told = f"[The user ran a command: {command}]"
     message = Message(Role.USER, f"{told}\n{event.result}")
-    return Entry(message, event.call_id, "its output", told, tool="", subject=command, outcome=event.summary, is_ok=event.ok)
+    return Entry(message, event.call_id, "its output", told, "", command, event.summary, is_ok=event.ok, files=files)
 
 
 def _why(event: Compacted | BroughtBack | Pinned) -> str:

@@ -24,7 +24,8 @@ class Entry:
 
     `part` names it where it can be folded, left out or pinned.  `title` says in words what it is (`result of read a.py`), and
     `kept` is what stays of it in any case (the user's own words before the files that they mention).  `tool`, `subject` and
-    `outcome` are of a result: which tool, about what, and how it ended in a word or two.  `is_task`: the user said it.
+    `outcome` are of a result: which tool, about what, and how it ended in a word or two; `files` are those that its call
+    changed.  `is_task`: the user said it.
     """
 
     message: Message
@@ -36,6 +37,7 @@ class Entry:
     outcome: str = ""
     is_ok: bool = True
     is_task: bool = False
+    files: tuple[str, ...] = ()
 
 
 class Entries(Sequence[Entry]):
@@ -81,7 +83,8 @@ class Entries(Sequence[Entry]):
         last = min(end, self._packed_to + _MOST_AT_ONCE)
         for place in range(self._packed_to, last):
             entry = self._all[place]
-            if entry.tool and entry.part not in pinned and len(entry.message.text) >= LONG_CHARS:
+            is_gone = entry.tool and entry.is_ok and entry.part not in pinned  # what failed is told of until it is mended
+            if is_gone and len(entry.message.text) >= LONG_CHARS:
                 self._packed[place] = packed(entry.message.text)
                 self._all[place] = replace(entry, message=replace(entry.message, text=""))
         self._packed_to = max(self._packed_to, last)
@@ -91,6 +94,10 @@ class Entries(Sequence[Entry]):
         for place in [place for place in self._packed if self._all[place].part == part]:
             self._all[place] = self._whole(place)
             del self._packed[place]
+
+    def bare(self, start: int, end: int) -> list[Entry]:
+        """Return entries as they are held: the texts of long results that went well may be empty."""
+        return self._all[start:end]
 
     def _whole(self, place: int) -> Entry:
         entry, data = self._all[place], self._packed.get(place)

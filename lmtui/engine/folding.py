@@ -12,6 +12,8 @@ from lmtui.core.messages import Message, Role
 from lmtui.core.model_events import BroughtBack, Compacted, Pinned
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.entries import Entries, Entry
+from lmtui.engine.excerpts import decisive
+from lmtui.engine.old_calls import in_short
 
 FOLDED_CHARS = 600
 _FIRST = 1
@@ -62,10 +64,13 @@ class Folding:
         return entry.message
 
     def shortened(self, entry: Entry, *, is_folded: bool = False) -> Message:
-        """Return a message with only its beginning, or only a line, in its place; always the same object for the same one."""
+        """Return a message with only its beginning, or only a line, in its place; always the same object for the same one.
+
+        Of a failure what decides it stays, its end before all; of an answer only the arguments of its calls become shorter.
+        """
         key = (entry.part, is_folded)
         if key not in self._shown:
-            self._shown[key] = replace(entry.message, text=_short_text(entry, is_folded=is_folded), images=())
+            self._shown[key] = _short(entry, is_folded=is_folded)
         return self._shown[key]
 
     def sent(self, entries: Entries) -> list[Message]:
@@ -99,16 +104,40 @@ def last_said(entries: Entries, place: int) -> Entry | None:
     return last if last is not entries.first_task else None
 
 
-def _short_text(entry: Entry, *, is_folded: bool) -> str:
+def _short(entry: Entry, *, is_folded: bool) -> Message:
+    message = entry.message
+    if message.role is Role.ASSISTANT:
+        return replace(message, tool_calls=tuple(map(in_short, message.tool_calls)))
+    return replace(message, text=_folded_text(entry) if is_folded else _line(entry), images=())
+
+
+def _folded_text(entry: Entry) -> str:
     text = entry.message.text.removeprefix(entry.kept)
-    title = entry.title or "this"
-    how = "read it again if you need it" if entry.tool == "read" else "call it again if you need it" if entry.tool else ""
-    if is_folded:
-        beginning = text[:FOLDED_CHARS].rpartition("\n")[0] or text[:FOLDED_CHARS]
-        rest = bytes_by_four(text[len(beginning) :])
-        return f"{entry.kept}{beginning}\n[the rest of the {title}, {rest:,} tokens, left out{'; ' if how else ''}{how}]"
-    line = f"[{title}, {bytes_by_four(text):,} tokens, left out{'; ' if how else ''}{how}]"
+    if entry.tool and not entry.is_ok:
+        return decisive(text, FOLDED_CHARS)
+    beginning = text[:FOLDED_CHARS].rpartition("\n")[0] or text[:FOLDED_CHARS]
+    rest = bytes_by_four(text[len(beginning) :])
+    return f"{entry.kept}{beginning}\n[the rest of the {entry.title or 'this'}, {rest:,} tokens, left out{_way_back(entry)}]"
+
+
+def _line(entry: Entry) -> str:
+    size = bytes_by_four(entry.message.text.removeprefix(entry.kept))
+    ended = f", {entry.outcome or 'failed'}" if entry.tool and not entry.is_ok else ""
+    line = f"[{entry.title or 'this'}{ended}, {size:,} tokens, left out{_way_back(entry)}]"
     return f"{entry.kept}\n\n{line}" if entry.kept else line
+
+
+def _way_back(entry: Entry) -> str:
+    """Return how the model gets again what was left out; a change is not to be made twice for it."""
+    match entry.tool:
+        case "":
+            return ""
+        case "read":
+            return "; read it again if you need it"
+        case "write" | "edit":
+            return "; the file has it" if entry.is_ok else ""
+        case _:
+            return "; call it again if you need it"
 
 
 def cut_places(entries: Sequence[Entry], kept_from: int) -> list[int]:

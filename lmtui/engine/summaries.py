@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import replace
+from functools import partial
 
 from lmtui.core.clean import clean
 from lmtui.core.errors import ProviderError
 from lmtui.core.messages import CallForm, Completion, Message, ModelRequest, Role
 from lmtui.core.model_events import Compacted, Compacting
 from lmtui.core.roles import ModelRole
-from lmtui.engine.compaction import Room, summary_chars
+from lmtui.engine.compaction import Room, summed_up
 from lmtui.engine.desk import Desk
-from lmtui.engine.digest import digest
 from lmtui.engine.roles import for_role
 from lmtui.engine.usage import announce, show_usage
 
@@ -42,7 +42,7 @@ async def in_own_words(desk: Desk, event: Compacted, room: Room, *, focus: str =
         focus: what matters most, in the user's words.
         is_asked: the user asked for it, so that it pays.
     """
-    limit_chars = summary_chars(room) // 2
+    limit_chars = room.shares.facts // 2
     request = _request(desk, limit_chars, focus)
     if not (is_asked or _pays(desk, event, limit_chars)) or not _fits(desk, request, limit_chars, room):
         return event
@@ -54,9 +54,10 @@ async def in_own_words(desk: Desk, event: Compacted, room: Room, *, focus: str =
             words = await _words(desk, request)
     if len(words) < _LEAST_CHARS:
         return event
-    told = digest(desk.conversation.gist(event.kept_from), desk.plan, limit_chars, words[:limit_chars])
-    budget = desk.window.budget
-    more = budget.scaled(_size(desk, told) - _size(desk, event.summary))
+    talk, own = desk.conversation, words[:limit_chars]
+    gist = talk.gist(event.kept_from).open_in(talk.gist(len(talk.entries)))
+    told = summed_up(gist, desk.plan, room, partial(_size, desk), own=own, is_brief=True)
+    more = _size(desk, Message(Role.USER, told)) - _size(desk, Message(Role.USER, event.summary))
     return replace(event, summary=told, tokens_after=event.tokens_after + more)
 
 
@@ -103,5 +104,6 @@ async def _words(desk: Desk, request: ModelRequest) -> str:
     return ""
 
 
-def _size(desk: Desk, text: str) -> int:
-    return desk.window.budget.size(Message(Role.USER, text))
+def _size(desk: Desk, message: Message) -> int:
+    budget = desk.window.budget
+    return budget.scaled(budget.size(message))

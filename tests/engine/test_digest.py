@@ -7,8 +7,9 @@ from lmtui.core.events import MessageAdded, ToolCallFinished, ToolCallStarted
 from lmtui.core.messages import Role, ToolCall
 from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.engine.context import Conversation
-from lmtui.engine.digest import digest
+from lmtui.engine.digest import Shares, digest
 
+SHARES = Shares(4000, 3000, 2000, 2000)
 PLAN = Plan(todos=(Todo(1, "write the parser", TodoStatus.COMPLETED), Todo(2, "write its tests")))
 
 
@@ -34,21 +35,21 @@ def test_it_tells_what_was_read_changed_run_and_what_failed() -> None:
         ("read", "a.py", "text", True),
         said=("the task", "and mind the docs", "go on"),
     )
-    text = digest(talk.gist(len(talk.entries)), PLAN, 4000)
-    assert "- files you changed: b.py" in text
+    text = digest(talk.gist(len(talk.entries)), PLAN, SHARES)
+    assert "- files you changed, the newest first: b.py" in text
     assert "- files you read: a.py\n" in text
     assert "shell pytest -q → exit 1" in text
     assert "shell pytest -q: 2 failed" in text
     assert "“and mind the docs”" in text
     assert "“go on”" not in text  # it is sent word for word
     assert "the task" not in text
-    assert "- the plan: 2 [pending] write its tests; 1 [completed] write the parser" in text
+    assert "- the plan: 1 of 2 done; 2 [pending] write its tests" in text
     assert "- you said last: step 4" in text
 
 
 def test_what_is_newest_stands_first_and_the_rest_is_counted() -> None:
     talk = talk_of(*(("read", f"file_with_a_long_name_{number}.py", "text", True) for number in range(100)))
-    text = digest(talk.gist(len(talk.entries)), Plan(), 1500)
+    text = digest(talk.gist(len(talk.entries)), Plan(), SHARES.scaled(0.3))
     assert "files you read: file_with_a_long_name_99.py; file_with_a_long_name_98.py" in text
     assert "more" in text
     assert "file_with_a_long_name_1.py" not in text
@@ -56,11 +57,12 @@ def test_what_is_newest_stands_first_and_the_rest_is_counted() -> None:
 
 def test_it_is_the_same_every_time() -> None:
     talk = talk_of(("read", "a.py", "text", True), ("shell", "ls", "x", True))
-    assert digest(talk.gist(len(talk.entries)), PLAN, 2000) == digest(talk.gist(len(talk.entries)), PLAN, 2000)
+    assert digest(talk.gist(len(talk.entries)), PLAN, SHARES) == digest(talk.gist(len(talk.entries)), PLAN, SHARES)
 
 
-@given(st.lists(st.text(max_size=3000), max_size=40), st.integers(300, 6000))
-def test_it_is_bounded(texts: list[str], limit: int) -> None:
+@given(st.lists(st.text(max_size=3000), max_size=40), st.floats(0.05, 3))
+def test_it_is_bounded(texts: list[str], ratio: float) -> None:
     calls = [("shell" if number % 2 else "read", text, text, number % 3 > 0) for number, text in enumerate(texts)]
     talk = talk_of(*calls, said=("task", *texts))
-    assert len(digest(talk.gist(len(talk.entries)), PLAN, limit)) <= 1.6 * limit + 700
+    shares = SHARES.scaled(ratio)
+    assert len(digest(talk.gist(len(talk.entries)), PLAN, shares)) <= shares.total + 900
