@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import posixpath
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -41,17 +42,15 @@ class SubAgents:
 
     async def run(self, briefs: Sequence[Brief]) -> Sequence[ChildResult]:
         """Do the tasks; see `core.children.Children.run`."""
-        places = self._team.places()
         done: dict[str, asyncio.Future[ChildResult]] = {
             brief.task_id: asyncio.get_running_loop().create_future() for brief in briefs
         }
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._in_turn(brief, done, places)) for brief in briefs]
+        own = self._team.places.lent() if self._parent.depth else contextlib.nullcontext()
+        async with own, asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._in_turn(brief, done)) for brief in briefs]
         return [task.result() for task in tasks]
 
-    async def _in_turn(
-        self, brief: Brief, done: Mapping[str, asyncio.Future[ChildResult]], places: asyncio.Semaphore
-    ) -> ChildResult:
+    async def _in_turn(self, brief: Brief, done: Mapping[str, asyncio.Future[ChildResult]]) -> ChildResult:
         """Do a task once those that it depends on are done and a place is free."""
         before = [await asyncio.shield(done[task_id]) for task_id in brief.depends_on]
         failed = [result.task_id for result in before if not result.status.is_usable]
@@ -59,7 +58,7 @@ class SubAgents:
             why = f"not begun: {', '.join(failed)}, which it depends on, did not succeed"
             result = ChildResult("", Report(ReportStatus.SKIPPED, error=why), task_id=brief.task_id)
         else:
-            async with places:
+            async with self._team.places.one():
                 result = await self._send(brief, before)
         done[brief.task_id].set_result(result)
         return result

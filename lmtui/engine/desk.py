@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -42,6 +43,7 @@ class Desk:
     holds, and `eyes` the model that looks at pictures in its place.  `files` are those that the turn changed.  A sub-agent
     stands at a `depth` above 0, reads only where it `is_narrow`, and is done once it has given its `report`.
     `call_ids` are those of all calls of the session; `loops`, `gate`, `note` and `step` watch the agent through its events.
+    Calls that may change files hold `writing`: of the agents of a session one at a time, so that it is known who changed what.
     `planning` is where plan mode stands; `is_read_only`: the sandbox keeps commands from changing anything in that mode.
     """
 
@@ -96,6 +98,7 @@ class Desk:
     planning: PlanMode = field(default_factory=PlanMode)
     is_read_only: bool = False
     waits: Waits = field(default_factory=Waits)
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self.loops.limits = at_depth(self.limits, self.depth)

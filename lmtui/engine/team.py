@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -14,6 +13,7 @@ from lmtui.engine.briefs import child_prompt
 from lmtui.engine.context import Conversation
 from lmtui.engine.desk import Desk
 from lmtui.engine.inbox import Inbox
+from lmtui.engine.places import Places
 
 _STEPS = 60
 
@@ -66,6 +66,7 @@ class Team:
     def __init__(self, parts: TeamParts) -> None:
         self.parts = parts
         self.desks: dict[str, Desk] = {}
+        self.places = Places(parts.parallel)
         self.count = 0
 
     def next_id(self) -> str:
@@ -75,10 +76,6 @@ class Team:
     def can_send(self, depth: int) -> bool:
         """Tell whether an agent at a depth may have others work for it."""
         return depth < self.parts.max_depth
-
-    def places(self) -> asyncio.Semaphore:
-        """Return what as many as the endpoint serves at once may hold together."""
-        return asyncio.Semaphore(max(1, self.parts.parallel()))
 
     def seat(self, parent: Desk, agent: str, kind: ChildKind) -> Desk:
         """Return the desk of a new agent: the parent's model, sandbox, rules and approvals, nothing of its conversation."""
@@ -121,6 +118,7 @@ class Team:
             turn_id=parent.turn_id,
             call_ids=parent.call_ids,
             spending=parent.spending,
+            writing=parent.writing,
         )
         self.desks[agent] = desk
         return desk

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,7 @@ from lmtui.engine.desk import Desk
 from lmtui.engine.hosts import CommandGate
 from lmtui.engine.planning import propose_plan
 from lmtui.engine.questions import question
-from lmtui.engine.watching import keep_state, tell_changes, to_the_end
+from lmtui.engine.watching import CHANGERS, keep_state, tell_changes, to_the_end
 
 _log = logging.getLogger(__name__)
 _MAX_PATHS = 100
@@ -217,7 +218,14 @@ def _edited(desk: Desk, prepared: PreparedCall, command: str) -> PreparedCall:
 
 
 async def _run(desk: Desk, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending) -> None:
-    """Run an allowed call between two looks at the workspace, so that what it changed is known, also where it was stopped."""
+    """Run an allowed call; while one may change files, other agents that would change some wait."""
+    may_change = prepared.access in CHANGERS and not desk.only_reads
+    async with desk.writing if may_change else contextlib.nullcontext():
+        await _run_watched(desk, call, prepared, context, ending)
+
+
+async def _run_watched(desk: Desk, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending) -> None:
+    """Run a call between two looks at the workspace, so that what it changed is known, also where it was stopped."""
     before = await keep_state(desk, call.id, prepared.access)
     ending.result = ToolResult("Stopped by the user; its effect may be partial.", "stopped", ok=False)
     ending.began = desk.monotonic()  # the time is the tool's own, not what the user took to answer

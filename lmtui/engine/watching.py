@@ -12,13 +12,13 @@ from lmtui.core.permissions import Access
 from lmtui.core.ports import Snapshot, ToolResult
 from lmtui.engine.desk import Desk
 
-_CHANGERS = (Access.WRITE, Access.EXECUTE)
+CHANGERS = (Access.WRITE, Access.EXECUTE)
 _PATIENCE_S = 15.0
 
 
 async def keep_state(desk: Desk, call_id: str, access: Access) -> Snapshot | None:
     """Keep the state before a call that may change files; None where there is no need or no way, and the user is told once."""
-    if access not in _CHANGERS or desk.checkpoints is None:
+    if access not in CHANGERS or desk.checkpoints is None:
         return None
     try:
         before = await desk.checkpoints.snapshot()

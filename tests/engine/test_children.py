@@ -10,13 +10,14 @@ import pytest
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.children import ChildKind
 from lmtui.core.events import ApprovalRequested, MessageAdded, Outcome, ToolCallFinished, TurnEnded, TurnReason
+from lmtui.core.file_events import FilesChanged
 from lmtui.core.messages import ModelPiece, ModelRequest, Role, Urgency
 from lmtui.core.permissions import Mode
 from lmtui.core.ports import Limits
 from lmtui.core.sessions import Answer
 from lmtui.engine.team import TeamParts
 from lmtui.tools.registry import child_tools
-from tests.fakes import FakeProvider, Rig, answer
+from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 
 Script = Callable[[ModelRequest], list[ModelPiece | Exception | float]]
 
@@ -322,3 +323,42 @@ async def test_half_an_emoji_in_a_manifest_does_no_harm() -> None:
     rig = Rig(FakeProvider(answer("", ("decompose", f'{{"manifest": {tasks}}}')), answer("done"), answer("done")), team=team())
     await rig.run()
     assert [event.outcome for event in rig.of("agent_finished") if isinstance(event, AgentFinished)] == ["done"]
+
+
+class SlowSandbox(FakeSandbox):
+    """Takes its time over each file, so that calls of others come in between where nothing keeps them out."""
+
+    async def write_file(self, path: str, data: bytes, *, expect_sha256: str | None = None) -> None:
+        await asyncio.sleep(0.02)
+        await super().write_file(path, data, expect_sha256=expect_sha256)
+        await asyncio.sleep(0.02)
+
+
+async def test_of_two_that_write_at_once_each_is_told_of_its_own_files() -> None:
+    sandbox = SlowSandbox()
+    rig = Rig(TalkingProvider(tree_script()), sandbox, mode=Mode.AUTO, team=team(2), checkpoints=FakeCheckpoints(sandbox))
+    await rig.run()
+    changes = [event for event in rig.of("files_changed") if isinstance(event, FilesChanged)]
+    assert sorted(event.files for event in changes) == [("a.md",), ("b.md",), ("c.md",)]
+    assert {event.files: event.agent for event in changes}[("c.md",)] == "agent_2"
+
+
+def nested_script(request: ModelRequest) -> list[ModelPiece | Exception | float]:
+    first, last = request.messages[1].text, request.messages[-1]
+    name = first.split()[3] if first.startswith("Your task: ") else ""
+    if last.role is not Role.USER:
+        return [0.01, *answer(f"{name} is done")]
+    below = {"": ["x", "y"], "x": ["x1", "x2"], "y": ["y1", "y2"]}.get(name)
+    if below is None:
+        return [0.01, *answer("", ("write", call(path=f"{name}.md", content=f"by {name}\n")))]
+    tasks = [{"task_id": each, "objective": f"task {each}"} for each in below]
+    return [0.01, *answer("", ("decompose", call(manifest=tasks)))]
+
+
+@pytest.mark.parametrize("parallel", [1, 2])
+async def test_those_below_share_the_places_with_those_above(parallel: int) -> None:
+    provider = TalkingProvider(nested_script)
+    rig = Rig(provider, mode=Mode.AUTO, team=team(parallel))
+    await rig.run()
+    assert provider.most_at_once == parallel
+    assert sorted(rig.sandbox.files) == ["x1.md", "x2.md", "y1.md", "y2.md"]
