@@ -67,8 +67,9 @@ class LoopSuspected(Event):
 class Compacted(Event):
     """The conversation that the model is sent became smaller; the log keeps all of it.
 
-    The parts named in `elided` (results by their call's id, the user's messages as `message_N`) are replaced by a line each, of
-    those in `folded` only the beginning is sent.  With `kept_from` (a message's place counted from 0 in the whole conversation,
+    The parts named in `elided` (results by their call's id, the user's messages as `message_N`, long arguments of calls as
+    `args_` and the first call's id) are replaced by a line each, of those in `folded` only the beginning, or what decides a
+    failure, is sent.  With `kept_from` (a message's place counted from 0 in the whole conversation,
     as it was said) all messages before it but the system prompt, the first task and what is pinned are replaced by `summary`.
     `tokens_before` and `tokens_after` are estimates, `why` says what asked for it.
     """

@@ -13,6 +13,7 @@ from lmtui.core.messages import ToolCall
 from lmtui.core.permissions import Access, Verdict
 from lmtui.core.ports import PreparedCall
 from lmtui.engine.desk import Desk
+from lmtui.engine.old_calls import check_copied
 from lmtui.engine.tool_runner import Asked, ask, begin, behind_links, decide, end_unrun, learn_sandbox
 
 _FEWEST = 2
@@ -57,6 +58,7 @@ def _independent(desk: Desk, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, 
     is_after_command = False
     for call in calls:
         try:
+            check_copied(call)
             prepared = desk.toolbox.prepare(call.name, call.arguments)
         except ToolError:
             continue  # it says so when its turn comes

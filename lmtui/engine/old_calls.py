@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from lmtui.core.errors import ToolError
 from lmtui.core.messages import ToolCall
 
 BULKY_CHARS = 800
@@ -32,9 +33,16 @@ def in_short(call: ToolCall) -> ToolCall:
     return call if short == given else replace(call, arguments=_as_json(short))
 
 
-def is_copied(arguments: str) -> bool:
-    """Tell whether a model copied the word that stands for something left out, as if it were a text of its own."""
-    return _MARK.search(arguments) is not None
+def check_copied(call: ToolCall) -> None:
+    """Refuse a call in which the word that stands for something left out was copied, as if it were a text of its own.
+
+    Raises:
+        ToolError: it was.
+    """
+    if _MARK.search(call.arguments):
+        raise ToolError(
+            f"`{call.name}` was given a line with which lmtui shortens old calls: give the text itself; read the file for it"
+        )
 
 
 def _short(value: object, depth: int) -> object:

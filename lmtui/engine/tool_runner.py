@@ -24,6 +24,7 @@ from lmtui.engine.approvals import Question
 from lmtui.engine.cutting import cut
 from lmtui.engine.desk import Desk
 from lmtui.engine.hosts import CommandGate
+from lmtui.engine.old_calls import check_copied
 from lmtui.engine.planning import propose_plan
 from lmtui.engine.questions import question
 from lmtui.engine.watching import CHANGERS, keep_state, tell_changes, to_the_end
@@ -112,6 +113,7 @@ def end_unrun(desk: Desk, call: ToolCall, asked: Asked) -> None:
 
 def _prepare(desk: Desk, call: ToolCall) -> tuple[PreparedCall | None, str]:
     try:
+        check_copied(call)
         return desk.toolbox.prepare(call.name, call.arguments), ""
     except ToolError as error:
         return None, error.full_text()

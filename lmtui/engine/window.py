@@ -73,8 +73,11 @@ class RequestParts:
 
     def pin(self, item_id: str, *, is_pinned: bool = True) -> None:
         """Keep something when room is made, or do not any more."""
-        if self._entry(item_id) is not None:
-            self._emit(Pinned(agent=self._desk().agent, part=item_id, is_pinned=is_pinned))
+        if (entry := self._entry(item_id)) is not None:
+            for part in [call.id for call in entry.message.tool_calls] or [
+                item_id
+            ]:  # of an answer its calls with their results
+                self._emit(Pinned(agent=self._desk().agent, part=part, is_pinned=is_pinned))
 
     def _shorten(self, item_id: str, *, is_folded: bool) -> None:
         desk, entry = self._desk(), self._entry(item_id)
@@ -106,7 +109,8 @@ class RequestParts:
         folding = self._desk().conversation.folding
         state = "left out" if entry.part in folding.elided else "folded" if entry.part in folding.folded else ""
         title = entry.subject or entry.tool or _first_line(message)
-        return WindowItem(entry.part, title, tokens, behind, state, entry.part in folding.pinned)
+        is_pinned = any(part in folding.pinned for part in (entry.part, *(call.id for call in message.tool_calls)))
+        return WindowItem(entry.part, title, tokens, behind, state, is_pinned)
 
     def _divided(self, entry: Entry | None, message: Message, tokens: int) -> list[tuple[str, int]]:
         """Return the parts that a message belongs to, with how much of it."""
