@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from lmtui.core.answer_words import NOBODY
 from lmtui.core.errors import SessionFileError, UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Event, Outcome, RuleRevoked, TurnStarted
 from lmtui.core.permissions import THIS_SESSION, Effect, GrantScope, Rule, parse_rule, source_of
@@ -108,7 +109,7 @@ class Approvals:
         else:
             self.unattended.append(request.suggested_rule)
             self._refused.add(request.agent)
-            question.give(Answer(Outcome.NO, "nobody is there to approve it"), "headless")
+            question.give(Answer(Outcome.NO, "nobody is there to approve it"), NOBODY)
         return question
 
     def answer(self, approval_id: str, answer: Answer) -> None:

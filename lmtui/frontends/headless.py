@@ -34,9 +34,10 @@ from lmtui.core.rules import Mode
 from lmtui.core.sessions import Session
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.core.wait_events import WaitSet
-from lmtui.frontends.planning import EXIT_NEEDS_APPROVAL, approve_open, plan_object, show_open
+from lmtui.frontends.planning import EXIT_NEEDS_APPROVAL, NO_PLAN, approve_open, has_planned, plan_object, show_open
 from lmtui.runtime.host import Runtime, encode_event
 
+EXIT_UNFINISHED = 2
 OUTPUTS = ("text", "json", "stream-json")
 
 
@@ -59,6 +60,7 @@ class HeadlessTask:
 async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: TextIO) -> int:
     """Run one task to its end and return the exit code.  The runtime stays open; the caller closes it."""
     session: Session | None = None
+    wants_plan = runtime.plans_first and not task.session_id
     try:
         if task.session_id:
             runtime.take_server_of(task.session_id)
@@ -80,7 +82,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
         print(_refusal(clean_line(rule), session.mode), file=err)
     asked = session.plans.open
     if asked is None or reporter.has_failed:
-        return reporter.finish(session)
+        return reporter.finish(session, lacks=NO_PLAN if wants_plan and not has_planned(session) else "")
     if task.output == "json":
         told = reporter.as_object(session) or _failure(session, None, task.output)
         print(json.dumps({**told, "status": "blocked", "exit_code": EXIT_NEEDS_APPROVAL, "plan": plan_object(asked)}), file=out)
@@ -154,29 +156,33 @@ class Reporter:
         """Tell whether the last turn was cut short: that, and not a plan that waits, is what came of it."""
         return self._end is not None and self._end.reason in (TurnReason.ERROR, TurnReason.LIMIT, TurnReason.INTERRUPTED)
 
-    def as_object(self, session: Session) -> dict[str, object]:
-        """Return the last turn as `--output json` has it, empty where there was none."""
+    def as_object(self, session: Session, lacks: str = "") -> dict[str, object]:
+        """Return the last turn as `--output json` has it, empty where there was none; `lacks` is what it did not bring."""
         if self._end is None:
             return {}
         fields = asdict(self._end)
         names = ("status", "exit_code", "text", "files_changed", "usage", "iterations", "elapsed_s", "sandbox", "error")
-        return {"session": session.id, **{name: fields[name] for name in names}}
+        unfinished = {"status": "limit", "exit_code": EXIT_UNFINISHED, "error": lacks} if lacks else {}
+        return {"session": session.id, **{name: fields[name] for name in names}, **unfinished}
 
-    def finish(self, session: Session) -> int:
-        """Print what comes at the end and return the exit code."""
+    def finish(self, session: Session, lacks: str = "") -> int:
+        """Print what comes at the end and return the exit code; a turn that is done may lack what was asked for."""
         end = self._end
         if end is None:
             print("lmtui: the session ended before its turn", file=self._err)
             return 1
+        lacks = lacks if end.exit_code == 0 else ""
         if self._output == "json":
-            print(json.dumps(self.as_object(session)), file=self._out)
+            print(json.dumps(self.as_object(session, lacks)), file=self._out)
         elif self._output == "text":
             if end.text.strip():
                 print(clean(end.text), file=self._out)
             if end.error:
                 print(f"lmtui: {clean(end.error)}", file=self._err)
             self._err.write(_summary(session, end))
-        return end.exit_code
+        if lacks:
+            print(f"lmtui: {lacks}", file=self._err)
+        return EXIT_UNFINISHED if lacks else end.exit_code
 
     def _tell(self, envelope: Envelope) -> None:
         line = ""

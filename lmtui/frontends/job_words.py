@@ -19,6 +19,7 @@ def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
         last = f"  last: {clean_line(job.last_outcome)}" if job.last_outcome else ""
         where = f" in {job.last_session}" if job.last_session else ""
         runs = f"  {job.runs} run{'' if job.runs == 1 else 's'}" if job.runs else ""
+        runs += f"  tried {job.tries} time{'' if job.tries == 1 else 's'}" if job.tries else ""
         is_again = job.schedule not in ("once", "") and job.due is not None and job.lease is None and job.is_enabled
         again = f"  ({clean_line(job.schedule)})" if is_again else ""
         yield f"{job.id}  {job.state:<8} {when_text(job, now):<18} {clean_line(job.title)}{again}{runs}{last}{where}"
@@ -26,8 +27,13 @@ def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
 
 def when_text(job: JobRecord, now: datetime) -> str:
     """Return when a job runs next, or what is said in place of it."""
-    if job.lease is not None or job.due is None or not job.is_enabled:
+    zone = zone_of("")
+    if job.lease is not None:
+        return f"since {moment_text(job.last_run, now, zone)}" if job.last_run is not None else ""
+    if job.next_time is None or not job.is_enabled:
         return shown_schedule(job)
-    if job.schedule == "once" and job.due <= now:
+    if job.tries:
+        return f"again {moment_text(job.next_time, now, zone)}"
+    if job.schedule == "once" and job.next_time <= now:
         return "now"
-    return moment_text(job.due, now, zone_of(""))
+    return moment_text(job.next_time, now, zone)

@@ -19,7 +19,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.jobs import JobRecord, Missed, NewJob
 from lmtui.frontends.job_words import job_lines, when_text
 from lmtui.runtime.host import Runtime, open_runtime
-from lmtui.runtime.job_words import foreign_text
+from lmtui.runtime.job_words import problems
 
 EXIT_INTERRUPTED = 130
 _SCHEDULES = ("at", "every", "daily", "hourly", "cron")
@@ -80,8 +80,8 @@ async def jobs(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -
             print(f"{_DONE[arguments.action]}: {record.id}  {record.title}", file=sys.stderr)
             return 0
         read = await runtime.jobs.read()
-    if read.foreign:
-        print(foreign_text(read.foreign), file=sys.stderr)
+    for problem in problems(read):
+        print(problem, file=sys.stderr)
     if arguments.json:
         _print_json(read.records)
         return 0
@@ -97,8 +97,8 @@ async def scheduler(workspace: Path, loaded: Loaded, arguments: argparse.Namespa
     """Run what is due until it is stopped, or with `--once` what is due now."""
     async with _opened(workspace, loaded) as runtime:
         runtime.jobs.on_problem = lambda text: print(f"lmtui: {clean_line(text)}", file=sys.stderr, flush=True)
-        told = {job.id: _state(job) for job in (await runtime.jobs.read()).records}
-        _ = runtime.jobs.follow_changes(lambda records: _tell(records, told))
+        teller = _Teller((await runtime.jobs.read()).records)
+        _ = runtime.jobs.follow_changes(teller.take)
         with _stopping() as stopped:
             serving = asyncio.ensure_future(
                 runtime.jobs.serve(until_empty=arguments.once, interval_s=arguments.interval_s or 0.0)
@@ -110,21 +110,51 @@ async def scheduler(workspace: Path, loaded: Loaded, arguments: argparse.Namespa
             stop.cancel()
         if not is_stopped:
             serving.result()
+        print(teller.end_words((await runtime.jobs.read()).records, is_stopped=is_stopped), file=sys.stderr, flush=True)
     return EXIT_INTERRUPTED if is_stopped else 0
 
 
-def _tell(records: Sequence[JobRecord], told: dict[str, str]) -> None:
-    """Say on standard error what began and what ended."""
-    for job in records:
-        line = f"{job.title}  begins" if job.lease else f"{job.title}  {job.last_outcome}  {job.last_session}"
-        state = _state(job)
-        if (job.lease or job.runs) and told.get(job.id) != state:
-            print(f"{datetime.now().astimezone():%H:%M:%S}  {job.id}  {clean_line(line)}", file=sys.stderr, flush=True)
-        told[job.id] = state
+class _Teller:
+    """Says on standard error what begins and what ends, and at last what came of it all.
+
+    Args:
+        records: the jobs as they are before the first of them begins.
+    """
+
+    def __init__(self, records: Sequence[JobRecord]) -> None:
+        self._told = {job.id: _state(job) for job in records}
+        self._runs = {job.id: job.runs for job in records}
+
+    def take(self, records: Sequence[JobRecord]) -> None:
+        """Take the jobs as they are now."""
+        for job in records:
+            line = f"{job.title}  begins" if job.lease else f"{job.title}  {job.last_outcome}  {job.last_session}"
+            state = _state(job)
+            if (job.lease or job.runs or job.tries) and self._told.get(job.id) != state:
+                print(f"{datetime.now().astimezone():%H:%M:%S}  {job.id}  {clean_line(line)}", file=sys.stderr, flush=True)
+            self._told[job.id] = state
+
+    def end_words(self, records: Sequence[JobRecord], *, is_stopped: bool) -> str:
+        """Return one line: how many jobs ran, what was stopped, what is next."""
+        ran = sum(max(0, job.runs - self._runs.get(job.id, 0)) for job in records)
+        cut = sum(bool(job.begun_session) and job.lease is None for job in records)
+        waiting = [job for job in records if job.next_time is not None and job.is_enabled and job.lease is None]
+        coming = min(waiting, key=lambda job: job.next_time or job.created, default=None)
+        parts = [
+            "stopped" if is_stopped else "nothing more is due",
+            f"{_count(ran)} ran",
+            *([f"{_count(cut)} to be gone on with"] if cut else []),
+            f"next is {clean_line(coming.title)}, {when_text(coming, datetime.now(UTC))}" if coming else "none to come",
+        ]
+        return "; ".join(parts)
+
+
+def _count(jobs: int) -> str:
+    return f"{jobs} job" if jobs == 1 else f"{jobs} jobs"
 
 
 def _state(job: JobRecord) -> str:
-    return f"{job.runs} {job.lease.token if job.lease else job.last_outcome}"
+    return f"{job.runs} {job.tries} {job.lease.token if job.lease else job.last_outcome}"
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from lmtui.core.proposal_words import grant_lines, proposal_lines
 from lmtui.core.sessions import Session
 
 EXIT_NEEDS_APPROVAL = 3
+NO_PLAN = "no plan came: the model only answered in words, and nothing was changed; ask again, or try another model"
 
 
 def approve_open(session: Session, *, allows_named: bool, err: TextIO) -> bool:
@@ -28,6 +29,11 @@ def approve_open(session: Session, *, allows_named: bool, err: TextIO) -> bool:
         print(line, file=err)
     session.plans.approve(asked.proposal_id, rules=grants.rules if allows_named else (), by="flag")
     return True
+
+
+def has_planned(session: Session) -> bool:
+    """Tell whether the model proposed a plan."""
+    return any(isinstance(each.event, PlanProposed) for each in session.history())
 
 
 def show_open(session: Session, asked: PlanProposed, out: TextIO, err: TextIO) -> int:

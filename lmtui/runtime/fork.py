@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -22,8 +22,10 @@ from lmtui.core.events import (
     ToolCallFinished,
     ToolCallStarted,
     TurnEnded,
+    TurnReason,
 )
 from lmtui.core.file_events import FilesChanged, FilesRestored
+from lmtui.core.wait_events import WaitSet
 from lmtui.engine.repair import ends_for_open_work
 
 TITLE_END = " (fork)"
@@ -42,12 +44,13 @@ def forked(past: Sequence[Envelope], new_id: str, now: datetime, seq: int, first
     """
     is_ours = not firsts
     kept = past[: _end(past, seq)]
+    waits = {each.event.turn_id for each in kept if isinstance(each.event, WaitSet)}
     last = kept[-1].seq if kept else 0
     opened = kept[0].event if kept and isinstance(kept[0].event, SessionOpened) else SessionOpened(workspace="", version="")
     begun = replace(opened, parent=past[0].session, parent_seq=last, version=__version__)
     found = [Envelope(1, kept[0].time if kept else now, new_id, begun)]
     for envelope in kept[1:]:
-        event = _inherited(envelope.event, is_ours=is_ours)
+        event = _inherited(envelope.event, waits, is_ours=is_ours)
         if event is not None:
             found.append(replace(envelope, session=new_id, event=event))
     titles = [envelope.event.title for envelope in found if isinstance(envelope.event, SessionRenamed)]
@@ -82,14 +85,17 @@ def _end(past: Sequence[Envelope], seq: int) -> int:
     return at
 
 
-def _inherited(event: Event, *, is_ours: bool) -> Event | None:
+def _inherited(event: Event, waits: Collection[str], *, is_ours: bool) -> Event | None:
     """Return an event as the fork has it, None where it says nothing of the fork.
 
-    Grants for a session end with it; checkpoints are the original's; what was queued is the original's to do.
+    Grants for a session end with it; checkpoints are the original's; what was queued, and what was waited for (in the turns
+    `waits`), is the original's to do.
     """
     match event:
-        case InboxChanged():
+        case InboxChanged() | WaitSet():
             return None
+        case TurnEnded(reason=TurnReason.WAITING, turn_id=turn_id) if turn_id in waits:
+            return replace(event, reason=TurnReason.DONE, status=str(TurnReason.DONE))
         case ModelChanged() | ModeChanged() | RuleRevoked() if not is_ours:
             return None
         case ApprovalResolved(outcome=outcome) if outcome is Outcome.SESSION or not is_ours:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from lmtui.core.answer_words import answer_words
 from lmtui.core.clean import clean, clean_line
 from lmtui.core.events import (
     ApprovalRequested,
@@ -120,9 +121,9 @@ def _lines(events: Sequence[Envelope]) -> Iterator[str]:
                 yield f"    {plan_event_words(event)}"
             case ApprovalRequested() as event:
                 hunks[event.approval_id] = event.hunks
-            case ApprovalResolved(outcome=outcome, by=by, feedback=feedback) as event:
-                what = f"{len(event.hunks)} of {hunks.get(event.approval_id, 0)} hunks" if event.hunks else str(outcome)
-                yield f"    {what} by {clean_line(by)}" + (f": {clean_line(feedback)}" if feedback else "")
+            case ApprovalResolved() as event:
+                part = f"{len(event.hunks)} of {hunks.get(event.approval_id, 0)} hunks by" if event.hunks else ""
+                yield f"    {clean_line(answer_words(event, part))}"
             case Notice(level=level, text=text) if level is not Level.INFO:
                 yield f"{level}: {clean_line(text)}"
             case TurnEnded(reason=reason, error=error, elapsed_s=elapsed_s):

@@ -68,7 +68,7 @@ class Summaries:
             state = (stat.st_mtime_ns, stat.st_size)
             known = self._known.get(path)
             if not words and known is not None and known[0] == state:
-                return _as_it_is_now(path, known[1])
+                return self._as_it_is_now(path, known[1])
             data = path.read_bytes()
         except OSError:
             return None
@@ -80,7 +80,18 @@ class Summaries:
             if summary is None:
                 return None
             known = self._known[path] = (state, summary)
-        return replace(_as_it_is_now(path, known[1]), match=match)
+        return replace(self._as_it_is_now(path, known[1]), match=match)
+
+    def _as_it_is_now(self, path: Path, summary: SessionSummary) -> SessionSummary:
+        """Return a summary with what the log itself cannot tell: whether anybody still works on it, or will."""
+        is_held = is_in_use(path)
+        if summary.state == "writing" and not is_held:
+            summary = replace(summary, state=str(TurnReason.INTERRUPTED))
+        if summary.wakes is not None and not self._store.is_ours(path.stem):
+            summary = replace(summary, state=str(TurnReason.DONE), wakes=None)  # nothing wakes a log that came from elsewhere
+        elif summary.wakes is not None and not is_held:
+            summary = replace(summary, state=str(TurnReason.WAITING))  # also where a crash took the end of the turn
+        return replace(summary, is_elsewhere=True) if is_held else summary
 
 
 def summaries(store: SessionStore, search: str = "", limit: int = 50) -> list[SessionSummary]:
@@ -138,7 +149,7 @@ class _Scan:
 
     def wakes(self) -> datetime | None:
         """Return when a session that waits for its time goes on."""
-        until = self.text("wait_set", "until") if self.state == TurnReason.WAITING else ""
+        until = self.text("wait_set", "until")
         try:
             return as_utc(_time(until.encode())) if until else None
         except _BROKEN:
@@ -183,14 +194,6 @@ def scan(path: Path, data: bytes) -> SessionSummary | None:
         )
     except _BROKEN:
         return None
-
-
-def _as_it_is_now(path: Path, summary: SessionSummary) -> SessionSummary:
-    """Return a summary with what the log itself cannot tell: whether anybody still works on it."""
-    is_held = is_in_use(path)
-    if summary.state == "writing" and not is_held:
-        summary = replace(summary, state="interrupted")
-    return replace(summary, is_elsewhere=True) if is_held else summary
 
 
 def _time(text: bytes) -> datetime:

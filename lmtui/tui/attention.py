@@ -24,7 +24,7 @@ KEEP_TITLE, GIVE_TITLE_BACK = "\x1b[22;2t", "\x1b[23;2t"
 _OSC_777 = ("foot", "ghostty", "rxvt")
 _ENDS = {
     TurnReason.DONE: "done",
-    TurnReason.WAITING: "waits for its time",
+    TurnReason.WAITING: "is waiting for its time",
     TurnReason.BLOCKED: "blocked",
     TurnReason.LIMIT: "stopped at a limit",
     TurnReason.ERROR: "stopped by an error",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from lmtui.core.clean import clean_line
+from lmtui.core.events import TurnReason
 from lmtui.core.sessions import SessionSummary
 from lmtui.tui.facts import Facts
 from lmtui.tui.router import Feed
@@ -29,6 +30,7 @@ def live_summary(feed: Feed, known: SessionSummary | None, now: datetime) -> Ses
         is_open=True,
         tokens=usage.prompt_tokens + usage.completion_tokens if usage is not None else 0,
         match=known.match if known is not None else "",
+        wakes=facts.wakes,
     )
 
 
@@ -38,6 +40,8 @@ def live_state(facts: Facts) -> str:
         return "waits"
     if facts.is_running:
         return "writing"
+    if facts.wakes is not None:
+        return TurnReason.WAITING.value
     return facts.reason.value if facts.reason is not None else "new"
 
 

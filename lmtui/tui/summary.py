@@ -24,7 +24,7 @@ _ENDINGS = {
     TurnReason.LIMIT: "stopped at a limit",
     TurnReason.INTERRUPTED: "interrupted",
     TurnReason.ERROR: "failed",
-    TurnReason.WAITING: "waits for its time",
+    TurnReason.WAITING: "waiting for its time",
 }
 
 
@@ -35,7 +35,7 @@ def activity_text(facts: Facts, now: datetime) -> str:
     if facts.waits:
         return f"a plan waits for you: {first_key(command('plan.ask'))}"
     if not facts.is_running:
-        if facts.reason is TurnReason.WAITING and facts.wakes is not None:
+        if facts.wakes is not None:
             return f"⏲ wakes {moment_text(facts.wakes, now, LocalZone())}"
         ending = _ENDINGS.get(facts.reason) if facts.reason else None
         return f"idle · {ending}" if ending else "idle"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from lmtui.core.answer_words import answer_words
 from lmtui.core.budgets import ReportWritten
 from lmtui.core.clean import clean, clean_line
 from lmtui.core.events import (
@@ -201,8 +202,8 @@ def _others(event: Event) -> Iterator[str]:
             yield f"kept from reaching {clean_line(host)}: {clean_line(why_not)}"
         case ReportWritten(text=text):
             yield from clean(text).replace("**", "").splitlines()
-        case ApprovalResolved(outcome=outcome, by=by) if by != "user":
-            yield f"the question was answered with {outcome} by {clean_line(by)}"
+        case ApprovalResolved(by=by) as event if by != "user":
+            yield f"the question was answered: {clean_line(answer_words(event))}"
         case _:
             if told := model_words(event):
                 yield told

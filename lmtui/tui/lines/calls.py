@@ -142,7 +142,7 @@ class CallBlock(Block):
         inner = self._width = max(8, width - 2)
         below = self._folded(inner) if self.is_folded else self._unfolded(inner)
         if self.feedback:
-            below = [*text_lines(f"you: {clean(self.feedback)}", inner), *below]
+            below = [*text_lines(clean(self.feedback), inner), *below]
         if self.edited:
             below = [*text_lines(f"run instead, by you: {clean(self.edited)}", inner), *below]
         return [self._head(width), *indent(below, (("  ", ""),))]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 
 from lmtui.core.agent_events import AgentFinished, AgentStarted
+from lmtui.core.answer_words import refusal_words
 from lmtui.core.budgets import ReportWritten
 from lmtui.core.clean import clean_line
 from lmtui.core.events import (
@@ -221,7 +222,7 @@ class Conversation:
                 if event.hunks and isinstance(asked, ApprovalRequested):
                     block.hunks = f"{len(event.hunks)} of {asked.hunks} hunks, by you"
                 if event.outcome is Outcome.NO and event.feedback:
-                    block.feedback = event.feedback
+                    block.feedback = refusal_words(event)
         self.document.touch(index)
 
     def _write_output(self, event: ToolOutputDelta) -> None:

@@ -187,13 +187,14 @@ def when_text(job: JobRecord, now: datetime) -> str:
     """Return when a job runs next, or what goes on with it."""
     if job.state != "waiting":
         return job.state
-    return moment_text(job.due, now, LocalZone()) if job.due is not None else "at start"
+    again = "again " if job.tries else ""
+    return f"{again}{moment_text(job.next_time, now, LocalZone())}" if job.next_time is not None else "at start"
 
 
 def job_line(job: JobRecord, now: datetime, width: int) -> Content:
     """Return a job in aligned columns."""
     sign, style = SIGNS[job.state]
-    outcome = clean_line(job.last_outcome).partition(":")[0]
+    outcome = "no server yet" if job.tries else clean_line(job.last_outcome).partition(":")[0]
     room = max(10, width - _WHEN_CELLS - 5 - 18)
     return Content.assemble(
         (f" {sign} ", style),
@@ -207,7 +208,10 @@ def whole_text(job: JobRecord, now: datetime) -> str:
     """Return what there is to know of a job, on a few lines."""
     schedule = "wakes its session" if job.kind == "wake" else f"{job.schedule} {job.zone}".strip()
     parts = [schedule, f"mode {job.mode}" if job.mode else "", count_text(job.runs, "run") if job.runs else "not run yet"]
-    last = f"last {moment_text(job.last_run, now, LocalZone())}: {clean_line(job.last_outcome)}" if job.last_run else ""
+    parts += [f"tried {count_text(job.tries, 'time')}: {clean_line(job.last_outcome)}"] if job.tries else []
+    last = ""
+    if job.last_run is not None and not job.tries:
+        last = f"last {moment_text(job.last_run, now, LocalZone())}: {clean_line(job.last_outcome)}"
     rules = " ".join(
         f"{word} {clean_line(rule)}" for word, rules in (("allow", job.allow), ("deny", job.deny)) for rule in rules
     )
