@@ -13,6 +13,7 @@ from lmtui.core.ports import Checkpoints, Sandbox
 from lmtui.core.sessions import Restoration, Step
 from lmtui.core.workspace import FileChange
 from lmtui.engine.hunks import take_back
+from lmtui.engine.packing import bare
 from lmtui.engine.steps import Ledger, Record, read_steps
 from lmtui.engine.watching import to_the_end
 
@@ -194,4 +195,4 @@ class SessionChanges:
         return _OF_PARENT if record.step.id in {step_id(seq) for seq in range(1, copied + 1)} else _NO_CHECKPOINT
 
     def _ledger(self) -> Ledger:
-        return read_steps(self._history(), self._foreign)
+        return read_steps(bare(self._history()), self._foreign)

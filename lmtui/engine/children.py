@@ -97,7 +97,8 @@ class SubAgents:
     async def _words(self, brief: Brief, before: Sequence[ChildResult]) -> str:
         talk = self._parent.conversation
         told = before_text(before, await self._texts(before)) if before else ""
-        return brief_text(brief, talk.last_task, data_for(brief.data_hint, talk.entries), told)
+        data = await asyncio.to_thread(data_for, brief.data_hint, talk.entries.copy()) if brief.data_hint else ""
+        return brief_text(brief, talk.last_task, data, told)
 
     async def _texts(self, before: Sequence[ChildResult]) -> list[tuple[str, str]]:
         """Return the text of the first small files that came of tasks, as far as they may be read unasked."""

@@ -12,6 +12,7 @@ from importlib import resources
 
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
 from lmtui.core.file_events import FilesChanged, FilesRestored, Rewound
+from lmtui.core.guidance import Guidance, GuidanceRead
 from lmtui.core.messages import CallForm, Hold, Message, ModelRequest, Role, ToolSpec
 from lmtui.core.model_events import BroughtBack, Compacted, Pinned, Reminder, ToolSetChanged
 from lmtui.core.pictures import Image, ImageRef
@@ -62,6 +63,9 @@ class Conversation:
     ) -> None:
         self._agent = agent
         self._prompt = prompt
+        self._tools = ("full", "")
+        self._has_answers = False
+        self.guidance = self._in_prompt = Guidance()
         self.picture = picture
         self._commands: dict[str, str] = {}
         self._entries = Entries(Entry(Message(Role.SYSTEM, prompt("full", ""))))
@@ -123,10 +127,13 @@ class Conversation:
             case MessageAdded():
                 self._settle()
                 self._add(self._entry(event))
+                self._has_answers = self._has_answers or event.role is Role.ASSISTANT
                 self._unanswered = {call.id: None for call in event.tool_calls}
             case Reminder(text=text):
                 self._settle()
                 self._add(Entry(Message(Role.USER, text)))
+            case GuidanceRead(guidance=guidance):
+                self._guide(guidance)
             case ToolCallStarted(by="user"):
                 self._commands[event.call_id] = event.title
             case ToolCallStarted():
@@ -155,16 +162,35 @@ class Conversation:
                 self._send_anew("rewound")
             case Compacted() | BroughtBack() | Pinned():
                 before = self._sent
+                if isinstance(event, Compacted) and event.kept_from and self.guidance != self._in_prompt:
+                    self._write_prompt()
                 self.folding.apply(event)
                 if isinstance(event, Pinned):
                     self._entries.unpack(event.part)
                 if self.folding.sent(self._entries) != before:
                     self._send_anew(_why(event))
             case ToolSetChanged():
-                self._entries.use_first(Entry(Message(Role.SYSTEM, self._prompt(event.tools, event.edits))))
+                self._tools = (event.tools, event.edits)
+                self._write_prompt()
                 self._send_anew("the tools changed")
             case _:
                 pass
+
+    def _guide(self, guidance: Guidance) -> None:
+        """Take up what people bring: in the system prompt as long as nothing was answered, else at the end."""
+        self.guidance = guidance
+        if self._has_answers:
+            self._settle()
+            self._add(Entry(Message(Role.USER, _guidance_note(guidance))))
+        else:
+            self._write_prompt()
+            self._send_anew("the instructions were read")
+
+    def _write_prompt(self) -> None:
+        """Write the system prompt anew, with the newest of what people bring."""
+        self._in_prompt = self.guidance
+        text = "\n\n".join(part for part in (self._prompt(*self._tools), self.guidance.text) if part)
+        self._entries.use_first(Entry(Message(Role.SYSTEM, text)))
 
     def request(
         self, tools: tuple[ToolSpec, ...], settings: ModelSettings, form: CallForm = CallForm.NATIVE, hold: Hold = Hold.FREE
@@ -214,11 +240,13 @@ class Conversation:
 
     def _rewind(self, turn_id: str) -> None:
         """Forget a turn and what came after it; call ids stay used."""
-        self._entries.cut(self._turns[turn_id])
-        self._gist, self._gist_to = Gist(), 0
+        length = self._turns[turn_id]
+        self.folding.rewound(length)
+        self._entries.cut(length, self.folding.kept_from)
+        if self._gist_to > length:
+            self._gist, self._gist_to = Gist(), 0
         self._unanswered = {}
-        self._turns = {each: start for each, start in self._turns.items() if start < len(self._entries)}
-        self.folding.rewound(len(self._entries))
+        self._turns = {each: start for each, start in self._turns.items() if start < length}
 
     def _settle(self) -> None:
         """Answer calls that never ran: servers refuse a conversation with an unanswered call."""
@@ -244,6 +272,13 @@ def _ran(event: ToolCallFinished, command: str, files: tuple[str, ...]) -> Entry
     told = f"[The user ran a command: {command}]"
     message = Message(Role.USER, f"{told}\n{event.result}")
     return Entry(message, event.call_id, "its output", told, "", command, event.summary, is_ok=event.ok, files=files)
+
+
+def _guidance_note(guidance: Guidance) -> str:
+    """Return what the model is told of instructions that are others than those it knows."""
+    if not guidance.text:
+        return "[The instructions, persona and skills that you were given hold no more.]"
+    return f"[What you were given of instructions, persona and skills has changed. From now on this holds:]\n\n{guidance.text}"
 
 
 def _why(event: Compacted | BroughtBack | Pinned) -> str:

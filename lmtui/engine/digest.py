@@ -22,6 +22,7 @@ _MISREAD = frozenset({"not understood", "too many calls", "not run"})
 _MOST_ERRORS, _MOST_ERROR_CHARS, _LEAST_ERROR_CHARS = 40, 1_500, 160
 _LEAST_LINE_CHARS, _MOST_NAME_CHARS = 60, 200
 _LEAST_CHARS = 200
+_MOST_NAMED = 400
 _MOST_OF_ONE_CALL = 20  # an installer's thousands of files are not those in work
 _BEGINNING = "[The conversation up to here was left out to make room. What happened in it:"
 _END = "Go on from there; what you did is done. Read a file again if you need what was in it.]"
@@ -205,7 +206,8 @@ def _section(title: str, lines: Iterable[str], limit_chars: int, least: int = 1)
     for line in rest:
         limit_chars -= len(line) + 2
         if limit_chars < 0 and len(taken) >= least:
-            taken.append(f"and {1 + sum(1 for _ in rest)} more")
+            count = 1 + sum(1 for _ in rest)
+            taken.append(f"and {count} more" if count + len(taken) < _MOST_NAMED else "and many more")
             break
         taken.append(line)
     return _joined(title, taken)
@@ -231,9 +233,11 @@ def _names(paths: dict[str, None]) -> Iterator[str]:
 
 
 def _put(texts: dict[str, None], text: str) -> None:
-    """Put a text last, also where it is there already."""
+    """Put a text last, also where it is there already; of very many the oldest go."""
     texts.pop(text, None)
     texts[text] = None
+    if len(texts) > _MOST_NAMED:
+        del texts[next(iter(texts))]
 
 
 def _newest(texts: dict[str, None]) -> list[str]:

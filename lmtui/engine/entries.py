@@ -7,11 +7,11 @@ everything that was ever said.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
-from lmtui.core.messages import Message
+from lmtui.core.messages import Message, Role
 from lmtui.engine.packing import LONG_CHARS, packed, unpacked
 
 _MEETING = frozenset({"read", "write", "edit", "look"})
@@ -51,7 +51,8 @@ class Entries(Sequence[Entry]):
         self._packed: dict[int, bytes] = {}
         self._packed_to = 0
         self._tasks: list[int] = []
-        self._met: set[str] = set()
+        self._met: dict[str, int] = {}
+        self._places: dict[str, int] = {}
         self.last_picture = -1
         self.add(first)
 
@@ -61,8 +62,10 @@ class Entries(Sequence[Entry]):
         self._all.append(entry)
         if entry.is_task:
             self._tasks.append(place)
+        if entry.part:
+            self._places[entry.part] = place
         if entry.tool in _MEETING and entry.is_ok:
-            self._met.add(entry.subject.partition(" from ")[0])
+            self._met.setdefault(entry.subject.partition(" from ")[0], place)
         if entry.message.images:
             self.last_picture = place
 
@@ -70,13 +73,20 @@ class Entries(Sequence[Entry]):
         """Put another one in the place of the first."""
         self._all[0] = entry
 
-    def cut(self, length: int) -> None:
-        """Forget all behind the first so many."""
-        kept = self[:length]
-        self._packed, self._packed_to = {}, 0
-        self._all, self._tasks, self._met, self.last_picture = [], [], set(), -1
-        for entry in kept:
-            self.add(entry)
+    def cut(self, length: int, kept_from: int) -> None:
+        """Forget all behind the first so many; those from a place on are sent again, so they are held at hand."""
+        del self._all[length:]
+        for place in [place for place in self._packed if place >= kept_from]:
+            if place < length:
+                self._all[place] = self._whole(place)
+            del self._packed[place]
+        self._packed_to = min(self._packed_to, kept_from)
+        del self._tasks[bisect_left(self._tasks, length) :]
+        self._met = {path: place for path, place in self._met.items() if place < length}
+        self._places = {part: place for part, place in self._places.items() if place < length}
+        if self.last_picture >= length:
+            pictures = (place for place in range(length - 1, -1, -1) if self._all[place].message.images)
+            self.last_picture = next(pictures, -1)
 
     def pack(self, end: int, pinned: Container[str]) -> None:
         """Hold some more of the long results before a place packed: a few at a time, so that nobody waits for it."""
@@ -91,9 +101,36 @@ class Entries(Sequence[Entry]):
 
     def unpack(self, part: str) -> None:
         """Hold a result at hand again."""
-        for place in [place for place in self._packed if self._all[place].part == part]:
+        place = self._places.get(part, -1)
+        if place in self._packed:
             self._all[place] = self._whole(place)
             del self._packed[place]
+
+    def find(self, part: str) -> Entry | None:
+        """Return what a part names."""
+        place = self._places.get(part)
+        return None if place is None else self._whole(place)
+
+    def with_parts(self, parts: Iterable[str], end: int) -> list[Entry]:
+        """Return what parts name before a place, in order, with the answers that results belong to."""
+        places: set[int] = set()
+        for place in (self._places.get(part, end) for part in parts):
+            if place < end:
+                places |= {place, self._answer_of(place)}
+        return [self._whole(place) for place in sorted(places)]
+
+    def _answer_of(self, place: int) -> int:
+        """Return the place of the answer that a result belongs to; of anything else its own."""
+        answer = place
+        while self._all[answer].message.role is Role.TOOL:
+            answer -= 1
+        return answer
+
+    def copy(self) -> Entries:
+        """Return what there is now, to be gone through in a thread."""
+        copied = Entries(self._all[0])
+        copied._all, copied._packed, copied._packed_to = self._all.copy(), self._packed.copy(), self._packed_to
+        return copied
 
     def bare(self, start: int, end: int) -> list[Entry]:
         """Return entries as they are held: the texts of long results that went well may be empty."""

@@ -85,7 +85,7 @@ class Folding:
         last = last_said(entries, kept_from)
         words = f"[The user said last:]\n{self.shown(last).text}" if last else ""
         told = replace(said, text="\n\n".join(part for part in (said.text, summary, words) if part))
-        begun = entries[1:kept_from] if self.pinned else ()
+        begun = entries.with_parts(self.pinned, kept_from)
         pinned = [message for entry in begun if entry is not task for message in self._pinned(entry)]
         return [entries[0].message, told, *pinned, *(self.shown(entry) for entry in entries[kept_from:])]
 

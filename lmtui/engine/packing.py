@@ -56,15 +56,20 @@ class History:
         return Past(tuple(self._all), self._packed.copy()) if self._packed else tuple(self._all)
 
 
+def bare(history: Sequence[Envelope]) -> Sequence[Envelope]:
+    """Return events as they are held: the texts of long results may be empty, and going through them costs nothing."""
+    return history.held if isinstance(history, Past) else history
+
+
 class Past(Sequence[Envelope]):
-    """Events of which some are held packed; each is whole when it is looked at."""
+    """Events of which some are held packed (in `held` without their text); each is whole when it is looked at."""
 
     def __init__(self, envelopes: Sequence[Envelope], results: Mapping[int, bytes]) -> None:
-        self._envelopes = envelopes
+        self.held = envelopes
         self._results = results
 
     def __len__(self) -> int:
-        return len(self._envelopes)
+        return len(self.held)
 
     def __iter__(self) -> Iterator[Envelope]:
         return map(self._whole, range(len(self)))
@@ -83,7 +88,7 @@ class Past(Sequence[Envelope]):
         return self._whole(place % len(self))
 
     def _whole(self, place: int) -> Envelope:
-        envelope, data = self._envelopes[place], self._results.get(place)
+        envelope, data = self.held[place], self._results.get(place)
         if data is None or not isinstance(envelope.event, ToolCallFinished):
             return envelope
         return replace(envelope, event=replace(envelope.event, result=unpacked(data)))

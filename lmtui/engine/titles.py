@@ -11,6 +11,7 @@ from lmtui.core.events import ROOT, Envelope, Event, MessageAdded, SessionRename
 from lmtui.core.messages import Completion, Message, ModelRequest, Role, Urgency
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.engine.desk import Desk
+from lmtui.engine.packing import bare
 from lmtui.engine.roles import for_role
 
 MAX_TITLE_CHARS = 60
@@ -24,13 +25,13 @@ def wants_title(desk: Desk, history: Sequence[Envelope], turns: range = range(1,
     """Tell whether a model is named for titles, so many turns are over, and the session has only its first words as a name."""
     if not desk.roles.get(ModelRole.TITLE, RoleModel()).model:
         return False
-    kinds = [type(each.event) for each in history if each.event.agent == ROOT]
+    kinds = [type(each.event) for each in bare(history) if each.event.agent == ROOT]
     return kinds.count(TurnEnded) in turns and kinds.count(SessionRenamed) <= 1
 
 
 async def make_title(desk: Desk, history: Callable[[], Sequence[Envelope]], emit: Callable[[Event], None]) -> None:
     """Ask for a title when the server has nothing else to do; where none comes, or the user was quicker, the name stays."""
-    said = [each.event for each in history() if isinstance(each.event, MessageAdded) and each.event.agent == ROOT]
+    said = [each.event for each in bare(history()) if isinstance(each.event, MessageAdded) and each.event.agent == ROOT]
     words = "\n\n".join(f"{event.role}: {event.text}" for event in said if event.text.strip())[:_MOST_WORDS_CHARS]
     settings = for_role(desk.roles, ModelRole.TITLE, desk.main)
     request = ModelRequest(

@@ -41,7 +41,7 @@ class RequestParts:
         }
         found[_TOOLS] = [WindowItem("", tool.name, budget.scaled(budget.tools_size([tool]))) for tool in desk.specs()]
         kept_from, pinned = talk.folding.kept_from, talk.folding.pinned
-        begun = [entry for entry in talk.entries[:kept_from] if entry.part in pinned] if pinned else []
+        begun = [entry for entry in talk.entries.with_parts(pinned, kept_from) if entry.part in pinned]
         by_id = {id(talk.folding.shown(entry)): entry for entry in (*begun, *talk.entries[kept_from:])}
         behind = budget.scaled(budget.raw(talk.messages, ()))
         for message in talk.messages:
@@ -100,8 +100,7 @@ class RequestParts:
         )
 
     def _entry(self, item_id: str) -> Entry | None:
-        entries = self._desk().conversation.entries
-        return next((entry for entry in reversed(entries) if item_id and entry.part == item_id), None)
+        return self._desk().conversation.entries.find(item_id)
 
     def _item(self, entry: Entry | None, message: Message, tokens: int, behind: int) -> WindowItem:
         if entry is None or not entry.part:

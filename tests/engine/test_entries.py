@@ -80,3 +80,41 @@ def test_the_users_words_are_found_from_both_ends() -> None:
     talk.apply(Rewound(turn_id="t2"))
     assert not talk.entries.has_met("f60.py")
     assert talk.entries.last_task() is talk.entries.first_task
+
+
+def test_a_copy_is_read_while_the_conversation_goes_on() -> None:
+    talk = talk_of(*BEGUN, *MORE, cut(142), *step(100))
+    before = list(talk.entries)
+    copied = talk.entries.copy()
+    for event in (*step(101), Rewound(turn_id="t2"), *step(102)):
+        talk.apply(event)
+    assert list(copied) == before
+
+
+def test_a_rewind_to_between_two_cuts_keeps_what_the_first_one_packed() -> None:
+    events = [*BEGUN, cut(62), *MORE, *task("third", "t3"), *step(90), *step(91), cut(170), *step(92)]
+    plain = talk_of(*BEGUN, cut(62), *MORE)
+    talk = talk_of(*events, Rewound(turn_id="t3"))
+    assert talk.messages == plain.messages
+    assert list(talk.entries) == list(plain.entries)
+    assert talk.gist(len(talk.entries)) == plain.gist(len(plain.entries))
+    for event in (*step(95), cut(150), *step(96)):
+        talk.apply(event)
+        plain.apply(event)
+    assert talk.messages == plain.messages
+    assert list(talk.entries) == list(plain.entries)
+
+
+def test_a_part_is_found_with_the_answer_that_it_belongs_to() -> None:
+    talk = talk_of(*BEGUN, *MORE, cut(142))
+    found = talk.entries.find("c3")
+    assert found is not None
+    assert found.message.text == "line of 3\n" * 400
+    assert talk.entries.find("c999") is None
+    assert [entry.message.role for entry in talk.entries.with_parts({"c3", "c5"}, 62)] == [
+        Role.ASSISTANT,
+        Role.TOOL,
+        Role.ASSISTANT,
+        Role.TOOL,
+    ]
+    assert not talk.entries.with_parts({"c60"}, 62)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.events import Envelope, Event, MessageAdded, ToolCallFinished
 from lmtui.core.messages import Role
-from lmtui.engine.packing import History, Past, packed, unpacked
+from lmtui.engine.packing import History, Past, bare, packed, unpacked
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 COUNT = 400
@@ -67,3 +67,11 @@ def test_thousands_of_results_take_a_part_of_their_size() -> None:
 @given(st.text())
 def test_every_text_comes_back(text: str) -> None:
     assert unpacked(packed(text + "\ud800")) == text + "\ud800"
+
+
+def test_events_are_gone_through_without_their_long_results() -> None:
+    history, envelopes = history_of(COUNT)
+    held = bare(history.read())
+    assert [each.event.kind for each in held] == [each.event.kind for each in envelopes]
+    assert any(isinstance(each.event, ToolCallFinished) and not each.event.result for each in held)
+    assert bare(envelopes) is envelopes
