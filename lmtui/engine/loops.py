@@ -206,11 +206,12 @@ class LoopWatch:
         seen = Seen(key, f"{begun.tool} {begun.title}".strip()[:80], given=self._given.pop(event.call_id, None))
         self.has_failed = not event.ok
         if self._step is not None:
-            self._step.calls += 1
-            self._step.failed += not event.ok
             is_telling = len(event.result) > _TELLING_CHARS
             is_known = key in counts.seen or (is_telling and key[2] in counts.results)
-            self._step.is_news |= event.ok and not is_known
+            is_news = not is_known and (event.ok or _has_run(event))
+            self._step.calls += 1
+            self._step.failed += not (event.ok or is_news)
+            self._step.is_news |= is_news
         if len(counts.seen) > _MOST_SEEN:
             counts.seen.clear()
             counts.results.clear()
@@ -293,6 +294,11 @@ class LoopWatch:
             return None
         advice = "Your last steps brought nothing new and changed nothing. Do something else, or answer the user."
         return Loop("idle", f"steps that brought nothing new: {count}", count, advice, is_over=count >= limit)
+
+
+def _has_run(event: ToolCallFinished) -> bool:
+    """Tell whether a command ran to its end or its time: tests that fail, each time in another way, are what was asked for."""
+    return event.summary.startswith("exit ") or event.summary == "timed out"
 
 
 def _enough(window: int) -> int:

@@ -51,7 +51,8 @@ class Agent:
         if changed:
             self.emit(FilesChanged(call_id=call_id, files=("x",)))
         told = self.watch.answer(call_id, tool, arguments, result, ok=ok)
-        self.emit(ToolCallFinished(call_id=call_id, tool=tool, ok=ok, result=told, elapsed_ms=1))
+        summary = "exit 1" if tool == "shell" and not ok else ""
+        self.emit(ToolCallFinished(call_id=call_id, tool=tool, ok=ok, result=told, elapsed_ms=1, summary=summary))
         return told
 
     def wait(self) -> None:
