@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from lmtui.core.errors import SandboxError, SessionFileError
 from lmtui.core.events import Envelope, Event
+from lmtui.core.guidance import Guide, NoGuide
 from lmtui.core.messages import (
     CallForm,
     Completion,
@@ -297,6 +298,7 @@ class Rig:
         asks_for_summaries: bool = False,
         compact_at: int = 0,
         tools: str = "auto",
+        guide: Guide | None = None,
     ) -> None:
         clock = self.clock = Ticking()
         self.provider = provider
@@ -326,6 +328,7 @@ class Rig:
             asks_for_summaries=asks_for_summaries,
             compact_at=compact_at,
             tools=tools,
+            guide=guide or NoGuide(),
         )
         self.session = EngineSession(parts, past, is_ours=is_ours)
         self.session.subscribe(self._take)

@@ -37,6 +37,7 @@ from lmtui.engine.calling import FormChange
 from lmtui.engine.completion import without_token
 from lmtui.engine.desk import Desk
 from lmtui.engine.fitting import fit, make_room
+from lmtui.engine.guiding import take_guidance
 from lmtui.engine.roles import take_role
 from lmtui.engine.state_note import tell_state
 from lmtui.engine.usage import announce, show_usage
@@ -53,6 +54,7 @@ async def ask_model(desk: Desk, turn_id: str) -> Completion:
     """
     await take_role(desk)
     await desk.model.ready()
+    await take_guidance(desk)
     await fit(desk)
     tell_state(desk, turn_id)
     request = _request(desk)

@@ -159,6 +159,7 @@ class Conversation:
         match event:
             case Rewound() if event.turn_id in self._turns:
                 self._rewind(event.turn_id)
+                self._write_prompt()
                 self._send_anew("rewound")
             case Compacted() | BroughtBack() | Pinned():
                 before = self._sent

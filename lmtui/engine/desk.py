@@ -10,6 +10,7 @@ from datetime import datetime
 
 from lmtui.core.children import Children, Report
 from lmtui.core.events import ROOT, Event, ModelChanged
+from lmtui.core.guidance import Guide, NoGuide
 from lmtui.core.messages import CallForm, ToolSet, ToolSpec, Urgency
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.plan import Plan
@@ -44,6 +45,7 @@ class Desk:
     stands at a `depth` above 0, reads only where it `is_narrow`, and is done once it has given its `report`.
     `call_ids` are those of all calls of the session; `loops`, `gate`, `note` and `step` watch the agent through its events.
     Calls that may change files hold `writing`: of the agents of a session one at a time, so that it is known who changed what.
+    `guide` reads what people bring, in the turn `guided` last.
     `planning` is where plan mode stands; `is_read_only`: the sandbox keeps commands from changing anything in that mode.
     """
 
@@ -98,6 +100,8 @@ class Desk:
     planning: PlanMode = field(default_factory=PlanMode)
     is_read_only: bool = False
     waits: Waits = field(default_factory=Waits)
+    guide: Guide = field(default_factory=NoGuide)
+    guided: str = ""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:

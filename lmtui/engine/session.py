@@ -22,6 +22,7 @@ from lmtui.core.events import (
     SessionRenamed,
     TurnStarted,
 )
+from lmtui.core.guidance import Guide, NoGuide
 from lmtui.core.messages import CallForm
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.pictures import Image
@@ -81,6 +82,7 @@ class SessionParts:
     compact_at: int = 0
     asks_for_summaries: bool = False
     team: TeamParts = field(default_factory=TeamParts)
+    guide: Guide = field(default_factory=NoGuide)
 
 
 class EngineSession:
@@ -268,6 +270,7 @@ class EngineSession:
             spending=Spending(parts.monotonic),
             checkpoints=parts.checkpoints,
             images=parts.images,
+            guide=parts.guide,
             model=KnownModel(parts.profiles, parts.call_form),
             window=WindowBook(
                 Budget(parts.count_tokens, parts.call_form or CallForm.NATIVE),

@@ -81,11 +81,12 @@ class Team:
         """Return the desk of a new agent: the parent's model, sandbox, rules and approvals, nothing of its conversation."""
         is_narrow = kind is ChildKind.EXPLORE or parent.is_narrow
         depth = parent.depth + 1
+        prompt = "\n\n".join(part for part in (child_prompt(kind), parent.conversation.guidance.instructions) if part)
         desk = Desk(
             provider=parent.provider,
             toolbox=self.parts.toolbox(kind, can_send=self.can_send(depth)),
             sandbox=parent.sandbox,
-            conversation=Conversation(agent, lambda *_: child_prompt(kind), parent.conversation.picture),
+            conversation=Conversation(agent, lambda *_: prompt, parent.conversation.picture),
             approvals=parent.approvals,
             inbox=Inbox(),
             settings=parent.main,

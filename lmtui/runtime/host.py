@@ -31,6 +31,7 @@ from lmtui.runtime.connection import Connection
 from lmtui.runtime.demo import Demo, fresh_folder, start_demo, start_repository
 from lmtui.runtime.files import WorkspaceFiles
 from lmtui.runtime.grants import Grants
+from lmtui.runtime.guidance import guide_of
 from lmtui.runtime.host_jobs import HostJobs
 from lmtui.runtime.log_file import write_log_file
 from lmtui.runtime.protection import key_redactor, protect_process
@@ -277,6 +278,7 @@ class Runtime:
             sandbox=sandbox,
             checkpoints=sandbox.checkpoints,
             images=self._store.images(session_id),
+            guide=guide_of(self._workspace, self._count_tokens),
             redactor=self._connection.redactor,
             policy=Policy(Mode(config.mode), (*_rules(config, self._workspace), *_checked(policy.rules)), policy.is_attended),
             settings=_model_settings(config, self._connection.model),
