@@ -7,14 +7,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import Envelope, Event, SessionOpened
+from lmtui.core.events import Envelope, Event, PlanChanged, SessionOpened
 from lmtui.core.file_events import FilesRestored, Rewound, step_id
 from lmtui.core.ports import Checkpoints, Sandbox
 from lmtui.core.sessions import Restoration, Step
 from lmtui.core.workspace import FileChange
 from lmtui.engine.hunks import take_back
 from lmtui.engine.packing import bare
-from lmtui.engine.steps import Ledger, Record, read_steps
+from lmtui.engine.steps import Ledger, Record, plans_around, read_steps
 from lmtui.engine.watching import to_the_end
 
 _NO_CHECKPOINT = "no checkpoint was made for it"
@@ -125,6 +125,9 @@ class SessionChanges:
         if with_files and plan.changes:
             await to_the_end(self._put_back(plan))
         if plan.turn_id:
+            before, now = plans_around(bare(self._history()), plan.turn_id)
+            if before != now:  # first, so that who reads on from the rewind finds the plan as it was
+                self._emit(PlanChanged(plan=before))
             self._emit(Rewound(turn_id=plan.turn_id))
 
     async def _put_back(self, plan: Restoration) -> None:

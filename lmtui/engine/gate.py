@@ -96,8 +96,10 @@ class GateWatch:
                 self._kept.add(call_id)
             case ToolCallFinished(tool=tool, call_id=call_id) if tool not in _OWN and call_id not in self._kept:
                 self.claimed = {}  # what it did to files is not known
-            case FilesRestored() | Rewound():
+            case FilesRestored():
                 self.claimed = {}
+            case Rewound():  # the plan went back before it; nothing of that is the next turn's work
+                self.claimed, self.before = {}, self.plan
             case _:
                 pass
 

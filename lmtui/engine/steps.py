@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from lmtui.core.events import Envelope, ToolCallStarted, TurnStarted
+from lmtui.core.events import ROOT, Envelope, PlanChanged, ToolCallStarted, TurnStarted
 from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound, step_id
+from lmtui.core.plan import Plan
 from lmtui.core.sessions import Step
 
 
@@ -53,6 +54,17 @@ class Ledger:
             return []
         later = set(self.turns[self.turns.index(turn_id) :])
         return [record for record in self.standing() if record.step.turn_id in later]
+
+
+def plans_around(history: Sequence[Envelope], turn_id: str) -> tuple[Plan, Plan]:
+    """Return plan, todos and task state as they stood when a turn began, and as they stand now."""
+    before = now = Plan()
+    for event in (envelope.event for envelope in history if envelope.event.agent == ROOT):
+        if isinstance(event, PlanChanged):
+            now = event.plan
+        elif isinstance(event, TurnStarted) and event.turn_id == turn_id:
+            before = now
+    return before, now
 
 
 def read_steps(history: Sequence[Envelope], foreign: int = 0) -> Ledger:
