@@ -39,8 +39,8 @@ class Background:
         looking.add_done_callback(self._looking.discard)
 
     def name_session(self, history: Callable[[], Sequence[Envelope]]) -> None:
-        """Look for a better name of a session whose first turn is over."""
-        if wants_title(self._desk(), history()):
+        """Look for a better name of a session whose first turn is over, if its budget is not used up."""
+        if wants_title(self._desk(), history()) and not self._desk().spending.over():
             _ = self._spawn(make_title(self._desk(), history, self._emit))
 
     def start_sandbox(self, sandbox: Sandbox, checkpoints: Checkpoints | None) -> None:

@@ -17,6 +17,10 @@ _ENDINGS = {
     TurnReason.BLOCKED: "blocked",
     TurnReason.ERROR: "stopped by an error",
 }
+_ENDINGS_USED_UP = {
+    TurnReason.WAITING: "waiting, with the budget used up",
+    TurnReason.INTERRUPTED: "stopped by you, with the budget used up",
+}
 
 
 def limit_reached(desk: Desk, usage: Usage) -> str:
@@ -41,9 +45,10 @@ def tell_what_is_left(desk: Desk) -> None:
 
 
 def write_report(desk: Desk, reason: TurnReason) -> None:
-    """Tell what work under a budget came to."""
+    """Tell what work under a budget came to; once, until there is more work to tell of."""
     spending = desk.spending
-    if desk.depth or not spending.budget or reason not in _ENDINGS:
+    ending = _ENDINGS.get(reason) or (_ENDINGS_USED_UP.get(reason) if spending.over() else None)
+    if desk.depth or not spending.budget or spending.is_reported or ending is None:
         return
-    text = spending.deeds.report(desk.plan, spending.budget, spending.spent, _ENDINGS[reason])
+    text = spending.deeds.report(desk.plan, spending.budget, spending.spent, ending)
     desk.emit(ReportWritten(agent=desk.agent, text=text, turn_id=desk.turn_id))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lmtui.core.budgets import BudgetSet, SessionBudget
+from lmtui.core.budgets import BudgetSet, ReportWritten, SessionBudget
 from lmtui.core.events import ROOT, ApprovalRequested, ApprovalResolved, Event, TurnEnded, TurnStarted, UsageUpdated
 from lmtui.core.model_events import Reminder
 from lmtui.engine.deeds import Deeds
 
 WARN_SHARE = 0.8
+TITLER = "title"  # stands in for an agent in what the request for a title cost
 
 
 class Spending:
     """Counts requests, tokens and the time of turns since the budget was set.
+
+    `is_reported`: what came of the work was told, and no request was made for it since.
 
     Args:
         monotonic: seconds on a clock that only goes forward.
@@ -24,6 +27,7 @@ class Spending:
         self._spent = SessionBudget()
         self._since: float | None = None
         self._is_told = False
+        self.is_reported = False
         self._open: set[str] = set()
         self._asked: float | None = None
         self._longest_ms = 0
@@ -45,10 +49,13 @@ class Spending:
         self.deeds.apply(event)
         match event:
             case BudgetSet(budget=budget):
-                self.budget, self._spent, self._is_told = budget, SessionBudget(), False
+                self.budget, self._spent, self._is_told, self.is_reported = budget, SessionBudget(), False, False
                 self._since = self._monotonic() if self._since is not None else None
             case UsageUpdated(usage=usage):
                 self._spent += SessionBudget(tokens=usage.fresh_tokens, steps=1)
+                self.is_reported = self.is_reported and event.agent == TITLER
+            case ReportWritten():
+                self.is_reported = True
             case TurnStarted(agent=agent) if agent == ROOT:
                 self._since, self._waited_s = self._monotonic(), 0.0
             case TurnEnded(agent=agent, elapsed_s=elapsed_s) if agent == ROOT:

@@ -189,3 +189,48 @@ async def test_resumed_session_does_not_tell_of_its_budget_again() -> None:
     again = Rig(FakeProvider(answer("done")), past=live.log.events)
     await again.run("go on")
     assert sum("Begin nothing new" in text for text in told(again)) == 1
+
+
+def reports(rig: Rig) -> int:
+    return len(rig.of("report_written"))
+
+
+async def test_report_is_written_once_however_often_the_user_goes_on_past_the_end() -> None:
+    rig = Rig(FakeProvider(*reads(20)))
+    rig.session.budget.give(SessionBudget(steps=3))
+    for words in ("do it", "go on", "go on", "and now?"):
+        await rig.run(words)
+        assert ending(rig).reason is TurnReason.LIMIT
+        assert "is used up" in ending(rig).error
+    assert reports(rig) == 1
+    again = Rig(FakeProvider(*reads(20)), past=rig.log.events)
+    await again.run("go on")
+    assert reports(again) == 0
+    again.session.budget.give(SessionBudget(steps=2))
+    await again.run("go on")
+    assert reports(again) == 1
+
+
+async def test_report_is_written_where_the_last_step_of_a_budget_ends_in_a_wait() -> None:
+    line = "WAIT: 2026-01-01T18:00:00Z: the build"
+    rig = Rig(FakeProvider(answer(f"Not yet there.\n{line}"), answer(f"Still not.\n{line}")))
+    rig.session.budget.give(SessionBudget(steps=100))
+    await rig.run()
+    assert (ending(rig).reason, reports(rig)) == (TurnReason.WAITING, 0)
+    rig.session.budget.give(SessionBudget(steps=1))
+    await rig.run("go on")
+    assert (ending(rig).reason, reports(rig)) == (TurnReason.WAITING, 1)
+    assert report(rig).startswith("**Report**: waiting, with the budget used up. ")
+
+
+async def test_report_is_written_where_the_user_stops_the_last_step_of_a_budget() -> None:
+    calls = answer("", ("shell", call(command="sleep 9")))
+    rig = Rig(FakeProvider(calls), mode=Mode.AUTO)
+    rig.sandbox.commands["sleep 9"] = 9.0
+    rig.session.budget.give(SessionBudget(steps=1))
+    rig.session.submit("go")
+    await rig.until(lambda event: event.kind == "tool_call_started")
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    assert (ending(rig).reason, reports(rig)) == (TurnReason.INTERRUPTED, 1)
+    assert [event.kind for event in rig.events][-2:] == ["report_written", "turn_ended"]

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.events import SessionRenamed
 from lmtui.core.messages import ModelPiece, Urgency
@@ -69,3 +70,18 @@ async def test_name_that_the_user_gives_meanwhile_is_not_overwritten() -> None:
     rig.session.rename("mine")
     await later(rig, 2)
     assert titles(rig) == ["mend it", "mine"]
+
+
+async def test_request_for_a_title_counts_in_the_budget_and_is_not_made_beyond_it() -> None:
+    rig = Rig(FakeProvider(answer("It is mended."), answer("Mend the lexer")), roles=NAMED)
+    rig.session.budget.give(SessionBudget(steps=5, tokens=1000))
+    await rig.run("mend the lexer")
+    await later(rig, 2)
+    spent = rig.session.budget.in_force()[1]
+    assert (spent.steps, spent.tokens) == (2, 22)  # of 10 tokens 4 are cached, 5 written, twice
+    assert titles(rig)[-1] == "Mend the lexer"
+    used = Rig(FakeProvider(answer("It is mended."), answer("Mend the lexer")), roles=NAMED)
+    used.session.budget.give(SessionBudget(steps=1))
+    await used.run("mend the lexer")
+    await later(used, 1)
+    assert len(used.provider.requests) == 1
