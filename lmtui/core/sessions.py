@@ -10,6 +10,7 @@ from typing import Protocol
 
 from lmtui.core.budgets import Budgets
 from lmtui.core.events import Envelope, Outcome
+from lmtui.core.guidance import Guide
 from lmtui.core.jobs import Jobs
 from lmtui.core.messages import CallForm
 from lmtui.core.permissions import GrantScope, Mode, Rule
@@ -313,6 +314,10 @@ class SessionHost(Protocol):
     @property
     def archive(self) -> Archive:
         """Return the workspace's sessions, open or not."""
+
+    @property
+    def guide(self) -> Guide:
+        """Return who reads the instructions and the persona."""
 
     @property
     def jobs(self) -> Jobs:

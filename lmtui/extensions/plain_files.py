@@ -20,7 +20,10 @@ def read_plain(root: Path, relative: str, max_bytes: int) -> bytes | None:
     Raises:
         NotPlain: it is a link, a pipe, a device, or must not be read.
     """
-    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     try:
         *above, name = relative.split("/")
         for part in above:
@@ -29,9 +32,7 @@ def read_plain(root: Path, relative: str, max_bytes: int) -> bytes | None:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise NotPlain("it is not a regular file")
             return file.read(max_bytes)
-    except FileNotFoundError:
-        return None
-    except NotADirectoryError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise NotPlain("it is a link" if _is_link(folder, relative) else str(error.strerror)) from error

@@ -18,10 +18,12 @@ from lmtui.core.server_words import window_words
 from lmtui.core.servers import ServerFound
 from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
 from lmtui.runtime.checks import backend_reports, tokenizer_name, workspace_problem
+from lmtui.runtime.guidance import read_guidance
 from lmtui.runtime.reports import find_models, is_same_server
 
 OK, WARNING, FAILURE = "ok", "warning", "failure"
 _ISOLATING = ("docker", "bubblewrap")
+_PLAIN = "Put a plain file in its place: links are not followed."
 _SIGNS = {OK: "✓", WARNING: "!", FAILURE: "✗"}
 
 
@@ -38,6 +40,7 @@ class Row:
 async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     """Print every row; 0 all well, 1 warnings, 2 failures."""
     rows = [*_program_rows(), *_workspace_rows(workspace, loaded), *await _sandbox_rows(workspace)]
+    rows += await _instruction_rows(workspace)
     if not arguments.offline:
         rows += await _server_rows(loaded)
     if arguments.json:
@@ -97,6 +100,13 @@ async def _sandbox_rows(workspace: Path) -> Iterable[Row]:
         fixes = "; ".join(found.fix for found in reports if found.name in _ISOLATING and found.fix)
         rows.append(Row("sandbox", FAILURE, "no sandbox works: there is no shell, only file tools", fixes))
     return rows
+
+
+async def _instruction_rows(workspace: Path) -> list[Row]:
+    found = await read_guidance(workspace)
+    names = ", ".join(f"{clean_line(source.name)} {source.tokens:,} tokens" for source in found.sources)
+    rows = [Row("instructions", OK, names or "none; AGENTS.md in this folder would be read")]
+    return rows + [Row("instructions", WARNING, clean_line(problem), _PLAIN) for problem in found.problems]
 
 
 async def _server_rows(loaded: Loaded) -> list[Row]:

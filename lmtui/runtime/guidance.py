@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from lmtui.core.guidance import Guide
+from lmtui.core.guidance import Guidance, Guide
+from lmtui.core.guidance_words import WHOLE_CHARS
 from lmtui.extensions.instructions import InstructionFiles
 from lmtui.paths import config_dir
+from lmtui.providers.tokens import count_tokens
 
 
 def guide_of(workspace: Path, count_tokens: Callable[[str], int]) -> Guide:
     """Return who reads the instructions, the persona and the user's profile."""
     return InstructionFiles(workspace, config_dir(), count_tokens)
+
+
+async def read_guidance(workspace: Path) -> Guidance:
+    """Return what is there now, with its price in tokens."""
+    return await guide_of(workspace, count_tokens).read(WHOLE_CHARS)

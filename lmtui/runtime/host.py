@@ -19,6 +19,7 @@ from lmtui.core.messages import CallForm
 from lmtui.core.permissions import SOURCES, Effect, Mode, Rule, parse_rule
 from lmtui.core.ports import Limits, Policy, SessionLog
 from lmtui.core.roles import parse_roles
+from lmtui.core.rules import MCP
 from lmtui.core.sessions import Archive
 from lmtui.core.settings import Settings
 from lmtui.core.trust import Trust
@@ -29,6 +30,7 @@ from lmtui.providers.tokens import TokenCounts
 from lmtui.runtime.archive import SessionArchive
 from lmtui.runtime.connection import Connection
 from lmtui.runtime.demo import Demo, fresh_folder, start_demo, start_repository
+from lmtui.runtime.extensions import Extensions
 from lmtui.runtime.files import WorkspaceFiles
 from lmtui.runtime.grants import Grants
 from lmtui.runtime.guidance import guide_of
@@ -109,7 +111,9 @@ class Runtime:
         self.trust: Trust = NothingToTrust()
         defaults = Loaded(config, dict.fromkeys(SETTINGS, "default"))
         self.settings: Settings = UserSettings(defaults, lambda: defaults, self._use_config)
+        self.guide = guide_of(workspace, self._count_tokens)
         self.files = WorkspaceFiles(lambda: self._workspace, self.sandbox)
+        self.extensions = Extensions(workspace, self.sandbox, self._count_tokens, is_attended=is_attended)
         self.plans_first = False  # the next new session begins in plan mode, and goes back to the configured one
 
     def ask_trust(self, loaded: Loaded, reload: Callable[[], Loaded]) -> None:
@@ -155,6 +159,7 @@ class Runtime:
     async def new_session(self, policy: Policy | None = None) -> EngineSession:
         """Open a fresh session; with a policy its rules hold beside the settings' own, and it says whether anybody is there."""
         session_id = new_session_id(datetime.now(UTC))
+        await self.extensions.prepare()
         session = EngineSession(self._parts(session_id, await self.sandbox(), self._store.create, policy))
         session.emit(SessionOpened(workspace=str(self._workspace), version=__version__))
         for event in (*self._first_events(), *self._plan_mode()):
@@ -181,6 +186,7 @@ class Runtime:
         """
         path = self._store.path(session_id)
         sandbox = await self.sandbox()
+        await self.extensions.prepare()
         if self.is_open(path.stem):
             return self._given(path.stem, policy)
         loaded = await asyncio.to_thread(load, path)
@@ -255,6 +261,7 @@ class Runtime:
         await self.jobs.stop()
         await self._close_sessions()
         await self.jobs.close()
+        await self.extensions.close()
         for sandbox in [*self._retired, *([self._sandbox] if self._sandbox else [])]:
             await sandbox.close()
         self._sandbox = None
@@ -273,12 +280,12 @@ class Runtime:
         return SessionParts(
             id=session_id,
             provider=self._connection.provider(),
-            toolbox=tools_of(config, self._workspace),
+            toolbox=self.extensions.toolbox(session_id, tools_of(config, self._workspace)),
             team=team_of(config, self._workspace, session_id, self._connection),
             sandbox=sandbox,
             checkpoints=sandbox.checkpoints,
             images=self._store.images(session_id),
-            guide=guide_of(self._workspace, self._count_tokens),
+            guide=self.guide,
             redactor=self._connection.redactor,
             policy=Policy(Mode(config.mode), (*_rules(config, self._workspace), *_checked(policy.rules)), policy.is_attended),
             settings=_model_settings(config, self._connection.model),
@@ -299,6 +306,7 @@ class Runtime:
     def _keep(self, session: EngineSession) -> EngineSession:
         self._sessions[session.id] = session
         self._grants.follow(session)
+        self.extensions.follow(session)
         self.jobs.follow(session, is_ours=self._store.is_ours(session.id))
         session.prepare(is_eager=self._is_attended)
         return session
@@ -313,7 +321,10 @@ class Runtime:
         self._workspace, self._store = folder, SessionStore(folder)
         self.archive = self._archive()
         self.jobs = HostJobs(self, lambda: list(self._sessions.values()))
+        self.guide = guide_of(folder, self._count_tokens)
         self._grants = Grants(folder, lambda: list(self._sessions.values()))
+        await self.extensions.close()
+        self.extensions = Extensions(folder, self.sandbox, self._count_tokens, is_attended=self._is_attended)
 
     async def _close_sessions(self) -> None:
         sessions = list(self._sessions.values())
@@ -365,7 +376,7 @@ def _known(rule: Rule, tools: ToolRegistry) -> Rule:
     Raises:
         UsageError: there is no such tool.
     """
-    if rule.tool == "*":
+    if rule.tool == "*" or rule.tool.startswith(MCP):
         return rule
     if rule.tool == NETWORK_TOOL:
         return replace(rule, pattern=rule.pattern if rule.pattern == "*" else parse_pattern(rule.pattern))

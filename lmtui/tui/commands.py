@@ -12,6 +12,7 @@ from lmtui.tui.table.chat import CHAT
 from lmtui.tui.table.command import KEY_NAMES, Command, Scope, SlashCall
 from lmtui.tui.table.dialogs import DIALOGS
 from lmtui.tui.table.everywhere import EVERYWHERE
+from lmtui.tui.table.guidance import GUIDANCE
 from lmtui.tui.table.jobs import JOBS
 from lmtui.tui.table.models import MODELS
 from lmtui.tui.table.panes import PANES
@@ -24,7 +25,7 @@ from lmtui.tui.table.window import WINDOW
 __all__ = ["COMMANDS", "Command", "Scope", "SlashCall"]
 
 COMMANDS: tuple[Command, ...] = (
-    EVERYWHERE + AROUND + WINDOW + PROMPT + PANES + CHAT + READING + PLANNING + SESSIONS + JOBS + MODELS + DIALOGS
+    EVERYWHERE + AROUND + WINDOW + GUIDANCE + PROMPT + PANES + CHAT + READING + PLANNING + SESSIONS + JOBS + MODELS + DIALOGS
 )
 
 

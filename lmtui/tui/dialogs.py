@@ -22,6 +22,7 @@ from lmtui.tui.parts.agents import AgentPart
 from lmtui.tui.parts.around import AroundPart
 from lmtui.tui.parts.chat import ChatPart
 from lmtui.tui.parts.files import FilesPart
+from lmtui.tui.parts.guidance import GuidancePart
 from lmtui.tui.parts.jobs import JobsPart
 from lmtui.tui.parts.layout import LayoutPart
 from lmtui.tui.parts.long_work import LongWorkPart
@@ -57,6 +58,7 @@ class Dialogs:
     agent_part = AgentPart
     models_part = ModelsPart
     long_work_part = LongWorkPart
+    guidance_part = GuidancePart
     jobs_part = JobsPart
     plan_part = PlanPart
     approval = Approval

@@ -113,3 +113,8 @@ def test_without_a_repository_only_the_folder_itself_counts(tmp_path: Path) -> N
     assert repository_folders(folder) == [folder]
     (tmp_path / "x" / ".git").write_text("gitdir: elsewhere")
     assert repository_folders(folder) == [tmp_path / "x", folder]
+
+
+async def test_where_nobody_brings_anything_nothing_is_said(tmp_path: Path) -> None:
+    found = await InstructionFiles(tmp_path, tmp_path / "not" / "there", len).read(10_000)
+    assert (found.text, found.sources, found.problems) == ("", (), ())

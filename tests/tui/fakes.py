@@ -12,6 +12,7 @@ from typing import Any
 from lmtui.core import events, file_events
 from lmtui.core.budgets import BudgetSet, SessionBudget
 from lmtui.core.events import Envelope, Event, Outcome, TurnReason
+from lmtui.core.guidance import Guidance
 from lmtui.core.messages import Role, ToolCall, Usage
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.pictures import Image
@@ -282,6 +283,8 @@ class FakeTrust:
         self.items: list[TrustItem] = []
         self.refused_items: list[TrustItem] = []
         self.is_trusted: bool | None = None
+        self.elsewhere: bool | None = None
+        self.looks = 0
 
     def waiting(self) -> Sequence[TrustItem]:
         return tuple(self.items)
@@ -289,9 +292,25 @@ class FakeTrust:
     def refused(self) -> Sequence[TrustItem]:
         return tuple(self.refused_items)
 
+    def answered_elsewhere(self) -> bool | None:
+        self.looks += 1
+        return self.elsewhere
+
     def answer(self, *, is_trusted: bool) -> None:
         self.is_trusted = is_trusted
         self.items, self.refused_items = [], [] if is_trusted else self.items or self.refused_items
+
+
+class FakeGuide:
+    """Has the instructions that a test puts there."""
+
+    def __init__(self) -> None:
+        self.guidance = Guidance()
+
+    async def read(self, limit_chars: int) -> Guidance:
+        """Return them, whatever their length."""
+        assert limit_chars > 0
+        return self.guidance
 
 
 class FakeHost:
@@ -314,6 +333,7 @@ class FakeHost:
         self.settings = FakeSettings()
         self.archive = FakeArchive(self)
         self.jobs = FakeJobs()
+        self.guide = FakeGuide()
         self._numbers = itertools.count(1)
 
     @property

@@ -15,6 +15,7 @@ from lmtui.core.model_words import calls_words, set_calls
 from lmtui.core.rules import Mode
 from lmtui.core.sessions import Changes, Restoration, SessionSummary
 from lmtui.frontends.job_words import job_lines
+from lmtui.frontends.plain.bringing import draft_instructions, say_instructions, say_persona
 from lmtui.frontends.plain.desk import Desk
 from lmtui.frontends.plain.words import INDENT, changes_text, count, plan_lines, quoted
 
@@ -38,7 +39,7 @@ class Commands:
     """Runs commands on a desk."""
 
     def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+        self.desk = desk
         self._listed: Sequence[SessionSummary] = ()
 
     def run(self, text: str) -> bool:
@@ -53,19 +54,19 @@ class Commands:
             return False
         found = COMMANDS.get(_OTHER_NAMES.get(name, name))
         if found is None:
-            self._desk.say(f"no command /{clean_line(name)}; /help lists them")
+            self.desk.say(f"no command /{clean_line(name)}; /help lists them")
             return True
         try:
             found.run(self, argument.strip())
         except LmtuiError as error:
-            self._desk.say(f"error: {error.full_text()}")
+            self.desk.say(f"error: {error.full_text()}")
         return True
 
     def help(self, _: str) -> None:
         """List the commands."""
         for name, each in COMMANDS.items():
-            self._desk.say(f"/{name}{f' {each.argument}' if each.argument else ''}: {each.text}")
-        self._desk.say(
+            self.desk.say(f"/{name}{f' {each.argument}' if each.argument else ''}: {each.text}")
+        self.desk.say(
             "!command runs a shell command of your own; with !! the model is not told of it",
             "a line that ends in a backslash goes on in the next; three backticks begin and end many lines",
             "ctrl+c stops the agent; twice it leaves",
@@ -77,22 +78,22 @@ class Commands:
 
     def sessions(self, words: str) -> None:
         """List sessions with numbers to resume them by."""
-        self._listed = self._desk.host.archive.sessions(words, MAX_SESSIONS)
+        self._listed = self.desk.host.archive.sessions(words, MAX_SESSIONS)
         for number, each in enumerate(self._listed, 1):
-            here = ", this one" if each.id == self._desk.session.id else ""
+            here = ", this one" if each.id == self.desk.session.id else ""
             title = clean_line(each.title) or "without a title"
-            self._desk.say(f"{number}. {title}: {each.state}, {count(each.changed_files, 'file')} changed, id {each.id}{here}")
-        self._desk.say("/resume and a number opens one" if self._listed else "no sessions")
+            self.desk.say(f"{number}. {title}: {each.state}, {count(each.changed_files, 'file')} changed, id {each.id}{here}")
+        self.desk.say("/resume and a number opens one" if self._listed else "no sessions")
 
     def jobs(self, _: str) -> None:
         """List the jobs."""
-        read = self._desk.room.wait(self._desk.host.jobs.read())
-        self._desk.say(*job_lines(read.records, datetime.now(UTC)), "`lmtui submit` and `lmtui jobs` in a shell change them")
+        read = self.desk.room.wait(self.desk.host.jobs.read())
+        self.desk.say(*job_lines(read.records, datetime.now(UTC)), "`lmtui submit` and `lmtui jobs` in a shell change them")
 
     def new(self, _: str) -> None:
         """Open a new session."""
-        self._desk.open()
-        self._desk.say(f"a new session, id {self._desk.session.id}")
+        self.desk.open()
+        self.desk.say(f"a new session, id {self.desk.session.id}")
 
     def resume(self, which: str) -> None:
         """Open an earlier session by its number in the list or its id."""
@@ -100,72 +101,72 @@ class Commands:
             self.sessions("")
             return
         is_listed = which.isdecimal() and 0 < int(which) <= len(self._listed)
-        self._desk.open(self._listed[int(which) - 1].id if is_listed else which)
+        self.desk.open(self._listed[int(which) - 1].id if is_listed else which)
         self.tell_where_it_stands()
 
     def tell_where_it_stands(self) -> None:
         """Say which session is open and what was said last in it."""
-        events = [envelope.event for envelope in self._desk.act(lambda session: session.history())]
+        events = [envelope.event for envelope in self.desk.act(lambda session: session.history())]
         titles = [event.title for event in events if isinstance(event, SessionRenamed)]
         said = [event for event in events if isinstance(event, MessageAdded) and event.text.strip()]
         title = clean_line(titles[-1]) if titles else "without a title"
-        self._desk.say(f"session {self._desk.session.id}: {title}, {count(len(said), 'message')}")
+        self.desk.say(f"session {self.desk.session.id}: {title}, {count(len(said), 'message')}")
         if said:
-            self._desk.say("you said last:" if said[-1].role is Role.USER else "lmtui answered last:", *quoted(said[-1].text))
+            self.desk.say("you said last:" if said[-1].role is Role.USER else "lmtui answered last:", *quoted(said[-1].text))
 
     def mode(self, name: str) -> None:
         """Say the mode, or change it."""
         if not name:
-            self._desk.say(f"mode: {self._desk.session.mode.value}; there are {', '.join(Mode)}")
+            self.desk.say(f"mode: {self.desk.session.mode.value}; there are {', '.join(Mode)}")
         elif name in set(Mode):
-            self._desk.act(lambda session: session.set_mode(Mode(name)))
+            self.desk.act(lambda session: session.set_mode(Mode(name)))
         else:
-            self._desk.say(f"no mode {clean_line(name)}; there are {', '.join(Mode)}")
+            self.desk.say(f"no mode {clean_line(name)}; there are {', '.join(Mode)}")
 
     def model(self, name: str) -> None:
         """List the models, or take another."""
         if name:
-            self._desk.act(lambda session: session.set_model(name))
+            self.desk.act(lambda session: session.set_model(name))
             return
-        for server in self._desk.room.wait(self._desk.host.servers.find()):
-            self._desk.say(f"{clean_line(server.kind)} at {clean_line(server.url)}:")
-            self._desk.say(*(f"{INDENT}{clean_line(model.name)}" for model in server.chat_models))
-        self._desk.say("/model and a name takes another of the server in use")
+        for server in self.desk.room.wait(self.desk.host.servers.find()):
+            self.desk.say(f"{clean_line(server.kind)} at {clean_line(server.url)}:")
+            self.desk.say(*(f"{INDENT}{clean_line(model.name)}" for model in server.chat_models))
+        self.desk.say("/model and a name takes another of the server in use")
 
     def calls(self, form: str) -> None:
         """Say in which form the model calls tools, or set it."""
         if form:
-            self._desk.act(lambda session: set_calls(session.calls, form))
-        self._desk.say(self._desk.act(lambda session: calls_words(session.calls)))
+            self.desk.act(lambda session: set_calls(session.calls, form))
+        self.desk.say(self.desk.act(lambda session: calls_words(session.calls)))
 
     def compact(self, focus: str) -> None:
         """Make room in the model's window."""
-        self._desk.act(lambda session: session.waiting.make_room(focus))
+        self.desk.act(lambda session: session.waiting.make_room(focus))
 
     def budget(self, words: str) -> None:
         """Say what the session may spend, or set it."""
         if words:
-            self._desk.act(lambda session: set_budget(session.budget, words))
-        self._desk.say(self._desk.act(lambda session: budget_words(session.budget)))
+            self.desk.act(lambda session: set_budget(session.budget, words))
+        self.desk.say(self.desk.act(lambda session: budget_words(session.budget)))
 
     def deep(self, words: str) -> None:
         """Plan a task first and carry it out under a budget."""
-        task = self._desk.act(lambda session: begin_deep(session.budget, words))
+        task = self.desk.act(lambda session: begin_deep(session.budget, words))
         self.plan(task)
 
     def rename(self, title: str) -> None:
         """Give the session a title."""
         if title:
-            self._desk.act(lambda session: session.rename(title))
-        self._desk.say(f"the title is {clean_line(title)}" if title else "/rename wants a title")
+            self.desk.act(lambda session: session.rename(title))
+        self.desk.say(f"the title is {clean_line(title)}" if title else "/rename wants a title")
 
     def status(self, _: str) -> None:
         """Say where one stands."""
-        session = self._desk.session
-        parts = self._desk.act(lambda session: session.window_use.parts())
-        self._desk.say(
+        session = self.desk.session
+        parts = self.desk.act(lambda session: session.window_use.parts())
+        self.desk.say(
             f"session {session.id}",
-            f"folder {clean_line(str(self._desk.host.workspace))}",
+            f"folder {clean_line(str(self.desk.host.workspace))}",
             f"mode {session.mode.value}",
             f"the next request holds about {count(sum(part.tokens for part in parts), 'token')}",
         )
@@ -173,70 +174,72 @@ class Commands:
     def plan(self, task: str) -> None:
         """Say the plan and the todos, or plan a task: plan mode, in which nothing is changed."""
         if task:
-            self._desk.act(lambda session: session.set_mode(Mode.PLAN))
-            self._desk.act(lambda session: session.submit(task))
+            self.desk.act(lambda session: session.set_mode(Mode.PLAN))
+            self.desk.act(lambda session: session.submit(task))
             return
-        events = [envelope.event for envelope in self._desk.act(lambda session: session.history())]
+        events = [envelope.event for envelope in self.desk.act(lambda session: session.history())]
         changed = next((event for event in reversed(events) if isinstance(event, PlanChanged)), None)
         if changed is None:
-            self._desk.say("no plan and no todos yet")
+            self.desk.say("no plan and no todos yet")
             return
-        self._desk.say(*plan_lines(changed))
+        self.desk.say(*plan_lines(changed))
         for item in (*changed.plan.steps, *changed.plan.todos):
-            self._desk.say(f"{INDENT}{item.status.value.replace('_', ' ')}: {clean_line(item.text)}")
+            self.desk.say(f"{INDENT}{item.status.value.replace('_', ' ')}: {clean_line(item.text)}")
 
     def changes(self, path: str) -> None:
         """Say which files the session changed, or read out how it changed one."""
         changes = self._changes()
         if changes is None:
             return
-        total = self._desk.room.wait(changes.total())
+        total = self.desk.room.wait(changes.total())
         if path:
             found = [change for change in total if change.path == path]
-            self._desk.say(*(line for change in found for line in quoted(change.diff or "no text")))
+            self.desk.say(*(line for change in found for line in quoted(change.diff or "no text")))
             total = () if found else total
             if not found:
-                self._desk.say(f"this session did not change {clean_line(path)}")
-        self._desk.say(*(changes_text([change]) for change in total))
+                self.desk.say(f"this session did not change {clean_line(path)}")
+        self.desk.say(*(changes_text([change]) for change in total))
         if not total and not path:
-            self._desk.say("nothing is changed")
+            self.desk.say("nothing is changed")
 
     def undo(self, number: str) -> None:
         """Take back the last steps."""
         changes = self._changes()
         if changes is not None:
-            self._apply(changes, self._desk.room.wait(changes.plan_undo(_number(number))))
+            self._apply(changes, self.desk.room.wait(changes.plan_undo(_number(number))))
 
     def redo(self, number: str) -> None:
         """Do again what was taken back."""
         changes = self._changes()
         if changes is not None:
-            self._apply(changes, self._desk.room.wait(changes.plan_redo(_number(number))))
+            self._apply(changes, self.desk.room.wait(changes.plan_redo(_number(number))))
 
     def _changes(self) -> Changes | None:
-        changes = self._desk.session.changes
+        changes = self.desk.session.changes
         if changes is None:
-            self._desk.say("no checkpoints can be made here, so there is nothing to see or to take back")
+            self.desk.say("no checkpoints can be made here, so there is nothing to see or to take back")
         return changes
 
     def _apply(self, changes: Changes, plan: Restoration) -> None:
         if plan.conflicts:
-            self._desk.say(
-                f"refused, because these changed since by another hand: {', '.join(map(clean_line, plan.conflicts))}"
-            )
+            self.desk.say(f"refused, because these changed since by another hand: {', '.join(map(clean_line, plan.conflicts))}")
             return
-        self._desk.say(f"{plan.action} would do this: {changes_text(plan.changes) or 'nothing'}")
+        self.desk.say(f"{plan.action} would do this: {changes_text(plan.changes) or 'nothing'}")
         if plan.left_out:
-            self._desk.say(f"not kept, so not put back: {', '.join(reveal(clean_line(each)) for each in plan.left_out)}")
-        self._desk.terminal.drop_typed()
-        if self._desk.terminal.read("yes or no? ").strip().lower() in ("y", "yes"):
-            self._desk.room.wait(changes.apply(plan))
+            self.desk.say(f"not kept, so not put back: {', '.join(reveal(clean_line(each)) for each in plan.left_out)}")
+        self.desk.terminal.drop_typed()
+        if self.desk.terminal.read("yes or no? ").strip().lower() in ("y", "yes"):
+            self.desk.room.wait(changes.apply(plan))
         else:
-            self._desk.say("nothing is changed")
+            self.desk.say("nothing is changed")
 
 
 def _number(text: str) -> int:
     return max(1, int(text)) if text.isdecimal() else 1
+
+
+def _on(act: Callable[[Desk, str], None]) -> Callable[[Commands, str], None]:
+    return lambda commands, words: act(commands.desk, words)
 
 
 COMMANDS: dict[str, SlashCommand] = {
@@ -257,6 +260,9 @@ COMMANDS: dict[str, SlashCommand] = {
     "undo": SlashCommand("[number]", "take back the last steps; asks first", Commands.undo),
     "redo": SlashCommand("[number]", "do again what was taken back; asks first", Commands.redo),
     "status": SlashCommand("", "say session, folder, mode and use of the window", Commands.status),
+    "instructions": SlashCommand("", "say which AGENTS.md and other instructions are read", _on(say_instructions)),
+    "soul": SlashCommand("", "say the persona", _on(say_persona)),
+    "init": SlashCommand("[what matters]", "have the model draft an AGENTS.md from this folder", _on(draft_instructions)),
     "quit": SlashCommand("", "leave", Commands.leave),
 }
 _OTHER_NAMES = {"exit": "quit", "clear": "new", "todo": "plan"}

@@ -127,6 +127,7 @@ class Workbench(PaneActions):
         self.handlers |= self.agent_part.handlers()
         self.handlers |= dialogs.models_part(self).handlers()
         self.handlers |= dialogs.long_work_part(self).handlers()
+        self.handlers |= dialogs.guidance_part(self).handlers()
         self.jobs_part = dialogs.jobs_part(self)
         self.handlers |= self.jobs_part.handlers()
         self.plan_part = dialogs.plan_part(self)
