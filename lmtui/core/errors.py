@@ -9,6 +9,7 @@ LmtuiError
 ├── SandboxError          the sandbox refused or broke
 │   └── SandboxUnavailable  no backend can run commands here
 ├── ToolError             a tool could not do it; its text goes to the model as the result
+├── McpError              an MCP server cannot be started, reached or asked
 ├── JobsError             the jobs of a workspace cannot be read or changed
 └── SessionFileError      a session log cannot be read, written or is somebody else's
 """
@@ -96,6 +97,10 @@ class ToolError(LmtuiError):
 
 class SessionFileError(LmtuiError):
     """A session log is missing, foreign, in use, or cannot be written."""
+
+
+class McpError(LmtuiError):
+    """An MCP server cannot be started, reached or asked; the text says why."""
 
 
 class JobsError(LmtuiError):

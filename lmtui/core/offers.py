@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterator
 
 from lmtui.core import globs
-from lmtui.core.rules import THIS_SESSION, Access, Effect, Rule, exact_rule
+from lmtui.core.rules import MCP, THIS_SESSION, Access, Effect, Rule, exact_rule
 from lmtui.core.secrets import is_secret_path
 from lmtui.core.shell.command import SimpleCommand
 from lmtui.core.shell.grammar import parse
@@ -20,12 +20,13 @@ _PATH_TOOLS = frozenset({"read", "write", "edit", "mkdir", "ls", "grep", "git_ad
 
 def offered_rules(tool: str, access: Access, subjects: tuple[str, ...]) -> tuple[str, ...]:
     """Return what may be granted for a call, the narrowest first; never a wide rule for what a wildcard must not cover."""
+    if tool.startswith(MCP):
+        server = tool.removeprefix(MCP).partition("__")[0]
+        return (tool, f"{MCP}{server}__*")
     is_one = len(subjects) == 1
     narrow = exact_rule(tool, subjects[0], THIS_SESSION) if is_one else Rule(Effect.ALLOW, tool)
-    if access is Access.EXECUTE and tool != "mcp":
+    if access is Access.EXECUTE:
         wider = list(_for_command(subjects[0])) if is_one else []
-    elif tool == "mcp":
-        wider = [f"{subject.partition('/')[0]}/*" for subject in subjects[:1] if "/" in subject]
     elif tool in _PATH_TOOLS:
         wider = list(_for_paths(subjects))
     else:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from lmtui.core import globs
 from lmtui.core.command_policy import decide_command
 from lmtui.core.rules import (
+    MCP,
     SOURCES,
     THIS_SESSION,
     Access,
@@ -81,13 +82,13 @@ def decide(
     Args:
         tool: the tool's own name.
         access: what the call does.
-        subject: the command (shell), `server/tool` (MCP) or the path relative to the workspace that the call is about.
+        subject: the command (shell), `server/tool` (a tool of an MCP server) or the path relative to the workspace that the call is about.
         mode: the session's mode.
         rules: all rules in force, in any order.
         asks_each_command: every command asks, unless this session has an exact rule for it (the sandbox is a reduced one).
         is_read_only: the sandbox keeps commands from changing anything; without that none may run in plan mode.
     """
-    if access is Access.EXECUTE and tool != "mcp":
+    if access is Access.EXECUTE and not tool.startswith(MCP):
         return decide_command(tool, subject, mode, rules, asks_each=asks_each_command, is_read_only=is_read_only)
     for rule in rules:
         if rule.effect is Effect.DENY and _is_about(rule, tool, subject):

@@ -1,6 +1,7 @@
 """The words of permissions: modes, what a call does, rules and how they are written, verdicts.
 
-A rule is written `Tool(pattern)`: `Shell(git status *)`, `Write(src/**)`, `Edit`, `Mcp(server/tool)`, `*(docs/**)`.
+A rule is written `Tool(pattern)`: `Shell(git status *)`, `Write(src/**)`, `Edit`, `*(docs/**)`; one about tools of MCP servers
+names them: `mcp__server__tool`, `mcp__server__*`, `mcp__*`.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class Verdict(StrEnum):
     DENY = "deny"
 
 
+MCP = "mcp__"
 THIS_SESSION = "this session"
 SETTINGS = "settings"
 SOURCES = {
@@ -79,11 +81,13 @@ class Rule:
     source: str = THIS_SESSION
 
     def __str__(self) -> str:
-        name = self.tool[:1].upper() + self.tool[1:]
+        name = self.tool if self.tool.startswith(MCP) else self.tool[:1].upper() + self.tool[1:]
         return name if self.pattern == "*" else f"{name}({self.pattern})"
 
     def names(self, tool: str) -> bool:
         """Tell whether the rule is about a tool."""
+        if self.tool.startswith(MCP):
+            return globs.matches(self.tool.lower(), tool.lower(), is_path=False)
         return self.tool in ("*", tool)
 
     def is_exactly(self, subject: str) -> bool:
@@ -106,7 +110,7 @@ class Decision:
     commands: int = 0
 
 
-_RULE = re.compile(r"\s*(?P<tool>\*|[A-Za-z][A-Za-z0-9_]*)\s*(?:\((?P<pattern>.*)\))?\s*\Z", re.DOTALL)
+_RULE = re.compile(r"\s*(?P<tool>\*|mcp__[A-Za-z0-9_*-]+|[A-Za-z][A-Za-z0-9_]*)\s*(?:\((?P<pattern>.*)\))?\s*\Z", re.DOTALL)
 _NAMES = {"bash": "shell", "fileread": "read", "filewrite": "write", "fileedit": "edit", "listdir": "ls"}
 
 
@@ -121,6 +125,11 @@ def parse_rule(text: str, effect: Effect, source: str) -> Rule:
         raise UsageError(f"not a permission rule: {text!r}", "Write it as Tool or Tool(pattern), such as Shell(git status *).")
     name = match["tool"].lower()
     pattern = match["pattern"]
+    if name.startswith(MCP):
+        return Rule(effect, match["tool"], "*" if pattern is None else pattern, source)
+    if name == "mcp":  # Mcp(server/tool)
+        server, _, tool = (pattern or "*").partition("/")
+        return Rule(effect, f"{MCP}{server}__{tool or '*'}", "*", source)
     return Rule(effect, _NAMES.get(name, name), "*" if pattern is None else pattern, source)
 
 

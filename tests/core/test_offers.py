@@ -43,12 +43,12 @@ def test_a_wider_rule_is_offered_where_it_is_safe_and_covers_the_command(command
         ("read", ("conf/.env",), ("Read(conf/.env)",)),
         ("git_add", ("src/a", "src/b/c"), ("Git_add", "Git_add(src/**)")),
         ("git_add", ("a", "src/b"), ("Git_add",)),
-        ("mcp", ("github/list_issues",), ("Mcp(github/list_issues)", "Mcp(github/*)")),
+        ("mcp__github__list_issues", ("github/list issues",), ("mcp__github__list_issues", "mcp__github__*")),
         ("git_commit", ("fix: x",), ("Git_commit(fix: x)", "Git_commit")),
     ],
 )
 def test_paths_and_other_subjects_offer_their_folder(tool: str, subjects: tuple[str, ...], expected: tuple[str, ...]) -> None:
-    access = Access.EXECUTE if tool == "mcp" else Access.WRITE
+    access = Access.EXECUTE if tool.startswith("mcp__") else Access.WRITE
     assert offered_rules(tool, access, subjects) == expected
     for subject in subjects:
         for text in expected:

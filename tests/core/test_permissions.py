@@ -167,17 +167,36 @@ def test_an_ask_rule_comes_between_deny_and_allow_for_files_too() -> None:
 @pytest.mark.parametrize(
     ("rule", "expected"),
     [
-        ("Mcp(git/list)", Verdict.ALLOW),
+        ("mcp__git__list_Files", Verdict.ALLOW),
+        ("mcp__git__list_files", Verdict.ALLOW),
+        ("mcp__git__*", Verdict.ALLOW),
+        ("mcp__*", Verdict.ALLOW),
+        ("Mcp(git/list_Files)", Verdict.ALLOW),
         ("Mcp(git/*)", Verdict.ALLOW),
-        ("Mcp(git)", Verdict.ASK),
-        ("Mcp(*/list)", Verdict.ALLOW),
+        ("Mcp(git)", Verdict.ALLOW),
+        ("Mcp(*/list_Files)", Verdict.ALLOW),
+        ("Mcp", Verdict.ALLOW),
+        ("*", Verdict.ALLOW),
+        ("mcp__git__list", Verdict.ASK),
+        ("mcp__gi*__list", Verdict.ASK),
+        ("mcp__github__*", Verdict.ASK),
+        ("Shell(git/list_Files)", Verdict.ASK),
     ],
 )
 def test_rules_for_mcp_tools_name_server_and_tool(rule: str, expected: Verdict) -> None:
-    assert verdict("mcp", Access.EXECUTE, "git/list", Mode.NORMAL, allow(rule)) is expected
-    assert verdict("mcp", Access.EXECUTE, "git/list", Mode.AUTO, deny(rule)) is (
-        Verdict.DENY if expected is Verdict.ALLOW else Verdict.ALLOW
-    )
+    def decided(mode: Mode, *rules: Rule) -> Verdict:
+        return verdict("mcp__git__list_Files", Access.EXECUTE, "git/list files", mode, *rules)
+
+    assert decided(Mode.NORMAL, allow(rule)) is expected
+    assert decided(Mode.AUTO, deny(rule)) is (Verdict.DENY if expected is Verdict.ALLOW else Verdict.ALLOW)
+    assert str(allow(rule)).lower() in (rule.lower(), str(allow(str(allow(rule)))).lower())
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"), [(Mode.MANUAL, Verdict.ASK), (Mode.NORMAL, Verdict.ASK), (Mode.PLAN, Verdict.DENY)]
+)
+def test_calls_to_servers_ask_and_plan_mode_has_none(mode: Mode, expected: Verdict) -> None:
+    assert verdict("mcp__git__list", Access.EXECUTE, "git/list", mode) is expected
 
 
 def test_what_must_not_be_read_must_not_be_searched() -> None:

@@ -1,0 +1,92 @@
+"""MCP servers as values: what is configured, where each stands, which tools it has; and what front ends may ask.  No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+PREFIX = "mcp__"
+
+
+class ServerState(StrEnum):
+    """Where a server stands."""
+
+    OFF = "off"
+    WAITING = "waits for your yes"
+    REFUSED = "refused by you"
+    STARTING = "starting"
+    READY = "ready"
+    CHANGED = "its tools changed"
+    ENDED = "ended"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class McpTool:
+    """A tool of a server: `name` is what the model calls it by, `own_name` the server's word for it.
+
+    `description` is cleaned and short, `parameters` its JSON Schema.  `tokens` is what telling it costs.
+    """
+
+    name: str
+    server: str
+    own_name: str
+    description: str = ""
+    parameters: dict[str, object] = field(default_factory=dict)
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class McpServer:
+    """A configured server: `source` is the file that names it, `place` what is around it, `words` its command or address.
+
+    `problem` says why it is not ready, with the way out in `hint`.  `tokens` is what telling all its tools costs.
+    """
+
+    name: str
+    source: str
+    state: ServerState
+    transport: str = "stdio"
+    place: str = ""
+    words: str = ""
+    tools: tuple[McpTool, ...] = ()
+    tokens: int = 0
+    problem: str = ""
+    hint: str = ""
+    version: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether its tools may be called."""
+        return self.state in (ServerState.STARTING, ServerState.READY, ServerState.ENDED, ServerState.FAILED)
+
+
+class McpServers(Protocol):
+    """The servers of a workspace, and the user's hand on them."""
+
+    def servers(self) -> Sequence[McpServer]:
+        """Return every server that is configured, by name."""
+
+    def problems(self) -> Sequence[str]:
+        """Return what of the configuration cannot be read, each with its file and the way out."""
+
+    def listen(self, on_change: Callable[[], None]) -> Callable[[], None]:
+        """Call `on_change` after each change; the returned function ends it."""
+
+    def restart(self, name: str) -> None:
+        """End a server and start it again; one that is off or waits is left alone."""
+
+    def enable(self, name: str, *, is_on: bool) -> None:
+        """Switch a server on or off, for this workspace, until it is switched again."""
+
+    def accept(self, name: str) -> None:
+        """Say yes to what waits: the server as its entry names it now, or its tools as they are now."""
+
+    def log_file(self, name: str) -> Path:
+        """Return where what a server says beside its output is kept."""
+
+    async def settle(self, limit_s: float) -> None:
+        """Wait until every server that starts is ready or is not going to be, at most so long."""

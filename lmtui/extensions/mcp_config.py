@@ -1,0 +1,228 @@
+"""The files that name MCP servers, read into entries.  An error is one server's: the others are read all the same.
+
+Formats: `{"mcpServers": {"name": {"command", "args", "env", "cwd"}}}` and `{"type": "http"|"sse", "url", "headers"}`, as other
+programs have them; and a list `"mcp_servers": [{"name", "command": [], "env", "cwd"}]`.  Ours beside them: `disabled`,
+`sandbox` ("host"), `network` (hosts), `toolchains` (folders), `workspace` ("read"), `memory_mb`, and two limits in seconds,
+`timeout_s` for a call and `start_timeout_s`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmtui.core.clean import clean_line
+from lmtui.core.errors import ConfigError
+from lmtui.paths import config_dir, workspace_dir
+
+_MAX_BYTES = 1_048_576
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_HTTP_KINDS = {"http": "http", "streamable-http": "http", "streamable_http": "http", "streamablehttp": "http", "sse": "sse"}
+_FOLDER_NAMES = ("WORKSPACE", "workspaceFolder", "CLAUDE_PROJECT_DIR")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEntry:
+    """One server as a file names it; variables are not put in yet.  `source` is the file, `is_own` whether it is the user's."""
+
+    name: str
+    source: str
+    is_own: bool
+    kind: str = "stdio"
+    command: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    cwd: str = ""
+    url: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    is_disabled: bool = False
+    on_host: bool = False
+    hosts: tuple[str, ...] = ()
+    toolchains: tuple[str, ...] = ()
+    can_write: bool = True
+    memory_mb: int = 1024
+    timeout_s: float = 300.0
+    start_timeout_s: float = 30.0
+
+    @property
+    def digest(self) -> str:
+        """Return the hash of all that decides what would run or be reached: a yes holds for this and nothing else."""
+        parts = [
+            self.kind, self.command, self.env, self.cwd, self.url, self.headers, self.on_host, self.hosts, self.toolchains,
+            self.can_write,
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    @property
+    def words(self) -> str:
+        """Return its command or address, as the file has it."""
+        return clean_line(" ".join(self.command) if self.command else self.url)
+
+    @property
+    def needs_yes(self) -> bool:
+        """Tell whether the user has to be asked before it starts: it is the folder's, or it runs outside the sandbox."""
+        return not self.is_own or self.on_host
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFiles:
+    """What all files name together, by name, and what is wrong with them."""
+
+    entries: tuple[ServerEntry, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def config_files(workspace: Path) -> tuple[tuple[Path, bool], ...]:
+    """Return the files that may name servers, the strongest first, and whether each is the user's own."""
+    return ((workspace_dir(workspace) / "mcp.json", False), (workspace / ".mcp.json", False), (config_dir() / "mcp.json", True))
+
+
+def read_servers(workspace: Path) -> ServerFiles:
+    """Read every file; of servers with one name the strongest file's counts.  Blocks."""
+    entries: dict[str, ServerEntry] = {}
+    problems: list[str] = []
+    for path, is_own in config_files(workspace):
+        try:
+            found = _read_file(path)
+        except ConfigError as error:
+            problems.append(error.full_text())
+            continue
+        for name, value in found:
+            try:
+                entry = _entry(name, value, str(path), is_own=is_own)
+            except ConfigError as error:
+                problems.append(error.full_text())
+            else:
+                entries.setdefault(entry.name, entry)
+    return ServerFiles(tuple(sorted(entries.values(), key=lambda entry: entry.name)), tuple(problems))
+
+
+def expand(text: str, environ: Mapping[str, str], workspace: Path, where: str) -> str:
+    """Return a text with `${NAME}` and `${NAME:-default}` put in.
+
+    Raises:
+        ConfigError: a variable is not set and has no default.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name, default = match[1], match[2]
+        if name in _FOLDER_NAMES:
+            return str(workspace)
+        found = environ.get(name, "") or default
+        if found is None:
+            raise ConfigError(f"{where}: the variable {name} is not set", f"Set it, or write ${{{name}:-default}}.")
+        return found
+
+    return _VARIABLE.sub(value, text)
+
+
+def _read_file(path: Path) -> Sequence[tuple[str, object]]:
+    """Return names with what stands behind them."""
+    try:
+        if not path.exists():
+            return ()
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MAX_BYTES:
+            raise ConfigError(f"{path} cannot be read: it is no ordinary file, or too large", "Mend or remove it.")
+        found = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}", "Mend the JSON or remove the file.") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path} has no object at its top", 'Write {"mcpServers": {…}}.')
+    return tuple(_pairs(found, path))
+
+
+def _pairs(found: dict[str, Any], path: Path) -> Iterator[tuple[str, object]]:
+    servers, listed = found.get("mcpServers", {}), found.get("mcp_servers", [])
+    if not isinstance(servers, dict) or not isinstance(listed, list):
+        raise ConfigError(f"{path}: mcpServers is no object, or mcp_servers no list", 'Write {"mcpServers": {…}}.')
+    yield from servers.items()
+    for value in listed:
+        yield (str(value.get("name", "")) if isinstance(value, dict) else ""), value
+
+
+def _entry(name: str, value: object, source: str, *, is_own: bool) -> ServerEntry:
+    where = f"{source}: server {name or '(without a name)'!r}"
+    if not name.strip() or not isinstance(value, dict):
+        raise ConfigError(f"{where} has no name or is no object", 'Write "name": {"command": "…"}.')
+    read = _Reader(value, where)
+    kind = read.text("type") or read.text("transport") or ("http" if "url" in value else "stdio")
+    command = (*read.command(), *read.texts("args"))
+    if kind != "stdio" and kind not in _HTTP_KINDS:
+        raise ConfigError(f"{where} has the type {kind!r}", "It is stdio, http or sse.")
+    if kind == "stdio" and not command:
+        raise ConfigError(f"{where} has no command", 'Give it a "command", or a "url" with "type": "http".')
+    url = read.text("url")
+    if kind != "stdio" and not re.match(r"https?://[^/\s]", url):
+        raise ConfigError(f"{where} has no address that begins with http:// or https://", 'Give it a "url".')
+    return ServerEntry(
+        name=name.strip()[:100],
+        source=source,
+        is_own=is_own,
+        kind=_HTTP_KINDS.get(kind, "stdio"),
+        command=command if kind == "stdio" else (),
+        env=read.pairs("env"),
+        cwd=read.text("cwd"),
+        url=url,
+        headers=read.pairs("headers"),
+        is_disabled=value.get("disabled") is True or value.get("enabled") is False,
+        on_host=kind == "stdio" and read.choice("sandbox", ("auto", "host")) == "host",
+        hosts=read.hosts(),
+        toolchains=read.texts("toolchains"),
+        can_write=read.choice("workspace", ("write", "read")) != "read",
+        memory_mb=int(read.number("memory_mb", 1024, 64, 65_536)),
+        timeout_s=read.number("timeout_s", 300.0, 1, 86_400),
+        start_timeout_s=read.number("start_timeout_s", 30.0, 1, 3600),
+    )
+
+
+class _Reader:
+    """Reads the fields of one entry; what is of another kind is an error that names it."""
+
+    def __init__(self, value: dict[str, Any], where: str) -> None:
+        self._value = value
+        self._where = where
+
+    def text(self, name: str) -> str:
+        found = self._value.get(name) or ""
+        return str(self._checked(name, found, isinstance(found, str), "a text"))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        found = self._value.get(name) or []
+        fits = isinstance(found, list) and all(isinstance(each, str | int | float) for each in found)
+        return tuple(map(str, self._checked(name, found, fits, "a list of texts")))
+
+    def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
+        found = self._value.get(name) or {}
+        fits = isinstance(found, dict) and all(isinstance(each, str | int | float) for each in found.values())
+        return tuple((key, str(each)) for key, each in self._checked(name, found, fits, "an object of texts").items())
+
+    def command(self) -> tuple[str, ...]:
+        return (
+            self.texts("command")
+            if isinstance(self._value.get("command"), list)
+            else tuple(filter(None, [self.text("command")]))
+        )
+
+    def hosts(self) -> tuple[str, ...]:
+        found = self._value.get("network")
+        if found in (True, "on", "*"):
+            return ("*",)
+        return self.texts("network") if isinstance(found, list) else ()
+
+    def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        found = self._value.get(name, choices[0])
+        return str(self._checked(name, found, found in choices, f"one of {', '.join(choices)}"))
+
+    def number(self, name: str, default: float, least: float, most: float) -> float:
+        found = self._value.get(name, default)
+        fits = isinstance(found, int | float) and not isinstance(found, bool) and least <= found <= most
+        return float(self._checked(name, found, fits, f"a number from {least:g} to {most:g}"))
+
+    def _checked(self, name: str, found: Any, fits: bool, kind: str) -> Any:
+        if not fits:
+            raise ConfigError(f"{self._where}: {name} cannot be {clean_line(repr(found))[:80]}", f"It is {kind}.")
+        return found

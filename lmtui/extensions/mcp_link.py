@@ -1,0 +1,85 @@
+"""What the life of a server needs of a connection, and what a connection may ask of us; the SDK is behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from lmtui.core.errors import McpError
+from lmtui.core.ports import OutputSink, ToolResult
+from lmtui.core.serving import Served
+from lmtui.extensions.mcp_config import ServerEntry
+from lmtui.extensions.mcp_names import RawTool
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a server asks the user in the middle of a call: a few fields as a flat JSON Schema, or an address to visit."""
+
+    server: str
+    text: str
+    schema: Mapping[str, object] = field(default_factory=dict)
+    url: str = ""
+
+
+Ask = Callable[[Form], Awaitable[Mapping[str, object] | None]]
+
+
+async def ask_nobody(_: Form) -> None:
+    """Answer no form, where nobody is there."""
+    return
+
+
+@dataclass(slots=True)
+class Hooks:
+    """What a connection tells: `on_gone` is called when the other end has ended, `on_tools_changed` for another list of tools.
+
+    `ask` puts a form before the user; a None of it declines.  `roots` are the folders that a server is told of.
+    """
+
+    roots: tuple[Path, ...] = ()
+    on_gone: Callable[[], None] = lambda: None
+    on_tools_changed: Callable[[], None] = lambda: None
+    ask: Ask = ask_nobody
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server is and what is sent along: a started program, or a URL with headers and, with `token_file`, OAuth."""
+
+    process: Served | None = None
+    url: str = ""
+    kind: str = "http"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class LinkBroken(McpError):
+    """The connection is gone: what was asked may or may not have been done."""
+
+
+class Connection(Protocol):
+    """An open connection to one server."""
+
+    @property
+    def version(self) -> str:
+        """Return the server's name and version and the protocol's, in words."""
+
+    async def list_tools(self) -> Sequence[RawTool]:
+        """Return all its tools.
+
+        Raises:
+            McpError: it cannot list them.
+        """
+
+    async def call(self, tool: str, arguments: Mapping[str, object], on_output: OutputSink, timeout_s: float) -> ToolResult:
+        """Call a tool; its progress goes to `on_output`.  Cancelling tells the server.
+
+        Raises:
+            McpError: the server refuses, or does not answer in time.
+        """
+
+
+Connect = Callable[[ServerEntry, Address, Hooks], AbstractAsyncContextManager[Connection]]

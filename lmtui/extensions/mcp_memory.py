@@ -1,0 +1,106 @@
+"""What is kept of each server at user level: the user's yes or no, the tools that it had last, and whether it is switched off.
+
+One JSON file and one log for each server, in the state folder; all of it can be deleted: then the user is asked again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from lmtui.core.clean import clean
+from lmtui.extensions.mcp_config import ServerEntry
+from lmtui.extensions.mcp_names import RawTool, plain
+from lmtui.paths import state_dir
+
+_log = logging.getLogger(__name__)
+_MAX_BYTES = 16_777_216
+_MAX_LOG_BYTES = 1_048_576
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a server.
+
+    `allowed` and `refused` are digests of an entry that the user said yes or no to, `tools_digest` that of the tools that
+    were accepted.  `is_on` is the user's switch, None where they left it as the file has it.
+    """
+
+    allowed: str = ""
+    refused: str = ""
+    tools_digest: str = ""
+    tools: tuple[RawTool, ...] = ()
+    is_on: bool | None = None
+
+
+class Memory:
+    """The memory of one server.  `known` is read when it is made; what cannot be kept holds for this process.  Blocks."""
+
+    def __init__(self, workspace: Path, entry: ServerEntry) -> None:
+        scope = "" if entry.is_own else str(workspace)
+        mark = hashlib.sha256(f"{scope}\0{entry.name}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        folder = state_dir() / "mcp"
+        self._file = folder / f"{plain(entry.name)[:40]}-{mark}.json"
+        self.log = ServerLog(self._file.with_suffix(".log"))
+        self.known = _read(self._file)
+
+    def keep(self, known: Known) -> None:
+        """Take what is known from now on, and write it down."""
+        self.known = known
+        draft = self._file.with_suffix(".new")
+        try:
+            draft.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+                json.dump(asdict(self.known), file, ensure_ascii=True)
+            draft.replace(self._file)
+        except OSError as error:
+            _log.warning("%s cannot be written: %s", self._file, error)
+
+
+class ServerLog:
+    """What a server says beside its answers, cleaned and bounded."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._size_bytes = -1
+
+    def add(self, data: bytes) -> None:
+        """Put more behind it; what cannot be written is dropped."""
+        text = clean(data.decode("utf-8", "replace"))
+        try:
+            if self._size_bytes < 0:
+                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._size_bytes = self.path.stat().st_size if self.path.exists() else 0
+            if self._size_bytes > _MAX_LOG_BYTES:
+                self.path.replace(self.path.with_suffix(".old.log"))
+                self._size_bytes = 0
+            with self.path.open("a", encoding="utf-8", errors="replace") as file:
+                self._size_bytes += file.write(text)
+        except OSError as error:
+            _log.info("%s cannot be written: %s", self.path, error)
+
+
+def _read(file: Path) -> Known:
+    try:
+        if file.stat().st_size > _MAX_BYTES:
+            return Known()
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return Known()
+    if not isinstance(found, dict):
+        return Known()
+    texts = {name: found[name] for name in ("allowed", "refused", "tools_digest") if isinstance(found.get(name), str)}
+    is_on = found.get("is_on")
+    return Known(**texts, tools=_tools(found.get("tools")), is_on=is_on if isinstance(is_on, bool) else None)
+
+
+def _tools(found: object) -> tuple[RawTool, ...]:
+    if not isinstance(found, Sequence):
+        return ()
+    fits = [each for each in found if isinstance(each, Mapping) and isinstance(each.get("schema"), Mapping)]
+    return tuple(RawTool(str(each.get("name", "")), str(each.get("description", "")), each["schema"]) for each in fits)

@@ -1,0 +1,254 @@
+"""All MCP servers of one workspace: which may start, what each has, and the user's hand on them.
+
+Nothing here is on the way to the first frame, and a server that is broken keeps nobody waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from lmtui.core.errors import McpError
+from lmtui.core.mcp import McpServer, McpTool, ServerState
+from lmtui.core.ports import OutputSink, TokenCounter, ToolResult
+from lmtui.core.serving import Launcher
+from lmtui.core.trust import TrustItem
+from lmtui.extensions.mcp_config import ServerEntry, ServerFiles, read_servers
+from lmtui.extensions.mcp_link import Ask
+from lmtui.extensions.mcp_memory import Memory
+from lmtui.extensions.mcp_names import RawTool, told_tools
+from lmtui.extensions.mcp_server import RunningServer, Surroundings
+
+KIND = "MCP server"
+
+
+class McpRoom:
+    """Implements `core.mcp.McpServers`.
+
+    Args:
+        workspace: the folder that is worked in.
+        launcher: returns what starts programs, None where nothing can.
+        environ: where the variables of entries are looked up.
+        count_tokens: prices tools.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        launcher: Callable[[], Awaitable[Launcher | None]],
+        environ: Mapping[str, str],
+        count_tokens: TokenCounter,
+    ) -> None:
+        self._workspace = workspace
+        self._count = count_tokens
+        self._around = Surroundings(workspace, launcher, environ, self._changed)
+        self._files = ServerFiles()
+        self._servers: dict[str, RunningServer] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self._loading: asyncio.Task[None] | None = None
+        self._told: dict[str, tuple[tuple[RawTool, ...], tuple[McpTool, ...]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Read the files and start what may start, behind the caller's back; once."""
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._load(), name="mcp servers")
+
+    async def settle(self, limit_s: float) -> None:
+        """Wait until every server that starts is ready or is not going to be, at most so long."""
+        await self.loaded()
+        waits = [asyncio.ensure_future(server.settle()) for server in self._servers.values()]
+        if waits:
+            _, late = await asyncio.wait(waits, timeout=limit_s)
+            for each in late:
+                each.cancel()
+
+    async def loaded(self) -> None:
+        """Wait until the files are read."""
+        self.start()
+        assert self._loading is not None
+        await asyncio.shield(self._loading)
+
+    def is_unknown(self) -> bool:
+        """Tell whether a server starts whose tools are not known from an earlier time."""
+        return any(server.state is ServerState.STARTING and not server.is_known for server in self._servers.values())
+
+    def servers(self) -> Sequence[McpServer]:
+        """Return every server that is configured, by name."""
+        return [self._shown(server) for server in self._servers.values()]
+
+    def problems(self) -> Sequence[str]:
+        """Return what of the configuration cannot be read."""
+        return self._files.problems
+
+    def listen(self, on_change: Callable[[], None]) -> Callable[[], None]:
+        """Call `on_change` after each change; the returned function ends it."""
+        self._listeners.append(on_change)
+        return lambda: self._listeners.remove(on_change) if on_change in self._listeners else None
+
+    def restart(self, name: str) -> None:
+        """End a server and start it again; one that is off or waits is left alone."""
+        server = self._servers.get(name)
+        if server is not None and _resting_state(server) is None:
+            self._run(self._begin_again(server))
+
+    def enable(self, name: str, *, is_on: bool) -> None:
+        """Switch a server on or off until it is switched again."""
+        server = self._servers.get(name)
+        if server is not None:
+            server.memory.keep(replace(server.memory.known, is_on=is_on))
+            self._run(self._begin_again(server))
+
+    def accept(self, name: str) -> None:
+        """Say yes to what waits."""
+        self._answer(name, is_yes=True)
+
+    def refuse(self, name: str) -> None:
+        """Say no to what waits."""
+        self._answer(name, is_yes=False)
+
+    def log_file(self, name: str) -> Path:
+        """Return where what a server says beside its output is kept."""
+        return self._servers[name].memory.log.path
+
+    def waiting(self, *, is_refused: bool = False) -> Sequence[tuple[str, TrustItem]]:
+        """Return what waits for a yes (or was refused), by server: the folder's, those outside the sandbox, other tools."""
+        wanted = ServerState.REFUSED if is_refused else ServerState.WAITING
+        found = [(server.entry.name, _item(server.entry)) for server in self._servers.values() if server.state is wanted]
+        if is_refused:
+            return found
+        return found + [
+            (server.entry.name, TrustItem(f"{KIND}'s tools", server.entry.name, "they are others than you accepted"))
+            for server in self._servers.values()
+            if server.state is ServerState.CHANGED
+        ]
+
+    def tools(self) -> tuple[McpTool, ...]:
+        """Return the tools that may be called, by server and name; those of a server that starts are as they were last time."""
+        return tuple(tool for server in self._servers.values() if self._is_open(server) for tool in self._told_of(server))
+
+    def schema_of(self, tool: McpTool) -> Mapping[str, object]:
+        """Return the schema as the server gave it."""
+        raw = self._servers[tool.server].tools if tool.server in self._servers else ()
+        return next((each.schema for each in raw if each.name == tool.own_name), {})
+
+    def place_of(self, server: str) -> str:
+        """Return what is around a server."""
+        found = self._servers.get(server)
+        return (found.place or found.entry.url) if found is not None else ""
+
+    async def call(self, tool: McpTool, arguments: Mapping[str, object], on_output: OutputSink, ask: Ask) -> ToolResult:
+        """Call a tool.
+
+        Raises:
+            McpError: it cannot be called, or the server refuses.
+        """
+        server = self._servers.get(tool.server)
+        if server is None or not self._is_open(server):
+            state = server.state if server is not None else "not configured any more"
+            raise McpError(f"the server {tool.server} is {state}", "The user can change that: /mcp.")
+        return await server.call(tool.own_name, arguments, on_output, ask)
+
+    async def close(self) -> None:
+        """End every server."""
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.wait({self._loading})
+        self._listeners.clear()
+        await asyncio.gather(*(server.close() for server in self._servers.values()), *self._tasks, return_exceptions=True)
+
+    async def _load(self) -> None:
+        self._files, memories = await asyncio.to_thread(self._read)
+        for entry in self._files.entries:
+            self._servers[entry.name] = RunningServer(entry, memories[entry.name], self._around)
+        for server in self._servers.values():
+            self._begin(server)
+        self._changed()
+
+    def _read(self) -> tuple[ServerFiles, dict[str, Memory]]:
+        files = read_servers(self._workspace)
+        return files, {entry.name: Memory(self._workspace, entry) for entry in files.entries}
+
+    def _begin(self, server: RunningServer) -> None:
+        state = _resting_state(server)
+        if state is None:
+            server.begin()
+        else:
+            server.rest(state)
+
+    async def _begin_again(self, server: RunningServer) -> None:
+        await server.close()
+        self._begin(server)
+
+    def _answer(self, name: str, *, is_yes: bool) -> None:
+        server = self._servers.get(name)
+        if server is None:
+            return
+        if server.state is ServerState.CHANGED:
+            if is_yes:
+                server.accept_tools()
+            return
+        digest, known = server.entry.digest, server.memory.known
+        server.memory.keep(replace(known, allowed=digest, refused="") if is_yes else replace(known, refused=digest, allowed=""))
+        self._run(self._begin_again(server))
+
+    def _is_open(self, server: RunningServer) -> bool:
+        return server.state not in (ServerState.CHANGED, ServerState.OFF, ServerState.WAITING, ServerState.REFUSED)
+
+    def _told_of(self, server: RunningServer) -> tuple[McpTool, ...]:
+        """Return a server's tools as told, worked out once for each list."""
+        name = server.entry.name
+        kept = self._told.get(name)
+        if kept is None or kept[0] != server.tools:
+            taken = {tool.name for other, (_, told) in self._told.items() if other != name for tool in told}
+            told = tuple(replace(tool, tokens=self._price(tool)) for tool in told_tools(name, server.tools, taken))
+            kept = self._told[name] = (server.tools, told)
+        return kept[1]
+
+    def _price(self, tool: McpTool) -> int:
+        return self._count(json.dumps({"name": tool.name, "description": tool.description, "parameters": tool.parameters}))
+
+    def _shown(self, server: RunningServer) -> McpServer:
+        tools, entry = self._told_of(server), server.entry
+        return McpServer(
+            entry.name,
+            entry.source,
+            server.state,
+            entry.kind,
+            server.place or ("this machine, no sandbox" if entry.on_host else "" if entry.kind == "stdio" else "network"),
+            entry.words,
+            tools,
+            sum(tool.tokens for tool in tools),
+            server.problem if server.state not in (ServerState.READY, ServerState.STARTING) else "",
+            server.hint,
+            server.version,
+        )
+
+    def _run(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _changed(self) -> None:
+        for listener in tuple(self._listeners):
+            listener()
+
+
+def _resting_state(server: RunningServer) -> ServerState | None:
+    """Return why a server does not start, None where it does."""
+    entry, known = server.entry, server.memory.known
+    if known.is_on is False or (entry.is_disabled and known.is_on is not True):
+        return ServerState.OFF
+    if entry.needs_yes and known.allowed != entry.digest:
+        return ServerState.REFUSED if known.refused == entry.digest else ServerState.WAITING
+    return None
+
+
+def _item(entry: ServerEntry) -> TrustItem:
+    place = "outside the sandbox, " if entry.on_host else ""
+    reach = f", may reach {', '.join(entry.hosts)}" if entry.hosts else ""
+    variables = f", with {', '.join(name for name, _ in entry.env)}" if entry.env else ""
+    return TrustItem(KIND, entry.source, f"{entry.name}: {place}{entry.words}{variables}{reach}")

@@ -1,0 +1,240 @@
+"""The adapter of the official SDK: the only module that opens connections.  Heavy: imported in a thread, never at the start."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import anyio
+import httpx2
+from mcp import Client, MCPError, types
+from mcp.client import ClientRequestContext
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.shared.message import SessionMessage
+from mcp_types import CONNECTION_CLOSED, jsonrpc_message_adapter
+from pydantic import FileUrl, ValidationError
+
+from lmtui import __version__
+from lmtui.core.clean import clean_line
+from lmtui.core.errors import McpError, SandboxError
+from lmtui.core.ports import OutputSink, ToolResult
+from lmtui.core.serving import Served
+from lmtui.extensions.mcp_config import ServerEntry
+from lmtui.extensions.mcp_link import Address, Connection, Form, Hooks, LinkBroken
+from lmtui.extensions.mcp_names import MAX_TOOLS, RawTool
+from lmtui.extensions.mcp_results import as_result
+
+_log = logging.getLogger(__name__)
+_MAX_LINE_BYTES = 33_554_432
+_MAX_PAGES = 50
+_HTTP_S = 30.0
+_FAILURES = (
+    MCPError,
+    OSError,
+    httpx2.HTTPError,
+    ValidationError,
+    RuntimeError,
+    ValueError,
+    SandboxError,
+    anyio.ClosedResourceError,
+)
+
+
+_BREAKS = (httpx2.TransportError, ConnectionError, SandboxError, anyio.ClosedResourceError)
+
+
+@contextlib.asynccontextmanager
+async def connect(entry: ServerEntry, address: Address, hooks: Hooks) -> AsyncIterator[Connection]:
+    """Open a connection and keep it until the block ends; it must be left by the task that entered it.
+
+    Raises:
+        McpError: there is none, or it breaks in a way that ends it.
+    """
+    try:
+        async with contextlib.AsyncExitStack() as parts:
+            client = await parts.enter_async_context(await _client(entry, address, hooks, parts))
+            tasks = await parts.enter_async_context(anyio.create_task_group())
+            parts.callback(tasks.cancel_scope.cancel)
+            tasks.start_soon(_follow_tools, client, hooks)
+            yield SdkConnection(client)
+    except (*_FAILURES, ExceptionGroup) as error:
+        raise McpError(_words(error)) from error
+
+
+async def _client(entry: ServerEntry, address: Address, hooks: Hooks, parts: contextlib.AsyncExitStack) -> Client:
+    async def on_message(message: types.ServerNotification | Exception) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            hooks.on_tools_changed()
+
+    async def list_roots(context: ClientRequestContext) -> types.ListRootsResult:
+        _log.debug("%s asked for the folders, request %s", entry.name, context.request_id)
+        return types.ListRootsResult(
+            roots=[types.Root(uri=FileUrl(folder.as_uri()), name=folder.name) for folder in hooks.roots]
+        )
+
+    async def elicit(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+        _log.debug("%s asked the user, request %s", entry.name, context.request_id)
+        return await _elicited(entry.name, params, hooks)
+
+    if address.process is not None:
+        transport = _over_pipes(address.process, hooks)
+    elif address.kind == "sse":
+        transport = sse_client(address.url, headers=dict(address.headers), timeout=_HTTP_S)
+    else:
+        timeout = httpx2.Timeout(_HTTP_S, read=entry.timeout_s)
+        http = await parts.enter_async_context(httpx2.AsyncClient(headers=dict(address.headers), timeout=timeout))
+        transport = streamable_http_client(address.url, http_client=http)
+    return Client(
+        transport,
+        client_info=types.Implementation(name="lmtui", version=__version__),
+        message_handler=on_message,
+        list_roots_callback=list_roots,
+        elicitation_callback=elicit,
+        cache=None,
+    )
+
+
+class SdkConnection:
+    """An open connection; implements `extensions.mcp_link.Connection`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @property
+    def version(self) -> str:
+        """Return the server's name and version and the protocol's, in words."""
+        info = self._client.server_info
+        about = f"{info.name} {info.version}, " if info is not None else ""
+        return clean_line(f"{about}protocol {self._client.protocol_version}")[:120]
+
+    async def list_tools(self) -> Sequence[RawTool]:
+        """Return all its tools."""
+        if self._client.server_capabilities.tools is None:
+            return ()
+        found: list[RawTool] = []
+        cursor: str | None = None
+        try:
+            for _ in range(_MAX_PAGES):
+                page = await self._client.list_tools(cursor=cursor)
+                found += [RawTool(tool.name, tool.description or tool.title or "", tool.input_schema) for tool in page.tools]
+                cursor = page.next_cursor
+                if not cursor or len(found) >= MAX_TOOLS:
+                    break
+        except _FAILURES as error:
+            raise McpError(f"it does not list its tools: {_words(error)}") from error
+        return found[:MAX_TOOLS]
+
+    async def call(self, tool: str, arguments: Mapping[str, object], on_output: OutputSink, timeout_s: float) -> ToolResult:
+        """Call a tool; see `Connection.call`."""
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+            on_output(f"{share}{f': {clean_line(message)}' if message else ''}\n")
+
+        try:
+            found = await self._client.call_tool(
+                tool, dict(arguments), read_timeout_seconds=timeout_s, progress_callback=on_progress
+            )
+        except (*_FAILURES, ExceptionGroup) as error:
+            is_broken = error.code == CONNECTION_CLOSED if isinstance(error, MCPError) else isinstance(error, _BREAKS)
+            raise (LinkBroken if is_broken else McpError)(_words(error)) from error
+        return as_result(tool, found)
+
+
+async def _follow_tools(client: Client, hooks: Hooks) -> None:
+    """Hear of other tools where that has to be asked for (protocol 2026-07-28 and later)."""
+    tools = client.server_capabilities.tools
+    if tools is None or not tools.list_changed:
+        return
+    try:
+        async with client.listen(tools_list_changed=True) as events:
+            async for _ in events:
+                hooks.on_tools_changed()
+    except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
+        return  # an older server says so by itself; one that lost it is asked again at its next start
+
+
+async def _elicited(server: str, asked: types.ElicitRequestParams, hooks: Hooks) -> types.ElicitResult:
+    if isinstance(asked, types.ElicitRequestURLParams):
+        form = Form(server, clean_line(asked.message)[:1000], url=clean_line(str(asked.url))[:2000])
+    else:
+        form = Form(server, clean_line(asked.message)[:1000], asked.requested_schema)
+    given = await hooks.ask(form)
+    if given is None:
+        return types.ElicitResult(action="decline")
+    content: dict[str, Any] = dict(given)  # Any: the SDK's own type of JSON values
+    return types.ElicitResult(action="accept", content=content if not form.url else None)
+
+
+@contextlib.asynccontextmanager
+async def _over_pipes(process: Served, hooks: Hooks) -> AsyncIterator[Any]:  # Any: the SDK's pair of streams is private
+    """Carry messages, a line each, to and from a program; what it says that is no message is passed over and logged."""
+    to_client, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, from_client = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def read() -> None:
+        async with to_client:
+            buffer = bytearray()
+            while piece := await process.read():
+                buffer += piece
+                *lines, rest = buffer.split(b"\n") if b"\n" in piece else (buffer,)
+                buffer = bytearray(rest)
+                for line in lines:
+                    if (message := _message(bytes(line))) is not None:
+                        await to_client.send(message)
+                if len(buffer) > _MAX_LINE_BYTES:
+                    _log.warning("an MCP server sent a line without end")
+                    break
+        hooks.on_gone()
+
+    async def write() -> None:
+        async with from_client:
+            async for message in from_client:
+                line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                try:
+                    await process.write(line.encode() + b"\n")
+                except (SandboxError, OSError):
+                    break  # it has ended: the reader says so
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_until_closed, read)
+        tasks.start_soon(_until_closed, write)
+        try:
+            yield incoming, outgoing
+        finally:
+            tasks.cancel_scope.cancel()
+    for stream in (to_client, incoming, outgoing, from_client):
+        stream.close()
+
+
+async def _until_closed(work: Any) -> None:  # Any: a function of the transport above
+    with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+        await work()
+
+
+def _message(line: bytes) -> SessionMessage | None:
+    if not line.strip():
+        return None
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError:
+        _log.info("an MCP server sent a line that is no message: %s", clean_line(line[:200].decode("utf-8", "replace")))
+        return None
+
+
+def _words(error: BaseException) -> str:
+    """Return an error in words; of a group the first that says something."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ValidationError):
+        return (
+            f"it answers what the protocol does not allow: {clean_line(str(error.errors(include_url=False)[0]['msg']))[:200]}"
+        )
+    if isinstance(error, TimeoutError | asyncio.TimeoutError):
+        return "it did not answer in time"
+    return clean_line(str(error))[:500] or type(error).__name__

@@ -1,0 +1,251 @@
+"""One server's life: started late, watched, ended with lmtui; what broke is started again at the next call, not too often."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lmtui.core.errors import ConfigError, McpError, SandboxError
+from lmtui.core.mcp import ServerState
+from lmtui.core.ports import OutputSink, ToolResult
+from lmtui.core.serving import Launch, Launcher
+from lmtui.extensions.mcp_config import ServerEntry, expand
+from lmtui.extensions.mcp_link import Address, Ask, Connection, Form, Hooks, LinkBroken
+from lmtui.extensions.mcp_memory import Memory
+from lmtui.extensions.mcp_names import RawTool, tools_digest
+
+_SDK = "lmtui.extensions.mcp_sdk"
+_LONGEST_PAUSE_S = 60.0
+_SHORT_LIFE_S = 10.0
+_INSIDE = Path("/workspace")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every server of a workspace has in common.
+
+    `launcher` returns what starts programs.  `environ` is where variables in entries are looked up.
+    """
+
+    workspace: Path
+    launcher: Callable[[], Awaitable[Launcher | None]]
+    environ: Mapping[str, str]
+    on_change: Callable[[], None] = lambda: None
+    monotonic: Callable[[], float] = time.monotonic
+
+
+class RunningServer:
+    """A server that may run: its state, its tools, and calls to them."""
+
+    def __init__(self, entry: ServerEntry, memory: Memory, around: Surroundings) -> None:
+        self.entry = entry
+        self.memory = memory
+        self.state = ServerState.ENDED
+        self.problem = self.hint = self.place = self.version = ""
+        self.tools: tuple[RawTool, ...] = memory.known.tools
+        self._around = around
+        self._task: asyncio.Task[None] | None = None
+        self._connection: Connection | None = None
+        self._settled = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._is_gone = self._lists_anew = False
+        self._failures = 0
+        self._not_before = 0.0
+        self._fresh: tuple[RawTool, ...] = ()
+        self._asking: list[Ask] = []
+
+    @property
+    def is_known(self) -> bool:
+        """Tell whether its tools are known: from now, or from the last time that it ran."""
+        return bool(self.memory.known.tools_digest)
+
+    def begin(self) -> None:
+        """Start it, unless it runs."""
+        if self._task is None or self._task.done():
+            self._is_gone = False
+            self._settled.clear()
+            self._wake.clear()
+            self._set(ServerState.STARTING)
+            self._task = asyncio.create_task(self._live(), name=f"mcp {self.entry.name}")
+
+    def rest(self, state: ServerState) -> None:
+        """Say why it does not run."""
+        self._set(state)
+
+    async def settle(self) -> None:
+        """Wait until it is ready or is not going to be."""
+        if self._task is not None and not self._task.done():
+            await self._settled.wait()
+
+    async def call(self, tool: str, arguments: Mapping[str, object], on_output: OutputSink, ask: Ask) -> ToolResult:
+        """Call a tool; starts the server where it has ended, unless it failed just now.
+
+        Raises:
+            McpError: it does not run, or the call failed.
+        """
+        connection = await self._connected()
+        self._asking.append(ask)
+        try:
+            async with asyncio.timeout(self.entry.timeout_s):
+                return await connection.call(tool, arguments, on_output, self.entry.timeout_s)
+        except TimeoutError as error:
+            raise McpError(f"{self.entry.name} did not answer within {self.entry.timeout_s:g} s") from error
+        except LinkBroken as error:
+            self._note_gone()
+            why = f"{self.entry.name} went away during the call ({error}); it may have been done all the same"
+            raise McpError(why, "Look whether it was; the next call starts the server again.") from error
+        finally:
+            self._asking.remove(ask)
+
+    def accept_tools(self) -> None:
+        """Take the tools as they are now."""
+        if self.state is ServerState.CHANGED:
+            self._keep(self._fresh)
+            self._set(ServerState.READY)
+
+    async def close(self, state: ServerState = ServerState.ENDED) -> None:
+        """End it with everything that it started."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        self._failures, self._not_before = 0, 0.0
+        self._set(state)
+
+    async def _connected(self) -> Connection:
+        if self._connection is None:
+            wait_s = self._not_before - self._around.monotonic()
+            if wait_s > 0 and (self._task is None or self._task.done()):
+                raise McpError(f"{self.entry.name}: {self.problem}; it is tried again in {wait_s:.0f} s", self.hint)
+            self.begin()
+            await self.settle()
+        if self.state is ServerState.CHANGED:
+            raise McpError(
+                f"the tools of {self.entry.name} changed, so they are held back", "The user has to look at them: /mcp."
+            )
+        if self._connection is None:
+            raise McpError(f"{self.entry.name} does not run: {self.problem or self.state}", self.hint)
+        return self._connection
+
+    async def _live(self) -> None:
+        began = self._around.monotonic()
+        try:
+            async with asyncio.timeout(self.entry.start_timeout_s) as limit, contextlib.AsyncExitStack() as parts:
+                connection = await self._open(parts)
+                await self._take_tools(connection)
+                limit.reschedule(None)
+                began = self._around.monotonic()
+                self.version, self._connection = connection.version, connection
+                self._settle_as(ServerState.CHANGED if self._fresh else ServerState.READY)
+                await self._watch(connection)
+            self._fail("it ended", ServerState.ENDED, is_early=self._around.monotonic() - began < _SHORT_LIFE_S)
+        except TimeoutError:
+            self._fail(
+                f"it was not ready within {self.entry.start_timeout_s:g} s",
+                hint="Its log may say why; start_timeout_s sets the limit.",
+            )
+        except (McpError, SandboxError, ConfigError) as error:
+            self._fail(str(error), hint=error.hint)
+        finally:
+            self._connection = None
+            self._settled.set()
+
+    async def _open(self, parts: contextlib.AsyncExitStack) -> Connection:
+        sdk = await asyncio.to_thread(importlib.import_module, _SDK)
+        address, roots = await self._address(parts)
+        hooks = Hooks((roots,), self._note_gone, self._note_tools, self._ask)
+        connection: Connection = await parts.enter_async_context(sdk.connect(self.entry, address, hooks))
+        return connection
+
+    async def _address(self, parts: contextlib.AsyncExitStack) -> tuple[Address, Path]:
+        """Return where it is, started where it is a program, and the workspace as it sees it."""
+        entry, where = self.entry, f"{self.entry.source}: server {self.entry.name!r}"
+
+        def filled(text: str) -> str:
+            return expand(text, self._around.environ, self._around.workspace, where)
+
+        if entry.kind != "stdio":
+            headers = {name: filled(value) for name, value in entry.headers}
+            return Address(url=filled(entry.url), kind=entry.kind, headers=headers), self._around.workspace
+        launcher = await self._around.launcher()
+        if launcher is None:
+            raise McpError("there is no sandbox that it could run in", 'Name it with `"sandbox": "host"` in its entry.')
+        launch = Launch(
+            tuple(filled(word) for word in entry.command),
+            {name: filled(value) for name, value in entry.env},
+            _below(filled(entry.cwd), self._around.workspace),
+            entry.hosts,
+            tuple(filled(folder) for folder in entry.toolchains),
+            entry.can_write,
+            entry.on_host,
+            entry.memory_mb,
+        )
+        self.memory.log.add(f"--- {self._around.workspace}: {entry.words}\n".encode())
+        process = await launcher.open(launch, self.memory.log.add)
+        parts.push_async_callback(process.close)
+        self.place = process.place
+        is_inside = not entry.on_host and "not isolated" not in process.place and not process.place.startswith("landlock")
+        return Address(process), _INSIDE if is_inside else self._around.workspace
+
+    async def _take_tools(self, connection: Connection) -> None:
+        """Take a list of tools; one that is not as it was accepted is held back."""
+        found = tuple(await connection.list_tools())
+        known = self.memory.known.tools_digest
+        if known and known != tools_digest(found):
+            self._fresh = found
+        else:
+            self._keep(found)
+
+    def _keep(self, tools: Sequence[RawTool]) -> None:
+        self.tools, self._fresh = tuple(tools), ()
+        self.memory.keep(replace(self.memory.known, tools=self.tools, tools_digest=tools_digest(tools)))
+
+    async def _watch(self, connection: Connection) -> None:
+        """Wait until it has ended; another list of tools is looked at meanwhile."""
+        while not self._is_gone:
+            await self._wake.wait()
+            self._wake.clear()
+            if self._lists_anew and not self._is_gone:
+                self._lists_anew = False
+                await self._take_tools(connection)
+                self._set(ServerState.CHANGED if self._fresh else ServerState.READY)
+
+    async def _ask(self, form: Form) -> Mapping[str, object] | None:
+        """Put a form before the user of the call that is under way."""
+        return await self._asking[-1](form) if self._asking else None
+
+    def _note_gone(self) -> None:
+        self._is_gone = True
+        self._wake.set()
+
+    def _note_tools(self) -> None:
+        self._lists_anew = True
+        self._wake.set()
+
+    def _settle_as(self, state: ServerState) -> None:
+        self.problem = self.hint = ""
+        self._settled.set()
+        self._set(state)
+
+    def _fail(self, why: str, state: ServerState = ServerState.FAILED, *, hint: str = "", is_early: bool = True) -> None:
+        self._failures = self._failures + 1 if is_early else 0
+        pause_s = min(_LONGEST_PAUSE_S, 2.0 ** (self._failures - 1)) if self._failures else 0.0
+        self._not_before = self._around.monotonic() + pause_s
+        self.problem, self.hint = why, hint or f"Its log says more: {self.memory.log.path}"
+        self._set(state)
+
+    def _set(self, state: ServerState) -> None:
+        self.state = state
+        self._around.on_change()
+
+
+def _below(folder: str, workspace: Path) -> str:
+    """Return a folder relative to the workspace where it is in it; any other is left as it is."""
+    path = Path(folder)
+    return str(path.relative_to(workspace)) if path.is_absolute() and path.is_relative_to(workspace) else folder

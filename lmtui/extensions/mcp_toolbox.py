@@ -1,0 +1,144 @@
+"""The tools of one session: our own, and those of servers behind them.  The model's list of them stays.
+
+The list is settled at the first request of a conversation, since each change of it makes the model read everything anew; it is
+looked at again where room is made, as everything is read anew then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from lmtui.core.errors import ToolError
+from lmtui.core.events import Envelope, ModelChanged, TurnStarted
+from lmtui.core.mcp import PREFIX, McpTool
+from lmtui.core.messages import ToolSet, ToolSpec
+from lmtui.core.model_events import Compacted
+from lmtui.core.ports import PreparedCall, Toolbox
+from lmtui.extensions.mcp_calls import SearchCall, ServerCall, fitted
+from lmtui.extensions.mcp_room import McpRoom
+from lmtui.extensions.mcp_search import SEARCH, found_text, search_spec
+
+_SHARE = 0.05
+_ASSUMED_WINDOW_TOKENS = 32_768
+_PATIENCE_S = 10.0
+
+
+class McpToolbox:
+    """Implements `core.ports.Toolbox`.
+
+    Args:
+        base: our own tools; none of a server's stands in the place of one of them.
+        room: the servers.
+    """
+
+    def __init__(self, base: Toolbox, room: McpRoom) -> None:
+        self._base = base
+        self._room = room
+        self._window_tokens = 0
+        self._is_begun = False
+        self._settled: dict[ToolSet, tuple[ToolSpec, ...]] = {}
+
+    def begin_with(self, past: Sequence[Envelope]) -> None:
+        """Take note of what was there before: the size of the window."""
+        changes = (each.event for each in reversed(past) if isinstance(each.event, ModelChanged))
+        last = next(changes, None)
+        self._window_tokens = last.window_tokens if last is not None else 0
+
+    def follow(self, envelope: Envelope) -> None:
+        """Take note of an event of the session."""
+        match envelope.event:
+            case ModelChanged(window_tokens=tokens):
+                self._window_tokens = tokens
+            case TurnStarted():
+                self._is_begun = True
+            case Compacted():
+                self._settled.clear()
+            case _:
+                pass
+
+    def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
+        """Return what the model is told of the tools."""
+        own = self._settled.get(tools)
+        if own is None:
+            own = self._offer()
+            if self._is_begun:
+                self._settled[tools] = own
+        return (*self._base.specs(tools, sees=sees), *own)
+
+    def prepare(self, name: str, arguments: str) -> PreparedCall:
+        """Check one call; see `core.ports.Toolbox.prepare`."""
+        wanted = name.strip()
+        if wanted.lower() == SEARCH:
+            return self._search(arguments)
+        if wanted.lower().startswith(PREFIX):
+            return self._call(wanted, _object(wanted, arguments))
+        try:
+            return self._base.prepare(name, arguments)
+        except ToolError:
+            alone = [tool for tool in self._room.tools() if _folded(tool.own_name) == _folded(wanted)]
+            if len(alone) != 1:
+                raise
+        return self._call(alone[0].name, _object(wanted, arguments))
+
+    def _offer(self) -> tuple[ToolSpec, ...]:
+        """Return the tools with their schemas as far as they are worth their price, else one that finds them."""
+        tools = self._room.tools()
+        share = int((self._window_tokens or _ASSUMED_WINDOW_TOKENS) * _SHARE)
+        is_fitting = sum(tool.tokens for tool in tools) <= share
+        told = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools) if is_fitting else ()
+        is_all = is_fitting and not self._room.is_unknown()
+        servers = [server for server in self._room.servers() if server.is_open]
+        return told if is_all or not servers else (*told, search_spec(servers))
+
+    def _search(self, arguments: str) -> PreparedCall:
+        given = _object(SEARCH, arguments)
+        if called := given.get("call") or given.get("name") or given.get("tool"):
+            inner = given.get("arguments")
+            return self._call(str(called), inner if isinstance(inner, dict) else _object(SEARCH, str(inner or "")))
+        query = given.get("query")
+        if not isinstance(query, str) or not query.strip():
+            raise ToolError(f"{SEARCH} needs query: a few words for what the tool should do, such as create issue")
+        return SearchCall(SEARCH, query, self._found)
+
+    async def _found(self, query: str) -> str:
+        await self._room.settle(_PATIENCE_S if self._room.is_unknown() else 0)
+        return found_text(query, self._room.tools())
+
+    def _call(self, name: str, arguments: Mapping[str, object]) -> PreparedCall:
+        tool = self._named(name)
+        schema = self._room.schema_of(tool)
+        return ServerCall(tool, fitted(arguments, schema), schema, self._room.place_of(tool.server), self._room.call)
+
+    def _named(self, name: str) -> McpTool:
+        tools = self._room.tools()
+        for fold in (str, _folded):
+            found = [tool for tool in tools if fold(tool.name) == fold(name) or fold(tool.own_name) == fold(name)]
+            exact = next((tool for tool in found if fold(tool.name) == fold(name)), None)
+            if exact is not None or len(found) == 1:
+                return exact or found[0]
+        closed = next((server for server in self._room.servers() if name.startswith(f"{PREFIX}{server.name}__")), None)
+        if closed is not None and not closed.is_open:
+            raise ToolError(
+                f"{name[:64]} cannot be called: the server {closed.name} is {closed.state}", "The user can look: /mcp."
+            )
+        raise ToolError(f"there is no tool {name[:64]!r}. Find one with {SEARCH}, by words for what it should do.")
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("-", "_")
+
+
+def _object(tool: str, arguments: str) -> dict[str, object]:
+    """Return the arguments as the model wrote them.
+
+    Raises:
+        ToolError: they are no JSON object.
+    """
+    try:
+        found = json.loads(arguments, strict=False) if arguments.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise ToolError(f"the arguments of {tool[:64]} are no JSON: {error}. Send one JSON object.") from error
+    if not isinstance(found, dict):
+        raise ToolError(f"the arguments of {tool[:64]} are no JSON object. Send one.")
+    return found
