@@ -113,7 +113,8 @@ def compact(
         _cut(sheet, plan, room, near)
     if sheet.tokens > (room.target + room.limit) // 2:
         _cut(sheet, plan, room, _last_answer(talk.entries, len(talk.entries)))
-    for entry in (each for each in parts if each.part in late):
+    gone = _gone(sheet)
+    for entry in (each for each in parts if each.part in late - gone):
         if sheet.tokens > room.limit:
             sheet.elide(entry, is_folded=bool(last) and entry is last[-1])
     if sheet.tokens > room.limit:
@@ -179,7 +180,7 @@ def _cut(sheet: _Sheet, plan: Plan, room: Room, end: int) -> None:
     old_cost = sheet.size(_said(old)) + (sheet.size(sheet.shown(old_last)) if old_last else 0) if old else 0
     gains = _gains(sheet, before)
     wanted = sheet.tokens - old_cost - room.target
-    place = _best(entries, places, gains, wanted + int(room.shares.facts / _CHARS_PER_TOKEN))
+    place = _best(entries, places, gains, wanted + int((room.shares.facts + room.shares.errors) / _CHARS_PER_TOKEN))
     summary, cost = _told_at(sheet, plan, room, place)
     for _ in range(_MOST_TRIES):  # how long the summary gets is known once it is there
         if gains[place] >= wanted + cost or place == places[-1]:
