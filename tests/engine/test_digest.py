@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.events import MessageAdded, ToolCallFinished, ToolCallStarted
+from lmtui.core.file_events import FilesChanged
 from lmtui.core.messages import Role, ToolCall
 from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.engine.context import Conversation
-from lmtui.engine.digest import Shares, digest
+from lmtui.engine.digest import Failure, Gist, Shares, digest
 
 SHARES = Shares(4000, 3000, 2000, 2000)
 PLAN = Plan(todos=(Todo(1, "write the parser", TodoStatus.COMPLETED), Todo(2, "write its tests")))
@@ -66,3 +68,73 @@ def test_it_is_bounded(texts: list[str], ratio: float) -> None:
     talk = talk_of(*calls, said=("task", *texts))
     shares = SHARES.scaled(ratio)
     assert len(digest(talk.gist(len(talk.entries)), PLAN, shares)) <= shares.total + 900
+
+
+FAILED = ("shell", "pytest -q", "E   assert 1 == 2", False)
+MISSED = ("edit", "a.py", "the text is not there", False)
+
+
+@pytest.mark.parametrize(
+    ("calls", "is_open"),
+    [
+        ([FAILED], True),
+        ([FAILED, ("shell", "pytest -q", "3 passed", True)], False),
+        ([FAILED, ("shell", "ls", "a.py", True)], True),
+        ([FAILED, ("write", "a.py", "written", True)], True),
+        ([MISSED], True),
+        ([MISSED, ("edit", "a.py", "edited", True)], False),
+        ([MISSED, ("write", "a.py", "written", True)], False),
+        ([MISSED, ("edit", "b.py", "edited", True)], True),
+        ([MISSED, ("read", "a.py", "text", True)], True),
+        ([("read", "a.py from 90", "no such file", False), ("write", "a.py", "written", True)], False),
+        ([("shell", "make", "error", False), ("shell", "make", "built", True), ("shell", "make", "error", False)], True),
+    ],
+)
+def test_an_error_is_open_until_the_call_goes_well_or_its_file_is_changed(
+    calls: list[tuple[str, str, str, bool]], is_open: bool
+) -> None:
+    talk = talk_of(*calls)
+    text = digest(talk.gist(len(talk.entries)), Plan(), SHARES)
+    assert ("what failed and is not mended yet" in text) == is_open
+    assert not is_open or calls[-1 if calls[-1][3] is False else 0][2] in text
+
+
+def test_files_that_any_call_changed_are_told_and_mend_what_was_about_them() -> None:
+    talk = talk_of(MISSED)
+    talk.apply(MessageAdded(role=Role.ASSISTANT, text="", tool_calls=(ToolCall("s", "shell", "{}"),)))
+    talk.apply(ToolCallStarted(call_id="s", tool="shell", arguments={}, title="sed -i s/x/y/ a.py"))
+    talk.apply(FilesChanged(call_id="s", files=("a.py", "b.py")))
+    talk.apply(ToolCallFinished(call_id="s", tool="shell", ok=True, result="", elapsed_ms=1))
+    text = digest(talk.gist(len(talk.entries)), Plan(), SHARES)
+    assert "- files you changed, the newest first: b.py; a.py" in text
+    assert "not mended" not in text
+
+
+def test_a_call_that_was_not_understood_is_forgotten_with_the_next_that_goes_well() -> None:
+    misread = Failure("c0", "raed", "no such tool", is_misread=True)
+    gist = Gist(errors={("raed", ""): misread})
+    assert "no such tool" in digest(gist, Plan(), SHARES)
+    gist.take(talk_of(("read", "a.py", "text", True)).entries)
+    assert not gist.errors
+
+
+def test_all_open_todos_are_told_whole_and_done_ones_are_counted() -> None:
+    todos = tuple(
+        Todo(each, f"todo {each} " * 4, TodoStatus.PENDING if each % 2 else TodoStatus.COMPLETED) for each in range(1, 31)
+    )
+    text = digest(Gist(), Plan(todos=todos), SHARES)
+    assert all(todo.text in text for todo in todos if todo.is_open)
+    assert "15 of 30 done" in text
+    assert "todo 2 " not in text
+    narrow = digest(Gist(), Plan(todos=todos), SHARES.scaled(0.1))
+    assert "todo 1 " in narrow
+    assert "more" in narrow
+
+
+def test_of_many_words_the_newest_are_whole_and_older_ones_clipped() -> None:
+    gist = Gist(said=["the task", *(f"wish {number}: " + "word " * 40 for number in range(40)), "last"])
+    text = digest(gist, Plan(), SHARES)
+    whole = [number for number in range(40) if f"wish {number}: " + "word " * 40 in text]
+    assert whole == list(range(40 - len(whole), 40))
+    assert sum(len(gist.said[number + 1]) for number in whole) <= SHARES.words < 15 * 210
+    assert "word word …" in text
