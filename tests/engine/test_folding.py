@@ -107,17 +107,28 @@ def test_a_line_says_how_to_get_back_what_was_left_out(tool: str, ok: bool, word
     assert talk.result(1).endswith(words)
 
 
-def test_what_came_with_the_users_last_words_can_go_when_they_are_summed_up() -> None:
+FILE = "<file>" + "a line of the file\n" * 150 + "</file>"
+
+
+def test_what_came_with_the_users_last_words_is_out_when_they_are_summed_up() -> None:
     talk = Talk()
-    talk.say("look at this", "<file>" + "a line of the file\n" * 150 + "</file>")
+    talk.say("look at this", FILE)
     talk.fill(30, 400)
-    first = talk.make_room(2_000)
-    assert first.kept_from > 3
-    talk.fill(30, 400)
-    talk.make_room(2_000)
-    told = talk.talk.messages[1].text
-    assert "look at this" in told
-    assert told.count("a line of the file") == 0
+    assert talk.make_room(2_000).kept_from > 3
+    assert "look at this" in talk.talk.messages[1].text
+    assert "a line of the file" not in talk.talk.messages[1].text
+
+
+def test_what_came_with_words_that_were_summed_up_before_can_go_later() -> None:
+    talk = Talk()
+    talk.say("look at this", FILE)
+    talk.fill(4)
+    talk.talk.apply(Compacted(why="", tokens_before=2, tokens_after=1, kept_from=5, summary="[summary]"))
+    assert "a line of the file" in talk.talk.messages[1].text
+    talk.fill(8)
+    assert "message_2" in talk.make_room(2_400).elided
+    assert "look at this" in talk.talk.messages[1].text
+    assert "a line of the file" not in talk.talk.messages[1].text
 
 
 def test_a_summary_in_letters_that_take_more_tokens_is_no_larger() -> None:
