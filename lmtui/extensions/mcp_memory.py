@@ -49,6 +49,10 @@ class Memory:
         self.log = ServerLog(self._file.with_suffix(".log"))
         self.known = _read(self._file)
 
+    def look_again(self) -> None:
+        """Read again what another lmtui, or a question, may have written."""
+        self.known = _read(self._file)
+
     def keep(self, known: Known) -> None:
         """Take what is known from now on, and write it down."""
         self.known = known

@@ -15,14 +15,12 @@ from lmtui.core.errors import McpError
 from lmtui.core.mcp import McpServer, McpTool, ServerState
 from lmtui.core.ports import OutputSink, TokenCounter, ToolResult
 from lmtui.core.serving import Launcher
-from lmtui.core.trust import TrustItem
-from lmtui.extensions.mcp_config import ServerEntry, ServerFiles, read_servers
+from lmtui.extensions.mcp_config import ServerFiles, read_servers
 from lmtui.extensions.mcp_link import Ask
 from lmtui.extensions.mcp_memory import Memory
 from lmtui.extensions.mcp_names import RawTool, told_tools
 from lmtui.extensions.mcp_server import RunningServer, Surroundings
-
-KIND = "MCP server"
+from lmtui.extensions.mcp_trust import answered, resting_state
 
 
 class McpRoom:
@@ -92,7 +90,7 @@ class McpRoom:
     def restart(self, name: str) -> None:
         """End a server and start it again; one that is off or waits is left alone."""
         server = self._servers.get(name)
-        if server is not None and _resting_state(server) is None:
+        if server is not None and resting_state(server.entry, server.memory.known) is None:
             self._run(self._begin_again(server))
 
     def enable(self, name: str, *, is_on: bool) -> None:
@@ -110,21 +108,16 @@ class McpRoom:
         """Say no to what waits."""
         self._answer(name, is_yes=False)
 
+    def look_again(self) -> None:
+        """Start those that the user said yes to meanwhile, here or elsewhere."""
+        for server in self._servers.values():
+            if server.state in (ServerState.WAITING, ServerState.REFUSED):
+                server.memory.look_again()
+                self._begin(server)
+
     def log_file(self, name: str) -> Path:
         """Return where what a server says beside its output is kept."""
         return self._servers[name].memory.log.path
-
-    def waiting(self, *, is_refused: bool = False) -> Sequence[tuple[str, TrustItem]]:
-        """Return what waits for a yes (or was refused), by server: the folder's, those outside the sandbox, other tools."""
-        wanted = ServerState.REFUSED if is_refused else ServerState.WAITING
-        found = [(server.entry.name, _item(server.entry)) for server in self._servers.values() if server.state is wanted]
-        if is_refused:
-            return found
-        return found + [
-            (server.entry.name, TrustItem(f"{KIND}'s tools", server.entry.name, "they are others than you accepted"))
-            for server in self._servers.values()
-            if server.state is ServerState.CHANGED
-        ]
 
     def tools(self) -> tuple[McpTool, ...]:
         """Return the tools that may be called, by server and name; those of a server that starts are as they were last time."""
@@ -173,7 +166,7 @@ class McpRoom:
         return files, {entry.name: Memory(self._workspace, entry) for entry in files.entries}
 
     def _begin(self, server: RunningServer) -> None:
-        state = _resting_state(server)
+        state = resting_state(server.entry, server.memory.known)
         if state is None:
             server.begin()
         else:
@@ -191,8 +184,7 @@ class McpRoom:
             if is_yes:
                 server.accept_tools()
             return
-        digest, known = server.entry.digest, server.memory.known
-        server.memory.keep(replace(known, allowed=digest, refused="") if is_yes else replace(known, refused=digest, allowed=""))
+        server.memory.keep(answered(server.entry, server.memory.known, is_trusted=is_yes))
         self._run(self._begin_again(server))
 
     def _is_open(self, server: RunningServer) -> bool:
@@ -235,20 +227,3 @@ class McpRoom:
     def _changed(self) -> None:
         for listener in tuple(self._listeners):
             listener()
-
-
-def _resting_state(server: RunningServer) -> ServerState | None:
-    """Return why a server does not start, None where it does."""
-    entry, known = server.entry, server.memory.known
-    if known.is_on is False or (entry.is_disabled and known.is_on is not True):
-        return ServerState.OFF
-    if entry.needs_yes and known.allowed != entry.digest:
-        return ServerState.REFUSED if known.refused == entry.digest else ServerState.WAITING
-    return None
-
-
-def _item(entry: ServerEntry) -> TrustItem:
-    place = "outside the sandbox, " if entry.on_host else ""
-    reach = f", may reach {', '.join(entry.hosts)}" if entry.hosts else ""
-    variables = f", with {', '.join(name for name, _ in entry.env)}" if entry.env else ""
-    return TrustItem(KIND, entry.source, f"{entry.name}: {place}{entry.words}{variables}{reach}")

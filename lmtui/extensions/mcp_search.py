@@ -86,7 +86,9 @@ def _words(text: str) -> list[str]:
 
 
 def _stem(word: str) -> str:
+    """Return a word without its common endings, so that `creating tickets` finds `create_ticket`."""
     for suffix in _SUFFIXES:
         if word.endswith(suffix) and len(word) - len(suffix) >= 3:
-            return word[: -len(suffix)] + ("y" if suffix == "ies" else "")
-    return word
+            word = word[: -len(suffix)] + ("y" if suffix == "ies" else "")
+            break
+    return word[:-1] if len(word) > 3 and word.endswith("e") else word

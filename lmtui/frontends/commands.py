@@ -31,6 +31,7 @@ from lmtui.runtime.reports import (
     silent_address,
 )
 from lmtui.runtime.trust import FolderTrust, trust_file
+from lmtui.runtime.trusts import Together, servers_trust
 
 EXIT_BLOCKED = 3
 Report = Callable[[Path, Loaded, argparse.Namespace], Coroutine[None, None, int]]
@@ -157,12 +158,13 @@ async def _config(workspace: Path, loaded: Loaded, arguments: argparse.Namespace
 
 def _trust(workspace: Path, loaded: Loaded, *, is_yes: bool) -> int:
     """Show what the folder brings, and ask once whether it holds."""
-    trust = FolderTrust(workspace, loaded, lambda: loaded, lambda _: None)
-    for item in loaded.waiting:
+    settings, servers = FolderTrust(workspace, loaded, lambda: loaded, lambda _: None), servers_trust(workspace)
+    trust = Together(settings, servers)
+    for item in (*loaded.waiting, *servers.waiting(), *servers.refused()):
         print(f"{item.kind}, {clean_line(item.source)}: {clean_line(item.text)}")
-    if not loaded.waiting:
+    if not (loaded.waiting or servers.waiting() or servers.refused()):
         print(f"{workspace} brings no settings that need trust.")
-    elif trust.is_trusted:
+    elif not (trust.waiting() or trust.refused()):
         print(f"All of this is trusted; to take that back delete the folder's entry in {trust_file()}.")
     elif not is_yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
         print("None of this holds. `lmtui config trust --yes` trusts it as it stands; a change asks again.")

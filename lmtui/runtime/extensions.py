@@ -12,9 +12,11 @@ from pathlib import Path
 from lmtui.core.mcp import McpServers
 from lmtui.core.ports import TokenCounter, Toolbox
 from lmtui.core.serving import Launcher
+from lmtui.core.trust import Trust
 from lmtui.engine.session import EngineSession
 from lmtui.extensions.mcp_room import McpRoom
 from lmtui.extensions.mcp_toolbox import McpToolbox
+from lmtui.extensions.mcp_trust import ServersTrust
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 _FIRST_MEETING_S = 10.0
@@ -42,6 +44,7 @@ class Extensions:
             return (await sandbox()).launcher
 
         self._room = McpRoom(workspace, launcher, os.environ, count_tokens)
+        self.trust: Trust = ServersTrust(workspace, self._room.look_again)
         self._is_attended = is_attended
         self._toolboxes: dict[str, McpToolbox] = {}
 

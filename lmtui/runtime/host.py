@@ -42,6 +42,7 @@ from lmtui.runtime.servers import Servers, is_one_model
 from lmtui.runtime.settings import UserSettings
 from lmtui.runtime.team import team_of, tools_of
 from lmtui.runtime.trust import FolderTrust, NothingToTrust
+from lmtui.runtime.trusts import Together
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.codec import encode
@@ -118,7 +119,7 @@ class Runtime:
 
     def ask_trust(self, loaded: Loaded, reload: Callable[[], Loaded]) -> None:
         """Let front ends ask whether the folder's own settings hold, and change the user's; `reload` reads them again."""
-        self.trust = FolderTrust(self._workspace, loaded, reload, self._use_config)
+        self.trust = Together(FolderTrust(self._workspace, loaded, reload, self._use_config), self.extensions.trust)
         self.settings = UserSettings(loaded, reload, self._use_config)
 
     def _use_config(self, config: Config) -> None:

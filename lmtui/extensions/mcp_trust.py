@@ -1,0 +1,85 @@
+"""Which servers wait for the user's yes: those that a folder names, and those that run outside the sandbox.  Blocks (disk).
+
+A yes holds for an entry as it is, by its hash: with another command, address or reach it is asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from lmtui.core.clean import clean_line
+from lmtui.core.mcp import ServerState
+from lmtui.core.trust import TrustItem
+from lmtui.extensions.mcp_config import ServerEntry, read_servers
+from lmtui.extensions.mcp_memory import Known, Memory
+
+KIND = "MCP server"
+
+
+def resting_state(entry: ServerEntry, known: Known) -> ServerState | None:
+    """Return why a server does not start, None where it does."""
+    if known.is_on is False or (entry.is_disabled and known.is_on is not True):
+        return ServerState.OFF
+    if entry.needs_yes and known.allowed != entry.digest:
+        return ServerState.REFUSED if known.refused == entry.digest else ServerState.WAITING
+    return None
+
+
+def answered(entry: ServerEntry, known: Known, *, is_trusted: bool) -> Known:
+    """Return what is known of a server once the user has answered."""
+    allowed, refused = (entry.digest, "") if is_trusted else ("", entry.digest)
+    return replace(known, allowed=allowed, refused=refused)
+
+
+class ServersTrust:
+    """What a folder's servers wait for; implements `core.trust.Trust`.
+
+    Args:
+        workspace: the folder.
+        on_answer: called after an answer was kept.
+    """
+
+    def __init__(self, workspace: Path, on_answer: Callable[[], None]) -> None:
+        self._workspace = workspace
+        self._on_answer = on_answer
+
+    def waiting(self) -> Sequence[TrustItem]:
+        """Return the servers that were not asked about yet, as they are now."""
+        return [_item(entry) for entry, _ in self._in_state(ServerState.WAITING)]
+
+    def refused(self) -> Sequence[TrustItem]:
+        """Return those that were answered with no and are the same since."""
+        return [_item(entry) for entry, _ in self._in_state(ServerState.REFUSED)]
+
+    def answered_elsewhere(self) -> bool | None:
+        """Take up what another lmtui was answered; None where there is nothing of it."""
+        states = [resting_state(entry, memory.known) for entry, memory in self._asked_about()]
+        if not states or ServerState.WAITING in states:
+            return None
+        self._on_answer()
+        return ServerState.REFUSED not in states
+
+    def answer(self, *, is_trusted: bool) -> None:
+        """Keep the answer for what waits, or else for what was refused."""
+        open_ones = self._in_state(ServerState.WAITING) or self._in_state(ServerState.REFUSED)
+        for entry, memory in open_ones:
+            memory.keep(answered(entry, memory.known, is_trusted=is_trusted))
+        self._on_answer()
+
+    def _in_state(self, state: ServerState) -> list[tuple[ServerEntry, Memory]]:
+        return [(entry, memory) for entry, memory in self._asked_about() if resting_state(entry, memory.known) is state]
+
+    def _asked_about(self) -> list[tuple[ServerEntry, Memory]]:
+        entries = [entry for entry in read_servers(self._workspace).entries if entry.needs_yes]
+        return [(entry, Memory(self._workspace, entry)) for entry in entries]
+
+
+def _item(entry: ServerEntry) -> TrustItem:
+    place = "outside the sandbox, " if entry.on_host else ""
+    reach = f", may reach {', '.join(entry.hosts)}" if entry.hosts else ""
+    variables = f", with {', '.join(name for name, _ in entry.env)}" if entry.env else ""
+    sends = f", sending {', '.join(name for name, _ in entry.headers)}" if entry.headers else ""
+    folders = f", reading {', '.join(entry.toolchains)}" if entry.toolchains else ""
+    return TrustItem(KIND, entry.source, clean_line(f"{entry.name}: {place}{entry.words}{variables}{sends}{folders}{reach}"))

@@ -1,0 +1,40 @@
+"""Several things that wait for trust as one: one question, one answer, each keeps its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lmtui.core.trust import Trust, TrustItem
+from lmtui.extensions.mcp_trust import ServersTrust
+
+
+class Together:
+    """Implements `core.trust.Trust` over its parts."""
+
+    def __init__(self, *parts: Trust) -> None:
+        self._parts = parts
+
+    def waiting(self) -> Sequence[TrustItem]:
+        """Return what waits in any of them."""
+        return tuple(item for part in self._parts for item in part.waiting())
+
+    def refused(self) -> Sequence[TrustItem]:
+        """Return what was refused in any of them."""
+        return tuple(item for part in self._parts for item in part.refused())
+
+    def answered_elsewhere(self) -> bool | None:
+        """Take up what another lmtui was answered; None while any of them still waits."""
+        answers = [answer for part in self._parts if (answer := part.answered_elsewhere()) is not None]
+        return None if not answers or self.waiting() else all(answers)
+
+    def answer(self, *, is_trusted: bool) -> None:
+        """Keep the answer in each that has something to answer: what waits, or where nothing does, what was refused."""
+        open_parts = [part for part in self._parts if part.waiting()] or [part for part in self._parts if part.refused()]
+        for part in open_parts:
+            part.answer(is_trusted=is_trusted)
+
+
+def servers_trust(workspace: Path) -> Trust:
+    """Return what the folder's MCP servers wait for, for who only asks and starts none."""
+    return ServersTrust(workspace, lambda: None)
