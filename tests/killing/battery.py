@@ -1,6 +1,7 @@
 """Kill the program at each durable event of a long session, and look at what the next life makes of it.
 
 python -m tests.killing.battery [FIRST [STEP]]
+python -m tests.killing.battery KIND …
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import signal
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.killing.script import EFFECTS, AskedServer, scenarios
+from tests.killing.life import NEVER
+from tests.killing.script import EFFECTS, ENDS, AskedServer, scenarios
 
 ROOT = Path(__file__).parents[2]
 _AT_ONCE = 2
@@ -26,29 +29,31 @@ _LIFE_S = 120
 class Verdict:
     """What came of one kill: how many events the first life wrote, and what was wrong afterwards."""
 
-    kill_at: int
+    place: str
     was_killed: bool
     events: int
     problems: tuple[str, ...] = field(default=())
 
 
-async def kill_at(place: int) -> Verdict:
-    """Kill the program at one of its events, let it live again, and compare."""
+async def kill_at(place: int | str) -> Verdict:
+    """Kill the program at one of its events (see `life`), let it live again, and compare."""
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         async with AskedServer(*scenarios()) as server:
-            first = await _live(folder, Path(home), server.url, place)
+            first = await _live(folder, Path(home), server.url, str(place))
             before = {path: path.read_bytes() for path in _logs(folder)}
-            second = await _live(folder, Path(home), server.url, 0)
+            second = await _live(folder, Path(home), server.url, NEVER)
         problems = [] if second == 0 else [f"the second life ended with {second}"]
-        problems += _lost(folder, before) + _repeated(folder) + _unfinished(folder)
-        return Verdict(place, first == -signal.SIGKILL, sum(data.count(b"\n") for data in before.values()), tuple(problems))
+        problems += _lost(folder, before) + _repeated(folder) + _decided_twice(folder) + _unfinished(folder)
+        return Verdict(
+            str(place), first == -signal.SIGKILL, sum(data.count(b"\n") for data in before.values()), tuple(problems)
+        )
 
 
-async def _live(folder: Path, home: Path, url: str, kill_at: int) -> int:
+async def _live(folder: Path, home: Path, url: str, place: str) -> int:
     environ = {**os.environ, "LMTUI_HOME": str(home), "PYTHONPATH": str(ROOT)}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.killing.life", str(folder), url, str(kill_at), env=environ, cwd=ROOT
+        sys.executable, "-m", "tests.killing.life", str(folder), url, place, env=environ, cwd=ROOT
     )
     async with asyncio.timeout(_LIFE_S):
         return await process.wait()
@@ -70,6 +75,19 @@ def _repeated(folder: Path) -> list[str]:
     return [f"{name} happened {count} times" for name, count in counts.items() if count > 1]
 
 
+def _decided_twice(folder: Path) -> list[str]:
+    """Return the plans that were approved more than once, and the waits that were woken more than once."""
+    counts = Counter[str]()
+    for path in _logs(folder):
+        for line in path.read_text().splitlines():
+            event = json.loads(line)
+            if event["kind"] == "plan_decided":
+                counts[f"{path.name}: {event['proposal_id']} was decided"] += 1
+            if event["kind"] == "reminder" and "You waited for" in event["text"]:
+                counts[f"{path.name}: its wait was over"] += 1
+    return [f"{what} {count} times" for what, count in counts.items() if count > 1]
+
+
 def _unfinished(folder: Path) -> list[str]:
     """Return what has a start and no end, and what did not come to its own end."""
     problems: list[str] = []
@@ -85,7 +103,7 @@ def _unfinished(folder: Path) -> list[str]:
             if event["kind"] == "turn_ended":
                 last += event["text"]
         problems += [f"{path.name}: {name} is off by {count}" for name, count in started.items() if count]
-    return problems + [f"{text!r} was never said" for text in ("All done.", "The job is done.") if text not in last]
+    return problems + [f"{text!r} was never said" for text in ENDS.values() if text not in last]
 
 
 async def main(first: int, step: int) -> int:
@@ -97,13 +115,23 @@ async def main(first: int, step: int) -> int:
             if verdict.was_killed:
                 places["bad" if verdict.problems else "good"] += 1
                 for problem in verdict.problems:
-                    print(f"killed at event {verdict.kill_at}: {problem}", flush=True)
+                    print(f"killed at event {verdict.place}: {problem}", flush=True)
         if not all(verdict.was_killed for verdict in verdicts):
             break
     print(f"{places['good']} of {places.total()} places: nothing lost, nothing repeated")
     return places["bad"]
 
 
+async def main_kinds(kinds: Sequence[str]) -> int:
+    """Kill at the first event of each kind; return how many places went wrong."""
+    verdicts = [await kill_at(kind) for kind in kinds]
+    for verdict in verdicts:
+        print(f"killed at {verdict.place}: {'; '.join(verdict.problems) or 'well' if verdict.was_killed else 'never'}")
+    return sum(bool(verdict.problems) or not verdict.was_killed for verdict in verdicts)
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] and not sys.argv[1].isdigit():
+        sys.exit(asyncio.run(main_kinds(sys.argv[1:])))
     given = [int(word) for word in sys.argv[1:3]]
     sys.exit(bool(asyncio.run(main(*(given or [1]), *([] if len(given) > 1 else [1])))))

@@ -1,4 +1,4 @@
-"""The long task that is killed: files, commands, approvals, sub-agents, todos, a small window, and a job beside it."""
+"""What is killed: a long task (files, commands, approvals, sub-agents, todos, a small window), a job, a wait, and a plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 
 TASK, JOB = "The long task: do all steps.", "The job: note that it ran."
+WAIT, PLAN = "The patient task: wait for the build.", "The planned task: plan it first."
 JOBS_END = "The job is done."
+ENDS = {TASK: "All done.", JOB: JOBS_END, WAIT: "The wait is over.", PLAN: "The plan is carried out."}
 EFFECTS = "effects.txt"
 STEPS = 24
 WINDOW_TOKENS = 4_000
@@ -24,11 +26,12 @@ def effect(name: str) -> ScriptedCall:
 
 
 def scenarios() -> tuple[Scenario, ...]:
-    """Return what the model says as the sub-agents, in the job, and in the task itself."""
+    """Return what the model says as the sub-agents, in the job, while it waits, with a plan, and in the task itself."""
     children = (_child(name) for name in ("first", "second", "third"))
     job = Scenario((ScriptedTurn("The job begins.", calls=(effect("job"),)),), "job", JOB, JOBS_END)
     task = (*(ScriptedTurn(f"Step {number:03}.", calls=_step(number)) for number in range(STEPS)), ScriptedTurn("All done."))
-    return (*children, job, Scenario(task, "task", TASK, "All done.", window_tokens=WINDOW_TOKENS, goes_by_words=True))
+    long = Scenario(task, "task", TASK, ENDS[TASK], window_tokens=WINDOW_TOKENS, goes_by_words=True)
+    return (*children, job, _waiting(), _planned(), long)
 
 
 class AskedServer(ScriptedServer):
@@ -55,6 +58,28 @@ def _step(number: int) -> tuple[ScriptedCall, ...]:
             return (_call("edit", path=f"part{number - 4}.txt", search=f"part {number - 4}\n" * 40, replace="changed\n"),)
         case _:
             return (_call("ls", path="."), _call("todo_complete", id=1 + number // 6))
+
+
+def _waiting() -> Scenario:
+    turns = (
+        ScriptedTurn("Before the wait.", calls=(effect("before-wait"),)),
+        ScriptedTurn("I wait now.\nWAIT: in 1s: the build"),
+        ScriptedTurn("Woken.", calls=(effect("woken"),)),
+        ScriptedTurn(ENDS[WAIT]),
+    )
+    return Scenario(turns, "wait", WAIT, ENDS[WAIT], goes_by_words=True)
+
+
+def _planned() -> Scenario:
+    steps = [{"id": 1, "text": "note that it ran", "verification": "look at the file"}]
+    turns = (
+        ScriptedTurn("I look first.", calls=(_call("ls", path="."),)),
+        ScriptedTurn("This is my plan.", calls=(_call("propose_plan", title="One step", steps=steps),)),
+        ScriptedTurn("I carry it out.", calls=(effect("planned"),)),
+        ScriptedTurn("I check it.", calls=(_call("plan_complete_step", step_id=1, verification_notes="it is there"),)),
+        ScriptedTurn(ENDS[PLAN]),
+    )
+    return Scenario(turns, "plan", PLAN, ENDS[PLAN], goes_by_words=True)
 
 
 def _child(name: str) -> Scenario:
