@@ -25,6 +25,9 @@ class Trust(Protocol):
     def refused(self) -> Sequence[TrustItem]:
         """Return what was answered with no and is unchanged since: it can be answered again."""
 
+    def answered_elsewhere(self) -> bool | None:
+        """Take up the answer that another lmtui kept for what waits here, and return it; None where there is none."""
+
     def answer(self, *, is_trusted: bool) -> None:
         """Keep the answer for what waits now; what is trusted holds for sessions opened from now on.
 

@@ -42,6 +42,10 @@ class NothingToTrust:
         """Return nothing."""
         return ()
 
+    def answered_elsewhere(self) -> bool | None:
+        """Return None: nothing is asked."""
+        return None
+
     def answer(self, *, is_trusted: bool) -> None:
         """Do nothing."""
 
@@ -77,8 +81,20 @@ class FolderTrust:
         is_refused = read_trust(self._workspace) == TrustAnswer(self._loaded.digest, is_trusted=False)
         return self._loaded.waiting if is_refused else ()
 
+    def answered_elsewhere(self) -> bool | None:
+        """Take up what another lmtui was answered; what is trusted there holds here for sessions opened from now on."""
+        answer = read_trust(self._workspace)
+        if not self._loaded.waiting or answer.digest != self._loaded.digest:
+            return None
+        if answer.is_trusted:
+            self._take_up()
+        return answer.is_trusted
+
     def answer(self, *, is_trusted: bool) -> None:
         """Keep the answer; what is trusted holds for sessions opened from now on."""
         write_trust(self._workspace, TrustAnswer(self._loaded.digest, is_trusted))
+        self._take_up()
+
+    def _take_up(self) -> None:
         self._loaded = self._reload()
         self._use(self._loaded.config)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,15 @@ def test_a_change_after_a_refusal_waits_anew(folder: Path) -> None:
 
 def test_nothing_was_refused_before_the_first_answer(folder: Path) -> None:
     assert not looked_at(folder).refused()
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_an_answer_that_another_lmtui_kept_is_taken_up(folder: Path, answer: bool) -> None:
+    used: list[str] = []
+    loaded = load_config(folder, {}, {})
+    trusted = replace(loaded, config=replace(loaded.config, mode="auto"))
+    trust = FolderTrust(folder, loaded, lambda: trusted, lambda config: used.append(config.mode))
+    assert trust.answered_elsewhere() is None
+    looked_at(folder).answer(is_trusted=answer)
+    assert trust.answered_elsewhere() is answer
+    assert used == (["auto"] if answer else [])

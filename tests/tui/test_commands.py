@@ -29,7 +29,15 @@ def test_ids_and_slash_names_are_unique() -> None:
     assert [name for name, count in Counter(name for each in COMMANDS for name in each.slash).items() if count > 1] == []
 
 
-WINS_OVER_THE_APP = {"plan.toggle", "prompt.complete", "approve.why", "hunks.why", "reading.close"}
+WINS_OVER_THE_APP = {
+    "plan.toggle",
+    "prompt.complete",
+    "approve.why",
+    "approve.mode",
+    "hunks.why",
+    "hunks.mode",
+    "reading.close",
+}
 MEETING = [
     (Scope.APP, Scope.WORKBENCH, Scope.PROMPT),
     *(

@@ -13,7 +13,7 @@ from textual.content import Content
 
 from lmtui.core.events import ApprovalRequested, Outcome
 from lmtui.core.sessions import Answer
-from lmtui.tui.commands import Command, Scope, bindings, closing, of_scope
+from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
 from lmtui.tui.facts import Facts
 from lmtui.tui.lines.base import LineView
 from lmtui.tui.lines.diff_view import DiffView, split_word
@@ -65,7 +65,7 @@ class Approval(Consent[Answer | AllAnswered | Left | None]):
 
     def choices(self) -> Sequence[Command]:
         """Return what can be answered to this request."""
-        left_out = set()
+        left_out = {"approve.mode", "hunks.mode"}  # a key that people know, and no answer
         if self.request.tool != words.SHELL:
             left_out.add("approve.edit")
         if not self.request.suggested_rule:
@@ -137,6 +137,12 @@ class Approval(Consent[Answer | AllAnswered | Left | None]):
     def _answer_all(self, answered: AllAnswered | None) -> None:
         if answered is not None:
             _ = self.dismiss(answered)
+
+    def action_approve_mode(self) -> None:
+        """Say why the key for plan mode does nothing here."""
+        key = first_key(command("plan.toggle"))
+        text = f"the mode stays {self._facts.mode or 'as it is'} until this is answered; then {key} changes it"
+        self.app.notify(text, markup=False)
 
     def action_approve_no(self) -> None:
         """Refuse; this needs no dead time, as nothing runs."""

@@ -25,6 +25,7 @@ from lmtui.tui.screens.viewer import Viewer
 from lmtui.tui.wording import count_text, folder_text
 
 MOST_KIND_CELLS = 18
+LOOK_S = 0.5
 NOTE = (
     "They could run programs, reach servers or loosen what asks. Until you trust them, they are ignored; "
     "a change to any of them asks again."
@@ -44,6 +45,20 @@ class TrustQuestion(Consent[bool | None]):
         super().__init__(PageView(lambda width: item_lines(self._items, width)), now)
         self._host = host
         self._error = ""
+        self._is_asked_again = not host.trust.waiting()
+
+    def on_mount(self) -> None:
+        """Look now and then whether another lmtui was answered meanwhile."""
+        super().on_mount()
+        self.set_interval(LOOK_S, self._look_elsewhere)
+
+    def _look_elsewhere(self) -> None:
+        is_trusted = self._host.trust.answered_elsewhere()
+        if is_trusted is None or (self._is_asked_again and not is_trusted) or self.app.screen is not self:
+            return
+        said = "this folder is trusted" if is_trusted else "this folder is not trusted"
+        self.app.notify(f"{said}: another lmtui was answered", markup=False)
+        _ = self.dismiss(is_trusted)
 
     def headline(self, width: int) -> Content:
         """Return which folder, and how much it brings."""

@@ -27,6 +27,7 @@ DIALOGS: tuple[Command, ...] = (
         ("Y",), "all that wait…",
     ),
     Command("approve.later", Scope.APPROVAL, "Later", "Leave it waiting and look at something else.", ("l",), "later"),
+    Command("approve.mode", Scope.APPROVAL, "Mode", "Say why the mode stays as it is while this is asked.", ("shift+tab",)),
     Command("approve.split", Scope.APPROVAL, "Side by side", "Side by side, or one column.", ("u",), "side by side"),
     *HUNKS,
     Command("grant.choose", Scope.GRANT, "Grant", "Let it run and keep the marked rule.", ("enter",), "grant", is_first=True),

@@ -17,6 +17,10 @@ HUNKS: tuple[Command, ...] = (
         "hunks.next", Scope.HUNKS, "Next hunk", "Go to the next hunk.",
         ("right_square_bracket",), "next hunk",
     ),
+    Command(
+        "hunks.mode", Scope.HUNKS, "Mode", "Say why the mode stays as it is while this is asked.",
+        ("shift+tab",), runs="approve_mode",
+    ),
     Command("hunks.previous", Scope.HUNKS, "Hunk before", "Go to the hunk before.", ("left_square_bracket",), "before"),
     Command(
         "hunks.done", Scope.HUNKS, "Apply", "Apply the accepted hunks; those without an answer are not applied.",

@@ -335,3 +335,13 @@ def test_grants_begin_with_the_narrowest() -> None:
 def test_a_network_that_is_on_is_shown_as_danger(sandbox: str, style: str) -> None:
     request = ApprovalRequested(approval_id="a", call_id="c", tool="shell", text="x", sandbox=sandbox)
     assert [span.style for span in title(request, Facts(), "", 80).spans][-1] == style
+
+
+async def test_the_key_for_plan_mode_says_why_the_mode_stays_while_a_question_is_open() -> None:
+    async with running() as driver:
+        await ask(driver)
+        mode = driver.host.session.mode
+        await driver.press("shift+tab")
+        assert ["until this is answered" in each.message for each in driver.app._notifications] == [True]
+        assert type(driver.app.screen).__name__ == "Approval"
+        assert driver.host.session.mode is mode

@@ -134,3 +134,11 @@ async def test_it_can_wait_and_be_explained() -> None:
         await press(driver, "escape", "l")
         await driver.until_screen("Workbench")
         assert driver.host.session.answers == {}
+
+
+async def test_the_key_for_plan_mode_says_why_the_mode_stays() -> None:
+    async with running(size=WIDE) as driver:
+        await ask(driver)
+        await press(driver, "shift+tab")
+        assert ["until this is answered" in each.message for each in driver.app._notifications] == [True]
+        assert isinstance(driver.app.screen, HunkApproval)

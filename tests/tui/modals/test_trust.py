@@ -143,3 +143,27 @@ async def test_the_first_run_says_that_the_folder_is_not_trusted_and_leads_there
         await driver.until_screen("FirstRun")
         await driver.until(lambda: "its own settings are ignored" not in driver.text())
         assert host.trust.is_trusted is True
+
+
+@pytest.mark.parametrize("answer", [True, False])
+async def test_a_question_that_another_lmtui_was_answered_goes_away(answer: bool) -> None:
+    async with running(bringing(*TRUST_ITEMS), is_ready=False) as driver:
+        await at_question(driver)
+        driver.host.trust.elsewhere = answer
+        await driver.until(lambda: driver.app.desk.active is not None)
+        assert driver.host.trust.is_trusted is None
+        assert [("is trusted" in each.message) for each in driver.app._notifications] == [answer]
+
+
+async def test_what_was_refused_and_is_looked_at_again_stays_until_it_is_trusted() -> None:
+    host = bringing()
+    host.trust.refused_items = list(TRUST_ITEMS)
+    host.trust.elsewhere = False
+    async with running(host) as driver:
+        await driver.press("alt+t")
+        await at_question(driver)
+        looks = host.trust.looks
+        await driver.until(lambda: host.trust.looks > looks + 1)
+        assert type(driver.app.screen).__name__ == "TrustQuestion"
+        host.trust.elsewhere = True
+        await driver.until(lambda: type(driver.app.screen).__name__ != "TrustQuestion")
