@@ -157,6 +157,13 @@ def put_off(records: Sequence[JobRecord], token: str, why: str, now: datetime) -
         yield replace(record, lease=None, attempts=attempts, tries=record.tries + 1, again=again, last_outcome=outcome)
 
 
+def server_is_back(records: Sequence[JobRecord], now: datetime) -> Iterator[JobRecord]:
+    """Yield the jobs that wait for a model server as those that need not wait any longer: another job's run had one."""
+    for record in records:
+        if record.again is not None and record.again > now and record.lease is None:
+            yield replace(record, again=now)
+
+
 def due_after(record: JobRecord, now: datetime) -> datetime | None:
     """Return when a job runs after a run that ends now."""
     try:

@@ -224,6 +224,8 @@ class Scheduler:
             _ = await self._change(lambda records: claims.put_off(records, token, end.outcome, now))
         else:
             _ = await self._change(lambda records: claims.ended(records, token, end.outcome, now))
+            if not end.outcome.startswith("error"):
+                _ = await self._change(lambda records: claims.server_is_back(records, now))
 
     async def _renew(self, at: Moment) -> None:
         """Keep the claims; a job whose claim is another's by now is stopped."""

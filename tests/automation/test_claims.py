@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmtui.automation import claims
-from lmtui.automation.claims import LEASE_S, MOST_ATTEMPTS, Moment, Owner
+from lmtui.automation.claims import AWAY_S, LEASE_S, MOST_ATTEMPTS, MOST_TRIES, Moment, Owner
 from lmtui.core.jobs import JobKind, JobRecord, Missed
 
 START = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
@@ -208,3 +208,57 @@ def test_whatever_happens_each_job_runs_at_least_once_and_never_by_two(steps: li
     given_up = [job.id for job in world.jobs.values() if not job.is_enabled]
     assert sorted([*world.done, *given_up]) == sorted(world.jobs)  # who ended it has said so: it runs no second time
     assert not given_up or world.crashes >= MOST_ATTEMPTS
+
+
+def away(job: JobRecord, at_s: float) -> JobRecord:
+    """Run a job at a time and find no server."""
+    held = claimed(job, moment(at_s), ONE)[0]
+    assert held.lease is not None
+    return next(claims.put_off([held], held.lease.token, "nothing answers", moment(at_s).wall))
+
+
+def test_a_job_without_a_server_is_tried_again_later_and_later_and_at_last_given_up() -> None:
+    job, at_s, waits = JOB, 0.0, list[float]()
+    while job.due is not None:
+        job = away(job, at_s)
+        if job.again is not None:
+            waits.append((job.again - START).total_seconds() - at_s)
+            assert claimed(job, moment(at_s + waits[-1] - 1), ONE) == []
+            at_s += waits[-1]
+    assert waits[: len(AWAY_S)] == [*AWAY_S]
+    assert len(waits) == MOST_TRIES - 1
+    assert sum(waits) > 11 * 3600
+    assert job.last_outcome == f"error: nothing answers (tried {MOST_TRIES} times)"
+    assert (job.runs, job.tries, job.again, job.attempts, job.lease) == (1, 0, None, 0, None)
+
+
+def test_the_beat_of_a_job_that_was_put_off_stays() -> None:
+    daily = replace(JOB, schedule="every 1h")
+    job = away(away(daily, 0.0), 40.0)
+    assert (job.due, job.tries, job.last_outcome) == (START, 2, "waiting for the server: nothing answers")
+    held = claimed(job, moment(200.0), ONE)[0]
+    assert held.lease is not None
+    done = next(claims.ended([held], held.lease.token, "done", moment(210.0).wall))
+    assert (done.due, done.tries, done.again) == (START + timedelta(hours=1), 0, None)
+
+
+def test_a_time_that_is_not_to_be_made_up_for_is_not_waited_for() -> None:
+    job = replace(JOB, schedule="every 1h", missed=Missed.SKIP)
+    for at_s in (0.0, 31.0, 92.0):
+        job = away(job, at_s)
+        assert job.tries
+    job = away(job, 213.0)
+    assert (job.last_outcome, job.due) == ("error: nothing answers (tried 4 times)", START + timedelta(hours=1))
+
+
+def test_what_waits_for_the_server_goes_on_as_soon_as_another_job_had_it() -> None:
+    job = away(away(JOB, 0.0), 31.0)
+    now = moment(40.0).wall
+    assert [each.again for each in claims.server_is_back([job], now)] == [now]
+    assert [*claims.server_is_back([JOB], now)] == []
+
+
+def test_a_clock_that_was_ahead_puts_no_try_off() -> None:
+    job = away(JOB, 0.0)
+    assert [each.again for each in claims.healed([job], START - timedelta(days=2))] == [START - timedelta(days=2)]
+    assert [*claims.healed([job], START)] == []

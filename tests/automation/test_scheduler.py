@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -93,6 +94,8 @@ class Stage:
     told: list[str] = field(default_factory=list)
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
     busy: set[str] = field(default_factory=set)
+    away: set[str] = field(default_factory=set)
+    looked_in: set[int] = field(default_factory=set)
     alive: bool = True
     running: int = 0
     most_running: int = 0
@@ -108,13 +111,19 @@ class Stage:
                 me=Owner("here", pid, float(pid)),
                 is_alive=lambda *_: self.alive,
                 new_token=lambda: f"{pid}.{next(tokens)}",
-                may_take=lambda record: record.id not in self.busy,
+                may_take=self.may_take,
                 on_problem=self.told.append,
                 interval_s=lambda: self.interval_s,
             )
         )
 
+    def may_take(self, record: JobRecord) -> bool:
+        self.looked_in.add(threading.get_ident())
+        return record.id not in self.busy
+
     async def run(self, record: JobRecord, began: Began) -> RunEnd:
+        if record.id in self.away:
+            return RunEnd("nothing answers", is_away=True)
         await began(f"session of {record.id}", 1)
         self.ran.append((record.id, self.clock.seconds))
         self.running += 1
@@ -279,6 +288,30 @@ async def test_a_job_whose_session_is_busy_elsewhere_is_tried_again() -> None:
     stage.clock.at[30.0] = stage.busy.clear
     await stage.work_until(lambda: bool(stage.ran))
     assert 30.0 <= stage.ran[0][1] < 40.0
+
+
+async def test_nothing_is_looked_for_on_the_event_loop() -> None:
+    stage = Stage(ListTable(job()), busy={"a"})
+    stage.clock.at[30.0] = stage.busy.clear
+    await stage.work_until(lambda: bool(stage.ran))
+    assert stage.looked_in
+    assert threading.get_ident() not in stage.looked_in
+
+
+async def test_a_job_whose_server_is_away_runs_when_it_is_back_and_what_waits_with_it_too() -> None:
+    stage = Stage(ListTable(job("a"), job("b"), job("c", 7200.0)), away={"a", "b"})
+    stage.clock.at[7000.0] = stage.away.clear
+    await stage.work_until(lambda: len(stage.ran) == 3)
+    assert sorted(job_id for job_id, _ in stage.ran) == ["a", "b", "c"]
+    assert all(at_s < 7210.0 for _, at_s in stage.ran)
+    assert all(each.tries == 0 and each.again is None for each in stage.table.records.values())
+
+
+async def test_one_pass_does_not_wait_for_a_server() -> None:
+    stage = Stage(ListTable(job("a")), away={"a"})
+    async with asyncio.timeout(PATIENCE_S):
+        await stage.scheduler().work(until_empty=True)
+    assert (stage.table.records["a"].tries, stage.ran) == (1, [])
 
 
 async def test_the_jobs_of_a_start_run_once_in_the_first_scheduler() -> None:

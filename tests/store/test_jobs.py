@@ -3,6 +3,8 @@ from __future__ import annotations
 import multiprocessing
 import shutil
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +16,8 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import JobsError
 from lmtui.core.jobs import JobKind, JobRecord, Lease, Missed
-from lmtui.store.job_signing import key_file
+from lmtui.store.job_rows import NAMES, to_row
+from lmtui.store.job_signing import Signer, key_file
 from lmtui.store.jobs import JobFile
 from lmtui.store.presence import Presence
 
@@ -265,3 +268,63 @@ def test_changes_of_several_processes_are_not_lost(workspace: Path) -> None:
     for each in processes:
         each.join(60)
     assert JobFile(workspace).read().records[0].runs == 75
+
+
+def table_of_before(workspace: Path, names: tuple[str, ...], version: int, *records: JobRecord) -> None:
+    """Write a table as an earlier version did, and a row of somebody else's into it."""
+    index = workspace / ".lmagent" / "index.db"
+    index.parent.mkdir()
+    columns = ", ".join(f"{name} TEXT" for name in names[1:])
+    with sqlite3.connect(index) as database:
+        database.execute(f"CREATE TABLE jobs (id TEXT PRIMARY KEY, {columns}, signature TEXT)")
+        database.execute("CREATE UNIQUE INDEX jobs_source ON jobs (source) WHERE source <> ''")
+        database.execute(f"PRAGMA user_version={version}")
+        for record in records:
+            values = [value for name, value in zip(NAMES, to_row(record), strict=True) if name in names]
+            row = (*values, Signer(workspace).sign(values))
+            database.execute(f"INSERT INTO jobs VALUES ({', '.join('?' * len(row))})", row)
+        database.execute("INSERT INTO jobs (id, text, source, signature) VALUES ('theirs', 'rm -rf ~', '', 'x')")
+    database.close()
+
+
+@pytest.mark.parametrize(("version", "lacks"), [(1, {"begun_seq", "tries", "again"}), (2, {"tries", "again"})])
+def test_the_jobs_of_an_earlier_version_are_kept(workspace: Path, version: int, lacks: set[str]) -> None:
+    lease = Lease("t", "m", 1, 2.0, NOW, 3.0)
+    kept = (job(0, schedule="daily 09:00", allow=("Shell(ls)",)), job(1, lease=lease, begun_session="s", kind=JobKind.WAKE))
+    table_of_before(workspace, tuple(name for name in NAMES if name not in lacks), version, *kept)
+    table = JobFile(workspace)
+    found = table.read()
+    assert (found.records, found.foreign, found.set_aside) == (kept, 0, "")
+    assert table.add(job(2))
+    table.close()
+    with sqlite3.connect(workspace / ".lmagent" / "index.db") as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (3,)
+    database.close()
+    assert not [*workspace.glob(".lmagent/*.aside")]
+
+
+def test_a_file_that_is_set_aside_is_told_of(workspace: Path, caplog: pytest.LogCaptureFixture) -> None:
+    index = workspace / ".lmagent" / "index.db"
+    index.parent.mkdir()
+    index.write_bytes(b"not a database at all" * 300)
+    table = JobFile(workspace)
+    found = table.read()
+    (aside,) = (str(path) for path in index.parent.glob("index.db.*.aside"))
+    assert found.set_aside == aside
+    assert aside in caplog.text
+    table.close()
+
+
+def test_of_schedulers_that_enter_at_once_one_is_the_first(workspace: Path) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(60):
+            signs = [Presence(workspace) for _ in range(8)]
+            barrier = threading.Barrier(8)
+
+            def enter(sign: Presence, barrier: threading.Barrier = barrier) -> bool:
+                barrier.wait(10)
+                return sign.enter()
+
+            assert sum(threads.map(enter, signs)) == 1
+            for sign in signs:
+                sign.leave()
