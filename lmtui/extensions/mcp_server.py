@@ -235,7 +235,7 @@ class RunningServer:
 
     def _fail(self, why: str, state: ServerState = ServerState.FAILED, *, hint: str = "", is_early: bool = True) -> None:
         self._failures = self._failures + 1 if is_early else 0
-        pause_s = min(_LONGEST_PAUSE_S, 2.0 ** (self._failures - 1)) if self._failures else 0.0
+        pause_s = min(_LONGEST_PAUSE_S, 2.0 ** (self._failures - 2)) if self._failures > 1 else 0.0
         self._not_before = self._around.monotonic() + pause_s
         self.problem, self.hint = why, hint or f"Its log says more: {self.memory.log.path}"
         self._set(state)
