@@ -26,7 +26,7 @@ from lmtui.paths import config_dir, workspace_dir
 MODES = tuple(str(mode) for mode in Mode)
 SANDBOXES = ("auto", "docker", "podman", "bubblewrap", "landlock", "process")
 CALL_FORMS = ("auto", "native", "text", "schema")
-TOOL_SETS = ("auto", "full", "lean")
+TOOL_SETS = ("auto", "full", "lean", "all")
 SIGHTS = ("auto", "true", "false")
 ONE_MODEL = ("auto", "on", "off")
 NETWORKS = ("off", "proxy", "on")
@@ -75,7 +75,7 @@ class Config:
         "auto", "how the model is told to call tools; auto: by what is known of it", "LLM_CALL_FORM", choices=CALL_FORMS
     )
     tools: str = _setting(
-        "auto", "which tools it gets; auto: the lean set for small windows and slow machines", "LMTUI_TOOLS", choices=TOOL_SETS
+        "auto", "which tools it gets; auto: full, or lean in small windows; all: Python too", "LMTUI_TOOLS", choices=TOOL_SETS
     )
     roles: tuple[str, ...] = _setting((), "models for single roles, such as planner: qwen3-14b temperature=0.2")
     vision: str = _setting(

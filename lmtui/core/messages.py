@@ -116,9 +116,14 @@ class Usage:
 
 
 class ToolSet(StrEnum):
-    """How much a model is told of the tools: all, the few that a small window has room for, or those and some for long work."""
+    """How much a model is told of the tools.
+
+    Those that most work needs, all (the web, data and Python too), the few that a small window has room for, or these and some
+    for long work.
+    """
 
     FULL = "full"
+    ALL = "all"
     LEAN = "lean"
     LONG = "long"
 

@@ -25,7 +25,7 @@ def offered_rules(tool: str, access: Access, subjects: tuple[str, ...]) -> tuple
         return (tool, f"{MCP}{server}__*")
     is_one = len(subjects) == 1
     narrow = exact_rule(tool, subjects[0], THIS_SESSION) if is_one else Rule(Effect.ALLOW, tool)
-    if access is Access.EXECUTE:
+    if access is Access.EXECUTE and tool == "shell":
         wider = list(_for_command(subjects[0])) if is_one else []
     elif tool in _PATH_TOOLS:
         wider = list(_for_paths(subjects))

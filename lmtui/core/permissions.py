@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from lmtui.core import globs
 from lmtui.core.command_policy import decide_command
 from lmtui.core.rules import (
-    MCP,
     SOURCES,
     THIS_SESSION,
     Access,
@@ -46,7 +45,11 @@ __all__ = [
 ]
 
 # A rule that forbids one tool of a family forbids the others: what must not be read must not be searched either.
-_FAMILIES = (frozenset({"write", "edit", "mkdir"}), frozenset({"read", "look", "grep", "git_diff"}))
+_FAMILIES = (
+    frozenset({"write", "edit", "mkdir"}),
+    frozenset({"read", "look", "grep", "git_diff"}),
+    frozenset({"shell", "python"}),
+)
 _SEARCHERS = frozenset({"grep", "git_diff"})
 _TELL_NAMES_ONLY = frozenset({"ls", "glob", "git_status", "git_branch"})
 
@@ -82,13 +85,14 @@ def decide(
     Args:
         tool: the tool's own name.
         access: what the call does.
-        subject: the command (shell), `server/tool` (a tool of an MCP server) or the path relative to the workspace that the call is about.
+        subject: the command (shell), `server/tool` (a tool of an MCP server), nothing (other code) or the path relative to the
+            workspace that the call is about.
         mode: the session's mode.
         rules: all rules in force, in any order.
         asks_each_command: every command asks, unless this session has an exact rule for it (the sandbox is a reduced one).
         is_read_only: the sandbox keeps commands from changing anything; without that none may run in plan mode.
     """
-    if access is Access.EXECUTE and not tool.startswith(MCP):
+    if access is Access.EXECUTE and tool == "shell":
         return decide_command(tool, subject, mode, rules, asks_each=asks_each_command, is_read_only=is_read_only)
     for rule in rules:
         if rule.effect is Effect.DENY and _is_about(rule, tool, subject):
@@ -103,15 +107,12 @@ def decide(
         for rule in rules:
             if rule.effect is Effect.ASK and _is_about(rule, tool, subject):
                 return Decision(Verdict.ASK, f"your rule {rule} asks", str(rule))
-        doubt = next((rule for rule in rules if rule.effect is Effect.DENY and _is_within(rule, tool, subject)), None)
+        doubt = next((rule for rule in rules if rule.effect is Effect.DENY and _may_break(rule, tool, subject)), None)
         if doubt is not None:
             return Decision(Verdict.ASK, f"it may show what your rule {doubt} forbids", str(doubt))
     if exact is None and _shows_secret(tool, access, subject) and not (mode is Mode.AUTO and allowing):
         return Decision(Verdict.ASK, f"{subject} may hold secrets")
-    if allowing:
-        rule = exact or allowing[0]
-        return Decision(Verdict.ALLOW, f"your rule {rule} allows it", str(rule))
-    return _by_mode(access, mode)
+    return _at_last(access, mode, exact or next(iter(allowing), None), asks_each=asks_each_command)
 
 
 def decide_all(
@@ -137,6 +138,16 @@ def strictest(decisions: Sequence[Decision]) -> Decision:
     return min(decisions, key=lambda decision: (Verdict.DENY, Verdict.ASK, Verdict.ALLOW).index(decision.verdict))
 
 
+def _at_last(access: Access, mode: Mode, allowing: Rule | None, *, asks_each: bool) -> Decision:
+    """Decide about a call that nothing forbids and nothing else asks about."""
+    is_sessions = allowing is not None and allowing.source == THIS_SESSION
+    if asks_each and access is Access.EXECUTE and not is_sessions:
+        return Decision(Verdict.ASK, "the sandbox is a reduced one: all that runs in it asks")
+    if allowing is not None:
+        return Decision(Verdict.ALLOW, f"your rule {allowing} allows it", str(allowing))
+    return _by_mode(access, mode)
+
+
 def _by_mode(access: Access, mode: Mode) -> Decision:
     if access is Access.NONE or mode is Mode.AUTO:
         return Decision(Verdict.ALLOW, f"{mode} mode")
@@ -157,6 +168,13 @@ def _is_within(rule: Rule, tool: str, subject: str) -> bool:
     """Tell whether a difference of a whole folder may show what a rule forbids (a search leaves such files out)."""
     is_read = rule.tool in ("*", "read", "grep", "git_diff") and rule.pattern != "*"
     return tool == "git_diff" and is_read and globs.can_be_below(rule.pattern, subject)
+
+
+def _may_break(rule: Rule, tool: str, subject: str) -> bool:
+    """Tell whether a call may do what a rule forbids without naming it."""
+    if tool == "python":
+        return rule.tool in ("*", "read", "grep", "write", "edit", "git_diff") and rule.pattern != "*"
+    return _is_within(rule, tool, subject)
 
 
 def _allows(rule: Rule, tool: str, subject: str) -> bool:

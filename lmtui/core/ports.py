@@ -13,6 +13,7 @@ from typing import Protocol
 from lmtui.core.children import Children, Report
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope
+from lmtui.core.interpreter import Interpreter, NoInterpreter
 from lmtui.core.messages import ModelPiece, ModelRequest, ToolSet, ToolSpec
 from lmtui.core.permissions import Access, Mode, Rule, Verdict
 from lmtui.core.pictures import Image, ImageRef
@@ -219,7 +220,7 @@ class ToolContext:
     (None: this agent may not), `report` takes what a sub-agent says at its end (None: this is none).
     `propose` puts a plan before the user and returns what the model is told of that.  `wait` lets the turn end behind this call
     and the session go on by itself at a time (UTC), with a reason; it raises `UsageError` where that is too far.
-    `step_work` is what was done on the plan step under way.
+    `step_work` is what was done on the plan step under way, `interpreter` the Python that stays.
     """
 
     sandbox: Sandbox
@@ -238,6 +239,7 @@ class ToolContext:
     propose: Callable[[Proposal], str] = no_proposal
     wait: Callable[[datetime, str], None] = no_wait
     step_work: StepWork = field(default_factory=StepWork)
+    interpreter: Interpreter = field(default_factory=NoInterpreter)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from datetime import datetime
 from lmtui.core.children import Children, Report
 from lmtui.core.events import ROOT, Event, ModelChanged
 from lmtui.core.guidance import Guide, NoGuide
+from lmtui.core.interpreter import Interpreter, NoInterpreter
 from lmtui.core.messages import CallForm, ToolSet, ToolSpec, Urgency
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.plan import Plan
@@ -45,7 +46,7 @@ class Desk:
     stands at a `depth` above 0, reads only where it `is_narrow`, and is done once it has given its `report`.
     `call_ids` are those of all calls of the session; `loops`, `gate`, `note` and `step` watch the agent through its events.
     Calls that may change files hold `writing`: of the agents of a session one at a time, so that it is known who changed what.
-    `guide` reads what people bring, in the turn `guided` last.
+    `interpreter` is the Python that stays; `guide` reads what people bring, in the turn `guided` last.
     `planning` is where plan mode stands; `is_read_only`: the sandbox keeps commands from changing anything in that mode.
     """
 
@@ -100,6 +101,7 @@ class Desk:
     planning: PlanMode = field(default_factory=PlanMode)
     is_read_only: bool = False
     waits: Waits = field(default_factory=Waits)
+    interpreter: Interpreter = field(default_factory=NoInterpreter)
     guide: Guide = field(default_factory=NoGuide)
     guided: str = ""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -159,7 +161,7 @@ class Desk:
     @property
     def is_weak(self) -> bool:
         """Tell whether the model is shown an example and its words are doubted: it calls in its text, or has little room."""
-        return self.tool_set is not ToolSet.FULL or self.model.calling.form is not CallForm.NATIVE
+        return self.tool_set in (ToolSet.LEAN, ToolSet.LONG) or self.model.calling.form is not CallForm.NATIVE
 
     def result_limit_chars(self) -> int:
         """Return how much of a tool's result the model gets; see `Budget.result_chars`."""

@@ -77,7 +77,7 @@ def make_room(desk: Desk, overflow: ContextOverflow) -> None:
 
 def choose_tools(setting: str, window_tokens: int, read_tokens_per_s: float) -> tuple[ToolSet, str]:
     """Return which set of tools fits a model (all or the few), and why, in words."""
-    if setting in (ToolSet.FULL, ToolSet.LEAN):
+    if setting in (ToolSet.FULL, ToolSet.ALL, ToolSet.LEAN):
         return ToolSet(setting), "the settings say so"
     if 0 < window_tokens < LEAN_WINDOW_TOKENS:
         return ToolSet.LEAN, f"the window has only {window_tokens:,} tokens"

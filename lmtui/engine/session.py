@@ -23,6 +23,7 @@ from lmtui.core.events import (
     TurnStarted,
 )
 from lmtui.core.guidance import Guide, NoGuide
+from lmtui.core.interpreter import Interpreter, NoInterpreter
 from lmtui.core.messages import CallForm
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.pictures import Image
@@ -83,6 +84,7 @@ class SessionParts:
     asks_for_summaries: bool = False
     team: TeamParts = field(default_factory=TeamParts)
     guide: Guide = field(default_factory=NoGuide)
+    interpreter: Interpreter = field(default_factory=NoInterpreter)
 
 
 class EngineSession:
@@ -244,6 +246,7 @@ class EngineSession:
         self.interrupt()
         await self.wait_idle()
         await self._background.close()
+        await self._parts.interpreter.close()
         self._journal.close()
 
     def _make_desk(self) -> Desk:
@@ -271,6 +274,7 @@ class EngineSession:
             checkpoints=parts.checkpoints,
             images=parts.images,
             guide=parts.guide,
+            interpreter=parts.interpreter,
             model=KnownModel(parts.profiles, parts.call_form),
             window=WindowBook(
                 Budget(parts.count_tokens, parts.call_form or CallForm.NATIVE),

@@ -136,7 +136,7 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
         answer = await _answered(asked, ending, is_attended=desk.approvals.is_attended)
         if answer is None:
             return
-        if answer.edited and answer.edited != reveal(prepared.subjects[0]):
+        if answer.edited and prepared.tool == "shell" and answer.edited != reveal(prepared.subjects[0]):
             prepared = _edited(desk, prepared, answer.edited)
             ending.note = f"[the user changed the command to: {answer.edited}]\n"
         context = replace(context, hunks=answer.hunks, sandbox=desk.reach)  # the mode may be another by now
@@ -302,6 +302,7 @@ def _context(desk: Desk, call: ToolCall) -> ToolContext:
         propose=lambda proposal: propose_plan(desk, proposal, desk.turn_id),
         wait=wait if desk.agent == ROOT else no_wait,
         step_work=desk.step.work,
+        interpreter=desk.interpreter,
     )
 
 

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from lmtui.config import Config
+from lmtui.core.interpreter import Interpreter
+from lmtui.core.serving import Launcher
+from lmtui.sandbox.interpreter import LaneInterpreter
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
@@ -33,3 +36,13 @@ async def open_sandbox(workspace: Path, config: Config, environ: Mapping[str, st
 
 def _folders(paths: Iterable[str]) -> list[Path]:
     return [Path(path).expanduser() for path in paths]
+
+
+def interpreter_of(config: Config, sandbox: WorkspaceSandbox) -> Interpreter:
+    """Return the Python of one session; it reaches the hosts that commands reach without asking."""
+
+    async def launcher() -> Launcher | None:
+        return sandbox.launcher
+
+    hosts = {"on": ("*",), "proxy": config.network_hosts}.get(config.network, ())
+    return LaneInterpreter(launcher, hosts)

@@ -20,6 +20,7 @@ from lmtui.tools import (
     look,
     planning,
     proposal,
+    python,
     search,
     shell,
     task_state,
@@ -59,6 +60,7 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     delegation.DELEGATE,
     delegation.EXPLORE,
     delegation.DECOMPOSE,
+    python.PYTHON,
     look.LOOK,
 )
 _SENDERS = (delegation.DELEGATE, delegation.EXPLORE, delegation.DECOMPOSE)
@@ -79,6 +81,7 @@ _WORKERS: tuple[Tool[Any], ...] = (
 _UNTOLD = frozenset({  # another one does the same; taken all the same
     "mkdir", "todo_complete", "todo_list", "task_state_get", "task_reconcile", "task_todo_set", "manage_tasks",
 })  # fmt: skip
+SELDOM = frozenset({"python"})  # told where the settings or a skill ask for them, taken all the same
 LEAN_TOOLS: dict[str, tuple[str, ...]] = {
     "read": ("path", "offset"),
     "write": ("path", "content"),
@@ -137,8 +140,10 @@ class ToolRegistry:
     def __init__(self, root: str = "", tools: Sequence[Tool[Any]] = ALL_TOOLS) -> None:
         self._roots = (root.rstrip("/"),) if root.rstrip("/") else ()
         self._tools = tuple(tools)
-        specs = tuple(tool.spec() for tool in self._tools if tool.name not in _UNTOLD)
-        sets = {ToolSet.FULL: specs, ToolSet.LEAN: _lean(specs, LEAN_TOOLS), ToolSet.LONG: _lean(specs, LONG_TOOLS)}
+        told = tuple(tool.spec() for tool in self._tools if tool.name not in _UNTOLD)
+        specs = tuple(spec for spec in told if spec.name not in SELDOM)
+        sets = {ToolSet.FULL: specs, ToolSet.ALL: told}
+        sets |= {ToolSet.LEAN: _lean(specs, LEAN_TOOLS), ToolSet.LONG: _lean(specs, LONG_TOOLS)}
         self._specs = {(name, True): few for name, few in sets.items()}
         self._specs |= {(name, False): _for_the_blind(few) for name, few in sets.items()}
         self._by_name = {name.lower(): tool for tool in self._tools for name in (*tool.aliases, tool.name)}
@@ -165,6 +170,10 @@ class ToolRegistry:
         if tool is None:
             raise ToolError(f"there is no tool {name[:40]!r}{self._nearest(name)}")
         return tool.name
+
+    def has(self, name: str) -> bool:
+        """Tell whether one of the tools goes by a name."""
+        return name.lower() in self._by_name or name.lower().replace("-", "_") in self._by_name
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the tools, in their order."""

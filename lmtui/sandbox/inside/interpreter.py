@@ -1,0 +1,222 @@
+"""A Python that stays: it runs code that comes in frames, keeps its names, and sends back what is printed and shown.
+
+Runs inside the sandbox, on the standard library alone, by its source.  A frame is its length (4 bytes, big-endian) and a JSON
+object: `{"code"}` and `{"stop"}` come in; `{"out"}`, `{"image"}` (a PNG, base64) and `{"done"}` go out, the last with `ok`.
+"""
+
+from __future__ import annotations
+
+import array
+import ast
+import base64
+import code
+import codecs
+import contextlib
+import fcntl
+import inspect
+import io
+import json
+import linecache
+import os
+import queue
+import select
+import signal
+import struct
+import sys
+import termios
+import threading
+import time
+import traceback
+import types
+
+_MAX_VALUE_CHARS = 20_000
+_MAX_FRAME_BYTES = 4_000_000
+_MAX_IMAGES = 4
+_CELL = "<cell "
+
+
+class Channel:
+    """The way out: frames, never mixed with what code prints."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+
+    def send(self, frame: dict[str, object]) -> None:
+        """Send one frame whole."""
+        data = json.dumps(frame).encode()
+        if len(data) <= _MAX_FRAME_BYTES:
+            view = memoryview(struct.pack(">I", len(data)) + data)
+            with self._lock:
+                while view:
+                    view = view[os.write(self._descriptor, view) :]
+
+
+class Printed:
+    """Whatever this process and its children print goes through a pipe, and from there out as frames."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._moving = threading.Lock()
+        self._reader, writer = os.pipe()
+        os.dup2(writer, 1)
+        os.dup2(writer, 2)
+        os.close(writer)
+        threading.Thread(target=self._move, daemon=True).start()
+
+    def drain(self) -> None:
+        """Wait until all that was printed is sent."""
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # the code closed it
+                stream.flush()
+        left = array.array("i", [0])
+        while True:
+            with self._moving:
+                fcntl.ioctl(self._reader, termios.FIONREAD, left)
+                if not left[0]:
+                    return
+            time.sleep(0.0005)
+
+    def _move(self) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        while True:
+            select.select([self._reader], [], [])
+            with self._moving:
+                data = os.read(self._reader, 65_536)
+                if not data:
+                    return
+                self._channel.send({"out": decoder.decode(data)})
+
+
+class Session(code.InteractiveInterpreter):
+    """The names of the code so far, and the cells that they come from."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        module = types.ModuleType("__main__")
+        sys.modules["__main__"] = module
+        super().__init__(module.__dict__)
+        self._count = 0
+        self._is_ok = True
+        sys.displayhook = self._show
+
+    def run(self, text: str) -> bool:
+        """Run a cell, print the value of its last line and show its pictures; tell whether it ended well."""
+        self._count += 1
+        self._is_ok = True
+        name = f"{_CELL}{self._count}>"
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        try:
+            tree = ast.parse(text, name)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            self.showtraceback()
+            return False
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        self._run_part(tree, name, "exec")
+        if last is not None and self._is_ok:
+            self._run_part(ast.Interactive([last]), name, "single")
+        if self._is_ok:
+            self.runcode(compile("__lmtui_show__()", "<figures>", "exec"))
+        return self._is_ok
+
+    def _run_part(self, tree: ast.Module | ast.Interactive, name: str, mode: str) -> None:
+        part = compile(tree, name, mode, flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        if part.co_flags & inspect.CO_COROUTINE:
+            self.locals["__lmtui_cell__"] = types.FunctionType(part, self.locals)
+            part = compile("__import__('asyncio').run(__lmtui_cell__())", "<await>", "exec")
+        self.locals["__lmtui_show__"] = self._show_figures
+        try:
+            self.runcode(part)
+        except SystemExit as error:  # this process stays
+            print(f"SystemExit: {error}", file=sys.stderr)
+            self._is_ok = False
+
+    def showtraceback(self) -> None:
+        """Print a trace that begins in the code, not in here."""
+        self._is_ok = False
+        kind, error, trace = sys.exc_info()
+        while trace is not None and not trace.tb_frame.f_code.co_filename.startswith(_CELL):
+            trace = trace.tb_next
+        if isinstance(error, KeyboardInterrupt):
+            print("KeyboardInterrupt", file=sys.stderr)
+        else:
+            traceback.print_exception(kind, error, trace)
+
+    def _show(self, value: object) -> None:
+        if value is None:
+            return
+        self.locals["_"] = value
+        picture = _picture_of(value)
+        if picture:
+            self._send_picture(picture)
+            return
+        text = repr(value)
+        print(text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]}… ({len(text):,} characters)")
+
+    def _show_figures(self) -> None:
+        """Show what matplotlib holds, and let go of it."""
+        plots = sys.modules.get("matplotlib.pyplot")
+        if plots is None:
+            return
+        for number in plots.get_fignums()[:_MAX_IMAGES]:
+            held = io.BytesIO()
+            plots.figure(number).savefig(held, format="png")
+            self._send_picture(held.getvalue())
+        plots.close("all")
+
+    def _send_picture(self, data: bytes) -> None:
+        self._channel.send({"image": base64.b64encode(data).decode()})
+
+
+def _picture_of(value: object) -> bytes:
+    """Return the PNG of something that is a picture, else nothing."""
+    if type(value).__module__.startswith("PIL.") and hasattr(value, "save"):
+        held = io.BytesIO()
+        value.save(held, format="PNG")
+        return held.getvalue()
+    made = getattr(value, "_repr_png_", None)
+    found = made() if callable(made) and not isinstance(value, type) else None
+    return found if isinstance(found, bytes) else b""
+
+
+def _take_frames(source: io.BufferedReader, cells: queue.Queue[str | None], main: int, busy: threading.Event) -> None:
+    while len(head := source.read(4)) == 4:
+        frame = json.loads(source.read(struct.unpack(">I", head)[0]))
+        if "code" in frame:
+            busy.set()
+            cells.put(frame["code"])
+        elif busy.is_set():
+            signal.pthread_kill(main, signal.SIGINT)
+    cells.put(None)
+
+
+def main() -> None:
+    """Serve until the input ends."""
+    source, channel = os.fdopen(os.dup(0), "rb"), Channel(os.dup(1))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    printed = Printed(channel)
+    sys.path.insert(0, "")  # the workspace, wherever the code goes
+    cells: queue.Queue[str | None] = queue.Queue()
+    session, busy = Session(channel), threading.Event()
+    reader = threading.Thread(target=_take_frames, args=(source, cells, threading.get_ident(), busy), daemon=True)
+    reader.start()
+    while True:
+        ok = False
+        try:
+            text = cells.get()
+            if text is None:
+                return
+            ok = session.run(text)
+        except KeyboardInterrupt:  # a stop that came before the code began, or as it ended
+            with contextlib.suppress(queue.Empty):
+                cells.get_nowait()
+        busy.clear()
+        for _ in range(2):  # a late stop must not cost the answer
+            with contextlib.suppress(KeyboardInterrupt):
+                printed.drain()
+                channel.send({"done": ok})
+                break
+
+
+if __name__ == "__main__":
+    main()

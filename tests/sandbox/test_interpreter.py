@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from lmtui.core.errors import SandboxError, SandboxUnavailable
+from lmtui.core.interpreter import Ran
+from lmtui.core.serving import Launch, Launcher
+from lmtui.sandbox.interpreter import LaneInterpreter
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from tests.sandbox.conftest import ISOLATED, OpenSandbox
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 20).decode()
+
+
+class Bench:
+    def __init__(self, launcher: Callable[[], Awaitable[Launcher | None]]) -> None:
+        self.interpreter = LaneInterpreter(launcher)
+        self.seen: list[str] = []
+
+    async def run(self, code: str, timeout_s: float = 30) -> Ran:
+        async with asyncio.timeout(60):
+            return await self.interpreter.run(code, timeout_s=timeout_s, on_output=self.seen.append)
+
+
+Begin = Callable[[str], Awaitable[Bench]]
+
+
+@pytest.fixture
+async def begin(open_sandbox: OpenSandbox) -> AsyncIterator[Begin]:
+    benches: list[Bench] = []
+
+    async def start(name: str = "process") -> Bench:
+        sandbox = await open_sandbox(name)
+        assert isinstance(sandbox, WorkspaceSandbox)
+
+        async def launcher() -> Launcher | None:
+            return sandbox.launcher
+
+        benches.append(Bench(launcher))
+        return benches[-1]
+
+    yield start
+    for bench in benches:
+        await bench.interpreter.close()
+
+
+@pytest.mark.parametrize("name", ["process", *ISOLATED])
+async def test_names_imports_and_data_stay(name: str, begin: Begin) -> None:
+    bench = await begin(name)
+    first = await bench.run("import math\nnumbers = [1, 2, 3]\ndef area(r: float) -> float:\n    return math.pi * r * r\n")
+    assert (first.output, first.is_ok, first.is_fresh) == ("", True, True)
+    second = await bench.run("numbers.append(4)\nround(area(len(numbers)), 2)")
+    assert (second.output, second.is_ok, second.is_fresh) == ("50.27\n", True, False)
+    assert (await bench.run("_ + 1")).output == "51.27\n"
+
+
+async def test_what_is_printed_comes_as_it_comes_from_children_too_and_never_mixes_with_frames(begin: Begin) -> None:
+    bench = await begin("process")
+    code = "import os, subprocess, sys\nprint('one')\nos.write(1, b'two\\n')\nsubprocess.run(['echo', 'three'])\n"
+    ran = await bench.run(code + "print('four', file=sys.stderr)\nsys.stdout.write('five')")
+    assert ran.output == "one\ntwo\nthree\nfour\nfive4\n"
+    assert "".join(bench.seen) == ran.output
+
+
+async def test_an_error_shows_the_codes_own_lines_and_keeps_the_names(begin: Begin) -> None:
+    bench = await begin("process")
+    ran = await bench.run("x = 5\ndef f():\n    return x / 0\nf()\n")
+    assert not ran.is_ok
+    assert 'File "<cell 1>", line 3, in f\n    return x / 0' in ran.output
+    assert ran.output.endswith("ZeroDivisionError: division by zero\n")
+    assert "interpreter.py" not in ran.output
+    assert (await bench.run("x")).output == "5\n"
+    assert "SyntaxError" in (await bench.run("x = = 1")).output
+    left = await bench.run("raise SystemExit(3)")
+    assert (left.is_ok, left.is_lost) == (False, False)
+    assert (await bench.run("x")).output == "5\n"
+
+
+async def test_code_and_output_may_be_of_any_length(begin: Begin) -> None:
+    bench = await begin("process")
+    ran = await bench.run("total = 0\n" + "total += 1\n" * 100_000 + "total", 120)
+    assert ran.output == "100000\n"
+    long = await bench.run("for n in range(300_000):\n    print('line', n)\n'the end'")
+    assert long.output.startswith("line 0\nline 1\n")
+    assert long.output.endswith("'the end'\n")
+    assert "characters left out" in long.output
+    assert len(long.output) < 410_000 < long.total_chars
+    wide = await bench.run("list(range(100_000))")
+    assert "characters)" in wide.output
+
+
+async def test_what_takes_too_long_is_stopped_and_the_names_stay(begin: Begin) -> None:
+    bench = await begin("process")
+    await bench.run("kept = 'yes'")
+    ran = await bench.run("import time\nprint('begun')\nwhile True:\n    time.sleep(0.05)", 1)
+    assert (ran.is_ok, ran.is_timed_out, ran.is_lost) == (False, True, False)
+    assert ran.output.startswith("begun\n")
+    assert (await bench.run("kept")).output == "'yes'\n"
+
+
+async def test_what_cannot_be_stopped_is_ended_and_said(begin: Begin) -> None:
+    bench = await begin("process")
+    stubborn = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n    time.sleep(1)"
+    ran = await bench.run(stubborn, 1)
+    assert (ran.is_timed_out, ran.is_lost) == (True, True)
+    after = await bench.run("1 + 1")
+    assert (after.output, after.is_fresh) == ("2\n", True)
+
+
+async def test_an_interrupt_stops_the_code_and_keeps_the_names(begin: Begin) -> None:
+    bench = await begin("process")
+    await bench.run("kept = 'yes'")
+    task = asyncio.create_task(bench.run("print('begun')\nimport time\nwhile True:\n    time.sleep(0.05)"))
+    async with asyncio.timeout(20):
+        while "begun" not in "".join(bench.seen):
+            await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await bench.run("kept")).output == "'yes'\n"
+
+
+async def test_one_that_dies_is_replaced_and_close_forgets(begin: Begin) -> None:
+    bench = await begin("process")
+    ran = await bench.run("import os\nprint('last')\nos._exit(1)")
+    assert (ran.is_ok, ran.is_lost) == (False, True)
+    again = await bench.run("x = 1")
+    assert again.is_fresh
+    await bench.interpreter.close()
+    lost = await bench.run("x")
+    assert lost.is_fresh
+    assert "NameError" in lost.output
+
+
+async def test_pictures_are_shown(begin: Begin) -> None:
+    bench = await begin("process")
+    code = "class Chart:\n    def _repr_png_(self):\n        return b'\\x89PNG\\r\\n\\x1a\\n' + bytes(20)\nChart()"
+    ran = await bench.run(code)
+    assert [(image.media_type, image.data[:4]) for image in ran.images] == [("image/png", b"\x89PNG")]
+
+
+async def test_awaiting_works_at_the_top(begin: Begin) -> None:
+    bench = await begin("process")
+    assert (
+        await bench.run("import asyncio\nawait asyncio.sleep(0)\nx = 2\nawait asyncio.sleep(0, 'slept')")
+    ).output == "'slept'\n"
+    assert (await bench.run("x")).output == "2\n"
+
+
+class Liar:
+    """A program that says anything."""
+
+    place = "nowhere"
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.pieces = list(pieces)
+        self.is_closed = False
+
+    async def read(self) -> bytes:
+        return self.pieces.pop(0) if self.pieces else b""
+
+    async def write(self, data: bytes) -> None:
+        if self.is_closed:
+            raise SandboxError("it has ended")
+        del data
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+class OneLauncher:
+    def __init__(self, program: Liar) -> None:
+        self.program = program
+
+    async def open(self, launch: Launch, on_error: Callable[[bytes], None]) -> Liar:
+        del launch, on_error
+        return self.program
+
+
+def framed(text: str) -> bytes:
+    return len(text.encode()).to_bytes(4, "big") + text.encode()
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (b"\xff\xff\xff\xff",), (framed("not json"),), (b"\0\0",), (framed('{"out": "a"}')[:7],), (),
+        (framed("[" * 100_000),),
+    ],
+)  # fmt: skip
+async def test_whatever_a_broken_interpreter_says_it_is_ended(pieces: tuple[bytes, ...]) -> None:
+    liar = Liar(*pieces)
+
+    async def launcher() -> Launcher | None:
+        return OneLauncher(liar)
+
+    bench = Bench(launcher)
+    ran = await bench.run("1")
+    assert (ran.is_ok, ran.is_lost) == (False, True)
+    assert liar.is_closed
+
+
+async def test_odd_frames_are_passed_over_and_pictures_checked() -> None:
+    frames = (
+        '{"out": 5}',
+        "[]",
+        '{"image": "!!"}',
+        '{"image": "aGVsbG8="}',
+        f'{{"image": "{PNG}"}}',
+        '{"out": "\\u001b[31mred"}',
+    )
+    liar = Liar(*[framed(each) for each in (*frames, '{"done": 1}')])
+
+    async def launcher() -> Launcher | None:
+        return OneLauncher(liar)
+
+    ran = await Bench(launcher).run("1")
+    assert (ran.output, len(ran.images), ran.is_ok) == ("red", 1, False)
+
+
+async def test_without_a_sandbox_there_is_none() -> None:
+    async def launcher() -> Launcher | None:
+        return None
+
+    with pytest.raises(SandboxUnavailable, match="no Python"):
+        await Bench(launcher).run("1")
