@@ -142,7 +142,7 @@ class McpRoom:
         server = self._servers.get(tool.server)
         if server is None or not self._is_open(server):
             state = server.state if server is not None else "not configured any more"
-            raise McpError(f"the server {tool.server} is {state}", "The user can change that: /mcp.")
+            raise McpError(f"server {tool.server}: {state}", "The user can change that: /mcp.")
         return await server.call(tool.own_name, arguments, on_output, ask)
 
     async def close(self) -> None:

@@ -7,7 +7,7 @@ looked at again where room is made, as everything is read anew then.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope, ModelChanged, TurnStarted
@@ -16,6 +16,7 @@ from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.model_events import Compacted
 from lmtui.core.ports import PreparedCall, Toolbox
 from lmtui.extensions.mcp_calls import SearchCall, ServerCall, fitted
+from lmtui.extensions.mcp_names import server_key
 from lmtui.extensions.mcp_room import McpRoom
 from lmtui.extensions.mcp_search import SEARCH, found_text, search_spec
 
@@ -30,11 +31,13 @@ class McpToolbox:
     Args:
         base: our own tools; none of a server's stands in the place of one of them.
         room: the servers.
+        is_ours: tells whether a name is that of one of our own tools.
     """
 
-    def __init__(self, base: Toolbox, room: McpRoom) -> None:
+    def __init__(self, base: Toolbox, room: McpRoom, is_ours: Callable[[str], bool]) -> None:
         self._base = base
         self._room = room
+        self._is_ours = is_ours
         self._window_tokens = 0
         self._is_begun = False
         self._settled: dict[ToolSet, tuple[ToolSpec, ...]] = {}
@@ -73,13 +76,11 @@ class McpToolbox:
             return self._search(arguments)
         if wanted.lower().startswith(PREFIX):
             return self._call(wanted, _object(wanted, arguments))
-        try:
-            return self._base.prepare(name, arguments)
-        except ToolError:
+        if not self._is_ours(wanted):
             alone = [tool for tool in self._room.tools() if _folded(tool.own_name) == _folded(wanted)]
-            if len(alone) != 1:
-                raise
-        return self._call(alone[0].name, _object(wanted, arguments))
+            if len(alone) == 1:
+                return self._call(alone[0].name, _object(wanted, arguments))
+        return self._base.prepare(name, arguments)
 
     def _offer(self) -> tuple[ToolSpec, ...]:
         """Return the tools with their schemas as far as they are worth their price, else one that finds them."""
@@ -117,10 +118,12 @@ class McpToolbox:
             exact = next((tool for tool in found if fold(tool.name) == fold(name)), None)
             if exact is not None or len(found) == 1:
                 return exact or found[0]
-        closed = next((server for server in self._room.servers() if name.startswith(f"{PREFIX}{server.name}__")), None)
+        closed = next(
+            (server for server in self._room.servers() if name.startswith(f"{PREFIX}{server_key(server.name)}__")), None
+        )
         if closed is not None and not closed.is_open:
             raise ToolError(
-                f"{name[:64]} cannot be called: the server {closed.name} is {closed.state}", "The user can look: /mcp."
+                f"{name[:64]} cannot be called now; server {closed.name}: {closed.state}", "The user can look: /mcp."
             )
         raise ToolError(f"there is no tool {name[:64]!r}. Find one with {SEARCH}, by words for what it should do.")
 

@@ -18,6 +18,7 @@ from lmtui.extensions.mcp_room import McpRoom
 from lmtui.extensions.mcp_toolbox import McpToolbox
 from lmtui.extensions.mcp_trust import ServersTrust
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from lmtui.tools.registry import ToolRegistry
 
 _FIRST_MEETING_S = 10.0
 
@@ -63,9 +64,9 @@ class Extensions:
         if not self._is_attended and self._room.is_unknown():
             await self._room.settle(_FIRST_MEETING_S)
 
-    def toolbox(self, session_id: str, own: Toolbox) -> Toolbox:
+    def toolbox(self, session_id: str, own: ToolRegistry) -> Toolbox:
         """Return the tools of a session: its own and those of servers."""
-        self._toolboxes[session_id] = McpToolbox(own, self._room)
+        self._toolboxes[session_id] = McpToolbox(own, self._room, own.has)
         return self._toolboxes[session_id]
 
     def follow(self, session: EngineSession) -> None:

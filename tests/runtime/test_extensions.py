@@ -176,10 +176,11 @@ async def test_a_tool_with_the_name_of_ours_takes_no_ones_place(
     workspace: Path, home: Path, open_one: Open, serve: Serve
 ) -> None:
     configure(workspace, home, paper=paper())
-    server = await serve(calls("write", path="a.txt", content="ours\n"), DONE)
+    server = await serve(calls("write", path="a.txt", content="ours\n"), calls("write", path="b.txt"), DONE)
     session = await open_one(server.url, mode="auto").new_session()
-    await run(session)
+    assert "content" in results(await run(session))[1]
     assert (workspace / "a.txt").read_text() == "ours\n"
+    assert not (workspace / "b.txt").exists()
 
 
 async def test_progress_is_shown_and_an_interrupt_tells_the_server(
@@ -322,8 +323,7 @@ async def test_other_tools_than_were_accepted_are_held_back_until_a_yes(
     session = await second.new_session()
     await reach(second, ServerState.CHANGED)
     (refused,) = results(await run(session))
-    assert "cannot be called: the server paper is its tools changed" not in refused
-    assert "/mcp" in refused
+    assert "server paper: its tools changed  The user can look: /mcp." in refused
     assert "put them into text" not in json.dumps(server.requests[-1].body)
     second.extensions.mcp.accept("paper")
     await reach(second, ServerState.READY)
