@@ -258,7 +258,7 @@ class Conversation:
         del self._unanswered[call_id]
         images, gone = self._pictures(event.images if event is not None else ())
         message = Message(Role.TOOL, "\n\n".join((text, *gone)), call_id=call_id, images=images)
-        begun = self._started.get(call_id)
+        begun = self._started.pop(call_id, None)
         if event is None or begun is None:
             self._add(Entry(message, call_id, "result", is_ok=False))
             return

@@ -43,7 +43,8 @@ class Gist:
     """What is worth telling of the beginning of a conversation; the newest stands last, and each once.
 
     `said` is all that the user said, `answer` the model's last words.  `errors` are those that nothing mended since (the same
-    call that goes well, one that changes the file that it was about), by tool and subject.
+    call that goes well, one that changes the file that it was about), by tool and subject; with `has_misread` some are of calls
+    that never ran, for which the next one that goes well is enough.
     """
 
     said: list[str] = field(default_factory=list)
@@ -52,11 +53,12 @@ class Gist:
     errors: dict[tuple[str, str], Failure] = field(default_factory=dict)
     changed: dict[str, None] = field(default_factory=dict)
     read: dict[str, None] = field(default_factory=dict)
+    has_misread: bool = False
 
     def copy(self) -> Gist:
         """Return the same, to be gone on with apart."""
         copied = (self.commands.copy(), self.errors.copy(), self.changed.copy(), self.read.copy())
-        return Gist(self.said.copy(), self.answer, *copied)
+        return Gist(self.said.copy(), self.answer, *copied, self.has_misread)
 
     def open_in(self, later: Gist) -> Gist:
         """Return the same without the errors that were mended up to a later one."""
@@ -92,19 +94,22 @@ class Gist:
         self.errors.pop(key, None)
         title = entry.title.removeprefix("result of ")
         text = decisive(entry.message.text, _MOST_ERROR_CHARS)
-        self.errors[key] = Failure(entry.part, title, text, entry.outcome in _MISREAD)
+        is_misread = entry.outcome in _MISREAD
+        self.errors[key] = Failure(entry.part, title, text, is_misread)
+        self.has_misread = self.has_misread or is_misread
         if len(self.errors) > _MOST_ERRORS:
             del self.errors[next(iter(self.errors))]
 
     def _mend(self, entry: Entry) -> None:
         """Forget the errors that a call which went well is the end of."""
-        if not self.errors:
-            return
-        mended = {*entry.files, *([entry.subject] if entry.tool in _CHANGED else [])}
-        for (tool, subject), failure in list(self.errors.items()):
-            is_same = (tool, subject) == (entry.tool, entry.subject)
-            if is_same or subject in mended or subject.partition(" from ")[0] in mended or failure.is_misread:
-                del self.errors[tool, subject]
+        self.errors.pop((entry.tool, entry.subject), None)
+        mended = {*entry.files, *([entry.subject] if entry.tool in _CHANGED else [])} if self.errors else set()
+        if mended or self.has_misread:
+            errors = self.errors.items()
+            self.errors = {
+                key: each for key, each in errors if not (each.is_misread or key[1].partition(" from ")[0] in mended)
+            }
+            self.has_misread = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from lmtui.core.messages import Message, Role
 from lmtui.engine.packing import LONG_CHARS, packed, unpacked
 
 _MEETING = frozenset({"read", "write", "edit", "look"})
-_MOST_AT_ONCE = 4
+_MOST_AT_ONCE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Entry:
 class Entries(Sequence[Entry]):
     """The entries, oldest first; `last_picture` is the place of the last one with pictures, -1 where none has any.
 
-    Long results that are not sent any more may be held packed; each entry is whole when it is looked at.
+    Long results and arguments that are not sent any more may be held packed; each entry is whole when it is looked at.
     """
 
     def __init__(self, first: Entry) -> None:
@@ -89,22 +89,22 @@ class Entries(Sequence[Entry]):
             self.last_picture = next(pictures, -1)
 
     def pack(self, end: int, pinned: Container[str]) -> None:
-        """Hold some more of the long results before a place packed: a few at a time, so that nobody waits for it."""
+        """Hold some more of the long texts before a place packed: a few at a time, so that nobody waits for it."""
         last = min(end, self._packed_to + _MOST_AT_ONCE)
         for place in range(self._packed_to, last):
             entry = self._all[place]
-            is_gone = entry.tool and entry.is_ok and entry.part not in pinned  # what failed is told of until it is mended
-            if is_gone and len(entry.message.text) >= LONG_CHARS:
-                self._packed[place] = packed(entry.message.text)
-                self._all[place] = replace(entry, message=replace(entry.message, text=""))
+            parts = (entry.part, *(call.id for call in entry.message.tool_calls))
+            if not any(part in pinned for part in parts) and sum(map(len, _texts(entry))) >= LONG_CHARS:
+                self._packed[place] = packed(_texts(entry))
+                self._all[place] = _with(entry, [""] * len(_texts(entry)))
         self._packed_to = max(self._packed_to, last)
 
     def unpack(self, part: str) -> None:
-        """Hold a result at hand again."""
-        place = self._places.get(part, -1)
-        if place in self._packed:
-            self._all[place] = self._whole(place)
-            del self._packed[place]
+        """Hold a result and its call at hand again."""
+        place = self._places.get(part)
+        for each in () if place is None else {place, self._answer_of(place)} & self._packed.keys():
+            self._all[each] = self._whole(each)
+            del self._packed[each]
 
     def find(self, part: str) -> Entry | None:
         """Return what a part names."""
@@ -133,12 +133,12 @@ class Entries(Sequence[Entry]):
         return copied
 
     def bare(self, start: int, end: int) -> list[Entry]:
-        """Return entries as they are held: the texts of long results that went well may be empty."""
+        """Return entries as they are held: long results that went well and long arguments may be empty."""
         return self._all[start:end]
 
     def _whole(self, place: int) -> Entry:
         entry, data = self._all[place], self._packed.get(place)
-        return entry if data is None else replace(entry, message=replace(entry.message, text=unpacked(data)))
+        return entry if data is None else _with(entry, unpacked(data))
 
     @property
     def first_task(self) -> Entry | None:
@@ -172,3 +172,20 @@ class Entries(Sequence[Entry]):
             places = range(*place.indices(len(self._all)))
             return list(map(self._whole, places)) if places and min(places) < self._packed_to else self._all[place]
         return self._whole(place % len(self._all)) if -len(self._all) <= place < len(self._all) else self._all[place]
+
+
+def _texts(entry: Entry) -> list[str]:
+    """Return what may be held packed of an entry: a result that went well, the arguments of calls."""
+    if entry.tool:
+        return [entry.message.text] if entry.is_ok else []  # what failed is told of until it is mended
+    return [call.arguments for call in entry.message.tool_calls]
+
+
+def _with(entry: Entry, texts: Sequence[str]) -> Entry:
+    """Return an entry with other texts in the places of those."""
+    if entry.tool:
+        return replace(entry, message=replace(entry.message, text=texts[0]))
+    calls = zip(entry.message.tool_calls, texts, strict=True)
+    return replace(
+        entry, message=replace(entry.message, tool_calls=tuple(replace(call, arguments=text) for call, text in calls))
+    )

@@ -9,7 +9,7 @@ from lmtui.core.file_events import FilesChanged
 from lmtui.core.messages import Role, ToolCall
 from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.engine.context import Conversation
-from lmtui.engine.digest import Failure, Gist, Shares, digest
+from lmtui.engine.digest import Gist, Shares, digest
 
 SHARES = Shares(4000, 3000, 2000, 2000)
 PLAN = Plan(todos=(Todo(1, "write the parser", TodoStatus.COMPLETED), Todo(2, "write its tests")))
@@ -111,8 +111,12 @@ def test_files_that_any_call_changed_are_told_and_mend_what_was_about_them() -> 
 
 
 def test_a_call_that_was_not_understood_is_forgotten_with_the_next_that_goes_well() -> None:
-    misread = Failure("c0", "raed", "no such tool", is_misread=True)
-    gist = Gist(errors={("raed", ""): misread})
+    talk = talk_of()
+    talk.apply(MessageAdded(role=Role.ASSISTANT, text="", tool_calls=(ToolCall("m", "raed", "{}"),)))
+    talk.apply(ToolCallStarted(call_id="m", tool="raed", arguments={}))
+    end = ToolCallFinished(call_id="m", tool="raed", ok=False, result="no such tool", elapsed_ms=1, summary="not understood")
+    talk.apply(end)
+    gist = talk.gist(len(talk.entries))
     assert "no such tool" in digest(gist, Plan(), SHARES)
     gist.take(talk_of(("read", "a.py", "text", True)).entries)
     assert not gist.errors

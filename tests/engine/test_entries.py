@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
 from lmtui.core.file_events import Rewound
 from lmtui.core.messages import Role, ToolCall
@@ -10,7 +12,7 @@ STEPS = 40
 
 
 def step(number: int) -> list[Event]:
-    call = ToolCall(f"c{number}", "read", "{}")
+    call = ToolCall(f"c{number}", "read", "{}" if number % 2 else json.dumps({"path": "x" * 3000}))
     return [
         MessageAdded(role=Role.ASSISTANT, text=f"step {number}", tool_calls=(call,)),
         ToolCallStarted(call_id=call.id, tool="read", arguments={}, title=f"f{number}.py"),
@@ -118,3 +120,10 @@ def test_a_part_is_found_with_the_answer_that_it_belongs_to() -> None:
         Role.TOOL,
     ]
     assert not talk.entries.with_parts({"c60"}, 62)
+
+
+def test_a_long_call_that_is_pinned_behind_a_cut_is_sent_whole_with_its_result() -> None:
+    talk = talk_of(*BEGUN, *MORE, cut(142), *step(100), *step(101), *step(102), Pinned(part="c4"))
+    answer, result = talk.messages[2:4]
+    assert (answer.tool_calls[0].id, result.call_id) == ("c4", "c4")
+    assert json.loads(answer.tool_calls[0].arguments) == {"path": "x" * 3000}
