@@ -97,6 +97,30 @@ async def test_a_scheduler_that_is_killed_loses_no_job_and_the_next_goes_on_at_o
     table.close()
 
 
+async def test_a_scheduler_that_is_stopped_says_what_it_did_and_what_is_next(workspace: Path, server: ScriptedServer) -> None:
+    table = JobFile(workspace)
+    table.add(replace(new_record("hello", ""), due=datetime.now(UTC)))
+    table.add(replace(new_record("later", "Later"), schedule="daily 09:00", due=datetime.now(UTC) + timedelta(hours=3)))
+    scheduler = await lmtui(workspace, "scheduler", "--url", server.url)
+    await until(table, lambda jobs: bool(jobs[0].runs))
+    scheduler.send_signal(signal.SIGTERM)
+    async with asyncio.timeout(PATIENCE_S):
+        _, err = await scheduler.communicate()
+    last = err.decode().splitlines()[-1]
+    assert last.startswith("stopped; 1 job ran; next is Later, ")
+    table.close()
+
+
+async def test_a_job_without_a_server_is_shown_as_waiting_for_it(workspace: Path) -> None:
+    code, _, _ = await said_by(workspace, "submit", "hello", "--name", "Hello")
+    assert code == 0
+    code, _, err = await said_by(workspace, "scheduler", "--once", "--url", "http://127.0.0.1:9")
+    assert (code, "waiting for the server" in err) == (0, True)
+    assert err.splitlines()[-1].startswith("nothing more is due; 0 jobs ran; next is Hello, again ")
+    _, out, _ = await said_by(workspace, "jobs")
+    assert "tried 1 time" in out
+
+
 async def test_two_submits_in_one_second_are_two_jobs_and_the_list_has_both(workspace: Path, server: ScriptedServer) -> None:
     results = await asyncio.gather(*(said_by(workspace, "submit", "hello", "--json") for _ in range(2)))
     assert [code for code, *_ in results] == [0, 0]
@@ -106,7 +130,8 @@ async def test_two_submits_in_one_second_are_two_jobs_and_the_list_has_both(work
     assert [(job["text"], job["state"]) for job in json.loads(out)] == [("hello", "waiting")] * 2
     code, _, err = await said_by(workspace, "scheduler", "--once", "--url", server.url)
     assert code == 0
-    assert err.count("done") == 2
+    assert err.count("  done  ") == 2
+    assert err.splitlines()[-1] == "nothing more is due; 2 jobs ran; none to come"
     _, out, _ = await said_by(workspace, "sessions", "--json")
     assert [each["title"] for each in json.loads(out)] == ["hello", "hello"]
 

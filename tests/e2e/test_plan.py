@@ -83,6 +83,25 @@ async def test_an_earlier_program_s_flag_is_understood(program: Program, serve: 
     assert (result.code, result.out.splitlines()[0]) == (3, "plan: Two files")
 
 
+@pytest.mark.parametrize("output", ["text", "json"])
+async def test_a_model_that_brings_no_plan_ends_as_not_finished(program: Program, serve: Serve, output: str) -> None:
+    server = await serve(ScriptedTurn("I would just write two files, that is easy."))
+    result = await program.run("plan", "--url", server.url, *FILES_ONLY, "--output", output, "two files")
+    assert result.code == 2
+    if output == "json":
+        assert (result.json["exit_code"], result.json["status"]) == (2, "limit")
+        assert "no plan came" in result.json["error"]
+    else:
+        assert "no plan came" in result.err
+        assert "that is easy" in result.out
+
+
+async def test_a_question_in_plan_mode_needs_no_plan(program: Program, serve: Serve) -> None:
+    server = await serve(ScriptedTurn("There is one file here, as far as I know."))
+    result = await program.run("run", "--url", server.url, *FILES_ONLY, "--mode", "plan", "what is here?")
+    assert result.code == 0
+
+
 async def test_a_resumed_session_shows_its_plan_and_carries_it_out_once_approved(program: Program, serve: Serve) -> None:
     server = await serve(PROPOSE, FIRST, SECOND, DONE)
     await program.run("plan", "--url", server.url, "--mode", "auto", *FILES_ONLY, "two files")

@@ -174,3 +174,18 @@ async def test_an_export_goes_to_the_users_folder_where_the_other_is_gone(
     assert (await runtime.archive.export(session.id, "md")).parent == home / "state" / "exports"
     with pytest.raises(SessionFileError, match="pdf"):
         await runtime.archive.export(session.id, "pdf")
+
+
+async def test_a_fork_waits_for_nothing_and_the_original_still_does(open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(ScriptedTurn("WAIT: in 2h: the build"))).url)
+    session = await runtime.new_session()
+    await run(session, "wait")
+    new_id = await runtime.archive.fork(session.id)
+    fork = await runtime.open_session(new_id)
+    assert fork.sleep.wait is None
+    await fork.close()
+    await session.close()
+    states = {each.id: (each.state, each.wakes is not None) for each in runtime.archive.sessions()}
+    assert states == {session.id: ("waiting", True), new_id: ("done", False)}
+    await runtime.jobs.close()
+    assert [job.session for job in (await runtime.jobs.read()).records] == [session.id]

@@ -196,8 +196,9 @@ async def test_a_session_that_waits_is_woken_at_its_time(workspace: Path, open_o
     job = await the_job(again)
     assert (job.kind, job.session, job.title) == (JobKind.WAKE, session.id, "the build")
     assert list_sessions(workspace)[0].wakes == job.due
-    await serve_until(again, lambda: list_sessions(workspace)[0].state == "done")
+    await serve_until(again, lambda: any(each.last_outcome for each in again.jobs.known))
     assert (await the_job(again)).last_outcome == "done"
+    assert list_sessions(workspace)[0].state == "done"
     assert len(server.requests) == 2
 
 
@@ -417,3 +418,50 @@ async def test_a_session_that_waits_is_woken_by_the_lmtui_that_has_it_open(open_
         await other.jobs.stop()
     assert other_serving.cancelled()
     assert next(each.event.status for each in session.history() if isinstance(each.event, TurnEnded)) == "waiting"
+
+
+@pytest.mark.parametrize("policy", [{}, {"mode": "auto"}])
+async def test_a_session_that_the_user_opens_while_its_job_opens_it_is_the_users(
+    open_one: Open, serve: Serve, policy: dict[str, Any]
+) -> None:
+    runtime = open_one((await serve(DONE, DONE, DONE)).url)
+    session = await runtime.new_session()
+    await run(session, "begin")
+    await session.close()
+    job = await runtime.jobs.add(NewJob(text="go on", session=session.id, **policy))
+
+    async def began(*_: object) -> None:
+        assert not policy
+
+    running = asyncio.ensure_future(runtime.jobs.runs.run(job, began))
+    mine = await runtime.open_session(session.id)
+    end = await running
+    assert end.is_busy is bool(policy)
+    assert end.outcome == ("" if policy else "done")
+    assert not mine.is_closed
+    assert mine.mode is Mode.NORMAL
+    assert await runtime.open_session(session.id) is mine
+
+
+@pytest.mark.parametrize(
+    "fields", [{"text": "caf\udce9"}, {"text": "x", "title": "\ud800"}, {"text": "x", "allow": ("Shell(\udce9)",)}]
+)
+async def test_what_is_no_text_is_a_clear_error(open_one: Open, fields: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="is no text"):
+        await open_one().jobs.add(NewJob(**fields))
+
+
+async def test_a_table_that_cannot_be_read_is_told_of_and_where_it_is_now(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    (workspace / ".lmagent").mkdir()
+    (workspace / ".lmagent" / "index.db").write_bytes(b"not a database at all" * 300)
+    runtime = open_one((await serve(DONE)).url)
+    session = await runtime.new_session()
+    await one_pass(runtime)
+    (told,) = (
+        each.event.text
+        for each in session.history()
+        if isinstance(each.event, Notice) and "could not be read" in each.event.text
+    )
+    assert ".aside" in told

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
+import os
 import shutil
 import sqlite3
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -315,16 +318,33 @@ def test_a_file_that_is_set_aside_is_told_of(workspace: Path, caplog: pytest.Log
     table.close()
 
 
-def test_of_schedulers_that_enter_at_once_one_is_the_first(workspace: Path) -> None:
-    with ThreadPoolExecutor(8) as threads:
-        for _ in range(60):
-            signs = [Presence(workspace) for _ in range(8)]
-            barrier = threading.Barrier(8)
+def test_the_only_scheduler_is_the_first_also_while_others_look_whether_one_is_there(workspace: Path) -> None:
+    is_over = threading.Event()
 
-            def enter(sign: Presence, barrier: threading.Barrier = barrier) -> bool:
-                barrier.wait(10)
-                return sign.enter()
+    def look() -> None:
+        while not is_over.is_set():
+            Presence(workspace).is_anyone()
 
-            assert sum(threads.map(enter, signs)) == 1
-            for sign in signs:
+    JobFile(workspace).add(job())
+    with ThreadPoolExecutor(2) as threads:
+        looking = [threads.submit(look) for _ in range(2)]
+        try:
+            for _ in range(1500):
+                sign = Presence(workspace)
+                assert sign.enter()
                 sign.leave()
+        finally:
+            is_over.set()
+        assert [each.result() for each in looking] == [None, None]
+
+
+def test_who_enters_waits_for_who_is_between_two_locks_but_not_for_ever(workspace: Path) -> None:
+    JobFile(workspace).add(job())
+    folder = os.open(workspace / ".lmagent", os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)  # as one that was stopped there
+    began = time.monotonic()
+    sign = Presence(workspace)
+    assert sign.enter()
+    assert 1.0 < time.monotonic() - began < 10.0
+    os.close(folder)
+    sign.leave()

@@ -13,6 +13,7 @@ from lmtui.store.sessions import SessionStore
 from lmtui.store.summaries import summaries
 from lmtui.tui.facts import Facts
 from lmtui.tui.lines.session_list import session_row
+from lmtui.tui.live_summary import live_state
 from lmtui.tui.summary import activity_text
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
@@ -75,6 +76,31 @@ def test_the_list_says_when_a_session_wakes(
     row = "".join(text for text, _ in session_row(summary, NOW, 120))
     assert ("wakes" in row) == (wakes is not None)
     assert row.startswith("⏲" if wakes else "✓")
+
+
+def test_a_log_that_came_from_elsewhere_is_not_said_to_wake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+    store = SessionStore(tmp_path)
+    file = store.create(SESSION)
+    for envelope in told(WAITING):
+        file.append(envelope)
+    file.close()
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "another"))
+    assert [(each.state, each.wakes) for each in summaries(store)] == [("done", None)]
+
+
+def test_a_wait_whose_turn_a_crash_cut_off_is_a_wait_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+    store = SessionStore(tmp_path)
+    file = store.create(SESSION)
+    for envelope in told(WAITING[:-1]):
+        file.append(envelope)
+    file.close()
+    assert [(each.state, each.wakes) for each in summaries(store)] == [("waiting", UNTIL)]
+    facts = Facts()
+    for envelope in told((*WAITING[:-1], TurnEnded(turn_id="turn_1", reason=TurnReason.INTERRUPTED))):
+        facts.apply(envelope)
+    assert (live_state(facts), activity_text(facts, NOW)[:7]) == ("waiting", "⏲ wakes")
 
 
 def test_a_log_that_tells_of_no_time_is_listed_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

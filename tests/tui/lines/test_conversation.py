@@ -209,6 +209,8 @@ def test_states_of_a_call_have_signs_and_say_who_decided() -> None:
     refused = ToolCallFinished(call_id="c1", tool="shell", ok=False, result="no: use tox", elapsed_ms=0, decision="no")
     answered = ApprovalResolved(approval_id="a", outcome=Outcome.NO, feedback="use tox")
     assert squeezed(drawn([STARTED, asked, answered])) == ["● shell  pytest -q", "  you: use tox"]
+    alone = ApprovalResolved(approval_id="a", outcome=Outcome.NO, by="headless", feedback="nobody is there to approve it")
+    assert squeezed(drawn([STARTED, asked, alone])) == ["● shell  pytest -q", "  nobody was there to ask"]
     assert squeezed(drawn([STARTED, asked, answered, refused]))[0] == "✗ shell  pytest -q  refused  0 ms ▸"
     assert squeezed(drawn([STARTED, TurnEnded(turn_id="t", reason=TurnReason.INTERRUPTED)]))[0] == "■ shell  pytest -q"
 
