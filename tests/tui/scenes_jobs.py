@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lmtui.core.agent_events import Job, JobsChanged
@@ -55,6 +56,19 @@ async def jobs(driver: Driver) -> None:
     await driver.press("home", "down", "down")
 
 
+async def jobs_away(driver: Driver) -> None:
+    """A job waits for its model server, and says when it is tried again."""
+    play_work(driver.host.session)
+    known = some_jobs(START)
+    why = "waiting for the server: no model server answers at http://127.0.0.1:8080/v1"
+    known[1] = replace(known[1], due=START, tries=3, again=START + timedelta(minutes=2), last_outcome=why)
+    driver.host.jobs.known = known
+    await driver.type("/jobs")
+    await driver.until_screen("JobList")
+    await driver.until(lambda: "no server yet" in driver.text())
+    await driver.press("home")
+
+
 async def no_jobs(driver: Driver) -> None:
     """The list is empty and says how one is added."""
     play_work(driver.host.session)
@@ -72,4 +86,4 @@ async def jobs_in_plan(driver: Driver) -> None:
     await driver.press("f7")
 
 
-JOB_SCENES = (("jobs", jobs), ("jobs_none", no_jobs), ("jobs_in_plan", jobs_in_plan))
+JOB_SCENES = (("jobs", jobs), ("jobs_away", jobs_away), ("jobs_none", no_jobs), ("jobs_in_plan", jobs_in_plan))

@@ -210,7 +210,9 @@ def whole_text(job: JobRecord, now: datetime) -> str:
     parts = [schedule, f"mode {job.mode}" if job.mode else "", count_text(job.runs, "run") if job.runs else "not run yet"]
     parts += [f"tried {count_text(job.tries, 'time')}: {clean_line(job.last_outcome)}"] if job.tries else []
     last = ""
-    if job.last_run is not None and not job.tries:
+    if job.last_run is not None and job.lease is not None:
+        last = f"runs since {moment_text(job.last_run, now, LocalZone())}"
+    elif job.last_run is not None and not job.tries:
         last = f"last {moment_text(job.last_run, now, LocalZone())}: {clean_line(job.last_outcome)}"
     rules = " ".join(
         f"{word} {clean_line(rule)}" for word, rules in (("allow", job.allow), ("deny", job.deny)) for rule in rules
