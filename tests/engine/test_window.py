@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
 from lmtui.core.messages import Role, ToolCall
 from lmtui.core.model_events import Compacted
@@ -109,3 +111,41 @@ async def test_what_was_changed_by_hand_is_the_same_after_a_resume() -> None:
     await again.run("more")
     sent = [message.text for message in again.provider.requests[-1].messages]
     assert sent[: len(rig.provider.requests[-1].messages)] == [message.text for message in rig.provider.requests[-1].messages]
+
+
+def begin_long(rig: Rig) -> RequestParts:
+    """Let a session hold a call with long arguments."""
+    call = ToolCall("c1", "write", json.dumps({"path": "a.py", "content": "line of it\n" * 200}))
+    for event in (
+        MessageAdded(role=Role.USER, text="write it"),
+        MessageAdded(role=Role.ASSISTANT, text="", tool_calls=(call,)),
+        ToolCallStarted(call_id="c1", tool="write", arguments={}, title="a.py"),
+        ToolCallFinished(call_id="c1", tool="write", ok=True, result="written", elapsed_ms=1),
+    ):
+        rig.session.emit(event)
+    return rig.session.window_use
+
+
+def call_of(window: RequestParts) -> WindowItem:
+    (item,) = next(part.items for part in window.parts() if part.name == "tool calls")
+    return item
+
+
+def test_long_arguments_of_a_call_are_left_out_and_brought_back() -> None:
+    window = begin_long(Rig(FakeProvider()))
+    whole = call_of(window)
+    window.leave_out(whole.id)
+    assert call_of(window).state == "left out"
+    assert call_of(window).tokens < whole.tokens / 5
+    window.bring_back(whole.id)
+    assert call_of(window) == whole
+
+
+def test_long_arguments_are_pinned_together_with_the_result() -> None:
+    window = begin_long(Rig(FakeProvider()))
+    window.pin(call_of(window).id)
+    assert call_of(window).is_pinned
+    (result,) = next(part.items for part in window.parts() if part.name == "results of write")
+    assert result.is_pinned
+    window.pin(result.id, is_pinned=False)
+    assert not call_of(window).is_pinned
