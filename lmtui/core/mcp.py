@@ -43,7 +43,8 @@ class McpTool:
 class McpServer:
     """A configured server: `source` is the file that names it, `place` what is around it, `words` its command or address.
 
-    `problem` says why it is not ready, with the way out in `hint`.  `tokens` is what telling all its tools costs.
+    `problem` says why it is not ready, with the way out in `hint`.  `tokens` is what telling all its tools costs.  `offered` are
+    the tools that it has now, where those are not the ones that the user accepted.
     """
 
     name: str
@@ -57,6 +58,7 @@ class McpServer:
     problem: str = ""
     hint: str = ""
     version: str = ""
+    offered: tuple[McpTool, ...] = ()
 
     @property
     def is_open(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from lmtui.core.budgets import Budgets
 from lmtui.core.events import Envelope, Outcome
+from lmtui.core.extensions import Extensions
 from lmtui.core.guidance import Guide
 from lmtui.core.jobs import Jobs
 from lmtui.core.messages import CallForm
@@ -318,6 +319,10 @@ class SessionHost(Protocol):
     @property
     def guide(self) -> Guide:
         """Return who reads the instructions and the persona."""
+
+    @property
+    def extensions(self) -> Extensions:
+        """Return what the workspace and its user bring: MCP servers."""
 
     @property
     def jobs(self) -> Jobs:

@@ -217,6 +217,7 @@ class McpRoom:
             server.problem if server.state not in (ServerState.READY, ServerState.STARTING) else "",
             server.hint,
             server.version,
+            told_tools(entry.name, server.offered, set()),
         )
 
     def _run(self, work: Awaitable[None]) -> None:

@@ -40,7 +40,7 @@ class Surroundings:
 
 
 class RunningServer:
-    """A server that may run: its state, its tools, and calls to them."""
+    """A server that may run: its state, its tools, and calls to them.  `offered` are others than were accepted."""
 
     def __init__(self, entry: ServerEntry, memory: Memory, around: Surroundings) -> None:
         self.entry = entry
@@ -56,7 +56,7 @@ class RunningServer:
         self._is_gone = self._lists_anew = False
         self._failures = 0
         self._not_before = 0.0
-        self._fresh: tuple[RawTool, ...] = ()
+        self.offered: tuple[RawTool, ...] = ()
         self._asking: list[Ask] = []
 
     @property
@@ -105,7 +105,7 @@ class RunningServer:
     def accept_tools(self) -> None:
         """Take the tools as they are now."""
         if self.state is ServerState.CHANGED:
-            self._keep(self._fresh)
+            self._keep(self.offered)
             self._set(ServerState.READY)
 
     async def close(self, state: ServerState = ServerState.ENDED) -> None:
@@ -142,7 +142,7 @@ class RunningServer:
                 limit.reschedule(None)
                 began = self._around.monotonic()
                 self.version, self._connection = connection.version, connection
-                self._settle_as(ServerState.CHANGED if self._fresh else ServerState.READY)
+                self._settle_as(ServerState.CHANGED if self.offered else ServerState.READY)
                 await self._watch(connection)
             self._fail("it ended", ServerState.ENDED, is_early=self._around.monotonic() - began < _SHORT_LIFE_S)
         except TimeoutError:
@@ -198,12 +198,12 @@ class RunningServer:
         found = tuple(await connection.list_tools())
         known = self.memory.known.tools_digest
         if known and known != tools_digest(found):
-            self._fresh = found
+            self.offered = found
         else:
             self._keep(found)
 
     def _keep(self, tools: Sequence[RawTool]) -> None:
-        self.tools, self._fresh = tuple(tools), ()
+        self.tools, self.offered = tuple(tools), ()
         self.memory.keep(replace(self.memory.known, tools=self.tools, tools_digest=tools_digest(tools)))
 
     async def _watch(self, connection: Connection) -> None:
@@ -214,7 +214,7 @@ class RunningServer:
             if self._lists_anew and not self._is_gone:
                 self._lists_anew = False
                 await self._take_tools(connection)
-                self._set(ServerState.CHANGED if self._fresh else ServerState.READY)
+                self._set(ServerState.CHANGED if self.offered else ServerState.READY)
 
     async def _ask(self, form: Form) -> Mapping[str, object] | None:
         """Put a form before the user of the call that is under way."""

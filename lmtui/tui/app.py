@@ -133,6 +133,8 @@ class LmtuiApp(ThemedApp):
         await self._open_first_session()
         if self.workbench.jobs_part is not None:
             self.workbench.jobs_part.start()
+        if self.workbench.mcp_part is not None:
+            self.workbench.mcp_part.start()
         if self.options.images and self.workbench.prompt_part is not None:
             await self.workbench.prompt_part.attach(self.options.images, self.options.task)
 

@@ -14,6 +14,7 @@ from lmtui.tui.table.dialogs import DIALOGS
 from lmtui.tui.table.everywhere import EVERYWHERE
 from lmtui.tui.table.guidance import GUIDANCE
 from lmtui.tui.table.jobs import JOBS
+from lmtui.tui.table.mcp import MCP
 from lmtui.tui.table.models import MODELS
 from lmtui.tui.table.panes import PANES
 from lmtui.tui.table.planning import PLANNING
@@ -25,7 +26,8 @@ from lmtui.tui.table.window import WINDOW
 __all__ = ["COMMANDS", "Command", "Scope", "SlashCall"]
 
 COMMANDS: tuple[Command, ...] = (
-    EVERYWHERE + AROUND + WINDOW + GUIDANCE + PROMPT + PANES + CHAT + READING + PLANNING + SESSIONS + JOBS + MODELS + DIALOGS
+    *(EVERYWHERE + AROUND + WINDOW + GUIDANCE + PROMPT + PANES + CHAT + READING + PLANNING + SESSIONS + JOBS),
+    *(MCP + MODELS + DIALOGS),
 )
 
 

@@ -26,6 +26,7 @@ from lmtui.tui.parts.guidance import GuidancePart
 from lmtui.tui.parts.jobs import JobsPart
 from lmtui.tui.parts.layout import LayoutPart
 from lmtui.tui.parts.long_work import LongWorkPart
+from lmtui.tui.parts.mcp import McpPart
 from lmtui.tui.parts.models import ModelsPart
 from lmtui.tui.parts.plan import PlanPart
 from lmtui.tui.parts.prompt import PromptPart
@@ -60,6 +61,7 @@ class Dialogs:
     long_work_part = LongWorkPart
     guidance_part = GuidancePart
     jobs_part = JobsPart
+    mcp_part = McpPart
     plan_part = PlanPart
     approval = Approval
     approval_of = staticmethod(approval_of)

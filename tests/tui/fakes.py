@@ -23,6 +23,7 @@ from lmtui.core.workspace import FileChange, FileChangeKind
 from tests.tui.fake_archive import FakeArchive
 from tests.tui.fake_files import FakeFiles
 from tests.tui.fake_jobs import FakeJobs
+from tests.tui.fake_mcp import FakeExtensions
 from tests.tui.fake_plans import FakePlans
 from tests.tui.fake_servers import FakeServers
 from tests.tui.fake_settings import FakeCalls, FakeSettings, FakeWindow
@@ -320,6 +321,7 @@ class FakeHost:
         self.clock = clock or FakeClock()
         self.workspace = workspace or Path("/home/ada/src/parser")
         self.setup_note = setup_note
+        self.extensions = FakeExtensions()
         self.opened: dict[str, FakeSession] = {}
         self.summaries: list[SessionSummary] = []
         self.servers = FakeServers(self)

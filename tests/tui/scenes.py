@@ -19,6 +19,7 @@ from tests.tui.fakes import DIFF, START, FakeHost, play_work
 from tests.tui.scenes_diffs import DIFF_SCENES
 from tests.tui.scenes_files import FILE_SCENES
 from tests.tui.scenes_jobs import JOB_SCENES
+from tests.tui.scenes_mcp import MCP_SCENES
 from tests.tui.scenes_models import MODEL_SCENES
 from tests.tui.scenes_plan import PLAN_SCENES
 from tests.tui.scenes_prompt import PROMPT_SCENES
@@ -362,6 +363,7 @@ SCENES = (
     *(Scene(name, steps) for name, steps in SESSION_SCENES),
     *(Scene(name, steps) for name, steps in MODEL_SCENES),
     *(Scene(name, steps) for name, steps in JOB_SCENES),
+    *(Scene(name, steps) for name, steps in MCP_SCENES),
     *(Scene(name, steps) for name, steps in TASK_SCENES),
     Scene("chat_search", scenes_chat.chat_search),
     Scene("chat_search_line", scenes_chat.chat_search_line),

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lmtui.tui.meter import Meter
     from lmtui.tui.parts.jobs import JobsPart
     from lmtui.tui.parts.layout import LayoutPart
+    from lmtui.tui.parts.mcp import McpPart
     from lmtui.tui.parts.plan import PlanPart
     from lmtui.tui.parts.prompt import PromptPart
     from lmtui.tui.parts.sessions import SessionsPart
@@ -86,6 +87,7 @@ class Workbench(PaneActions):
         self.prompt_part: PromptPart | None = None
         self._layout_part: LayoutPart | None = None
         self.jobs_part: JobsPart | None = None
+        self.mcp_part: McpPart | None = None
         self.sessions_part: SessionsPart | None = None
         self.plan_part: PlanPart | None = None
 
@@ -130,6 +132,8 @@ class Workbench(PaneActions):
         self.handlers |= dialogs.guidance_part(self).handlers()
         self.jobs_part = dialogs.jobs_part(self)
         self.handlers |= self.jobs_part.handlers()
+        self.mcp_part = dialogs.mcp_part(self)
+        self.handlers |= self.mcp_part.handlers()
         self.plan_part = dialogs.plan_part(self)
         self.handlers |= self.plan_part.handlers()
         self.sessions_part = dialogs.sessions_part(self, state_dir() / "open")

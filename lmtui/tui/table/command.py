@@ -41,6 +41,7 @@ class Scope(StrEnum):
     SWITCHER = "sessions"
     MODELS = "models"
     JOBS = "jobs"
+    MCP = "MCP servers"
     GRID = "sessions side by side"
     LOG = "tool log"
     FIRST_RUN = "first run"

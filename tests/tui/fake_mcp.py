@@ -1,0 +1,86 @@
+"""MCP servers that are where a test puts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from lmtui.core.mcp import McpServer, McpTool, ServerState
+
+
+class FakeMcp:
+    """Servers by name; what is asked of them is noted and done at once."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, McpServer] = {}
+        self.wrong: list[str] = []
+        self.restarted: list[str] = []
+        self.log = Path("/nowhere/server.log")
+        self._listeners: list[Callable[[], None]] = []
+
+    def servers(self) -> Sequence[McpServer]:
+        return list(self.known.values())
+
+    def problems(self) -> Sequence[str]:
+        return self.wrong
+
+    def listen(self, on_change: Callable[[], None]) -> Callable[[], None]:
+        self._listeners.append(on_change)
+        return lambda: self._listeners.remove(on_change)
+
+    def restart(self, name: str) -> None:
+        self.restarted.append(name)
+
+    def enable(self, name: str, *, is_on: bool) -> None:
+        self.put(replace(self.known[name], state=ServerState.READY if is_on else ServerState.OFF))
+
+    def accept(self, name: str) -> None:
+        self.put(replace(self.known[name], state=ServerState.READY))
+
+    def log_file(self, name: str) -> Path:
+        assert name in self.known
+        return self.log
+
+    async def settle(self, limit_s: float) -> None:
+        assert limit_s >= 0
+
+    def put(self, *servers: McpServer) -> None:
+        self.known.update({server.name: server for server in servers})
+        for listener in tuple(self._listeners):
+            listener()
+
+
+class FakeExtensions:
+    """What a fake workspace brings."""
+
+    def __init__(self) -> None:
+        self.mcp = FakeMcp()
+
+
+def some_servers() -> list[McpServer]:
+    """Return a server in each state."""
+    mine, folder = "/home/ada/.config/lmtui/mcp.json", "/home/ada/src/parser/.mcp.json"
+    tools = tuple(
+        McpTool(f"mcp__git__{name}", "git", name, f"{name.title()} of the repository, as text.", tokens=38 + len(name))
+        for name in ("blame", "diff", "log", "show", "status")
+    )
+    return [
+        McpServer(
+            "everything", mine, ServerState.FAILED, place="bubblewrap, no network",
+            words="npx -y @modelcontextprotocol/server-everything",
+            problem="it ended", hint="Its log says more: /home/ada/.local/state/lmtui/mcp/everything-1f2e3d.log",
+        ),
+        McpServer(
+            "git", mine, ServerState.READY, place="bubblewrap, no network", words="mcp-server-git --repository .", tools=tools,
+            tokens=212, version="mcp-git 1.28.0, protocol 2026-07-28",
+        ),
+        McpServer(
+            "issues", mine, ServerState.READY, "http", "network", "https://issues.example/mcp", tools * 17, 11_480,
+            version="issues 3",
+        ),
+        McpServer("mail", mine, ServerState.CHANGED, place="bubblewrap, 1 host", words="mail-mcp", tools=tools[:2], tokens=80),
+        McpServer("old", mine, ServerState.OFF, words="old-server"),
+        McpServer("schema", folder, ServerState.WAITING, words="node tools/schema-server.js --verbose"),
+        McpServer("search", mine, ServerState.STARTING, "http", "network", "https://search.example/mcp"),
+    ]  # fmt: skip
