@@ -157,11 +157,19 @@ def digest(gist: Gist, plan: Plan, shares: Shares, own: str = "") -> str:
 
 
 def _words(said: Sequence[str], limit_chars: int) -> tuple[list[str], Iterator[str]]:
-    """Return the newest of the user's words that fit together, each whole and the newest last, and those before them."""
+    """Return the newest of the user's words that fit together, each whole and the newest last, and those before them.
+
+    Of the first that does not fit there is as much as room is left for: it may be a long task.
+    """
     first = len(said)
-    while first and (limit_chars := limit_chars - len(said[first - 1]) - 4) >= 0:
+    while first and len(said[first - 1]) + 4 <= limit_chars:
         first -= 1
-    return [f"“{each}”" for each in said[first:]], (said[place] for place in range(first - 1, -1, -1))
+        limit_chars -= len(said[first]) + 4
+    told = [f"“{each}”" for each in said[first:]]
+    if first and limit_chars >= _LEAST_CHARS:
+        first -= 1
+        told.insert(0, f"“{said[first][: limit_chars - 20]}… (cut)”")
+    return told, (said[place] for place in range(first - 1, -1, -1))
 
 
 def _failures(gist: Gist, limit_chars: int) -> list[str]:

@@ -142,3 +142,11 @@ def test_of_many_words_the_newest_are_whole_and_older_ones_clipped() -> None:
     assert whole == list(range(40 - len(whole), 40))
     assert sum(len(gist.said[number + 1]) for number in whole) <= SHARES.words < 15 * 210
     assert "word word …" in text
+
+
+def test_of_a_long_task_before_the_last_words_the_beginning_is_told_as_far_as_there_is_room() -> None:
+    long = "do this: " + "and a detail of it; " * 400
+    text = digest(Gist(said=["the task", long, "and quickly", "go on"]), Plan(), SHARES)
+    assert "“and quickly”" in text
+    assert long[:2_500] in text
+    assert long[: SHARES.words] not in text
