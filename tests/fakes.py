@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from lmtui.core.errors import SandboxError, SessionFileError
 from lmtui.core.events import Envelope, Event
 from lmtui.core.guidance import Guide, NoGuide
+from lmtui.core.hosts import HostGate
 from lmtui.core.messages import (
     CallForm,
     Completion,
@@ -25,7 +26,7 @@ from lmtui.core.messages import (
     Usage,
 )
 from lmtui.core.permissions import Mode, Rule
-from lmtui.core.ports import Checkpoints, HostGate, Images, Limits, OutputSink, Policy, Sandbox, Snapshot
+from lmtui.core.ports import Checkpoints, Images, Limits, OutputSink, Policy, Sandbox, Snapshot
 from lmtui.core.profiles import Profiles
 from lmtui.core.redaction import Redactor
 from lmtui.core.roles import Roles

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
+from typing import Protocol
 
 from lmtui.core.errors import UsageError
 
@@ -65,3 +66,13 @@ def is_public(address: str) -> bool:
         if found not in _IPV6_UNICAST or any(found in detour for detour in _DETOURS):
             return False
     return found.is_global and not found.is_multicast and not found.is_reserved and not found.is_unspecified
+
+
+class HostGate(Protocol):
+    """Who is asked when a command wants to reach a host of the internet, and told of every one."""
+
+    async def may_reach(self, host: str, *, is_listed: bool = False) -> bool:
+        """Return whether a host may be reached; may ask the user, unless `is_listed`: a setting allows it, a rule may not."""
+
+    def reached(self, host: str, sent_bytes: int, received_bytes: int, why_not: str) -> None:
+        """Take note that a connection ended, or with `why_not` that it was refused."""

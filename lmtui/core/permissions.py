@@ -149,9 +149,11 @@ def _at_last(access: Access, mode: Mode, allowing: Rule | None, *, asks_each: bo
 
 
 def _by_mode(access: Access, mode: Mode) -> Decision:
+    if access is Access.REACH:
+        return Decision(Verdict.ASK, "it is not on the public internet")
     if access is Access.NONE or mode is Mode.AUTO:
         return Decision(Verdict.ALLOW, f"{mode} mode")
-    if access is Access.READ and mode is not Mode.MANUAL:
+    if access in (Access.READ, Access.WEB) and mode is not Mode.MANUAL:
         return Decision(Verdict.ALLOW, f"{mode} mode")
     asks = "asks for everything" if mode is Mode.MANUAL else "asks before changes"
     return Decision(Verdict.ASK, f"{mode} mode {asks}")

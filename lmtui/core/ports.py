@@ -13,6 +13,7 @@ from typing import Protocol
 from lmtui.core.children import Children, Report
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope
+from lmtui.core.hosts import HostGate
 from lmtui.core.interpreter import Interpreter, NoInterpreter
 from lmtui.core.messages import ModelPiece, ModelRequest, ToolSet, ToolSpec
 from lmtui.core.permissions import Access, Mode, Rule, Verdict
@@ -21,6 +22,7 @@ from lmtui.core.plan import Plan
 from lmtui.core.proposals import Proposal
 from lmtui.core.servers import ServedModel
 from lmtui.core.step_checks import StepWork
+from lmtui.core.web import NoWeb, Web
 from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileContent, GrepMatch, SandboxStatus
 
 
@@ -114,16 +116,6 @@ class Checkpoints(Protocol):
         Raises:
             SandboxError: some are not, named in the text; nothing was changed then.
         """
-
-
-class HostGate(Protocol):
-    """Who is asked when a command wants to reach a host of the internet, and told of every one."""
-
-    async def may_reach(self, host: str, *, is_listed: bool = False) -> bool:
-        """Return whether a host may be reached; may ask the user, unless `is_listed`: a setting allows it, a rule may not."""
-
-    def reached(self, host: str, sent_bytes: int, received_bytes: int, why_not: str) -> None:
-        """Take note that a connection ended, or with `why_not` that it was refused."""
 
 
 class Sandbox(Protocol):
@@ -220,7 +212,8 @@ class ToolContext:
     (None: this agent may not), `report` takes what a sub-agent says at its end (None: this is none).
     `propose` puts a plan before the user and returns what the model is told of that.  `wait` lets the turn end behind this call
     and the session go on by itself at a time (UTC), with a reason; it raises `UsageError` where that is too far.
-    `step_work` is what was done on the plan step under way, `interpreter` the Python that stays.
+    `step_work` is what was done on the plan step under way, `interpreter` the Python that stays,
+    `web` the way to the web.
     """
 
     sandbox: Sandbox
@@ -240,6 +233,7 @@ class ToolContext:
     wait: Callable[[datetime, str], None] = no_wait
     step_work: StepWork = field(default_factory=StepWork)
     interpreter: Interpreter = field(default_factory=NoInterpreter)
+    web: Web = field(default_factory=NoWeb)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,15 @@ class Mode(StrEnum):
 
 
 class Access(StrEnum):
-    """What a call does: nothing outside the session, read, change files, or run a command."""
+    """What a call does: nothing outside the session, read, change files, or run a command.
+
+    `WEB` is a page of the public internet (its host is asked about beside), `REACH` one of an address that is not public.
+    """
 
     NONE = "none"
     READ = "read"
+    WEB = "web"
+    REACH = "reach"
     WRITE = "write"
     EXECUTE = "execute"
 

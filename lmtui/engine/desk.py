@@ -18,6 +18,7 @@ from lmtui.core.plan import Plan
 from lmtui.core.plan_mode import PlanMode
 from lmtui.core.ports import Checkpoints, Images, Limits, Provider, Sandbox, Toolbox
 from lmtui.core.roles import ModelRole, Roles
+from lmtui.core.web import NoWeb, Web
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.gate import GateWatch
@@ -46,7 +47,8 @@ class Desk:
     stands at a `depth` above 0, reads only where it `is_narrow`, and is done once it has given its `report`.
     `call_ids` are those of all calls of the session; `loops`, `gate`, `note` and `step` watch the agent through its events.
     Calls that may change files hold `writing`: of the agents of a session one at a time, so that it is known who changed what.
-    `interpreter` is the Python that stays; `guide` reads what people bring, in the turn `guided` last.
+    `interpreter` is the Python that stays, `web` the way to the web; `guide` reads what people bring, last in the turn
+    `guided`.
     `planning` is where plan mode stands; `is_read_only`: the sandbox keeps commands from changing anything in that mode.
     """
 
@@ -102,6 +104,7 @@ class Desk:
     is_read_only: bool = False
     waits: Waits = field(default_factory=Waits)
     interpreter: Interpreter = field(default_factory=NoInterpreter)
+    web: Web = field(default_factory=NoWeb)
     guide: Guide = field(default_factory=NoGuide)
     guided: str = ""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)

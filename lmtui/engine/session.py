@@ -33,6 +33,7 @@ from lmtui.core.profiles import Profiles
 from lmtui.core.redaction import Redactor
 from lmtui.core.roles import Roles
 from lmtui.core.sessions import Answer, Changes, Subscriber, Waiting
+from lmtui.core.web import NoWeb, Web
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.background import Background
@@ -85,6 +86,7 @@ class SessionParts:
     team: TeamParts = field(default_factory=TeamParts)
     guide: Guide = field(default_factory=NoGuide)
     interpreter: Interpreter = field(default_factory=NoInterpreter)
+    web: Web = field(default_factory=NoWeb)
 
 
 class EngineSession:
@@ -275,6 +277,7 @@ class EngineSession:
             images=parts.images,
             guide=parts.guide,
             interpreter=parts.interpreter,
+            web=parts.web,
             model=KnownModel(parts.profiles, parts.call_form),
             window=WindowBook(
                 Budget(parts.count_tokens, parts.call_form or CallForm.NATIVE),

@@ -120,6 +120,7 @@ class Team:
             call_ids=parent.call_ids,
             spending=parent.spending,
             writing=parent.writing,
+            web=parent.web,
         )
         self.desks[agent] = desk
         return desk

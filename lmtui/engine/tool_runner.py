@@ -303,6 +303,7 @@ def _context(desk: Desk, call: ToolCall) -> ToolContext:
         wait=wait if desk.agent == ROOT else no_wait,
         step_work=desk.step.work,
         interpreter=desk.interpreter,
+        web=desk.web,
     )
 
 

@@ -37,7 +37,7 @@ from lmtui.runtime.guidance import guide_of
 from lmtui.runtime.host_jobs import HostJobs
 from lmtui.runtime.log_file import write_log_file
 from lmtui.runtime.protection import key_redactor, protect_process
-from lmtui.runtime.sandboxes import interpreter_of, open_sandbox
+from lmtui.runtime.sandboxes import interpreter_of, open_sandbox, web_of
 from lmtui.runtime.servers import Servers, is_one_model
 from lmtui.runtime.settings import UserSettings
 from lmtui.runtime.team import team_of, tools_of
@@ -288,6 +288,7 @@ class Runtime:
             images=self._store.images(session_id),
             guide=self.guide,
             interpreter=interpreter_of(config, sandbox),
+            web=web_of(config),
             redactor=self._connection.redactor,
             policy=Policy(Mode(config.mode), (*_rules(config, self._workspace), *_checked(policy.rules)), policy.is_attended),
             settings=_model_settings(config, self._connection.model),

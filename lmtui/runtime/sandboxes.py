@@ -9,6 +9,9 @@ from pathlib import Path
 from lmtui.config import Config
 from lmtui.core.interpreter import Interpreter
 from lmtui.core.serving import Launcher
+from lmtui.core.web import Web
+from lmtui.extensions.html_markdown import to_markdown
+from lmtui.extensions.web_client import WebClient
 from lmtui.sandbox.interpreter import LaneInterpreter
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -46,3 +49,8 @@ def interpreter_of(config: Config, sandbox: WorkspaceSandbox) -> Interpreter:
 
     hosts = {"on": ("*",), "proxy": config.network_hosts}.get(config.network, ())
     return LaneInterpreter(launcher, hosts)
+
+
+def web_of(config: Config) -> Web:
+    """Return the way to the web: what commands may not reach is not fetched either."""
+    return WebClient(config.network, config.network_hosts, to_markdown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from lmtui.core.ports import HostGate
+from lmtui.core.hosts import HostGate
 
 
 class Gates:

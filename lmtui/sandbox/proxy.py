@@ -17,8 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from lmtui.core.errors import UsageError
-from lmtui.core.hosts import is_covered, is_public, parse_host
-from lmtui.core.ports import HostGate
+from lmtui.core.hosts import HostGate, is_covered, is_public, parse_host
 
 _REQUEST = re.compile(rb"CONNECT ([!-~]{1,300}):443 HTTP/1\.[01]\r\n")
 _MAX_HEAD_BYTES = 8192

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.core.hosts import parse_pattern
-from lmtui.core.ports import HostGate
+from lmtui.core.hosts import HostGate, parse_pattern
 from lmtui.core.serving import Launch, Served
 from lmtui.core.workspace import SandboxStatus
 from lmtui.sandbox.backend import Backend

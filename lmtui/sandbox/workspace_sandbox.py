@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable
-from lmtui.core.ports import HostGate, OutputSink
+from lmtui.core.hosts import HostGate
+from lmtui.core.ports import OutputSink
 from lmtui.core.serving import Launcher
 from lmtui.core.workspace import DirEntry, ExecResult, FileContent, GrepMatch, SandboxStatus
 from lmtui.sandbox import globs, replies

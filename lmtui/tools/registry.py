@@ -15,6 +15,7 @@ from lmtui.tools import (
     clock,
     delegation,
     edit_file,
+    fetch,
     files,
     git,
     look,
@@ -61,6 +62,7 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     delegation.EXPLORE,
     delegation.DECOMPOSE,
     python.PYTHON,
+    fetch.FETCH,
     look.LOOK,
 )
 _SENDERS = (delegation.DELEGATE, delegation.EXPLORE, delegation.DECOMPOSE)
@@ -81,7 +83,7 @@ _WORKERS: tuple[Tool[Any], ...] = (
 _UNTOLD = frozenset({  # another one does the same; taken all the same
     "mkdir", "todo_complete", "todo_list", "task_state_get", "task_reconcile", "task_todo_set", "manage_tasks",
 })  # fmt: skip
-SELDOM = frozenset({"python"})  # told where the settings or a skill ask for them, taken all the same
+SELDOM = frozenset({"python", "fetch"})  # told where the settings or a skill ask for them, taken all the same
 LEAN_TOOLS: dict[str, tuple[str, ...]] = {
     "read": ("path", "offset"),
     "write": ("path", "content"),

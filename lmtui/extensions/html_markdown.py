@@ -1,0 +1,45 @@
+"""HTML into Markdown, in a process of its own with little time and memory: a page is somebody else's, and parsing is slow."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+
+from lmtui.core.errors import ToolError
+
+_TIME_S = 20
+_CONVERTER = "lmtui.extensions.html_converter"
+
+
+async def to_markdown(html: str) -> str:
+    """Return a page as Markdown.
+
+    Raises:
+        ToolError: it takes too long, or breaks the parser.
+    """
+    environ = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        _CONVERTER,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=environ,
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(_TIME_S):
+            out, _ = await process.communicate(html.encode("utf-8", "replace"))
+    except TimeoutError as error:
+        raise ToolError("the page is too much to be read as text") from error
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    if process.returncode:
+        raise ToolError("the page cannot be read as HTML")
+    return out.decode("utf-8", "replace")

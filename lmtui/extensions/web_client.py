@@ -1,0 +1,150 @@
+"""Fetching pages under the sandbox's network policy: the host is asked about, looked up once, and that address is connected to.
+
+Only GET, at most 5 MB and 30 s.  A redirect is a new address: another public host is asked about, a private one is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import importlib
+import socket
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+
+from lmtui.core.errors import ToolError
+from lmtui.core.hosts import HostGate, is_covered, is_public
+from lmtui.core.web import Address, Page, read_address
+
+if TYPE_CHECKING:
+    from lmtui.extensions.web_request import Answer
+
+MAX_BYTES = 5_000_000
+TIME_S = 30.0
+_LOOKUP_S = 10.0
+_MOST_REDIRECTS = 5
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_TEXT = ("text/", "application/json", "application/xml", "application/yaml", "application/toml", "application/javascript")
+_HTML = ("text/html", "application/xhtml+xml")
+_REQUEST = "lmtui.extensions.web_request"
+_OFF = 'The user can allow single hosts: --network proxy, or network = "proxy" in the settings.'
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+Convert = Callable[[str], Awaitable[str]]
+Send = Callable[[str, str, int, str], Awaitable["Answer"]]
+
+
+class WebClient:
+    """Implements `core.web.Web`.
+
+    Args:
+        network: the policy for commands: `off`, `proxy` (single hosts) or `on`.
+        hosts: patterns that the settings allow.
+        convert: turns HTML into Markdown.
+        resolve: returns the addresses of a host name.
+        send: sends one request; see `web_request.send`.
+        roots: a file of certificate authorities in place of the system's.
+    """
+
+    def __init__(
+        self,
+        network: str,
+        hosts: tuple[str, ...],
+        convert: Convert,
+        *,
+        resolve: Resolve | None = None,
+        send: Send | None = None,
+        roots: str = "",
+    ) -> None:
+        self._network = network
+        self._hosts = hosts
+        self._convert = convert
+        self._resolve = resolve or _look_up
+        self._given_send = send
+        self._roots = roots
+
+    async def get(self, address: Address, gate: HostGate | None) -> Page:
+        """Fetch a page; see `core.web.Web.get`."""
+        if self._network == "off":
+            raise ToolError("the network is off", _OFF)
+        may_be_private = not address.is_public
+        for _ in range(_MOST_REDIRECTS + 1):
+            await self._ask(address, gate)
+            ip = await self._address_of(address, may_be_private=may_be_private)
+            answer = await self._send(address, ip, gate)
+            if answer.status not in _REDIRECTS or not answer.location:
+                return await self._page(address, answer)
+            following = read_address(urljoin(address.url, answer.location))
+            if following.place != address.place and not following.is_public:
+                raise ToolError(f"it leads to {following.place}, which is not on the public internet: fetch that by itself")
+            address, may_be_private = following, may_be_private and not following.is_public
+        raise ToolError(f"more than {_MOST_REDIRECTS} redirects")
+
+    async def _ask(self, address: Address, gate: HostGate | None) -> None:
+        """Ask whether a public host may be reached.
+
+        Raises:
+            ToolError: it may not.
+        """
+        if not address.is_public:
+            return
+        is_listed = self._network == "on" or is_covered(address.host, self._hosts)
+        if gate is None or not await gate.may_reach(address.host, is_listed=is_listed):
+            raise ToolError(f"{address.host} may not be reached", "The user decides about hosts: ask, or find another way.")
+
+    async def _address_of(self, address: Address, *, may_be_private: bool) -> str:
+        """Look a host up.
+
+        Raises:
+            ToolError: it has no address, or one that is not of the public internet though its name is.
+        """
+        try:
+            async with asyncio.timeout(_LOOKUP_S):
+                found = await self._resolve(address.host, address.port)
+        except (OSError, UnicodeError, TimeoutError) as error:
+            raise ToolError(f"{address.host} was not found") from error
+        private = [ip for ip in found if not is_public(ip)]
+        if not found or (private and not may_be_private):
+            why = f"its address {private[0]} is not on the public internet" if private else "it has no address"
+            raise ToolError(f"{address.host} is not fetched: {why}")
+        return found[0]
+
+    async def _send(self, address: Address, ip: str, gate: HostGate | None) -> Answer:
+        send = self._given_send or (await asyncio.to_thread(importlib.import_module, _REQUEST)).send
+        try:
+            async with asyncio.timeout(TIME_S):
+                answer: Answer = await send(address.url, ip, MAX_BYTES, self._roots)
+        except TimeoutError as error:
+            raise ToolError(f"{address.place} did not answer within {TIME_S:.0f} s") from error
+        if gate is not None:
+            gate.reached(address.host, len(address.url), len(answer.body), "")
+        return answer
+
+    async def _page(self, address: Address, answer: Answer) -> Page:
+        if answer.status >= 400:
+            raise ToolError(f"{address.url} answered {answer.status}")
+        media_type = answer.media_type or "text/plain"
+        total = len(answer.body)
+        if not _is_text(media_type):
+            return Page(address.url, media_type, data=answer.body, total_bytes=total, is_cut=answer.is_cut)
+        text = answer.body.decode(_known(answer.encoding), "replace")
+        if media_type in _HTML:
+            text = await self._convert(text)
+        return Page(address.url, media_type, text, total_bytes=total, is_cut=answer.is_cut)
+
+
+def _is_text(media_type: str) -> bool:
+    return media_type.startswith(_TEXT) or media_type in _HTML or media_type.endswith(("+json", "+xml"))
+
+
+def _known(encoding: str) -> str:
+    try:
+        return codecs.lookup(encoding).name
+    except LookupError:
+        return "utf-8"
+
+
+async def _look_up(host: str, port: int) -> list[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(each[4][0]) for each in found]

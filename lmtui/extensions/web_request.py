@@ -1,0 +1,65 @@
+"""One GET over HTTP, to an address that was looked up before.  Loaded when the first page is fetched."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+
+import httpx2
+
+from lmtui.core.errors import ToolError
+
+_HEADERS = {"User-Agent": "lmtui", "Accept": "text/html, text/*;q=0.9, application/json;q=0.9, image/*;q=0.5, */*;q=0.1"}
+_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server answered; `body` is unpacked and holds the first bytes only where `is_cut`."""
+
+    status: int
+    media_type: str
+    location: str
+    body: bytes
+    is_cut: bool
+    encoding: str
+
+
+async def send(url: str, ip: str, max_bytes: int, roots: str) -> Answer:
+    """Return the answer of a server; the name in the address is what its certificate is checked for.
+
+    Raises:
+        ToolError: it cannot be reached, or breaks the protocol.
+    """
+    address = httpx2.URL(url)
+    context = ssl.create_default_context(cafile=roots or None)
+    headers = {**_HEADERS, "Host": address.netloc.decode("ascii")}
+    limits = httpx2.Timeout(_TIMEOUT_S)
+    request = httpx2.Request("GET", address.copy_with(host=ip), headers=headers, extensions={"sni_hostname": address.host})
+    try:
+        async with httpx2.AsyncClient(verify=context, trust_env=False, timeout=limits) as client:
+            request.extensions["timeout"] = limits.as_dict()
+            answer = await client.send(request, stream=True)
+            try:
+                return await _taken(answer, max_bytes)
+            finally:
+                await answer.aclose()
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+        raise ToolError(f"{address.host} cannot be fetched: {str(error) or type(error).__name__}") from error
+
+
+async def _taken(answer: httpx2.Response, max_bytes: int) -> Answer:
+    body = bytearray()
+    async for piece in answer.aiter_bytes():
+        body += piece
+        if len(body) > max_bytes:
+            break
+    media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return Answer(
+        answer.status_code,
+        media_type,
+        answer.headers.get("location", ""),
+        bytes(body[:max_bytes]),
+        len(body) > max_bytes,
+        answer.charset_encoding or "utf-8",
+    )
