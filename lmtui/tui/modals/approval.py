@@ -132,9 +132,9 @@ class Approval(Consent[Answer | AllAnswered | Left | None]):
         """Show everything that waits, to be answered at once."""
         requests = list(self._facts.approvals.values())
         if len(requests) > 1:
-            _ = self.app.push_screen(Batch(requests, self._facts, now=self._now), self._answer_all)
+            _ = self.app.push_screen(Batch(requests, self._facts, now=self._now), self._leave_with)
 
-    def _answer_all(self, answered: AllAnswered | None) -> None:
+    def _leave_with(self, answered: Answer | AllAnswered | None) -> None:
         if answered is not None:
             _ = self.dismiss(answered)
 
@@ -151,11 +151,11 @@ class Approval(Consent[Answer | AllAnswered | Left | None]):
     def action_approve_because(self) -> None:
         """Ask for the reason of a no."""
         ask = AskText("No, because …", placeholder="why not? this goes to the model")
-        _ = self.app.push_screen(ask, self._refuse_with_words)
 
-    def _refuse_with_words(self, reason: str | None) -> None:
-        if reason is not None:
-            _ = self.dismiss(Answer(Outcome.NO, feedback=reason))
+        def refuse(reason: str | None) -> None:
+            self._leave_with(Answer(Outcome.NO, feedback=reason) if reason is not None else None)
+
+        _ = self.app.push_screen(ask, refuse)
 
     def action_approve_later(self) -> None:
         """Leave it waiting."""
