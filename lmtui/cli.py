@@ -25,6 +25,7 @@ from lmtui.frontends.parsers import (
     doctor_parser,
     export_parser,
     jobs_parser,
+    mcp_parser,
     models_parser,
     plan_parser,
     resume_parser,
@@ -94,7 +95,7 @@ def _dispatch(argv: list[str]) -> int:
 
 _SETTING_FLAGS = (
     "url", "model", "api_key", "mode", "sandbox", "network", "max_iterations", "temperature", "seed", "timeout_s", "theme",
-    "sub_agents", "budget",
+    "sub_agents", "mcp", "budget",
 )  # fmt: skip
 
 
@@ -306,5 +307,6 @@ _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], 
     "models": (models_parser, _report("models")),
     "doctor": (doctor_parser, _report("doctor")),
     "sandbox": (sandbox_parser, _report("sandbox")),
+    "mcp": (mcp_parser, _report("mcp")),
     "config": (config_parser, _report("config")),
 }

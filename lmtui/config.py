@@ -82,9 +82,7 @@ class Config:
         "auto", "whether the model sees pictures; auto: what its server tells", "VISION_ENABLED", choices=SIGHTS
     )
     one_model: str = _setting(
-        "auto",
-        "on LM Studio, unload other large models before one is loaded; auto: unless roles name models",
-        choices=ONE_MODEL,
+        "auto", "on LM Studio, unload other large models before loading one; auto: unless roles name some", choices=ONE_MODEL
     )
     slots: int = _setting(0, "requests that the server works on at once; 0: what it tells, else one", "LLM_SLOTS", at_least=0)
     max_tokens: int = _setting(-1, "longest answer in tokens; -1: the server's own limit", "LLM_MAX_TOKENS")
@@ -108,6 +106,7 @@ class Config:
         5, "empty answers in a row that end a turn; 0: any", "MAX_EMPTY_ITERATIONS", at_least=0
     )
     sub_agents: str = _setting("on", "whether the model may hand parts of its work to sub-agents", choices=("on", "off"))
+    mcp: str = _setting("on", "whether MCP servers are started", "ENABLE_MCP", choices=("on", "off"))
     agent_max_depth: int = _setting(3, "how deep sub-agents may send others", "AGENT_MAX_DEPTH", at_least=0, at_most=5)
     agent_max_iterations: int = _setting(60, "requests that one sub-agent may make", "AGENT_MAX_ITERATIONS", at_least=1)
     agent_max_tokens: int = _setting(0, "tokens that one sub-agent may use; 0: no limit", "AGENT_MAX_TOKENS", at_least=0)
@@ -171,6 +170,7 @@ _MODE_RANK = {"plan": 0, "manual": 1, "normal": 2, "auto": 3}
 _STRICTER: Mapping[str, Callable[[Any, Any], bool]] = {
     "mode": lambda new, now: _MODE_RANK[new] < _MODE_RANK[now],
     "max_iterations": lambda new, now: new > 0 and (new < now or now <= 0),  # 0 is no limit
+    "mcp": lambda new, _: new == "off",
     "network": lambda new, now: NETWORKS.index(new) < NETWORKS.index(now),
 }
 

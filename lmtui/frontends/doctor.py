@@ -14,11 +14,14 @@ from pathlib import Path
 from lmtui.config import Loaded
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import UsageError
+from lmtui.core.mcp import ServerState
 from lmtui.core.server_words import window_words
 from lmtui.core.servers import ServerFound
+from lmtui.frontends.mcp import BROKEN, WAIT_S, state_words
 from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
 from lmtui.runtime.checks import backend_reports, tokenizer_name, workspace_problem
 from lmtui.runtime.guidance import read_guidance
+from lmtui.runtime.mcp_report import look_at_servers
 from lmtui.runtime.reports import find_models, is_same_server
 
 OK, WARNING, FAILURE = "ok", "warning", "failure"
@@ -41,6 +44,7 @@ async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace)
     """Print every row; 0 all well, 1 warnings, 2 failures."""
     rows = [*_program_rows(), *_workspace_rows(workspace, loaded), *await _sandbox_rows(workspace)]
     rows += await _instruction_rows(workspace)
+    rows += await _mcp_rows(workspace, loaded)
     if not arguments.offline:
         rows += await _server_rows(loaded)
     if arguments.json:
@@ -107,6 +111,20 @@ async def _instruction_rows(workspace: Path) -> list[Row]:
     names = ", ".join(f"{clean_line(source.name)} {source.tokens:,} tokens" for source in found.sources)
     rows = [Row("instructions", OK, names or "none; AGENTS.md in this folder would be read")]
     return rows + [Row("instructions", WARNING, clean_line(problem), _PLAIN) for problem in found.problems]
+
+
+async def _mcp_rows(workspace: Path, loaded: Loaded) -> list[Row]:
+    """Start each server and see its tools; one that is off, or waits for a yes, is told without alarm."""
+    if workspace_problem(workspace) is not None:
+        return []
+    seen = await look_at_servers(workspace, loaded.config, WAIT_S)
+    rows = [Row("mcp", FAILURE, clean_line(problem)) for problem in seen.problems]
+    for server in seen.servers:
+        state = FAILURE if server.state in BROKEN else WARNING if server.state is ServerState.CHANGED else OK
+        rows.append(
+            Row("mcp", state, f"{clean_line(server.name)}: {state_words(server)}", server.hint if state == FAILURE else "")
+        )
+    return rows
 
 
 async def _server_rows(loaded: Loaded) -> list[Row]:

@@ -20,7 +20,7 @@ EPILOG = """commands:
   lmtui --plain [DIR]         line by line, for screen readers and dumb terminals (or set ACCESSIBLE=1)
   lmtui submit "TASK" [--at|--every|--daily|--hourly|--cron|--startup]   a task for later, see also jobs | scheduler
   lmtui sessions | show ID | export ID --format md|html|jsonl
-  lmtui models | doctor | sandbox check|image|shell | config show|path|trust
+  lmtui models | mcp list | doctor | sandbox check|image|shell | config show|path|trust
 `lmtui COMMAND --help` tells more of each."""
 
 
@@ -60,7 +60,7 @@ def _add_common(parser: Parser) -> None:
     add("--deny", action="append", metavar="RULE", help="forbid what matches, for example 'Write(secrets/**)'")
     add("--budget", metavar="WORDS", help="what a new session may spend, for example '3h 200 steps 1.5M tokens'")
     add("--no-sub-agents", action="store_const", const="off", dest="sub_agents", help="the model does all of its work itself")
-    add("--no-mcp", action="store_true", help="for scripts: there is none yet, so nothing is switched off")
+    add("--no-mcp", action="store_const", const="off", dest="mcp", help="start no MCP servers")
 
 
 def _add_gguf(parser: Parser) -> None:
@@ -248,6 +248,15 @@ def sandbox_parser() -> Parser:
     parser.add_argument("--from", dest="source", default="", metavar="NAME", help="image: pull this one instead of building")
     parser.add_argument("--cache", default="", metavar="FILE", help="image: keep it in, and take it from, this archive")
     parser.add_argument("--sandbox", choices=SANDBOXES, help="shell: where it runs")
+    return _with_report(parser)
+
+
+def mcp_parser() -> Parser:
+    """Return the parser of `lmtui mcp`."""
+    doc = "Start the MCP servers that are named here, list their tools with the price of each in tokens, and end them."
+    parser = _parser("mcp", doc, "lmtui mcp list --json")
+    parser.add_argument("action", nargs="?", choices=("list",), default="list")
+    parser.add_argument("--sandbox", choices=SANDBOXES, help="where the servers run (default: as commands do)")
     return _with_report(parser)
 
 

@@ -31,6 +31,7 @@ class Extensions:
         sandbox: returns its sandbox.
         count_tokens: prices what the model is told.
         is_attended: somebody is there; else a session waits for servers that were never met before.
+        is_on: servers are started.
     """
 
     def __init__(
@@ -40,13 +41,14 @@ class Extensions:
         count_tokens: TokenCounter,
         *,
         is_attended: bool,
+        is_on: bool = True,
     ) -> None:
         async def launcher() -> Launcher | None:
             return (await sandbox()).launcher
 
         self._room = McpRoom(workspace, launcher, os.environ, count_tokens)
         self.trust: Trust = ServersTrust(workspace, self._room.look_again)
-        self._is_attended = is_attended
+        self._is_attended, self._is_on = is_attended, is_on
         self._toolboxes: dict[str, McpToolbox] = {}
 
     @property
@@ -60,6 +62,8 @@ class Extensions:
         A server that ran before is told of from memory and waited for when it is called.  One that is met for the first time
         has no tools to tell of yet: where nobody is there to see it come, the session waits for it a while.
         """
+        if not self._is_on:
+            return
         await self._room.loaded()
         if not self._is_attended and self._room.is_unknown():
             await self._room.settle(_FIRST_MEETING_S)

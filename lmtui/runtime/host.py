@@ -114,7 +114,9 @@ class Runtime:
         self.settings: Settings = UserSettings(defaults, lambda: defaults, self._use_config)
         self.guide = guide_of(workspace, self._count_tokens)
         self.files = WorkspaceFiles(lambda: self._workspace, self.sandbox)
-        self.extensions = Extensions(workspace, self.sandbox, self._count_tokens, is_attended=is_attended)
+        self.extensions = Extensions(
+            workspace, self.sandbox, self._count_tokens, is_attended=is_attended, is_on=config.mcp == "on"
+        )
         self.plans_first = False  # the next new session begins in plan mode, and goes back to the configured one
 
     def ask_trust(self, loaded: Loaded, reload: Callable[[], Loaded]) -> None:
@@ -327,7 +329,9 @@ class Runtime:
         self.guide = guide_of(folder, self._count_tokens)
         self._grants = Grants(folder, lambda: list(self._sessions.values()))
         await self.extensions.close()
-        self.extensions = Extensions(folder, self.sandbox, self._count_tokens, is_attended=self._is_attended)
+        self.extensions = Extensions(
+            folder, self.sandbox, self._count_tokens, is_attended=self._is_attended, is_on=self.config.mcp == "on"
+        )
 
     async def _close_sessions(self) -> None:
         sessions = list(self._sessions.values())

@@ -1,0 +1,71 @@
+"""`lmtui mcp`: the servers that are named here, started to see which work and what their tools cost."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from lmtui.config import Loaded
+from lmtui.core.clean import clean_line
+from lmtui.core.mcp import McpServer, ServerState
+from lmtui.runtime.mcp_report import ServersSeen, look_at_servers
+
+WAIT_S = 30.0
+BROKEN = (ServerState.FAILED, ServerState.ENDED, ServerState.STARTING)
+_SIGNS = {ServerState.READY: "✓", ServerState.OFF: "–", ServerState.REFUSED: "–"}
+
+
+async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    """Print every server; 0 all that are switched on work, 1 one does not, or a file cannot be read."""
+    seen = await look_at_servers(workspace, loaded.config, WAIT_S)
+    if arguments.json:
+        found = {"servers": [as_json(server) for server in seen.servers], "problems": list(seen.problems)}
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        _print(seen)
+    return 1 if seen.problems or any(server.state in BROKEN for server in seen.servers) else 0
+
+
+def as_json(server: McpServer) -> dict[str, object]:
+    """Return a server as one JSON object."""
+    return {
+        "name": server.name,
+        "state": server.state.name.lower(),
+        "source": server.source,
+        "transport": server.transport,
+        "place": server.place,
+        "command": server.words,
+        "version": server.version,
+        "tokens": server.tokens,
+        "problem": server.problem,
+        "tools": [{"name": tool.name, "description": tool.description, "tokens": tool.tokens} for tool in server.tools],
+    }
+
+
+def state_words(server: McpServer) -> str:
+    """Return where a server stands, and why."""
+    if server.state is ServerState.READY:
+        return f"{len(server.tools)} tools, {server.tokens:,} tokens, {server.place}"
+    if server.state is ServerState.STARTING:
+        return f"no answer within {WAIT_S:.0f} s"
+    return clean_line(f"{server.state}{f': {server.problem}' if server.problem else ''}")
+
+
+def _print(seen: ServersSeen) -> None:
+    for server in seen.servers:
+        sign = "✗" if server.state in BROKEN else _SIGNS.get(server.state, "!")
+        print(f"{sign} {clean_line(server.name):<18} {state_words(server)}")
+        print(f"    {server.words}")
+        if server.problem and server.hint:
+            print(f"    {clean_line(server.hint)}")
+        for tool in server.tools if server.state is ServerState.READY else ():
+            print(f"    {tool.name}  {tool.tokens}")
+    for problem in seen.problems:
+        print(f"✗ {clean_line(problem)}")
+    if not seen.servers and not seen.problems:
+        print("No MCP servers are named here. They may be in:")
+        for path in seen.files:
+            print(f"    {path}")
+    if any(server.state is ServerState.WAITING for server in seen.servers):
+        print("Those that wait start once you say yes: /mcp in the app, or `lmtui config trust`.")

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
+from tests.e2e.conftest import Program, Serve
+
+PAPER = Path(__file__).parents[1] / "extensions" / "paper_server.py"
+DONE = ScriptedTurn("All is done.")
+ECHO = ScriptedTurn(calls=(ScriptedCall("mcp__paper__echo", {"text": "said"}),))
+NAMED = {"paper": {"command": "python3", "args": ["paper_server.py"]}}
+
+
+def configure(program: Program, servers: dict[str, Any], *, is_own: bool = True) -> None:
+    shutil.copy(PAPER, program.workspace / "paper_server.py")
+    path = program.home / "config" / "mcp.json" if is_own else program.workspace / ".mcp.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"mcpServers": servers}))
+
+
+async def test_the_list_says_what_works_and_what_each_tool_costs(program: Program) -> None:
+    configure(program, {**NAMED, "off": {"command": "x", "disabled": True}})
+    found = await program.run("mcp", "list", "--sandbox", "process")
+    assert found.code == 0, found.err
+    assert "✓ paper" in found.out
+    assert "mcp__paper__echo" in found.out
+    assert "– off" in found.out
+    told = (await program.run("mcp", "--json", "--sandbox", "process")).json
+    assert [server["state"] for server in told["servers"]] == ["off", "ready"]
+    assert all(tool["tokens"] > 0 for tool in told["servers"][1]["tools"])
+
+
+async def test_the_list_fails_for_a_broken_server_and_a_broken_file(program: Program) -> None:
+    configure(program, {"broken": {"command": "no-such-program"}})
+    (program.workspace / ".mcp.json").write_text("{")
+    found = await program.run("mcp", "--sandbox", "process")
+    assert found.code == 1
+    assert "✗ broken" in found.out
+    assert ".mcp.json cannot be read" in found.out
+
+
+async def test_without_servers_it_says_where_they_may_be_named(program: Program) -> None:
+    found = await program.run("mcp")
+    assert (found.code, "No MCP servers" in found.out) == (0, True)
+    assert str(program.workspace / ".mcp.json") in found.out
+
+
+async def test_a_folders_server_waits_until_it_is_trusted(program: Program) -> None:
+    configure(program, NAMED, is_own=False)
+    before = await program.run("mcp", "--sandbox", "process")
+    assert "waits for your yes" in before.out
+    assert "lmtui config trust" in before.out
+    asked = await program.run("config", "trust")
+    assert (asked.code, "MCP server" in asked.out, "paper: python3 paper_server.py" in asked.out) == (3, True, True)
+    assert (await program.run("config", "trust", "--yes")).code == 0
+    after = await program.run("mcp", "--sandbox", "process")
+    assert "✓ paper" in after.out
+
+
+async def test_a_task_calls_a_server_and_no_mcp_leaves_them_out(program: Program, serve: Serve) -> None:
+    configure(program, NAMED)
+    server = await serve(ECHO, DONE)
+    base = ("run", "--url", server.url, "--sandbox", "process", "--mode", "auto", "--output", "stream-json")
+    found = await program.run(*base, "say it")
+    assert found.code == 0, found.err
+    assert [event["result"] for event in found.events if event["kind"] == "tool_call_finished"] == ["said"]
+    assert (await program.run(*base, "--no-mcp", "say it")).code == 0
+    names = [tool["function"]["name"] for tool in server.requests[-1].body["tools"]]
+    assert not [name for name in names if name.startswith("mcp")]
+
+
+async def test_what_would_ask_is_refused_with_the_rule_that_would_allow_it(program: Program, serve: Serve) -> None:
+    configure(program, NAMED)
+    server = await serve(ECHO, DONE)
+    found = await program.run("run", "--url", server.url, "--sandbox", "process", "say it")
+    assert found.code == 3
+    assert "mcp__paper__echo" in found.err
+
+
+async def test_the_doctor_starts_each_server(program: Program) -> None:
+    configure(program, {**NAMED, "broken": {"command": "no-such-program"}})
+    rows = (await program.run("doctor", "--offline", "--json")).json
+    states = {row["text"].partition(":")[0]: row["state"] for row in rows if row["name"] == "mcp"}
+    assert states == {"paper": "ok", "broken": "failure"}
