@@ -15,6 +15,7 @@ from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
 from lmtui.providers.discovery import look_at
 from lmtui.providers.endpoint import root_url, without_alias
 from lmtui.providers.openai_compat import OpenAICompatible
+from lmtui.providers.reach import is_reachable
 from lmtui.providers.servers.loading import LOOK_LIMIT_S, Loader
 from lmtui.runtime.connection import Connection
 from lmtui.runtime.embedded import FILES_URL, Embedded
@@ -56,9 +57,9 @@ class Servers:
         return await look_at(url, self._key_for(url), LOOK_LIMIT_S, is_named=True)
 
     async def silent(self) -> str:
-        """Return the address in use where nothing answers there, else an empty string."""
+        """Return the address in use where nothing takes connections there, else an empty string."""
         url = self._connection.provider().url
-        return url if await self.look(url) is None else ""
+        return "" if await is_reachable(url) else url
 
     def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
         """Load a model and tell how far it is."""
