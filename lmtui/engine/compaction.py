@@ -21,6 +21,7 @@ _NEAR = 12
 _CHARS_PER_TOKEN = 3.5
 _MOST_FACTS_CHARS = 6_000
 _MOST_TRIES = 3
+_JOINT_TOKENS = 4  # that parts sized one by one may take more as one message
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,7 @@ def _told_at(sheet: _Sheet, plan: Plan, room: Room, place: int) -> tuple[str, in
     """Return the summary of all before a place, and how large it is together with the user's last words."""
     summary = summed_up(sheet.talk.gist(place).open_in(sheet.gist), plan, room, sheet.size)
     last = last_said(sheet.talk.entries, place)
-    return summary, sheet.size(_said(summary)) + (sheet.size(sheet.shown(last)) if last else 0)
+    return summary, _JOINT_TOKENS + sheet.size(_said(summary)) + (sheet.size(sheet.shown(last)) if last else 0)
 
 
 def _best(entries: Entries, places: list[int], gains: dict[int, int], wanted: int) -> int:
