@@ -13,6 +13,7 @@ from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.ports import PreparedCall
 from lmtui.tools import (
     clock,
+    data_view,
     delegation,
     edit_file,
     fetch,
@@ -63,6 +64,7 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     delegation.DECOMPOSE,
     python.PYTHON,
     fetch.FETCH,
+    data_view.DATA_VIEW,
     look.LOOK,
 )
 _SENDERS = (delegation.DELEGATE, delegation.EXPLORE, delegation.DECOMPOSE)
@@ -83,7 +85,7 @@ _WORKERS: tuple[Tool[Any], ...] = (
 _UNTOLD = frozenset({  # another one does the same; taken all the same
     "mkdir", "todo_complete", "todo_list", "task_state_get", "task_reconcile", "task_todo_set", "manage_tasks",
 })  # fmt: skip
-SELDOM = frozenset({"python", "fetch"})  # told where the settings or a skill ask for them, taken all the same
+SELDOM = frozenset({"python", "fetch", "data_view"})  # told where the settings or a skill ask for them, taken all the same
 LEAN_TOOLS: dict[str, tuple[str, ...]] = {
     "read": ("path", "offset"),
     "write": ("path", "content"),

@@ -1,0 +1,317 @@
+"""Looks into a table without holding it: how many rows, which columns, the first and the last rows.
+
+Runs inside the sandbox by its source, on the standard library alone (rows of Parquet need pyarrow there); it writes one JSON
+object.  Formats: RFC 4180 and its relatives, JSON lines, Apache Parquet (its footer is Thrift's compact protocol).
+"""
+
+from __future__ import annotations
+
+import collections
+import csv
+import importlib
+import io
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+MAX_CELL = 120
+_SAMPLE_ROWS = 10_000
+_SAMPLE_CHARS = 65_536
+_MAX_COLUMNS = 200
+_MAX_JSON_BYTES = 50_000_000
+_MAX_FOOTER_BYTES = 64_000_000
+_PARQUET_TYPES = {0: "bool", 1: "int32", 2: "int64", 3: "int96", 4: "float", 5: "double", 6: "bytes", 7: "fixed bytes"}
+_PARQUET_WORDS = {0: "text", 6: "date", 7: "time", 8: "time", 9: "timestamp", 10: "timestamp"}
+
+
+class Unreadable(Exception):
+    """The file is not what its name says; the text says why."""
+
+
+class Columns:
+    """Which columns there are, what is in them, and how often nothing."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, set[str]] = {}
+        self._empty: collections.Counter[str] = collections.Counter()
+        self._seen = 0
+
+    def take(self, row: dict[str, object]) -> None:
+        """Look at a row, as long as the sample is not full."""
+        if self._seen == _SAMPLE_ROWS:
+            return
+        self._seen += 1
+        for name, value in row.items():
+            kinds = self._types.setdefault(name, set())
+            if value is None or value == "":
+                self._empty[name] += 1
+            else:
+                kinds.add(kind_of(value))
+
+    def told(self) -> list[list[object]]:
+        """Return name, type and how many of the sample are empty."""
+        return [[name, _joined(kinds), self._empty[name]] for name, kinds in list(self._types.items())[:_MAX_COLUMNS]]
+
+    @property
+    def count(self) -> int:
+        """Return how many there are."""
+        return len(self._types)
+
+
+def kind_of(value: object) -> str:
+    """Return what a value is, in one word; of text whether it is a number."""
+    if not isinstance(value, str):
+        return {bool: "bool", int: "int", float: "float", list: "list", dict: "object"}.get(type(value), type(value).__name__)
+    text = value.strip()
+    if text.lower() in ("true", "false"):
+        return "bool"
+    for kind, reader in (("int", int), ("float", float)):
+        try:
+            reader(text)
+        except ValueError:
+            continue
+        return kind
+    return "text"
+
+
+def _joined(kinds: set[str]) -> str:
+    if kinds == {"int", "float"}:
+        return "float"
+    return " or ".join(sorted(kinds)) if len(kinds) < 3 else "mixed"
+
+
+def look(path: str, rows: int, wanted: list[str]) -> dict[str, object]:
+    """Return what is to be told of a file, of the `wanted` columns alone where there are some."""
+    name = path.lower()
+    with Path(path).open("rb") as file:
+        start = file.read(4)
+        if start == b"PAR1" or name.endswith((".parquet", ".pq")):
+            return parquet(path, file, rows, wanted)
+        file.seek(0)
+        text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="")
+        if name.endswith((".jsonl", ".ndjson", ".json")) or start.lstrip()[:1] in (b"{", b"["):
+            return table("JSON", objects(text, path), rows, wanted)
+        return table("CSV", records(text), rows, wanted)
+
+
+def table(kind: str, found: Iterable[dict[str, object]], rows: int, wanted: list[str]) -> dict[str, object]:
+    """Return the shape of what comes row by row, its columns, its beginning and its end."""
+    columns, head, tail = Columns(), [], collections.deque[dict[str, object]](maxlen=rows)
+    count = 0
+    for row in found:
+        columns.take(row)
+        if count < rows:
+            head.append(row)
+        else:
+            tail.append(row)
+        count += 1
+    told = chosen(columns.told(), wanted)
+    names = [str(each[0]) for each in told]
+    shown = [[[_cell(row.get(name)) for name in names] for row in part] for part in (head, tail)]
+    sample = min(count, _SAMPLE_ROWS)
+    return {
+        "kind": kind, "rows": count, "width": columns.count, "columns": told, "sample": sample, "head": shown[0],
+        "tail": shown[1],
+    }  # fmt: skip
+
+
+def chosen(columns: list[list[object]], wanted: list[str]) -> list[list[object]]:
+    """Return the columns that are asked for, all where none is."""
+    missing = [name for name in wanted if name not in [column[0] for column in columns]]
+    if missing:
+        there = ", ".join(str(column[0]) for column in columns[:40])
+        raise Unreadable(f"there is no column {', '.join(missing)}; there are: {there}")
+    return [column for column in columns if column[0] in wanted] if wanted else columns
+
+
+def records(text: io.TextIOWrapper) -> Iterator[dict[str, object]]:
+    """Read rows with a separator; the first is the header, unless it is all numbers."""
+    csv.field_size_limit(10_000_000)
+    sample = text.read(_SAMPLE_CHARS)
+    text.seek(0)
+    try:
+        dialect: type[csv.Dialect] | csv.Dialect = csv.Sniffer().sniff(sample, ",;\t|")
+    except csv.Error:
+        dialect = csv.excel
+    lines = csv.reader((line.replace("\0", "") for line in text), dialect)
+    first = next(lines, None)
+    if first is None:
+        return
+    is_header = not all(kind_of(cell) in ("int", "float") for cell in first)
+    names = unique(first if is_header else [f"column {number}" for number in range(1, len(first) + 1)])
+    if not is_header:
+        yield dict(zip(names, first, strict=False))
+    for row in lines:
+        if row:
+            extra = [f"column {number}" for number in range(len(names) + 1, len(row) + 1)]
+            yield dict(zip([*names, *extra], row, strict=False))
+
+
+def unique(names: list[str]) -> list[str]:
+    """Return names with a number behind those that are there already."""
+    seen: collections.Counter[str] = collections.Counter()
+    found = []
+    for name in names:
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name} {seen[name]}")
+    return found
+
+
+def objects(text: io.TextIOWrapper, path: str) -> Iterator[dict[str, object]]:
+    """Read one JSON value a line, or one list of them."""
+    first = ""
+    while not first:
+        line = text.readline()
+        if not line:
+            return
+        first = line.strip()
+    if first.startswith("["):
+        if Path(path).stat().st_size > _MAX_JSON_BYTES:
+            raise Unreadable(f"one JSON list of more than {_MAX_JSON_BYTES:,} bytes: make JSON lines of it")
+        text.seek(0)
+        values = parsed(text.read(), 1)
+        yield from map(as_row, values if isinstance(values, list) else [values])
+        return
+    yield as_row(parsed(first, 1))
+    for number, line in enumerate(text, 2):
+        if line.strip():
+            yield as_row(parsed(line, number))
+
+
+def parsed(text: str, number: int) -> object:
+    """Return a JSON value."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"line {number} is no JSON: {error}") from error
+
+
+def as_row(value: object) -> dict[str, object]:
+    """Return a value as a row."""
+    return {str(key): each for key, each in value.items()} if isinstance(value, dict) else {"value": value}
+
+
+def parquet(path: str, file: io.BufferedReader, rows: int, wanted: list[str]) -> dict[str, object]:
+    """Return shape and columns from the footer, and rows where pyarrow is there."""
+    size = Path(path).stat().st_size
+    file.seek(max(0, size - 8))
+    end = file.read(8)
+    length = int.from_bytes(end[:4], "little")
+    if end[4:] != b"PAR1" or not 0 < length <= min(size - 8, _MAX_FOOTER_BYTES):
+        raise Unreadable("it is no Parquet file, or cut off")
+    file.seek(size - 8 - length)
+    footer = Thrift(file.read(length)).struct()
+    elements = footer.get(2)
+    if not isinstance(elements, list) or not isinstance(footer.get(3), int):
+        raise Unreadable("its footer says nothing of columns and rows")
+    leaves = [element for element in elements[1:] if isinstance(element, dict) and not element.get(5)]
+    columns = [[_name(leaf), _parquet_type(leaf), 0] for leaf in leaves]
+    few = chosen(columns[:_MAX_COLUMNS], wanted)
+    told: dict[str, object] = {"kind": "Parquet", "rows": footer[3], "width": len(columns), "columns": few, "sample": 0}
+    return told | _parquet_rows(path, [str(each[0]) for each in few], rows)
+
+
+def _name(leaf: dict[int, object]) -> str:
+    name = leaf.get(4, b"")
+    return name.decode("utf-8", "replace") if isinstance(name, bytes) else "?"
+
+
+def _parquet_type(leaf: dict[int, object]) -> str:
+    physical, converted = leaf.get(1), leaf.get(6)
+    word = _PARQUET_WORDS.get(converted, "") if isinstance(converted, int) else ""
+    return word or (_PARQUET_TYPES.get(physical, "nested") if isinstance(physical, int) else "nested")
+
+
+def _parquet_rows(path: str, names: list[str], rows: int) -> dict[str, object]:
+    try:
+        reader = importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        return {"head": [], "tail": [], "note": "rows of Parquet are shown where the sandbox's python3 has pyarrow"}
+    found = reader.ParquetFile(path)
+    head = next(found.iter_batches(rows), None)
+    return {"head": [[_cell(row.get(name)) for name in names] for row in (head.to_pylist() if head else [])], "tail": []}
+
+
+class Thrift:
+    """Reads Thrift's compact protocol into dictionaries by field number."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def struct(self) -> dict[int, object]:
+        """Return the structure that begins here."""
+        fields: dict[int, object] = {}
+        number = 0
+        while (head := self._byte()) & 0x0F:
+            number = number + (head >> 4) if head >> 4 else self._signed()
+            fields[number] = self._value(head & 0x0F)
+        return fields
+
+    def _value(self, kind: int) -> object:
+        if kind in (1, 2):
+            return kind == 1
+        if kind == 3:
+            return self._byte()
+        if kind in (4, 5, 6):
+            return self._signed()
+        if kind == 7:
+            return self._bytes(8)
+        if kind == 8:
+            return self._bytes(self._unsigned())
+        if kind in (9, 10):
+            return self._list()
+        if kind == 12:
+            return self.struct()
+        raise Unreadable("its footer is broken")
+
+    def _list(self) -> list[object]:
+        head = self._byte()
+        count = self._unsigned() if head >> 4 == 15 else head >> 4
+        if count > len(self._data):
+            raise Unreadable("its footer is broken")
+        kind = head & 0x0F
+        return [self._byte() == 1 if kind in (1, 2) else self._value(kind) for _ in range(count)]
+
+    def _byte(self) -> int:
+        return self._bytes(1)[0]
+
+    def _bytes(self, count: int) -> bytes:
+        if self._at + count > len(self._data):
+            raise Unreadable("its footer is broken")
+        self._at += count
+        return self._data[self._at - count : self._at]
+
+    def _unsigned(self) -> int:
+        found = shift = 0
+        while True:
+            byte = self._byte()
+            found |= (byte & 0x7F) << shift
+            if byte < 0x80 or shift > 63:
+                return found
+            shift += 7
+
+    def _signed(self) -> int:
+        found = self._unsigned()
+        return found >> 1 ^ -(found & 1)
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_CELL else f"{line[: MAX_CELL - 1]}…"
+
+
+def main(path: str, rows: str, wanted: str) -> None:
+    """Write what is to be told of a file."""
+    try:
+        found = look(path, int(rows), json.loads(wanted))
+    except (Unreadable, csv.Error, RecursionError) as error:
+        found = {"problem": str(error)}
+    except OSError as error:
+        found = {"problem": error.strerror or "it cannot be read"}
+    sys.stdout.write(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

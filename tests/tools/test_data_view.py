@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lmtui.core.errors import ToolError
+from lmtui.core.permissions import Access
+from lmtui.core.workspace import ExecResult
+from lmtui.tools.data_script import Thrift, Unreadable, kind_of, unique
+from lmtui.tools.registry import ToolRegistry
+from tests.fakes import FakeSandbox
+from tests.tools.test_files import Bench
+
+REGISTRY = ToolRegistry()
+SCRIPT = resources.files("lmtui.tools").joinpath("data_script.py").read_text()
+
+
+def looked(path: Path, rows: int = 2, *wanted: str) -> dict[str, Any]:
+    command = [sys.executable, "-I", "-c", SCRIPT, str(path), str(rows), json.dumps(wanted)]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def written(folder: Path, name: str, text: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_a_csv_is_told_by_shape_columns_and_both_ends(tmp_path: Path) -> None:
+    rows = "".join(f"{number},name {number},{number / 2},\n" for number in range(1_000))
+    found = looked(written(tmp_path, "a.csv", "\ufeffid,name,half,note\n" + rows))
+    assert (found["kind"], found["rows"], found["width"]) == ("CSV", 1_000, 4)
+    assert found["columns"] == [["id", "int", 0], ["name", "text", 0], ["half", "float", 0], ["note", "", 1_000]]
+    assert found["head"] == [["0", "name 0", "0.0", ""], ["1", "name 1", "0.5", ""]]
+    assert found["tail"] == [["998", "name 998", "499.0", ""], ["999", "name 999", "499.5", ""]]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "rows", "head"),
+    [
+        ("a;b\n1;x\n", 2, 1, [["1", "x"]]),
+        ("a\tb\n1\t\"x\ty\"\n", 2, 1, [["1", "x y"]]),
+        ("1,2\n3,4\n", 2, 2, [["1", "2"], ["3", "4"]]),
+        ("a,a\n1,2\n", 2, 1, [["1", "2"]]),
+        ("a,b\n1\n1,2,3\n", 3, 2, [["1", "", ""], ["1", "2", "3"]]),
+        ("a,b\n\"x\ny\",2\n", 2, 1, [["x y", "2"]]),
+        ("a\n\0b\n", 1, 1, [["b"]]),
+        ("", 0, 0, []),
+        ("a,b\n", 0, 0, []),
+    ],
+)  # fmt: skip
+def test_its_relatives_are_read_too(tmp_path: Path, text: str, width: int, rows: int, head: list[list[str]]) -> None:
+    found = looked(written(tmp_path, "a.csv", text))
+    assert (found["width"], found["rows"], found["head"]) == (width, rows, head)
+
+
+def test_json_lines_lists_and_odd_values(tmp_path: Path) -> None:
+    lines = '{"a": 1, "b": {"c": 2}}\n\n{"a": 2.5, "d": null}\n5\n'
+    found = looked(written(tmp_path, "a.jsonl", lines), 5)
+    assert found["rows"] == 3
+    assert found["columns"] == [["a", "float", 0], ["b", "object", 0], ["d", "", 1], ["value", "int", 0]]
+    assert found["head"][0] == ["1", '{"c": 2}', "", ""]
+    assert looked(written(tmp_path, "a.json", '[{"a": 1}, {"a": 2}]'))["rows"] == 2
+    assert looked(written(tmp_path, "b.jsonl", '{"a": 1}\n{"a": '))["problem"].startswith("line 2 is no JSON")
+    assert "no JSON" in looked(written(tmp_path, "c.json", "[" * 100_000))["problem"]
+
+
+def test_single_columns_are_chosen_and_a_wrong_name_says_which_there_are(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.csv", "a,b,c\n1,2,3\n")
+    assert looked(path, 2, "c", "a")["head"] == [["1", "3"]]
+    assert looked(path, 2, "z")["problem"] == "there is no column z; there are: a, b, c"
+    assert "No such file" in looked(tmp_path / "none.csv")["problem"]
+
+
+def test_parquet_without_its_library_tells_shape_and_columns(tmp_path: Path) -> None:
+    found = looked(written(tmp_path, "a.parquet", parquet()))
+    assert (found["kind"], found["rows"], found["columns"]) == ("Parquet", 3, [["id", "int64", 0], ["name", "text", 0]])
+    for broken in (b"PAR1", b"PAR1" + b"\xff\xff\xff\xffPAR1", parquet()[:-9] + b"PAR1", b"PAR1\0\0\0\0PAR1"):
+        assert "problem" in looked(written(tmp_path, "b.parquet", broken))
+
+
+def parquet() -> bytes:
+    """Return a file whose footer tells of two columns and three rows (Thrift's compact protocol, written by hand)."""
+
+    def element(name: str, *fields: bytes) -> bytes:
+        return b"".join(fields) + bytes([8, 8, len(name)]) + name.encode()  # name (4), its number written out
+
+    root = element("schema") + bytes([0x15, 4, 0])  # num_children (5) = 2
+    first = bytes([0x15, 4]) + element("id") + b"\0"  # type (1) = INT64
+    second = bytes([0x15, 12]) + element("name") + bytes([0x25, 0, 0])  # type = BYTE_ARRAY, converted_type (6) = UTF8
+    footer = bytes([0x15, 2, 0x19, 0x3C]) + root + first + second + bytes([0x16, 6, 0])
+    return b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_footer_or_a_clear_error(data: bytes) -> None:
+    try:
+        found: object = Thrift(data).struct()
+    except (Unreadable, RecursionError):
+        found = {}
+    assert isinstance(found, dict)
+
+
+@given(st.lists(st.text(max_size=3), max_size=20))
+def test_names_of_columns_are_told_apart(names: list[str]) -> None:
+    assert len(unique(names)) == len(names)
+
+
+@settings(max_examples=50)
+@given(st.one_of(st.text(max_size=20), st.integers(), st.booleans(), st.none(), st.lists(st.integers(), max_size=2)))
+def test_any_value_has_a_kind(value: object) -> None:
+    assert kind_of(value)
+
+
+class OneAnswer(FakeSandbox):
+    """Answers each command with the same words."""
+
+    def __init__(self, output: str, *, code: int = 0, is_timed_out: bool = False) -> None:
+        super().__init__()
+        self.result = ExecResult(code, output, len(output), 5, is_timed_out=is_timed_out)
+
+    async def run_command(self, command: str, **limits: Any) -> ExecResult:
+        self.ran.append(command)
+        assert limits["timeout_s"] > 0
+        return self.result
+
+
+async def viewed(output: str, **more: Any) -> str:
+    sandbox = OneAnswer(output, **more)
+    context = replace(Bench().context(), sandbox=sandbox)
+    result = await REGISTRY.prepare("data_view", '{"path": "a b.csv", "rows": 3}').run(context)
+    assert "'a b.csv' 3 '[]'" in sandbox.ran[0]
+    return result.text
+
+
+async def test_it_is_told_in_few_lines() -> None:
+    found = {
+        "kind": "CSV", "rows": 12_345, "width": 2, "sample": 10_000, "columns": [["id", "int", 0], ["a\nb", "", 7]],
+        "head": [["1", "x"]], "tail": [["2", "y"]], "note": "so it is",
+    }  # fmt: skip
+    assert await viewed(json.dumps(found)) == (
+        "a b.csv: CSV, 12,345 rows × 2 columns\ncolumns (types and empty cells of the first 10,000 rows):\n  id: int\n"
+        "  a⏎b: empty, 7 empty\nfirst rows:\nid | a⏎b\n1 | x\nlast rows:\nid | a⏎b\n2 | y\n(so it is)"
+    )
+
+
+async def test_whatever_the_script_says_is_an_answer_or_a_clear_error() -> None:
+    for output in ("", "python3: not found", "[1]", '{"columns": 5, "head": "x"', "null"):
+        with pytest.raises(ToolError, match="could not be looked into"):
+            await viewed(output, code=1)
+    assert await viewed('{"columns": 5, "head": "x", "rows": 0} and more') == "a b.csv: None, 0 rows × 0 columns"
+    with pytest.raises(ToolError, match="no such thing"):
+        await viewed('{"problem": "no such thing"}')
+    with pytest.raises(ToolError, match="not read through"):
+        await viewed("", is_timed_out=True)
+
+
+def test_it_reads_one_file_and_is_told_only_where_all_tools_are() -> None:
+    call = REGISTRY.prepare("view_data", '{"path": "data/a.csv"}')
+    assert (call.tool, call.access, call.subjects) == ("data_view", Access.READ, ("data/a.csv",))
+    assert "data_view" not in [spec.name for spec in REGISTRY.specs()]
