@@ -45,7 +45,7 @@ class Presence:
 
     def is_anyone(self) -> bool:
         """Tell whether a scheduler is here."""
-        with contextlib.suppress(OSError), self._path.open("rb") as file, _gate(self._path.parent):
+        with contextlib.suppress(OSError), _gate(self._path.parent), self._path.open("rb") as file:
             return not _locked(file.fileno(), fcntl.LOCK_EX)
         return False
 
