@@ -20,6 +20,7 @@ class ServerState(StrEnum):
     STARTING = "starting"
     READY = "ready"
     CHANGED = "its tools changed"
+    LOGIN = "waits for your login"
     ENDED = "ended"
     FAILED = "failed"
 
@@ -85,7 +86,10 @@ class McpServers(Protocol):
         """Switch a server on or off, for this workspace, until it is switched again."""
 
     def accept(self, name: str) -> None:
-        """Say yes to what waits: the server as its entry names it now, or its tools as they are now."""
+        """Say yes to what waits: the server as its entry names it now, its tools as they are now, or its login.
+
+        A login opens the browser at the address in `problem`.
+        """
 
     def log_file(self, name: str) -> Path:
         """Return where what a server says beside its output is kept."""

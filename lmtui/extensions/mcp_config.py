@@ -2,8 +2,8 @@
 
 Formats: `{"mcpServers": {"name": {"command", "args", "env", "cwd"}}}` and `{"type": "http"|"sse", "url", "headers"}`, as other
 programs have them; and a list `"mcp_servers": [{"name", "command": [], "env", "cwd"}]`.  Ours beside them: `disabled`,
-`sandbox` ("host"), `network` (hosts), `toolchains` (folders), `workspace` ("read"), `memory_mb`, and two limits in seconds,
-`timeout_s` for a call and `start_timeout_s`.
+`sandbox` ("host"), `network` (hosts), `toolchains` (folders), `workspace` ("read"), `memory_mb`, `oauth` (client_id,
+client_secret, scope), and two limits in seconds, `timeout_s` for a call and `start_timeout_s`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class ServerEntry:
     cwd: str = ""
     url: str = ""
     headers: tuple[tuple[str, str], ...] = ()
+    oauth: tuple[tuple[str, str], ...] = ()
     is_disabled: bool = False
     on_host: bool = False
     hosts: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ class ServerEntry:
         """Return the hash of all that decides what would run or be reached: a yes holds for this and nothing else."""
         parts = [
             self.kind, self.command, self.env, self.cwd, self.url, self.headers, self.on_host, self.hosts, self.toolchains,
-            self.can_write,
+            self.can_write, self.oauth,
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -168,6 +169,7 @@ def _entry(name: str, value: object, source: str, *, is_own: bool) -> ServerEntr
         cwd=read.text("cwd"),
         url=url,
         headers=read.pairs("headers"),
+        oauth=read.pairs("oauth"),
         is_disabled=value.get("disabled") is True or value.get("enabled") is False,
         on_host=kind == "stdio" and read.choice("sandbox", ("auto", "host")) == "host",
         hosts=read.hosts(),

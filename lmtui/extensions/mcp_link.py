@@ -33,27 +33,39 @@ async def ask_nobody(_: Form) -> None:
     return
 
 
+async def visit_nothing(url: str) -> None:
+    """Go nowhere, where nobody is there."""
+    raise McpError(f"it wants a login at {url}")
+
+
 @dataclass(slots=True)
 class Hooks:
     """What a connection tells: `on_gone` is called when the other end has ended, `on_tools_changed` for another list of tools.
 
-    `ask` puts a form before the user; a None of it declines.  `roots` are the folders that a server is told of.
+    `ask` puts a form before the user; a None of it declines.  `visit` lets the user go to an address, to log in, and returns
+    when their browser is on its way.  `roots` are the folders that a server is told of.
     """
 
     roots: tuple[Path, ...] = ()
     on_gone: Callable[[], None] = lambda: None
     on_tools_changed: Callable[[], None] = lambda: None
     ask: Ask = ask_nobody
+    visit: Callable[[str], Awaitable[None]] = visit_nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server is and what is sent along: a started program, or a URL with headers and, with `token_file`, OAuth."""
+    """Where a server is and what is sent along: a started program, or a URL with headers and, with `token_file`, OAuth.
+
+    `oauth` is what the user's entry says of it: `client_id`, `client_secret`, `scope`, `client_metadata_url`.
+    """
 
     process: Served | None = None
     url: str = ""
     kind: str = "http"
     headers: Mapping[str, str] = field(default_factory=dict)
+    token_file: Path | None = None
+    oauth: Mapping[str, str] = field(default_factory=dict)
 
 
 class LinkBroken(McpError):

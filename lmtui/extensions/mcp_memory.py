@@ -47,6 +47,7 @@ class Memory:
         folder = state_dir() / "mcp"
         self._file = folder / f"{plain(entry.name)[:40]}-{mark}.json"
         self.log = ServerLog(self._file.with_suffix(".log"))
+        self.token_file = self._file.with_suffix(".login.json")
         self.known = _read(self._file)
 
     def look_again(self) -> None:

@@ -180,9 +180,10 @@ class McpRoom:
         server = self._servers.get(name)
         if server is None:
             return
-        if server.state is ServerState.CHANGED:
+        if server.state in (ServerState.CHANGED, ServerState.LOGIN):
             if is_yes:
                 server.accept_tools()
+                server.log_in()
             return
         server.memory.keep(answered(server.entry, server.memory.known, is_trusted=is_yes))
         self._run(self._begin_again(server))

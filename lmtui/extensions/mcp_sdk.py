@@ -12,6 +12,7 @@ import anyio
 import httpx2
 from mcp import Client, MCPError, types
 from mcp.client import ClientRequestContext
+from mcp.client.auth import OAuthFlowError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
@@ -26,15 +27,18 @@ from lmtui.core.ports import OutputSink, ToolResult
 from lmtui.core.serving import Served
 from lmtui.extensions.mcp_config import ServerEntry
 from lmtui.extensions.mcp_link import Address, Connection, Form, Hooks, LinkBroken
+from lmtui.extensions.mcp_login import log_in, login_of
 from lmtui.extensions.mcp_names import MAX_TOOLS, RawTool
 from lmtui.extensions.mcp_results import as_result
 
+__all__ = ["connect", "log_in"]
 _log = logging.getLogger(__name__)
 _MAX_LINE_BYTES = 33_554_432
 _MAX_PAGES = 50
 _HTTP_S = 30.0
 _FAILURES = (
     MCPError,
+    OAuthFlowError,
     OSError,
     httpx2.HTTPError,
     ValidationError,
@@ -84,10 +88,13 @@ async def _client(entry: ServerEntry, address: Address, hooks: Hooks, parts: con
     if address.process is not None:
         transport = _over_pipes(address.process, hooks)
     elif address.kind == "sse":
-        transport = sse_client(address.url, headers=dict(address.headers), timeout=_HTTP_S)
+        auth = await login_of(address, hooks.visit) if address.token_file else None
+        transport = sse_client(address.url, headers=dict(address.headers), timeout=_HTTP_S, auth=auth)
     else:
+        auth = await login_of(address, hooks.visit) if address.token_file else None
         timeout = httpx2.Timeout(_HTTP_S, read=entry.timeout_s)
-        http = await parts.enter_async_context(httpx2.AsyncClient(headers=dict(address.headers), timeout=timeout))
+        client = httpx2.AsyncClient(headers=dict(address.headers), timeout=timeout, auth=auth)
+        http = await parts.enter_async_context(client)
         transport = streamable_http_client(address.url, http_client=http)
     return Client(
         transport,

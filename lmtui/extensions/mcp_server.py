@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import webbrowser
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from lmtui.core.clean import clean_line
 from lmtui.core.errors import ConfigError, McpError, SandboxError
 from lmtui.core.mcp import ServerState
 from lmtui.core.ports import OutputSink, ToolResult
@@ -19,23 +22,31 @@ from lmtui.extensions.mcp_link import Address, Ask, Connection, Form, Hooks, Lin
 from lmtui.extensions.mcp_memory import Memory
 from lmtui.extensions.mcp_names import RawTool, tools_digest
 
+_log = logging.getLogger(__name__)
 _SDK = "lmtui.extensions.mcp_sdk"
 _LONGEST_PAUSE_S = 60.0
 _SHORT_LIFE_S = 10.0
 _INSIDE = Path("/workspace")
 
 
+async def _browse(url: str) -> object:
+    """Open an address in the user's browser."""
+    return await asyncio.to_thread(webbrowser.open, url)
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What every server of a workspace has in common.
 
-    `launcher` returns what starts programs.  `environ` is where variables in entries are looked up.
+    `launcher` returns what starts programs, `browse` opens an address in the user's browser.  `environ` is where variables in
+    entries are looked up.
     """
 
     workspace: Path
     launcher: Callable[[], Awaitable[Launcher | None]]
     environ: Mapping[str, str]
     on_change: Callable[[], None] = lambda: None
+    browse: Callable[[str], Awaitable[object]] = _browse
     monotonic: Callable[[], float] = time.monotonic
 
 
@@ -57,6 +68,9 @@ class RunningServer:
         self._failures = 0
         self._not_before = 0.0
         self.offered: tuple[RawTool, ...] = ()
+        self._limit: asyncio.Timeout | None = None
+        self._login_url = ""
+        self._login_yes = asyncio.Event()
         self._asking: list[Ask] = []
 
     @property
@@ -71,7 +85,7 @@ class RunningServer:
             self._settled.clear()
             self._wake.clear()
             self._set(ServerState.STARTING)
-            self._task = asyncio.create_task(self._live(), name=f"mcp {self.entry.name}")
+            self._run(self._live())
 
     def rest(self, state: ServerState) -> None:
         """Say why it does not run."""
@@ -108,6 +122,15 @@ class RunningServer:
             self._keep(self.offered)
             self._set(ServerState.READY)
 
+    def log_in(self) -> None:
+        """Let the user log in in their browser; it goes on when they have."""
+        if self.state is ServerState.LOGIN and self._task is not None and not self._task.done():
+            self._login_yes.set()  # a call waits for it
+        elif self.state is ServerState.LOGIN:
+            self._is_gone = False
+            self._settled.clear()
+            self._run(self._log_in())
+
     async def close(self, state: ServerState = ServerState.ENDED) -> None:
         """End it with everything that it started."""
         task, self._task = self._task, None
@@ -117,6 +140,16 @@ class RunningServer:
                 await task
         self._failures, self._not_before = 0, 0.0
         self._set(state)
+
+    def _run(self, life: Coroutine[object, object, None]) -> None:
+        self._task = asyncio.create_task(life, name=f"mcp {self.entry.name}")
+        self._task.add_done_callback(self._note_end)
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        """Say so where it ended in a way that nobody thought of."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("the MCP server %s failed inside", self.entry.name, exc_info=error)
+            self._fail(f"it failed inside lmtui: {clean_line(str(error))[:200]}", hint="lmtui.log says where.")
 
     async def _connected(self) -> Connection:
         if self._connection is None:
@@ -137,19 +170,22 @@ class RunningServer:
         began = self._around.monotonic()
         try:
             async with asyncio.timeout(self.entry.start_timeout_s) as limit, contextlib.AsyncExitStack() as parts:
+                self._limit, self._login_url = limit, ""
                 connection = await self._open(parts)
                 await self._take_tools(connection)
                 limit.reschedule(None)
+                self._limit = None
                 began = self._around.monotonic()
                 self.version, self._connection = connection.version, connection
                 self._settle_as(ServerState.CHANGED if self.offered else ServerState.READY)
                 await self._watch(connection)
             self._fail("it ended", ServerState.ENDED, is_early=self._around.monotonic() - began < _SHORT_LIFE_S)
         except TimeoutError:
-            self._fail(
-                f"it was not ready within {self.entry.start_timeout_s:g} s",
-                hint="Its log may say why; start_timeout_s sets the limit.",
-            )
+            if self._login_url:
+                self._need_login()
+            else:
+                why = f"it was not ready within {self.entry.start_timeout_s:g} s"
+                self._fail(why, hint="Its log may say why; start_timeout_s sets the limit.")
         except (McpError, SandboxError, ConfigError) as error:
             self._fail(str(error), hint=error.hint)
         finally:
@@ -159,7 +195,7 @@ class RunningServer:
     async def _open(self, parts: contextlib.AsyncExitStack) -> Connection:
         sdk = await asyncio.to_thread(importlib.import_module, _SDK)
         address, roots = await self._address(parts)
-        hooks = Hooks((roots,), self._note_gone, self._note_tools, self._ask)
+        hooks = Hooks((roots,), self._note_gone, self._note_tools, self._ask, self._visit)
         connection: Connection = await parts.enter_async_context(sdk.connect(self.entry, address, hooks))
         return connection
 
@@ -172,7 +208,10 @@ class RunningServer:
 
         if entry.kind != "stdio":
             headers = {name: filled(value) for name, value in entry.headers}
-            return Address(url=filled(entry.url), kind=entry.kind, headers=headers), self._around.workspace
+            oauth = {name: filled(value) for name, value in entry.oauth}
+            has_key = any(name.lower() == "authorization" for name in headers)
+            tokens = None if has_key else self.memory.token_file
+            return Address(None, filled(entry.url), entry.kind, headers, tokens, oauth), self._around.workspace
         launcher = await self._around.launcher()
         if launcher is None:
             raise McpError("there is no sandbox that it could run in", 'Name it with `"sandbox": "host"` in its entry.')
@@ -219,6 +258,36 @@ class RunningServer:
     async def _ask(self, form: Form) -> Mapping[str, object] | None:
         """Put a form before the user of the call that is under way."""
         return await self._asking[-1](form) if self._asking else None
+
+    async def _visit(self, url: str) -> None:
+        """Wait for the user's yes to a login, then open their browser; a start does not wait, it is made again after it."""
+        self._login_url = url
+        if self._limit is not None:
+            self._limit.reschedule(0)
+            await asyncio.Event().wait()
+        self._login_yes.clear()
+        self._need_login()
+        await self._login_yes.wait()
+        self._set(ServerState.READY)
+        await self._around.browse(url)
+
+    async def _log_in(self) -> None:
+        """Log in, then start."""
+        try:
+            sdk = await asyncio.to_thread(importlib.import_module, _SDK)
+            async with contextlib.AsyncExitStack() as parts:
+                address, _ = await self._address(parts)
+                await sdk.log_in(address, self._around.browse)
+        except (McpError, ConfigError) as error:
+            self._fail(str(error), hint=error.hint)
+            self._settled.set()
+            return
+        await self._live()
+
+    def _need_login(self) -> None:
+        self.problem, self.hint = self._login_url, "Open it from /mcp, or with: lmtui mcp login " + self.entry.name
+        self._settled.set()
+        self._set(ServerState.LOGIN)
 
     def _note_gone(self) -> None:
         self._is_gone = True

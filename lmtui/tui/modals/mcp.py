@@ -31,6 +31,7 @@ SIGNS = {
     ServerState.STARTING: ("…", "$accent"),
     ServerState.WAITING: ("?", "$warning"),
     ServerState.CHANGED: ("?", "$warning"),
+    ServerState.LOGIN: ("?", "$warning"),
     ServerState.REFUSED: ("–", "$text-muted"),
     ServerState.OFF: ("–", "$text-muted"),
     ServerState.ENDED: ("✗", "$error"),
@@ -42,6 +43,7 @@ this folder, or in your own mcp.json:
 
   {"mcpServers": {"time": {"command": "mcp-server-time"}}}"""
 LOG_LINES = 400
+ASKED_ABOUT = (ServerState.WAITING, ServerState.REFUSED, ServerState.CHANGED, ServerState.LOGIN)
 _NAME_CELLS = 18
 _PLACE_CELLS = 23
 
@@ -120,7 +122,7 @@ class McpList(ModalScreen[None]):
         server, problems = self._server(), [clean_line(each) for each in self._servers.problems()]
         text = "\n".join([*([about(server)] if server is not None else [EMPTY]), *problems])
         self._state.update(Content.styled(text, "$text-muted"))
-        waits = server is not None and server.state in (ServerState.WAITING, ServerState.REFUSED, ServerState.CHANGED)
+        waits = server is not None and server.state in ASKED_ABOUT
         verbs = [each for each in of_scope(Scope.MCP) if server is not None and (waits or each.id != "mcp.accept")]
         self._verbs.show([*verbs, closing()])
 
@@ -134,7 +136,7 @@ class McpList(ModalScreen[None]):
     def action_mcp_accept(self) -> None:
         """Ask, then let the marked server start or take its changed tools."""
         server = self._server()
-        if server is not None and server.state in (ServerState.WAITING, ServerState.REFUSED, ServerState.CHANGED):
+        if server is not None and server.state in ASKED_ABOUT:
             self.run_worker(self._ask(server), group="mcp", exclusive=True)
 
     def action_mcp_switch(self) -> None:
@@ -162,6 +164,8 @@ class McpList(ModalScreen[None]):
     async def _ask(self, server: McpServer) -> None:
         if server.state is ServerState.CHANGED:
             title, text = "Take its tools as they are now?", f"{clean_line(server.name)} offers others than you accepted."
+        elif server.state is ServerState.LOGIN:
+            title, text = "Open this in your browser, to log in?", clean_line(server.problem)
         else:
             title, text = "Let this server start?", f"{clean_line(server.name)}: {server.words}\n{clean_line(server.source)}"
         if await self.app.push_screen_wait(self._confirm(title, text)):

@@ -10,6 +10,7 @@ from lmtui.tui.stage import Handler, Stage
 _TOLD = {
     ServerState.FAILED: "MCP server {name} does not run: {problem}  /mcp",
     ServerState.CHANGED: "MCP server {name} offers other tools than you accepted; they are held back  /mcp",
+    ServerState.LOGIN: "MCP server {name} waits for your login  /mcp",
     ServerState.WAITING: "MCP server {name} waits for your yes  /mcp",
 }
 
