@@ -6,7 +6,6 @@ Nothing here is on the way to the first frame, and a server that is broken keeps
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +14,12 @@ from lmtui.core.errors import McpError
 from lmtui.core.mcp import McpServer, McpTool, ServerState
 from lmtui.core.ports import OutputSink, TokenCounter, ToolResult
 from lmtui.core.serving import Launcher
+from lmtui.extensions.mcp_address import Surroundings
 from lmtui.extensions.mcp_config import ServerFiles, read_servers
 from lmtui.extensions.mcp_link import Ask
 from lmtui.extensions.mcp_memory import Memory
-from lmtui.extensions.mcp_names import RawTool, told_tools
-from lmtui.extensions.mcp_server import RunningServer, Surroundings
+from lmtui.extensions.mcp_server import RunningServer
+from lmtui.extensions.mcp_told import ToldTools
 from lmtui.extensions.mcp_trust import answered, resting_state
 
 
@@ -41,13 +41,12 @@ class McpRoom:
         count_tokens: TokenCounter,
     ) -> None:
         self._workspace = workspace
-        self._count = count_tokens
         self._around = Surroundings(workspace, launcher, environ, self._changed)
         self._files = ServerFiles()
         self._servers: dict[str, RunningServer] = {}
         self._listeners: list[Callable[[], None]] = []
         self._loading: asyncio.Task[None] | None = None
-        self._told: dict[str, tuple[tuple[RawTool, ...], tuple[McpTool, ...]]] = {}
+        self._told = ToldTools(count_tokens)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -76,7 +75,7 @@ class McpRoom:
 
     def servers(self) -> Sequence[McpServer]:
         """Return every server that is configured, by name."""
-        return [self._shown(server) for server in self._servers.values()]
+        return [self._told.shown(server) for server in self._servers.values()]
 
     def problems(self) -> Sequence[str]:
         """Return what of the configuration cannot be read."""
@@ -102,11 +101,15 @@ class McpRoom:
 
     def accept(self, name: str) -> None:
         """Say yes to what waits."""
-        self._answer(name, is_yes=True)
-
-    def refuse(self, name: str) -> None:
-        """Say no to what waits."""
-        self._answer(name, is_yes=False)
+        server = self._servers.get(name)
+        if server is None:
+            return
+        if server.state in (ServerState.CHANGED, ServerState.LOGIN):
+            server.accept_tools()
+            server.log_in()
+            return
+        server.memory.keep(answered(server.entry, server.memory.known, is_trusted=True))
+        self._run(self._begin_again(server))
 
     def look_again(self) -> None:
         """Start those that the user said yes to meanwhile, here or elsewhere."""
@@ -121,7 +124,7 @@ class McpRoom:
 
     def tools(self) -> tuple[McpTool, ...]:
         """Return the tools that may be called, by server and name; those of a server that starts are as they were last time."""
-        return tuple(tool for server in self._servers.values() if self._is_open(server) for tool in self._told_of(server))
+        return tuple(tool for server in self._servers.values() if self._is_open(server) for tool in self._told.of(server))
 
     def schema_of(self, tool: McpTool) -> Mapping[str, object]:
         """Return the schema as the server gave it."""
@@ -176,50 +179,8 @@ class McpRoom:
         await server.close()
         self._begin(server)
 
-    def _answer(self, name: str, *, is_yes: bool) -> None:
-        server = self._servers.get(name)
-        if server is None:
-            return
-        if server.state in (ServerState.CHANGED, ServerState.LOGIN):
-            if is_yes:
-                server.accept_tools()
-                server.log_in()
-            return
-        server.memory.keep(answered(server.entry, server.memory.known, is_trusted=is_yes))
-        self._run(self._begin_again(server))
-
     def _is_open(self, server: RunningServer) -> bool:
         return server.state not in (ServerState.CHANGED, ServerState.OFF, ServerState.WAITING, ServerState.REFUSED)
-
-    def _told_of(self, server: RunningServer) -> tuple[McpTool, ...]:
-        """Return a server's tools as told, worked out once for each list."""
-        name = server.entry.name
-        kept = self._told.get(name)
-        if kept is None or kept[0] != server.tools:
-            taken = {tool.name for other, (_, told) in self._told.items() if other != name for tool in told}
-            told = tuple(replace(tool, tokens=self._price(tool)) for tool in told_tools(name, server.tools, taken))
-            kept = self._told[name] = (server.tools, told)
-        return kept[1]
-
-    def _price(self, tool: McpTool) -> int:
-        return self._count(json.dumps({"name": tool.name, "description": tool.description, "parameters": tool.parameters}))
-
-    def _shown(self, server: RunningServer) -> McpServer:
-        tools, entry = self._told_of(server), server.entry
-        return McpServer(
-            entry.name,
-            entry.source,
-            server.state,
-            entry.kind,
-            server.place or ("this machine, no sandbox" if entry.on_host else "" if entry.kind == "stdio" else "network"),
-            entry.words,
-            tools,
-            sum(tool.tokens for tool in tools),
-            server.problem if server.state not in (ServerState.READY, ServerState.STARTING) else "",
-            server.hint,
-            server.version,
-            told_tools(entry.name, server.offered, set()),
-        )
 
     def _run(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)

@@ -6,19 +6,17 @@ import asyncio
 import contextlib
 import importlib
 import logging
-import time
-import webbrowser
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import ConfigError, McpError, SandboxError
 from lmtui.core.mcp import ServerState
 from lmtui.core.ports import OutputSink, ToolResult
-from lmtui.core.serving import Launch, Launcher
-from lmtui.extensions.mcp_config import ServerEntry, expand
-from lmtui.extensions.mcp_link import Address, Ask, Connection, Form, Hooks, LinkBroken
+from lmtui.extensions.mcp_address import Surroundings, address_of
+from lmtui.extensions.mcp_config import ServerEntry
+from lmtui.extensions.mcp_link import Ask, Connection, Form, Hooks, LinkBroken
 from lmtui.extensions.mcp_memory import Memory
 from lmtui.extensions.mcp_names import RawTool, tools_digest
 
@@ -27,27 +25,6 @@ _SDK = "lmtui.extensions.mcp_sdk"
 _LONGEST_PAUSE_S = 60.0
 _SHORT_LIFE_S = 10.0
 _INSIDE = Path("/workspace")
-
-
-async def _browse(url: str) -> object:
-    """Open an address in the user's browser."""
-    return await asyncio.to_thread(webbrowser.open, url)
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What every server of a workspace has in common.
-
-    `launcher` returns what starts programs, `browse` opens an address in the user's browser.  `environ` is where variables in
-    entries are looked up.
-    """
-
-    workspace: Path
-    launcher: Callable[[], Awaitable[Launcher | None]]
-    environ: Mapping[str, str]
-    on_change: Callable[[], None] = lambda: None
-    browse: Callable[[str], Awaitable[object]] = _browse
-    monotonic: Callable[[], float] = time.monotonic
 
 
 class RunningServer:
@@ -177,7 +154,9 @@ class RunningServer:
                 self._limit = None
                 began = self._around.monotonic()
                 self.version, self._connection = connection.version, connection
-                self._settle_as(ServerState.CHANGED if self.offered else ServerState.READY)
+                self.problem = self.hint = ""
+                self._settled.set()
+                self._set(ServerState.CHANGED if self.offered else ServerState.READY)
                 await self._watch(connection)
             self._fail("it ended", ServerState.ENDED, is_early=self._around.monotonic() - began < _SHORT_LIFE_S)
         except TimeoutError:
@@ -194,43 +173,11 @@ class RunningServer:
 
     async def _open(self, parts: contextlib.AsyncExitStack) -> Connection:
         sdk = await asyncio.to_thread(importlib.import_module, _SDK)
-        address, roots = await self._address(parts)
-        hooks = Hooks((roots,), self._note_gone, self._note_tools, self._ask, self._visit)
-        connection: Connection = await parts.enter_async_context(sdk.connect(self.entry, address, hooks))
+        place = await address_of(self.entry, self.memory, self._around, parts)
+        self.place = place.words
+        hooks = Hooks((place.root,), self._note_gone, self._note_tools, self._ask, self._visit)
+        connection: Connection = await parts.enter_async_context(sdk.connect(self.entry, place.address, hooks))
         return connection
-
-    async def _address(self, parts: contextlib.AsyncExitStack) -> tuple[Address, Path]:
-        """Return where it is, started where it is a program, and the workspace as it sees it."""
-        entry, where = self.entry, f"{self.entry.source}: server {self.entry.name!r}"
-
-        def filled(text: str) -> str:
-            return expand(text, self._around.environ, self._around.workspace, where)
-
-        if entry.kind != "stdio":
-            headers = {name: filled(value) for name, value in entry.headers}
-            oauth = {name: filled(value) for name, value in entry.oauth}
-            has_key = any(name.lower() == "authorization" for name in headers)
-            tokens = None if has_key else self.memory.token_file
-            return Address(None, filled(entry.url), entry.kind, headers, tokens, oauth), self._around.workspace
-        launcher = await self._around.launcher()
-        if launcher is None:
-            raise McpError("there is no sandbox that it could run in", 'Name it with `"sandbox": "host"` in its entry.')
-        launch = Launch(
-            tuple(filled(word) for word in entry.command),
-            {name: filled(value) for name, value in entry.env},
-            _below(filled(entry.cwd), self._around.workspace),
-            entry.hosts,
-            tuple(filled(folder) for folder in entry.toolchains),
-            entry.can_write,
-            entry.on_host,
-            entry.memory_mb,
-        )
-        self.memory.log.add(f"--- {self._around.workspace}: {entry.words}\n".encode())
-        process = await launcher.open(launch, self.memory.log.add)
-        parts.push_async_callback(process.close)
-        self.place = process.place
-        is_inside = not entry.on_host and "not isolated" not in process.place and not process.place.startswith("landlock")
-        return Address(process), _INSIDE if is_inside else self._around.workspace
 
     async def _take_tools(self, connection: Connection) -> None:
         """Take a list of tools; one that is not as it was accepted is held back."""
@@ -276,8 +223,8 @@ class RunningServer:
         try:
             sdk = await asyncio.to_thread(importlib.import_module, _SDK)
             async with contextlib.AsyncExitStack() as parts:
-                address, _ = await self._address(parts)
-                await sdk.log_in(address, self._around.browse)
+                place = await address_of(self.entry, self.memory, self._around, parts)
+                await sdk.log_in(place.address, self._around.browse)
         except (McpError, ConfigError) as error:
             self._fail(str(error), hint=error.hint)
             self._settled.set()
@@ -297,11 +244,6 @@ class RunningServer:
         self._lists_anew = True
         self._wake.set()
 
-    def _settle_as(self, state: ServerState) -> None:
-        self.problem = self.hint = ""
-        self._settled.set()
-        self._set(state)
-
     def _fail(self, why: str, state: ServerState = ServerState.FAILED, *, hint: str = "", is_early: bool = True) -> None:
         self._failures = self._failures + 1 if is_early else 0
         pause_s = min(_LONGEST_PAUSE_S, 2.0 ** (self._failures - 2)) if self._failures > 1 else 0.0
@@ -312,9 +254,3 @@ class RunningServer:
     def _set(self, state: ServerState) -> None:
         self.state = state
         self._around.on_change()
-
-
-def _below(folder: str, workspace: Path) -> str:
-    """Return a folder relative to the workspace where it is in it; any other is left as it is."""
-    path = Path(folder)
-    return str(path.relative_to(workspace)) if path.is_absolute() and path.is_relative_to(workspace) else folder

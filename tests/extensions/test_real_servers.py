@@ -10,10 +10,11 @@ import pytest
 from lmtui.core.mcp import ServerState
 from lmtui.core.ports import ToolResult
 from lmtui.core.serving import Launcher
+from lmtui.extensions.mcp_address import Surroundings
 from lmtui.extensions.mcp_config import ServerEntry
 from lmtui.extensions.mcp_link import Form, ask_nobody
 from lmtui.extensions.mcp_memory import Memory
-from lmtui.extensions.mcp_server import RunningServer, Surroundings
+from lmtui.extensions.mcp_server import RunningServer
 from lmtui.sandbox.select import select_sandbox
 from tests.extensions.real_servers import node, package, python_server
 
