@@ -45,6 +45,7 @@ from lmtui.core.model_events import (
     VisionChanged,
 )
 from lmtui.core.plan_events import PlanDecided, PlanProposed
+from lmtui.core.skills import SkillUsed
 from lmtui.core.wait_events import WaitSet
 
 EVENT_TYPES: tuple[type[Event], ...] = (
@@ -54,5 +55,5 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     CheckpointCreated, FilesRestored, Rewound, InboxChanged, UsageUpdated, CallFormChanged, Compacted, Compacting,
     Reminder, Notice, BudgetSet, ReportWritten,
     WaitSet, AgentStarted, AgentFinished, JobsChanged, BroughtBack, Pinned, ToolSetChanged, VisionChanged, LoopSuspected,
-    PlanProposed, PlanDecided, GuidanceRead,
+    PlanProposed, PlanDecided, GuidanceRead, SkillUsed,
 )  # fmt: skip

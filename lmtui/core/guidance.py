@@ -37,7 +37,12 @@ class Guidance:
     @property
     def text(self) -> str:
         """Return all of it, as it is told."""
-        return "\n\n".join(part for part in (self.persona, self.instructions, self.skills) if part)
+        return self.told(has_room=True)
+
+    def told(self, *, has_room: bool) -> str:
+        """Return all of it, as it is told; where there is little room the skills are left out."""
+        parts = (self.persona, self.instructions, self.skills if has_room else "")
+        return "\n\n".join(part for part in parts if part)
 
 
 class Guide(Protocol):
@@ -69,9 +74,11 @@ class GuidanceRead(Event):
 
 
 def guidance_words(guidance: Guidance) -> str:
-    """Return what was read, in one line."""
-    named = ", ".join(_words(source) for source in guidance.sources) or "none"
-    return f"instructions: {named}"
+    """Return what was read, in one line; empty where it is the list of skills alone."""
+    told = [source for source in guidance.sources if source.kind != SKILLS]
+    if not told and guidance.skills:
+        return ""  # the list of skills is nothing that the user wrote for this folder
+    return f"instructions: {', '.join(map(_words, told)) or 'none'}"
 
 
 def cut_sources(sources: Iterable[GuidanceSource]) -> list[str]:

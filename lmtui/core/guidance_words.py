@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmtui.core.clean import clean_line
-from lmtui.core.guidance import PERSONA, Guidance
+from lmtui.core.guidance import PERSONA, SKILLS, Guidance
 
 WHOLE_CHARS = 24_000
 NO_PERSONA = (
@@ -41,7 +41,8 @@ def persona_lines(guidance: Guidance) -> tuple[str, ...]:
 
 def guidance_lines(guidance: Guidance) -> tuple[str, ...]:
     """Return what is read, with the price of each file, and what is not."""
-    return tuple(_lines(guidance)) or NO_INSTRUCTIONS
+    is_bare = not guidance.problems and all(source.kind == SKILLS for source in guidance.sources)
+    return (*(NO_INSTRUCTIONS if is_bare else ()), *_lines(guidance))
 
 
 def _lines(guidance: Guidance) -> Iterator[str]:

@@ -6,6 +6,7 @@ Deny comes before ask, ask before allow, allow before the mode.  Shell commands 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from lmtui.core import globs
@@ -25,6 +26,8 @@ from lmtui.core.rules import (
     source_of,
 )
 from lmtui.core.secrets import is_secret_path
+from lmtui.core.skill_scope import SkillScope
+from lmtui.core.skills import PROMOTE_TOOL, PROMOTED
 
 __all__ = [
     "SOURCES",
@@ -47,7 +50,7 @@ __all__ = [
 # A rule that forbids one tool of a family forbids the others: what must not be read must not be searched either.
 _FAMILIES = (
     frozenset({"write", "edit", "mkdir"}),
-    frozenset({"read", "look", "grep", "git_diff"}),
+    frozenset({"read", "look", "grep", "git_diff", PROMOTE_TOOL}),
     frozenset({"shell", "python"}),
 )
 _SEARCHERS = frozenset({"grep", "git_diff"})
@@ -101,6 +104,8 @@ def decide(
         return Decision(Verdict.DENY, "plan mode only reads")
     if mode is Mode.PLAN and tool in _NOT_IN_PLAN_MODE:
         return Decision(Verdict.DENY, "plan mode only reads and plans; it is for the work on an approved plan")
+    if tool == PROMOTE_TOOL:
+        return Decision(Verdict.ASK, "a function becomes a tool only by your yes")
     allowing = [rule for rule in rules if rule.effect is Effect.ALLOW and _allows(rule, tool, subject)]
     exact = next((rule for rule in allowing if rule.is_exactly(subject)), None)
     if exact is None or exact.source != THIS_SESSION:
@@ -124,8 +129,15 @@ def decide_all(
     *,
     asks_each_command: bool = False,
     is_read_only: bool = False,
+    scopes: Sequence[SkillScope] = (),
 ) -> Decision:
-    """Decide about a call that is about several things: one that is denied denies it, one that asks asks."""
+    """Decide about a call that is about several things: one that is denied denies it, one that asks asks.
+
+    `scopes` are those of the skills in use: what one of them does not name is denied.
+    """
+    for scope, subject in itertools.product(scopes, subjects or ("",)):
+        if refusal := scope.refusal(tool, access, subject):
+            return Decision(Verdict.DENY, refusal, f"skill {scope.skill}")
     decisions = [
         decide(tool, access, subject, mode, rules, asks_each_command=asks_each_command, is_read_only=is_read_only)
         for subject in subjects or ("",)
@@ -161,9 +173,15 @@ def _by_mode(access: Access, mode: Mode) -> Decision:
 
 def _is_about(rule: Rule, tool: str, subject: str) -> bool:
     """Tell whether a rule that forbids or asks is about a call; one for any tool of a family holds for all of it."""
-    is_named = rule.names(tool) or any({rule.tool, tool} <= family for family in _FAMILIES)
+    kind = _kind(tool)
+    is_named = rule.names(tool) or any({rule.tool, kind} <= family for family in _FAMILIES)
     inside = f"{subject}/\0" if tool in _SEARCHERS else subject  # a search of a folder reads what is in it
     return is_named and any(globs.matches(rule.pattern, each, is_path=True) for each in (subject, inside))
+
+
+def _kind(tool: str) -> str:
+    """Return the tool that a tool is like: a promoted one runs Python."""
+    return "python" if tool.startswith(PROMOTED) else tool
 
 
 def _is_within(rule: Rule, tool: str, subject: str) -> bool:
@@ -174,7 +192,7 @@ def _is_within(rule: Rule, tool: str, subject: str) -> bool:
 
 def _may_break(rule: Rule, tool: str, subject: str) -> bool:
     """Tell whether a call may do what a rule forbids without naming it."""
-    if tool == "python":
+    if _kind(tool) == "python":
         return rule.tool in ("*", "read", "grep", "write", "edit", "git_diff") and rule.pattern != "*"
     return _is_within(rule, tool, subject)
 

@@ -21,6 +21,7 @@ from lmtui.core.pictures import Image, ImageRef
 from lmtui.core.plan import Plan
 from lmtui.core.proposals import Proposal
 from lmtui.core.servers import ServedModel
+from lmtui.core.skills import NoSkills, SkillReader, SkillUse
 from lmtui.core.step_checks import StepWork
 from lmtui.core.web import NoWeb, Web
 from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileContent, GrepMatch, SandboxStatus
@@ -213,7 +214,7 @@ class ToolContext:
     `propose` puts a plan before the user and returns what the model is told of that.  `wait` lets the turn end behind this call
     and the session go on by itself at a time (UTC), with a reason; it raises `UsageError` where that is too far.
     `step_work` is what was done on the plan step under way, `interpreter` the Python that stays,
-    `web` the way to the web.
+    `web` the way to the web.  `skills` are read there; `use_skill` says that one is in use from now on.
     """
 
     sandbox: Sandbox
@@ -234,6 +235,8 @@ class ToolContext:
     step_work: StepWork = field(default_factory=StepWork)
     interpreter: Interpreter = field(default_factory=NoInterpreter)
     web: Web = field(default_factory=NoWeb)
+    skills: SkillReader = field(default_factory=NoSkills)
+    use_skill: Callable[[SkillUse], None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)

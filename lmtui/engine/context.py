@@ -13,7 +13,7 @@ from importlib import resources
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
 from lmtui.core.file_events import FilesChanged, FilesRestored, Rewound
 from lmtui.core.guidance import Guidance, GuidanceRead
-from lmtui.core.messages import CallForm, Hold, Message, ModelRequest, Role, ToolSpec
+from lmtui.core.messages import CallForm, Hold, Message, ModelRequest, Role, ToolSet, ToolSpec
 from lmtui.core.model_events import BroughtBack, Compacted, Pinned, Reminder, ToolSetChanged
 from lmtui.core.pictures import Image, ImageRef
 from lmtui.engine.digest import Gist
@@ -182,15 +182,19 @@ class Conversation:
         self.guidance = guidance
         if self._has_answers:
             self._settle()
-            self._add(Entry(Message(Role.USER, _guidance_note(guidance))))
+            self._add(Entry(Message(Role.USER, _guidance_note(guidance.told(has_room=self._has_room)))))
         else:
             self._write_prompt()
             self._send_anew("the instructions were read")
 
+    @property
+    def _has_room(self) -> bool:
+        return self._tools[0] not in (ToolSet.LEAN, ToolSet.LONG)
+
     def _write_prompt(self) -> None:
         """Write the system prompt anew, with the newest of what people bring."""
         self._in_prompt = self.guidance
-        text = "\n\n".join(part for part in (self._prompt(*self._tools), self.guidance.text) if part)
+        text = "\n\n".join(part for part in (self._prompt(*self._tools), self.guidance.told(has_room=self._has_room)) if part)
         self._entries.use_first(Entry(Message(Role.SYSTEM, text)))
 
     def request(
@@ -275,11 +279,11 @@ def _ran(event: ToolCallFinished, command: str, files: tuple[str, ...]) -> Entry
     return Entry(message, event.call_id, "its output", told, "", command, event.summary, is_ok=event.ok, files=files)
 
 
-def _guidance_note(guidance: Guidance) -> str:
+def _guidance_note(told: str) -> str:
     """Return what the model is told of instructions that are others than those it knows."""
-    if not guidance.text:
+    if not told:
         return "[The instructions, persona and skills that you were given hold no more.]"
-    return f"[What you were given of instructions, persona and skills has changed. From now on this holds:]\n\n{guidance.text}"
+    return f"[What you were given of instructions, persona and skills has changed. From now on this holds:]\n\n{told}"
 
 
 def _why(event: Compacted | BroughtBack | Pinned) -> str:

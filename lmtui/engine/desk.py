@@ -18,6 +18,7 @@ from lmtui.core.plan import Plan
 from lmtui.core.plan_mode import PlanMode
 from lmtui.core.ports import Checkpoints, Images, Limits, Provider, Sandbox, Toolbox
 from lmtui.core.roles import ModelRole, Roles
+from lmtui.core.skills import NoSkills, SkillReader
 from lmtui.core.web import NoWeb, Web
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
@@ -25,6 +26,7 @@ from lmtui.engine.gate import GateWatch
 from lmtui.engine.inbox import Inbox
 from lmtui.engine.known_model import KnownModel
 from lmtui.engine.loops import LoopWatch, at_depth
+from lmtui.engine.skills import SkillWatch
 from lmtui.engine.spending import Spending
 from lmtui.engine.state_note import NoteWatch
 from lmtui.engine.step_watch import StepWatch
@@ -48,7 +50,7 @@ class Desk:
     `call_ids` are those of all calls of the session; `loops`, `gate`, `note` and `step` watch the agent through its events.
     Calls that may change files hold `writing`: of the agents of a session one at a time, so that it is known who changed what.
     `interpreter` is the Python that stays, `web` the way to the web; `guide` reads what people bring, last in the turn
-    `guided`.
+    `guided`; `skills` are read there, and `scopes` knows what those in use leave to be called.
     `planning` is where plan mode stands; `is_read_only`: the sandbox keeps commands from changing anything in that mode.
     """
 
@@ -107,6 +109,8 @@ class Desk:
     web: Web = field(default_factory=NoWeb)
     guide: Guide = field(default_factory=NoGuide)
     guided: str = ""
+    skills: SkillReader = field(default_factory=NoSkills)
+    scopes: SkillWatch = field(default_factory=SkillWatch)
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:

@@ -33,6 +33,7 @@ from lmtui.core.profiles import Profiles
 from lmtui.core.redaction import Redactor
 from lmtui.core.roles import Roles
 from lmtui.core.sessions import Answer, Changes, Subscriber, Waiting
+from lmtui.core.skills import NoSkills, SkillReader
 from lmtui.core.web import NoWeb, Web
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.approvals import Approvals
@@ -48,6 +49,7 @@ from lmtui.engine.journal import Journal
 from lmtui.engine.known_model import KnownModel
 from lmtui.engine.planning import SessionPlans
 from lmtui.engine.repair import ends_for_open_work, offered_again
+from lmtui.engine.skills import SkillsByHand
 from lmtui.engine.sleeping import SessionSleep
 from lmtui.engine.spending import BudgetByHand, Spending
 from lmtui.engine.taking import take
@@ -87,6 +89,7 @@ class SessionParts:
     guide: Guide = field(default_factory=NoGuide)
     interpreter: Interpreter = field(default_factory=NoInterpreter)
     web: Web = field(default_factory=NoWeb)
+    skills: SkillReader = field(default_factory=NoSkills)
 
 
 class EngineSession:
@@ -116,6 +119,7 @@ class EngineSession:
         self.calls = CallsByHand(lambda: self._desk, self._journal.emit_from_outside)
         self.sleep = SessionSleep(lambda: self._desk, self._words.put)
         self.plans = SessionPlans(lambda: self._desk, self._journal.emit_from_outside, self.submit)
+        self.skills = SkillsByHand(lambda: self._desk.agent, self._journal.emit_from_outside, self._words.put)
         self._foreign = 0 if is_ours else len(past)
         self.budget = BudgetByHand(lambda: self._desk.spending, self._journal.emit_from_outside)
         self.is_closed = False
@@ -278,6 +282,7 @@ class EngineSession:
             guide=parts.guide,
             interpreter=parts.interpreter,
             web=parts.web,
+            skills=parts.skills,
             model=KnownModel(parts.profiles, parts.call_form),
             window=WindowBook(
                 Budget(parts.count_tokens, parts.call_form or CallForm.NATIVE),

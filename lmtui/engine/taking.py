@@ -31,7 +31,7 @@ def take(desk: Desk, event: Event) -> None:
 
 def _take_own(desk: Desk, event: Event) -> None:
     desk.conversation.apply(event)
-    for watch in (desk.loops, desk.gate, desk.note, desk.task_steps, desk.step):
+    for watch in (desk.loops, desk.gate, desk.note, desk.task_steps, desk.step, desk.scopes):
         watch.apply(event)
     match event:
         case PlanChanged(plan=plan):

@@ -14,6 +14,7 @@ from lmtui.engine.context import Conversation
 from lmtui.engine.desk import Desk
 from lmtui.engine.inbox import Inbox
 from lmtui.engine.places import Places
+from lmtui.engine.skills import SkillWatch
 
 _STEPS = 60
 
@@ -121,6 +122,7 @@ class Team:
             spending=parent.spending,
             writing=parent.writing,
             web=parent.web,
+            scopes=SkillWatch(parent.scopes.scopes),
         )
         self.desks[agent] = desk
         return desk

@@ -27,6 +27,7 @@ from lmtui.engine.hosts import CommandGate
 from lmtui.engine.old_calls import check_copied
 from lmtui.engine.planning import propose_plan
 from lmtui.engine.questions import question
+from lmtui.engine.skills import used_event
 from lmtui.engine.watching import CHANGERS, keep_state, tell_changes, to_the_end
 
 _log = logging.getLogger(__name__)
@@ -177,6 +178,7 @@ def decide(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> 
                 desk.all_rules(),
                 asks_each_command=desk.asks_each_command,
                 is_read_only=desk.is_read_only,
+                scopes=desk.scopes.scopes,
             )
             for mode in modes
         ]
@@ -304,6 +306,8 @@ def _context(desk: Desk, call: ToolCall) -> ToolContext:
         step_work=desk.step.work,
         interpreter=desk.interpreter,
         web=desk.web,
+        skills=desk.skills,
+        use_skill=lambda used: desk.emit(used_event(used, desk.agent)),
     )
 
 

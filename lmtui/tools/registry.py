@@ -25,6 +25,7 @@ from lmtui.tools import (
     python,
     search,
     shell,
+    skill,
     task_state,
     todo_lists,
     wait,
@@ -65,6 +66,8 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     python.PYTHON,
     fetch.FETCH,
     data_view.DATA_VIEW,
+    skill.SKILL,
+    skill.PROMOTE,
     look.LOOK,
 )
 _SENDERS = (delegation.DELEGATE, delegation.EXPLORE, delegation.DECOMPOSE)
@@ -85,7 +88,9 @@ _WORKERS: tuple[Tool[Any], ...] = (
 _UNTOLD = frozenset({  # another one does the same; taken all the same
     "mkdir", "todo_complete", "todo_list", "task_state_get", "task_reconcile", "task_todo_set", "manage_tasks",
 })  # fmt: skip
-SELDOM = frozenset({"python", "fetch", "data_view"})  # told where the settings or a skill ask for them, taken all the same
+SELDOM = frozenset({  # told where the settings or a skill ask for them, taken all the same
+    "python", "fetch", "data_view", "skill", "promote_skill",
+})  # fmt: skip
 LEAN_TOOLS: dict[str, tuple[str, ...]] = {
     "read": ("path", "offset"),
     "write": ("path", "content"),

@@ -1,0 +1,36 @@
+"""What a skill that is in use leaves to be called: its `allowed-tools` take away, they never give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lmtui.core import globs
+from lmtui.core.command_policy import decide_command
+from lmtui.core.rules import Access, Mode, Rule, Verdict
+
+# Who may do the one may do the other: it shows or makes no more.
+_COVERS = {"look": "read", "mkdir": "write"}
+
+
+@dataclass(frozen=True, slots=True)
+class SkillScope:
+    """The tools that a skill names; `rules` are its words for them, all of the allowing kind."""
+
+    skill: str
+    rules: tuple[Rule, ...] = field(default=())
+
+    def refusal(self, tool: str, access: Access, subject: str) -> str:
+        """Return why a call is none of the skill's, empty where it is one.
+
+        What does nothing outside the session (plans, todos, the time, reading skills) always is.
+        """
+        if access is Access.NONE or self._covers(tool, subject):
+            return ""
+        named = ", ".join(map(str, self.rules)) or "no tools"
+        return f"skill {self.skill} is in use until this turn ends, and its allowed-tools are {named}"
+
+    def _covers(self, tool: str, subject: str) -> bool:
+        rules = tuple(rule for rule in self.rules if rule.names(tool) or rule.tool == _COVERS.get(tool))
+        if tool == "shell" and not any(rule.pattern == "*" for rule in rules):
+            return bool(rules) and decide_command(tool, subject, Mode.MANUAL, rules, asks_each=False).verdict is Verdict.ALLOW
+        return any(globs.matches(rule.pattern, subject, is_path=True) for rule in rules)

@@ -1,0 +1,164 @@
+"""Skills as values: folders with a SKILL.md that say how a kind of work is done, and tools that the user promoted.  No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar, Protocol
+
+from lmtui.core.errors import ToolError
+from lmtui.core.events import Event
+
+PROMOTED = "skill__"
+PROMOTE_TOOL = "promote_skill"
+
+
+class SkillSource(StrEnum):
+    """Whose a skill is; the nearer hides the farther of the same name."""
+
+    FOLDER = "this folder"
+    USER = "yours"
+    SHIPPED = "shipped"
+
+
+class SkillState(StrEnum):
+    """Where a skill stands."""
+
+    READY = "ready"
+    WAITING = "waits for trust"
+    REFUSED = "refused by you"
+    HIDDEN = "hidden"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A skill that was found.
+
+    `place` is its SKILL.md as the user knows it; `tokens` is what its line in the prompt costs (0: it is not told of),
+    `body_tokens` what reading it costs.  `allowed` are the only tools that may be called while it is in use, as rules, None
+    where it does not say.  `problem` is why it is broken or hidden, with the way out; `warnings` what is wrong with one that
+    holds all the same.
+    """
+
+    name: str
+    description: str
+    source: SkillSource
+    place: str
+    state: SkillState = SkillState.READY
+    tokens: int = 0
+    body_tokens: int = 0
+    allowed: tuple[str, ...] | None = None
+    problem: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SkillUse:
+    """A skill as it is read: `text` is what the model gets; `allowed` as in `Skill`."""
+
+    name: str
+    text: str
+    source: SkillSource
+    allowed: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PromotedTool:
+    """A Python function that became a tool by the user's yes.
+
+    `name` is what the model calls it by, `parameters` its JSON Schema, made from the hints of `function`.  `source` is the
+    whole program, `digest` its hash; `origin` is the file that it was taken from.  `tokens` is what telling it costs,
+    `problem` why it cannot be called.
+    """
+
+    name: str
+    function: str
+    description: str
+    source: str
+    origin: str
+    digest: str
+    parameters: dict[str, object] = field(default_factory=dict)
+    tokens: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillUsed(Event):
+    """A skill is in use until the turn ends; where it `is_limited` only the tools of `allowed` (rules) may be called meanwhile.
+
+    With a `digest` it comes into use with the user's message of that hash, else at once.
+    """
+
+    kind: ClassVar[str] = "skill_used"
+    skill: str
+    source: str = ""
+    is_limited: bool = False
+    allowed: tuple[str, ...] = ()
+    digest: str = ""
+
+
+class SkillReader(Protocol):
+    """What tools may ask of skills.  All methods raise `ToolError` with a text fit for the model."""
+
+    async def listing(self) -> str:
+        """Return every skill that can be read, a line each."""
+
+    async def use(self, name: str) -> SkillUse:
+        """Return a skill to be followed."""
+
+    async def read_file(self, name: str, file: str) -> str:
+        """Return a file beside a skill's own, as text."""
+
+    def check(self, path: str, text: str, function: str, name: str) -> PromotedTool:
+        """Return what a function of a file would be as a tool."""
+
+    def promote(self, tool: PromotedTool) -> None:
+        """Keep a tool that the user said yes to; it can be called from now on.  Blocks (disk)."""
+
+
+class Skills(SkillReader, Protocol):
+    """The skills of a workspace, and the user's hand on them."""
+
+    async def found(self) -> Sequence[Skill]:
+        """Return every skill that is there now, by name; what is broken, hidden or waits too."""
+
+    def promoted(self) -> Sequence[PromotedTool]:
+        """Return the tools that were promoted here, by name.  Blocks (disk) the first time."""
+
+    def remove(self, name: str) -> bool:
+        """Forget a promoted tool; False where there is none.  Blocks (disk)."""
+
+
+class SkillsInUse(Protocol):
+    """The skills that the user has a session follow."""
+
+    def begin(self, used: SkillUse, words: str) -> None:
+        """Put a skill before the model as the user's own message, with what they say to it; it holds for that turn."""
+
+
+class NoSkills:
+    """Stands where there are none."""
+
+    async def listing(self) -> str:
+        """Say so."""
+        return "There are no skills here."
+
+    async def use(self, name: str) -> SkillUse:
+        """Say so."""
+        raise ToolError(f"there is no skill {name[:60]!r} here")
+
+    async def read_file(self, name: str, file: str) -> str:
+        """Say so."""
+        del file
+        raise ToolError(f"there is no skill {name[:60]!r} here")
+
+    def check(self, path: str, text: str, function: str, name: str) -> PromotedTool:
+        """Say so."""
+        del path, text, function, name
+        raise ToolError("no tools can be promoted here")
+
+    def promote(self, tool: PromotedTool) -> None:
+        """Say so."""
+        raise ToolError(f"{tool.name} cannot be promoted here")
