@@ -65,7 +65,7 @@ class Conversation:
         self._prompt = prompt
         self._tools = ("full", "")
         self._has_answers = False
-        self.guidance = self._in_prompt = Guidance()
+        self.guidance = self.in_prompt = Guidance()
         self.picture = picture
         self._commands: dict[str, str] = {}
         self._entries = Entries(Entry(Message(Role.SYSTEM, prompt("full", ""))))
@@ -163,7 +163,7 @@ class Conversation:
                 self._send_anew("rewound")
             case Compacted() | BroughtBack() | Pinned():
                 before = self._sent
-                if isinstance(event, Compacted) and event.kept_from and self.guidance != self._in_prompt:
+                if isinstance(event, Compacted) and event.kept_from and self.guidance != self.in_prompt:
                     self._write_prompt()
                 self.folding.apply(event)
                 if isinstance(event, Pinned):
@@ -193,7 +193,7 @@ class Conversation:
 
     def _write_prompt(self) -> None:
         """Write the system prompt anew, with the newest of what people bring."""
-        self._in_prompt = self.guidance
+        self.in_prompt = self.guidance
         text = "\n\n".join(part for part in (self._prompt(*self._tools), self.guidance.told(has_room=self._has_room)) if part)
         self._entries.use_first(Entry(Message(Role.SYSTEM, text)))
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lmtui.engine.desk import Desk
 
 _SYSTEM, _TOOLS, _YOU, _PICTURES, _ANSWERS, _CALLS = "system prompt", "tools", "you", "pictures", "answers", "tool calls"
-_SUMMARY = "summary of the beginning"
+_SUMMARY, _BROUGHT = "summary of the beginning", "instructions"
 _TITLE_CHARS = 80
 
 
@@ -37,7 +37,7 @@ class RequestParts:
         desk = self._desk()
         talk, budget = desk.conversation, desk.window.budget
         found: dict[str, list[WindowItem]] = {
-            name: [] for name in (_SYSTEM, _TOOLS, _YOU, _PICTURES, _ANSWERS, _CALLS, _SUMMARY)
+            name: [] for name in (_SYSTEM, _BROUGHT, _TOOLS, _YOU, _PICTURES, _ANSWERS, _CALLS, _SUMMARY)
         }
         found[_TOOLS] = [WindowItem("", tool.name, budget.scaled(budget.tools_size([tool]))) for tool in desk.specs()]
         kept_from, pinned = talk.folding.kept_from, talk.folding.pinned
@@ -50,7 +50,7 @@ class RequestParts:
             item = self._item(entry, message, tokens, behind)
             behind -= tokens
             for name, size in self._divided(entry, message, tokens):
-                found.setdefault(name, []).append(_sized(item, size))
+                found.setdefault(name, []).append(_sized(item, size, self._sources() if name == _BROUGHT else item.title))
         sums = ((name, tuple(items), sum(item.tokens for item in items)) for name, items in found.items())
         return [WindowPart(name, tokens, len(items), items) for name, items, tokens in sums if tokens]
 
@@ -111,12 +111,17 @@ class RequestParts:
         is_pinned = any(part in folding.pinned for part in (entry.part, *(call.id for call in message.tool_calls)))
         return WindowItem(entry.part, title, tokens, behind, state, is_pinned)
 
+    def _sources(self) -> str:
+        return ", ".join(source.name for source in self._desk().conversation.in_prompt.sources)
+
     def _divided(self, entry: Entry | None, message: Message, tokens: int) -> list[tuple[str, int]]:
         """Return the parts that a message belongs to, with how much of it."""
         budget = self._desk().window.budget
         match message.role:
             case Role.SYSTEM:
-                return [(_SYSTEM, tokens)]
+                text = self._desk().conversation.in_prompt.text
+                brought = budget.scaled(budget.size(Message(Role.SYSTEM, text))) if text else 0
+                return [(_SYSTEM, tokens - brought), *([(_BROUGHT, brought)] if brought else [])]
             case Role.TOOL:
                 return [(f"results of {entry.tool if entry and entry.tool else 'tools'}", tokens)]
             case Role.USER:
@@ -129,8 +134,8 @@ class RequestParts:
                 return [(_ANSWERS, tokens - calls), *([(_CALLS, calls)] if calls else [])]
 
 
-def _sized(item: WindowItem, tokens: int) -> WindowItem:
-    return WindowItem(item.id, item.title, tokens, item.reread_tokens, item.state, item.is_pinned)
+def _sized(item: WindowItem, tokens: int, title: str) -> WindowItem:
+    return WindowItem(item.id, title, tokens, item.reread_tokens, item.state, item.is_pinned)
 
 
 def _first_line(message: Message) -> str:

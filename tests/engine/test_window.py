@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
+from lmtui.core.guidance import Guidance, GuidanceRead, GuidanceSource
 from lmtui.core.messages import Role, ToolCall
 from lmtui.core.model_events import Compacted
 from lmtui.core.window import WindowItem
@@ -41,6 +42,19 @@ def test_a_request_is_counted_by_parts_and_single_messages() -> None:
     assert 240 < item_of(window).tokens < item_of(window).reread_tokens < 270
     (you,) = parts["you"].items
     assert (you.id, you.title) == ("", "y" * 80)
+
+
+def test_instructions_have_a_part_of_their_own_with_where_they_are_from() -> None:
+    rig = Rig(FakeProvider())
+    source = GuidanceSource("instructions", "AGENTS.md", 200)
+    rig.session.emit(GuidanceRead(guidance=Guidance(instructions="use tabs " * 90, sources=(source,))))
+    before, after = (next(part for part in window.parts() if part.name == "system prompt").tokens for window in (
+        begin(Rig(FakeProvider())), begin(rig),
+    ))  # fmt: skip
+    (part,) = (part for part in rig.session.window_use.parts() if part.name == "instructions")
+    assert [item.title for item in part.items] == ["AGENTS.md"]
+    assert 150 < part.tokens < 260
+    assert abs(before - after) < 10
 
 
 def test_what_changes_early_costs_the_reading_of_all_behind_it() -> None:
