@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.fullscreen import ROOT, Pty
 from benchmarks.report import Figure
 from lmtui.core.mcp import ServerState
-from lmtui.core.serving import Launcher
+from lmtui.core.serving import GuardedLauncher
 from lmtui.extensions.mcp_room import McpRoom
 from lmtui.extensions.mcp_search import search, search_spec
 from lmtui.providers.scenario import Scenario, ScriptedTurn
@@ -88,7 +88,7 @@ async def _all_there(folder: Path) -> float:
     """Return the seconds until every server that works is ready."""
     sandbox = await select_sandbox(folder, backend="bubblewrap")
 
-    async def launcher() -> Launcher | None:
+    async def launcher() -> GuardedLauncher | None:
         return sandbox.launcher
 
     room = McpRoom(folder, launcher, os.environ, count_tokens)
@@ -113,7 +113,7 @@ async def _two_hundred(folder: Path) -> tuple[float, float]:
     """Return what 200 tools cost in the prompt, and how long a search among them takes."""
     sandbox = await select_sandbox(folder, backend="process")
 
-    async def launcher() -> Launcher | None:
+    async def launcher() -> GuardedLauncher | None:
         return sandbox.launcher
 
     room = McpRoom(folder, launcher, os.environ, count_tokens)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -56,4 +57,17 @@ class Launcher(Protocol):
 
         Raises:
             SandboxError: it cannot be started; the text says why, the hint what to do.
+        """
+
+
+class GuardedLauncher(Launcher, Protocol):
+    """One that also guards the workspace while a program does something in it."""
+
+    def guarded(self) -> AbstractAsyncContextManager[list[str]]:
+        """Guard the workspace while a program does something in it, as around a command.
+
+        What it made for programs outside (`.git`, `.vscode` …) is set aside at the end; the list then says what, in words.
+
+        Raises:
+            SandboxError: there is no sandbox to look from, or something could not be set aside.
         """

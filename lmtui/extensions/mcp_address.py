@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.core.errors import McpError
-from lmtui.core.serving import Launch, Launcher
+from lmtui.core.serving import GuardedLauncher, Launch
 from lmtui.extensions.mcp_config import ServerEntry, expand
 from lmtui.extensions.mcp_link import Address
 from lmtui.extensions.mcp_memory import Memory
@@ -33,7 +33,7 @@ class Surroundings:
     """
 
     workspace: Path
-    launcher: Callable[[], Awaitable[Launcher | None]]
+    launcher: Callable[[], Awaitable[GuardedLauncher | None]]
     environ: Mapping[str, str]
     on_change: Callable[[], None] = lambda: None
     browse: Callable[[str], Awaitable[object]] = _browse

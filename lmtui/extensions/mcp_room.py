@@ -13,7 +13,7 @@ from pathlib import Path
 from lmtui.core.errors import McpError
 from lmtui.core.mcp import McpServer, McpTool, ServerState
 from lmtui.core.ports import OutputSink, TokenCounter, ToolResult
-from lmtui.core.serving import Launcher
+from lmtui.core.serving import GuardedLauncher
 from lmtui.extensions.mcp_address import Surroundings
 from lmtui.extensions.mcp_config import ServerFiles, read_servers
 from lmtui.extensions.mcp_link import Ask
@@ -36,7 +36,7 @@ class McpRoom:
     def __init__(
         self,
         workspace: Path,
-        launcher: Callable[[], Awaitable[Launcher | None]],
+        launcher: Callable[[], Awaitable[GuardedLauncher | None]],
         environ: Mapping[str, str],
         count_tokens: TokenCounter,
     ) -> None:

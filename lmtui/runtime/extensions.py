@@ -1,22 +1,30 @@
-"""What people bring with them, put together with the sessions of a workspace: MCP servers.
+"""What people bring with them, put together with the sessions of a workspace: MCP servers and skills.
 
 Nothing starts before the first session is opened, and nothing here waits for a server, but for the one case that it says.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from lmtui.core.guidance import Guide
 from lmtui.core.mcp import McpServers
 from lmtui.core.ports import TokenCounter, Toolbox
-from lmtui.core.serving import Launcher
+from lmtui.core.serving import GuardedLauncher
 from lmtui.core.trust import Trust
 from lmtui.engine.session import EngineSession
+from lmtui.extensions.hooks import hooks_trust
 from lmtui.extensions.mcp_room import McpRoom
 from lmtui.extensions.mcp_toolbox import McpToolbox
 from lmtui.extensions.mcp_trust import ServersTrust
+from lmtui.extensions.skills_toolbox import SkillToolbox
+from lmtui.extensions.skills_trust import SkillsTrust
+from lmtui.runtime.guidance import guide_of
+from lmtui.runtime.skills import shelf_of
+from lmtui.runtime.trusts import Together
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.registry import ToolRegistry
 
@@ -43,13 +51,15 @@ class Extensions:
         is_attended: bool,
         is_on: bool = True,
     ) -> None:
-        async def launcher() -> Launcher | None:
+        async def launcher() -> GuardedLauncher | None:
             return (await sandbox()).launcher
 
         self._room = McpRoom(workspace, launcher, os.environ, count_tokens)
-        self.trust: Trust = ServersTrust(workspace, self._room.look_again)
+        self.trust: Trust = Together(ServersTrust(workspace, self._room.look_again), hooks_trust(workspace), SkillsTrust(workspace))
+        self.skills = shelf_of(workspace, count_tokens)
+        self.guide: Guide = guide_of(workspace, count_tokens, self.skills)
         self._is_attended, self._is_on = is_attended, is_on
-        self._toolboxes: dict[str, McpToolbox] = {}
+        self._toolboxes: dict[str, tuple[McpToolbox, SkillToolbox]] = {}
 
     @property
     def mcp(self) -> McpServers:
@@ -62,6 +72,7 @@ class Extensions:
         A server that ran before is told of from memory and waited for when it is called.  One that is met for the first time
         has no tools to tell of yet: where nobody is there to see it come, the session waits for it a while.
         """
+        _ = await asyncio.to_thread(self.skills.promoted)
         if not self._is_on:
             return
         await self._room.loaded()
@@ -69,16 +80,18 @@ class Extensions:
             await self._room.settle(_FIRST_MEETING_S)
 
     def toolbox(self, session_id: str, own: ToolRegistry) -> Toolbox:
-        """Return the tools of a session: its own and those of servers."""
-        self._toolboxes[session_id] = McpToolbox(own, self._room, own.has)
-        return self._toolboxes[session_id]
+        """Return the tools of a session: its own, those of servers, those of skills."""
+        servers = McpToolbox(own, self._room, own.has)
+        self._toolboxes[session_id] = servers, SkillToolbox(servers, self.skills.tools)
+        return self._toolboxes[session_id][1]
 
     def follow(self, session: EngineSession) -> None:
         """Let a session's tools know how far its conversation is."""
-        toolbox = self._toolboxes.get(session.id)
-        if toolbox is not None:
-            toolbox.begin_with(session.history())
-            _ = session.subscribe(toolbox.follow)
+        if session.id in self._toolboxes:
+            servers, skills = self._toolboxes[session.id]
+            servers.begin_with(session.history())
+            _ = session.subscribe(servers.follow)
+            _ = session.subscribe(skills.follow)
 
     async def close(self) -> None:
         """End every server."""

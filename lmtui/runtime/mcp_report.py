@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lmtui.config import Config
 from lmtui.core.mcp import McpServer
-from lmtui.core.serving import Launcher
+from lmtui.core.serving import GuardedLauncher
 from lmtui.extensions.mcp_config import config_files
 from lmtui.extensions.mcp_room import McpRoom
 from lmtui.providers.tokens import count_tokens
@@ -30,7 +30,7 @@ async def look_at_servers(workspace: Path, config: Config, limit_s: float) -> Se
     """Start the servers that may start, wait at most so long, and end them."""
     opened: list[WorkspaceSandbox] = []
 
-    async def launcher() -> Launcher | None:
+    async def launcher() -> GuardedLauncher | None:
         if not opened:
             opened.append(await open_sandbox(workspace, config))
         return opened[0].launcher

@@ -105,7 +105,7 @@ async def select_sandbox(
         candidates = [make_backend(name, folder, options, proxy) for name in names]
         lanes = _shared[key] = Lanes(folder, partial(choose, candidates, folder, options), gates, proxy)
     lanes.users += 1
-    launcher = LaneLauncher(folder, lanes.status, partial(_for_server, folder, options))
+    launcher = LaneLauncher(folder, lanes, partial(_for_server, folder, options))
     return WorkspaceSandbox(lanes, partial(_release, key), launcher=launcher)
 
 

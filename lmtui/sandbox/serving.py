@@ -9,22 +9,24 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.hosts import HostGate, parse_pattern
 from lmtui.core.serving import Launch, Served
-from lmtui.core.workspace import SandboxStatus
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.client import Client
+from lmtui.sandbox.custody import Findings
 from lmtui.sandbox.host_paths import MOUNT_POINT
+from lmtui.sandbox.lanes import Lanes
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.proxy import Proxy
 
 _log = logging.getLogger(__name__)
 _MOST_UNREAD_BYTES = 67_108_864
+_GUARD_MEMORY_MB = 64  # of a command that is not there: the guard only looks
 _FULL = ("docker", "podman", "bubblewrap")
 _ON_HOST = 'Name it in its entry with `"sandbox": "host"` if it may run on this machine without one.'
 
@@ -116,13 +118,13 @@ class LaneLauncher:
 
     Args:
         workspace: the folder that they see.
-        status: tells which sandbox runs.
+        lanes: the supervisors of the workspace's sandbox.
         make: makes a backend of its own for a program.
     """
 
-    def __init__(self, workspace: Path, status: Callable[[], Awaitable[SandboxStatus]], make: MakeBackend) -> None:
+    def __init__(self, workspace: Path, lanes: Lanes, make: MakeBackend) -> None:
         self._workspace = workspace
-        self._status = status
+        self._lanes = lanes
         self._make = make
 
     async def open(self, launch: Launch, on_error: Callable[[bytes], None]) -> Served:
@@ -149,10 +151,19 @@ class LaneLauncher:
             raise
         return process
 
+    @contextlib.asynccontextmanager
+    async def guarded(self) -> AsyncIterator[list[str]]:
+        """Guard the workspace; see `core.serving.Launcher.guarded`."""
+        notes: list[str] = []
+        findings: list[Findings] = []
+        async with self._lanes.command_client(_GUARD_MEMORY_MB, findings):
+            yield notes
+        notes += [note for found in findings for note in found.notes]
+
     async def _backend_name(self, launch: Launch) -> str:
         if launch.on_host:
             return "process"
-        status = await self._status()
+        status = await self._lanes.status()
         if not status.has_shell:
             raise SandboxUnavailable(
                 f"no sandbox works here, so the server cannot run: {status.reason or status.text}", _ON_HOST

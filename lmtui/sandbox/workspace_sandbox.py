@@ -10,7 +10,7 @@ from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.hosts import HostGate
 from lmtui.core.ports import OutputSink
-from lmtui.core.serving import Launcher
+from lmtui.core.serving import GuardedLauncher
 from lmtui.core.workspace import DirEntry, ExecResult, FileContent, GrepMatch, SandboxStatus
 from lmtui.sandbox import globs, replies
 from lmtui.sandbox.checkpoints import SandboxCheckpoints
@@ -43,7 +43,7 @@ class WorkspaceSandbox:
         lanes: Lanes,
         release: Callable[[Lanes], Awaitable[None]],
         lane: Lane = Lane.MAIN,
-        launcher: Launcher | None = None,
+        launcher: GuardedLauncher | None = None,
     ) -> None:
         self._lanes = lanes
         self.launcher = launcher

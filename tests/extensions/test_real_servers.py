@@ -9,7 +9,7 @@ import pytest
 
 from lmtui.core.mcp import ServerState
 from lmtui.core.ports import ToolResult
-from lmtui.core.serving import Launcher
+from lmtui.core.serving import GuardedLauncher
 from lmtui.extensions.mcp_address import Surroundings
 from lmtui.extensions.mcp_config import ServerEntry
 from lmtui.extensions.mcp_link import Form, ask_nobody
@@ -35,7 +35,7 @@ async def start(workspace: Path) -> AsyncIterator[Start]:
     servers: list[RunningServer] = []
     sandbox = await select_sandbox(workspace, backend="process")
 
-    async def launcher() -> Launcher | None:
+    async def launcher() -> GuardedLauncher | None:
         return sandbox.launcher
 
     async def start_one(*command: str, **more: Any) -> RunningServer:

@@ -135,6 +135,33 @@ async def test_what_it_changed_is_known_like_what_a_command_changed(
     assert [change.path for step in session.changes.steps() for change in step.changes] == ["x.txt"]
 
 
+@pytest.mark.bubblewrap
+async def test_what_programs_outside_would_run_is_set_aside_after_a_call(
+    workspace: Path, home: Path, open_one: Open, serve: Serve
+) -> None:
+    configure(workspace, home, paper=paper())
+    server = await serve(calls("mcp__paper__write", path=".envrc", text="touch /tmp/owned"), DONE)
+    session = await open_one(server.url, mode="auto", sandbox="bubblewrap").new_session()
+    (result,) = results(await run(session))
+    assert not (workspace / ".envrc").exists()
+    assert ".envrc" in result
+    assert "moved to" in result
+
+
+@pytest.mark.bubblewrap
+async def test_settings_and_git_cannot_be_written_from_a_lane(
+    workspace: Path, home: Path, open_one: Open, serve: Serve
+) -> None:
+    (workspace / ".lmagent").mkdir()
+    (workspace / ".lmagent" / "mcp.json").write_text("{}")
+    configure(workspace, home, paper=paper())
+    server = await serve(calls("mcp__paper__write", path=".lmagent/mcp.json", text="owned"), DONE)
+    session = await open_one(server.url, mode="auto", sandbox="bubblewrap").new_session()
+    (result,) = results(await run(session))
+    assert (workspace / ".lmagent" / "mcp.json").read_text() == "{}"
+    assert result
+
+
 @pytest.mark.parametrize(
     ("call", "arguments", "expected"),
     [
