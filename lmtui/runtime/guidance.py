@@ -8,13 +8,16 @@ from pathlib import Path
 from lmtui.core.guidance import Guidance, Guide
 from lmtui.core.guidance_words import WHOLE_CHARS
 from lmtui.extensions.instructions import InstructionFiles
+from lmtui.extensions.skills import SkillShelf
+from lmtui.extensions.skills_guide import SkillsGuide
 from lmtui.paths import config_dir
 from lmtui.providers.tokens import count_tokens
 
 
-def guide_of(workspace: Path, count_tokens: Callable[[str], int]) -> Guide:
-    """Return who reads the instructions, the persona and the user's profile."""
-    return InstructionFiles(workspace, config_dir(), count_tokens)
+def guide_of(workspace: Path, count_tokens: Callable[[str], int], skills: SkillShelf | None = None) -> Guide:
+    """Return who reads the instructions, the persona and the user's profile, and the list of skills where there are some."""
+    files = InstructionFiles(workspace, config_dir(), count_tokens)
+    return SkillsGuide(files, skills.told) if skills is not None else files
 
 
 async def read_guidance(workspace: Path) -> Guidance:

@@ -1,0 +1,131 @@
+"""One SKILL.md: YAML between two lines of `---`, then Markdown (https://agentskills.io/specification).
+
+Imported at the first look at a skill, as the YAML parser takes a while.  What is wrong and harmless is a warning; a front
+matter that cannot be read is an error with its line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import yaml
+
+from lmtui.core.clean import clean, clean_line
+
+MAX_NAME_CHARS, MAX_DESCRIPTION_CHARS = 64, 1024
+_MAX_FRONT_CHARS = 16_384
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
+_FENCE = re.compile(r"---[ \t]*\Z")
+_PLAIN_VALUE = re.compile(r"(?P<key>[A-Za-z][\w-]*): +(?P<value>[^\s\"'\[{>|&*!%#@`].*)\Z")
+
+
+class BrokenSkill(Exception):
+    """The front matter cannot be read; the text says why, `line` where (from 1)."""
+
+    def __init__(self, line: int, why: str) -> None:
+        super().__init__(why)
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class SkillFile:
+    """What a SKILL.md says; `allowed` are its words for the tools that may be called, None where it has none."""
+
+    name: str
+    description: str
+    body: str
+    allowed: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def read_skill(data: bytes, folder: str) -> SkillFile:
+    """Read a SKILL.md that lies in a folder of that name.
+
+    Raises:
+        BrokenSkill: it has no front matter, or one that is not YAML, or no description.
+    """
+    lines = clean(data.decode("utf-8", "replace").removeprefix("\ufeff")).split("\n")
+    if not _FENCE.match(lines[0]):
+        raise BrokenSkill(1, "it does not begin with a line of ---")
+    end = next((number for number, line in enumerate(lines[1:], 1) if _FENCE.match(line)), 0)
+    if not end:
+        raise BrokenSkill(1, "its front matter has no end, a second line of ---")
+    found = _front(lines[1:end])
+    description = clean_line(_text(found.get("description"))).strip()
+    if not description:
+        raise BrokenSkill(2, "it has no description")
+    name, warnings = _name(clean_line(_text(found.get("name"))).strip(), clean_line(folder))
+    if len(description) > MAX_DESCRIPTION_CHARS:
+        warnings.append(f"its description has more than {MAX_DESCRIPTION_CHARS:,} characters")
+    allowed = _allowed(found.get("allowed-tools", found.get("allowed_tools", found.get("tools"))))
+    body = "\n".join(lines[end + 1 :]).strip()
+    if not body:
+        warnings.append("it says nothing below its front matter")
+    return SkillFile(name, description[:MAX_DESCRIPTION_CHARS], body, allowed, tuple(warnings))
+
+
+def _front(lines: list[str]) -> Mapping[str, object]:
+    """Return the front matter; a value with an unquoted colon, which many have, is taken as it was meant."""
+    text = "\n".join(lines)
+    if len(text) > _MAX_FRONT_CHARS:
+        raise BrokenSkill(2, f"its front matter has more than {_MAX_FRONT_CHARS:,} characters")
+    try:
+        return _yaml(text)
+    except BrokenSkill as error:
+        try:
+            return _yaml("\n".join(map(_quoted, lines)))
+        except BrokenSkill:
+            raise error from None
+
+
+def _yaml(text: str) -> Mapping[str, object]:
+    """Return the keys of a YAML text with their texts and lists of texts; nothing is made of it but that."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line if error.problem_mark else 0
+        raise BrokenSkill(line + 2, clean_line(str(error.problem or "no YAML"))) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise BrokenSkill(2, clean_line(str(error))[:200] or "no YAML") from error
+    if not isinstance(root, yaml.MappingNode):
+        raise BrokenSkill(2, "its front matter is no list of `key: value` lines")
+    return {key.value: _value(value) for key, value in root.value if isinstance(key, yaml.ScalarNode)}
+
+
+def _value(node: object) -> object:
+    if isinstance(node, yaml.SequenceNode):
+        return [each.value for each in node.value if isinstance(each, yaml.ScalarNode)]
+    return node.value if isinstance(node, yaml.ScalarNode) else None
+
+
+def _quoted(line: str) -> str:
+    """Return a line with its value in quotes, where it is a plain one."""
+    match = _PLAIN_VALUE.match(line)
+    if match is None:
+        return line
+    value = match["value"].rstrip().replace("'", "''")
+    return f"{match['key']}: '{value}'"
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _name(given: str, folder: str) -> tuple[str, list[str]]:
+    """Return the name to go by, and what is wrong with the one given."""
+    if not given:
+        return folder[:MAX_NAME_CHARS], ["it has no name, so it goes by its folder's"]
+    if not _NAME.match(given) or len(given) > MAX_NAME_CHARS:
+        return given[:MAX_NAME_CHARS].replace(" ", "-"), [
+            f"its name {given[:MAX_NAME_CHARS]!r} is not made of a-z, 0-9 and single hyphens"
+        ]
+    return given, [] if given == folder else [f"its name is not that of its folder, {folder}"]
+
+
+def _allowed(value: object) -> str | None:
+    """Return the words for tools as one text; a list is taken too."""
+    if isinstance(value, list):
+        return " ".join(_text(each) for each in value)
+    return _text(value).strip() or None

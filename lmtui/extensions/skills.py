@@ -1,0 +1,245 @@
+"""The skills of a workspace and its user: which there are, what the model is told of them, what one says when it is read."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import hashlib
+import importlib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lmtui.core.clean import clean, clean_line
+from lmtui.core.errors import ToolError
+from lmtui.core.ports import TokenCounter
+from lmtui.core.skills import PROMOTED, PromotedTool, Skill, SkillSource, SkillState, SkillUse
+from lmtui.extensions.plain_files import NotPlain
+from lmtui.extensions.promoted import PromotedTools
+from lmtui.extensions.skill_places import MAX_SKILL_BYTES, RawSkill, files_beside, places, read_beside, skills_in
+from lmtui.extensions.skill_tools import allowed_rules
+from lmtui.extensions.skills_trust import read_answers
+
+MOST_TOLD_TOKENS, MOST_BODY_TOKENS = 300, 5_000
+_READER = "lmtui.extensions.skill_file"
+_PROMOTER = "lmtui.extensions.promoted_check"
+_DESCRIPTION_CHARS = 100
+_HEAD = "Skills; call `skill` with the name of one that fits before you begin:"
+_MORE = "and {count} more: call `skill` without a name"
+_WAYS_OUT = {SkillState.WAITING: "The user has to trust this folder first.", SkillState.REFUSED: "The user refused it."}
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    skill: Skill
+    raw: RawSkill
+    body: str = ""
+
+
+class SkillShelf:
+    """Implements `core.skills.Skills`.
+
+    Args:
+        workspace: the folder in work.
+        settings: the user's folder for settings.
+        count_tokens: prices what the model is told.
+        canonical: returns our name of a tool, raises `ToolError` where there is none.
+        form_of: returns how a tool is called that the model is not told of by itself, an empty text for others.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        settings: Path,
+        count_tokens: TokenCounter,
+        canonical: Callable[[str], str],
+        form_of: Callable[[str], str],
+    ) -> None:
+        self._workspace = workspace
+        self._places = places(workspace, settings, Path.home())
+        self._count_tokens, self._canonical, self._form_of = count_tokens, canonical, form_of
+        self._read: dict[tuple[str, str], Any] = {}
+        self.tools = PromotedTools(workspace, count_tokens)
+
+    async def found(self) -> Sequence[Skill]:
+        """Return every skill that is there now, by name."""
+        return [each.skill for each in await asyncio.to_thread(self._look)]
+
+    async def told(self) -> tuple[str, int]:
+        """Return what the model is told of the skills, and what that costs in tokens."""
+        lines = [_line(skill) for skill in await self.found() if skill.tokens]
+        if not lines:
+            return "", 0
+        for count in range(len(lines), -1, -1):
+            more = [_MORE.format(count=len(lines) - count)] if count < len(lines) else []
+            text = "\n".join((_HEAD, *lines[:count], *more))
+            tokens = self._count_tokens(text)
+            if tokens <= MOST_TOLD_TOKENS:
+                return text, tokens
+        return "", 0
+
+    async def listing(self) -> str:
+        """Return every skill that can be read, a line each."""
+        ready = [_line(skill) for skill in await self.found() if skill.state is SkillState.READY]
+        tools = await asyncio.to_thread(self.promoted)
+        ready += [f"- {tool.name} (a tool): {tool.description}" for tool in tools if not tool.problem]
+        return "\n".join(ready) or "There are no skills here."
+
+    async def use(self, name: str) -> SkillUse:
+        """Return a skill to be followed.
+
+        Raises:
+            ToolError: there is none of that name, or it may not be read.
+        """
+        found = await asyncio.to_thread(self._named, name)
+        skill = found.skill
+        text = await asyncio.to_thread(self._text, found)
+        return SkillUse(skill.name, text, skill.source, skill.allowed)
+
+    async def read_file(self, name: str, file: str) -> str:
+        """Return a file beside a skill's own, as text.
+
+        Raises:
+            ToolError: it is not there, or not in the skill's folder.
+        """
+        found = await asyncio.to_thread(self._named, name)
+        try:
+            data = await asyncio.to_thread(read_beside, found.raw.place, found.raw.folder, file, MAX_SKILL_BYTES)
+        except (NotPlain, OSError) as error:
+            raise ToolError(f"{file[:100]} of skill {found.skill.name} cannot be read: {error}") from error
+        if data is None:
+            there = ", ".join(await asyncio.to_thread(files_beside, found.raw.place, found.raw.folder)) or "none"
+            raise ToolError(f"skill {found.skill.name} has no file {file[:100]!r}", f"Its files: {clean_line(there)}.")
+        if b"\0" in data:
+            raise ToolError(f"{file[:100]} of skill {found.skill.name} is no text")
+        return clean(data.decode("utf-8", "replace"))
+
+    def check(self, path: str, text: str, function: str, name: str) -> PromotedTool:
+        """Return what a function of a file would be as a tool."""
+        drafted: PromotedTool = importlib.import_module(_PROMOTER).check(path, text, function, name)
+        return self.tools.priced(drafted)
+
+    def promote(self, tool: PromotedTool) -> None:
+        """Keep a tool that the user said yes to."""
+        self.tools.keep(tool)
+
+    def promoted(self) -> Sequence[PromotedTool]:
+        """Return the tools that were promoted here, by name."""
+        return self.tools.all()
+
+    def remove(self, name: str) -> bool:
+        """Forget a promoted tool."""
+        return self.tools.remove(name)
+
+    def _look(self) -> list[_Found]:
+        answers = read_answers(self._workspace)
+        found: list[_Found] = []
+        first: dict[str, Skill] = {}
+        read: dict[tuple[str, str], Any] = {}
+        for raw in (raw for place in self._places for raw in skills_in(place)):
+            each = self._one(raw, read)
+            if each.skill.state is SkillState.READY and raw.place.source is SkillSource.FOLDER:
+                each = replace(each, skill=replace(each.skill, state=answers.state_of(raw)))
+            if each.skill.state is SkillState.READY:
+                before = first.setdefault(each.skill.name, each.skill)
+                if before is not each.skill:
+                    problem = f"the one in {before.place} goes before it"
+                    each = replace(each, skill=replace(each.skill, state=SkillState.HIDDEN, problem=problem))
+            tokens = self._count_tokens(f"{_line(each.skill)}\n") if each.skill.state is SkillState.READY else 0
+            found.append(replace(each, skill=replace(each.skill, tokens=tokens)))
+        self._read = read
+        return sorted(found, key=lambda each: (each.skill.name, tuple(SkillSource).index(each.skill.source)))
+
+    def _one(self, raw: RawSkill, read: dict[tuple[str, str], Any]) -> _Found:
+        """Return a skill as its file has it; what was read before and is the same is not read again."""
+        if raw.data is None:
+            return _Found(_broken(raw, raw.problem), raw)
+        reader = importlib.import_module(_READER)
+        key = (raw.folder, hashlib.sha256(raw.data).hexdigest())
+        try:
+            file = read[key] = self._read.get(key) or reader.read_skill(raw.data, raw.folder)
+        except reader.BrokenSkill as error:
+            return _Found(_broken(raw, f"line {error.line}: {error}"), raw)
+        allowed, wrong = allowed_rules(file.allowed, self._canonical) if file.allowed is not None else (None, ())
+        skill = Skill(
+            file.name,
+            file.description,
+            raw.place.source,
+            raw.shown,
+            body_tokens=self._count_tokens(file.body),
+            allowed=allowed,
+            warnings=(*file.warnings, *wrong),
+        )
+        return _Found(skill, raw, file.body)
+
+    def _named(self, name: str) -> _Found:
+        wanted = _key(name.lstrip("/"))
+        found = self._look()
+        named = [each for each in found if _key(each.skill.name) == wanted]
+        ready = next((each for each in named if each.skill.state is SkillState.READY), None)
+        if ready is not None:
+            return ready
+        if named:
+            skill = named[0].skill
+            raise ToolError(
+                f"skill {skill.name} cannot be used: {skill.state}{f', {skill.problem}' if skill.problem else ''}",
+                _WAYS_OUT.get(skill.state, "The user can look: /skill."),
+            )
+        names = [each.skill.name for each in found if each.skill.state is SkillState.READY]
+        close = difflib.get_close_matches(wanted, names, n=1)
+        hint = f"Did you mean {close[0]}?" if close else f"There are: {', '.join(names[:40])}."
+        raise ToolError(f"there is no skill {name[:60]!r}", hint)
+
+    def _text(self, found: _Found) -> str:
+        """Return what the model gets of a skill: its words, its files, and the tools that it names."""
+        skill, raw = found.skill, found.raw
+        body, cut = self._fitting(found.body)
+        parts = [f'<skill name="{skill.name}">\n{body}\n</skill>']
+        if cut:
+            parts.append(f"[cut here: {cut:,} more characters; `skill` with file SKILL.md gives all of it]")
+        if files := files_beside(raw.place, raw.folder):
+            where = f" They lie in {raw.place.below}/{raw.folder}." if _is_reachable(raw) else ""
+            parts.append(f"Files of it, read with `skill` and file: {clean_line(', '.join(files))}.{where}")
+        parts += self._forms(skill, found.body)
+        if skill.allowed is not None:
+            parts.append(f"Until this turn ends only these tools may be called: {', '.join(skill.allowed) or 'none'}.")
+        return "\n".join(parts)
+
+    def _fitting(self, body: str) -> tuple[str, int]:
+        """Return as much of a body as is told, and how many characters are left out."""
+        room = len(body)
+        while (tokens := self._count_tokens(body[:room])) > MOST_BODY_TOKENS:
+            room = min(room - 1, int(room * MOST_BODY_TOKENS / tokens))
+        return (body, 0) if room == len(body) else (body[:room].rstrip(), len(body) - room)
+
+    def _forms(self, skill: Skill, body: str) -> Iterable[str]:
+        """Yield how the tools are called that the skill names and the model is not told of by itself."""
+        named = [rule.partition("(")[0].lower() for rule in skill.allowed or () if not rule.startswith(PROMOTED)]
+        for name in dict.fromkeys((*named, *re.findall(r"`([a-z_]+)`", body))):
+            if form := self._form_of(name):
+                yield form
+
+
+def _broken(raw: RawSkill, why: str) -> Skill:
+    hint = "It begins with ---, name: and description: lines, and --- again."
+    problem = f"{raw.shown}: {why}.  {hint}" if raw.data is not None else f"{raw.shown}: {why}"
+    return Skill(clean_line(raw.folder), "", raw.place.source, raw.shown, SkillState.BROKEN, problem=problem)
+
+
+def _line(skill: Skill) -> str:
+    """Return a skill as the model is told of it."""
+    words = skill.description
+    if len(words) > _DESCRIPTION_CHARS:
+        words = f"{words[:_DESCRIPTION_CHARS].rsplit(' ', 1)[0]}…"
+    return f"- {skill.name}: {words}"
+
+
+def _is_reachable(raw: RawSkill) -> bool:
+    """Tell whether commands in the sandbox can read a skill's folder."""
+    return raw.place.source is SkillSource.FOLDER and not raw.place.below.startswith(".lmagent")
+
+
+def _key(name: str) -> str:
+    return name.strip().lower().replace("_", "-").replace(" ", "-")

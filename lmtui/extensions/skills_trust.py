@@ -1,0 +1,118 @@
+"""Which skills of a folder wait for the user's yes: one holds for a SKILL.md as it is, and is asked for anew once it changed.
+
+Nothing of a skill's own is run or obeyed before.  The answers are kept at user level.  Blocks (disk).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmtui.core.clean import clean, clean_line
+from lmtui.core.errors import ConfigError
+from lmtui.core.skills import SkillSource, SkillState
+from lmtui.core.trust import TrustItem
+from lmtui.extensions.skill_places import FOLDERS, Place, RawSkill, skills_in
+from lmtui.paths import state_dir
+
+_MAX_BYTES = 1_048_576
+_MOST_ANSWERS = 1_000
+_DESCRIPTION = re.compile(r"^description:\s*(.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Digests of skills that were answered with yes or no."""
+
+    allowed: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+
+    def state_of(self, raw: RawSkill) -> SkillState:
+        """Return where a folder's skill stands."""
+        mark = digest(raw)
+        if mark in self.allowed:
+            return SkillState.READY
+        return SkillState.REFUSED if mark in self.refused else SkillState.WAITING
+
+
+def digest(raw: RawSkill) -> str:
+    """Return what a yes holds for: the skill's folder and its SKILL.md to the byte."""
+    return hashlib.sha256(os.fsencode(f"{raw.place.below}/{raw.folder}\0") + (raw.data or b"")).hexdigest()
+
+
+def read_answers(workspace: Path) -> Answers:
+    """Return what was answered for a folder."""
+    try:
+        with _file(workspace).open("rb") as file:
+            found = json.loads(file.read(_MAX_BYTES))
+    except (OSError, ValueError):
+        return Answers()
+    lists = [found.get(name) if isinstance(found, dict) else None for name in ("allowed", "refused")]
+    allowed, refused = (frozenset(map(str, each)) if isinstance(each, list) else frozenset() for each in lists)
+    return Answers(allowed, refused)
+
+
+class SkillsTrust:
+    """What a folder's skills wait for; implements `core.trust.Trust`."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+
+    def waiting(self) -> Sequence[TrustItem]:
+        """Return the skills that were not asked about yet, as they are now."""
+        return [_item(raw) for raw in self._in_state(SkillState.WAITING)]
+
+    def refused(self) -> Sequence[TrustItem]:
+        """Return those that were answered with no and are the same since."""
+        return [_item(raw) for raw in self._in_state(SkillState.REFUSED)]
+
+    def answered_elsewhere(self) -> bool | None:
+        """Return what another lmtui was answered; None where something still waits, or there is nothing."""
+        answers = read_answers(self._workspace)
+        states = {answers.state_of(raw) for raw in self._raw()}
+        return None if not states or SkillState.WAITING in states else SkillState.REFUSED not in states
+
+    def answer(self, *, is_trusted: bool) -> None:
+        """Keep the answer for what waits, or else for what was refused."""
+        marks = {digest(raw) for raw in self._in_state(SkillState.WAITING) or self._in_state(SkillState.REFUSED)}
+        known = read_answers(self._workspace)
+        if is_trusted:
+            _write(self._workspace, Answers(known.allowed | marks, known.refused - marks))
+        else:
+            _write(self._workspace, Answers(known.allowed - marks, known.refused | marks))
+
+    def _raw(self) -> list[RawSkill]:
+        folders = [Place(SkillSource.FOLDER, self._workspace, folder, folder) for folder in FOLDERS]
+        return [raw for place in folders for raw in skills_in(place) if raw.data is not None]
+
+    def _in_state(self, state: SkillState) -> list[RawSkill]:
+        answers = read_answers(self._workspace)
+        return [raw for raw in self._raw() if answers.state_of(raw) is state]
+
+
+def _item(raw: RawSkill) -> TrustItem:
+    match = _DESCRIPTION.search(clean((raw.data or b"")[:4096].decode("utf-8", "replace")))
+    about = f": {match[1].strip()[:120]}" if match else ""
+    return TrustItem("skill", raw.shown, clean_line(f"{raw.folder}{about}"))
+
+
+def _file(workspace: Path) -> Path:
+    return state_dir() / "skills" / f"{hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]}.json"
+
+
+def _write(workspace: Path, answers: Answers) -> None:
+    file = _file(workspace)
+    draft = file.with_suffix(".new")
+    told = {"allowed": sorted(answers.allowed)[:_MOST_ANSWERS], "refused": sorted(answers.refused)[:_MOST_ANSWERS]}
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:
+            json.dump(told, opened)
+        draft.replace(file)
+    except OSError as error:
+        raise ConfigError(f"the answer could not be kept in {file}: {error.strerror}", "Free the disk.") from error

@@ -1,0 +1,43 @@
+"""The skills of a workspace, put together with our own tools."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from lmtui.core.messages import ToolSet
+from lmtui.core.ports import TokenCounter
+from lmtui.core.skills import PromotedTool, Skill
+from lmtui.extensions.skills import SkillShelf
+from lmtui.paths import config_dir
+from lmtui.providers.tokens import count_tokens
+from lmtui.tools.registry import SELDOM, ToolRegistry
+
+
+def shelf_of(workspace: Path, count_tokens: TokenCounter) -> SkillShelf:
+    """Return the skills of a workspace and its user."""
+    tools = ToolRegistry()
+    return SkillShelf(workspace, config_dir(), count_tokens, tools.canonical, lambda name: _form_of(tools, name))
+
+
+async def read_skills(workspace: Path) -> tuple[list[Skill], list[PromotedTool], tuple[str, int]]:
+    """Return the skills and promoted tools that are there now, and what the model is told of them with its price."""
+    shelf = shelf_of(workspace, count_tokens)
+    return list(await shelf.found()), list(shelf.promoted()), await shelf.told()
+
+
+async def read_skill(workspace: Path, name: str) -> str:
+    """Return a skill as the model gets it.
+
+    Raises:
+        ToolError: there is none, or it may not be read.
+    """
+    return (await shelf_of(workspace, count_tokens).use(name)).text
+
+
+def _form_of(tools: ToolRegistry, name: str) -> str:
+    """Return how a tool is called that a model is seldom told of."""
+    if name not in SELDOM or name == "skill":
+        return ""
+    spec = next(spec for spec in tools.specs(ToolSet.ALL) if spec.name == name)
+    return f"There is a tool {spec.name}: {spec.description} Its arguments: {json.dumps(spec.parameters)}"
