@@ -32,6 +32,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound
 from lmtui.core.guidance import GuidanceRead
+from lmtui.core.hooks import HookRan
 from lmtui.core.host_events import HostReached
 from lmtui.core.model_events import (
     BroughtBack,
@@ -55,5 +56,5 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     CheckpointCreated, FilesRestored, Rewound, InboxChanged, UsageUpdated, CallFormChanged, Compacted, Compacting,
     Reminder, Notice, BudgetSet, ReportWritten,
     WaitSet, AgentStarted, AgentFinished, JobsChanged, BroughtBack, Pinned, ToolSetChanged, VisionChanged, LoopSuspected,
-    PlanProposed, PlanDecided, GuidanceRead, SkillUsed,
+    PlanProposed, PlanDecided, GuidanceRead, SkillUsed, HookRan,
 )  # fmt: skip

@@ -257,7 +257,7 @@ class ToolOutputDelta(Event):
 class ToolCallFinished(Event):
     """A tool call is over.  `result` is what the model gets, `summary` what one line of the log shows (`+9 −2`, `exit 1`).
 
-    `decision` says who let it run or refused it: `mode`, `rule`, `once`, `session`, `always`, `no`; empty if nobody was asked.
+    `decision` says who let it run or refused it: `mode`, `rule`, `hook`, `once`, `session`, `always`, `no`, or is empty.
     `rule` is the rule that decided, `why` the reason in words; `images` are pictures that the model gets with the result.
     """
 

@@ -6,6 +6,7 @@ from lmtui.core.clean import clean_line
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
 from lmtui.core.guidance import GuidanceRead, guidance_words
+from lmtui.core.hooks import HookRan, hook_words
 from lmtui.core.long_words import long_words
 from lmtui.core.messages import CallForm
 from lmtui.core.model_events import CallFormChanged, Compacted, LoopSuspected, Reminder, ToolSetChanged
@@ -41,6 +42,8 @@ def model_words(event: Event) -> str:
         case Reminder(text=text):
             first = clean_line(text.strip().partition("\n")[0])
             return f"lmtui told the model: {first[:_MAX_CHARS]}{'…' if len(first) > _MAX_CHARS else ''}"
+        case HookRan():
+            return hook_words(event)
         case GuidanceRead(guidance=guidance):
             return guidance_words(guidance)
         case LoopSuspected(what=what, is_over=is_over):

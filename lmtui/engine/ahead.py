@@ -1,7 +1,8 @@
 """Several calls of one message that will all ask are asked about at once, so that they can be answered together.
 
 They still run one after the other.  Only calls whose question cannot depend on what runs before them are asked ahead:
-commands, and changes of files that no earlier call of the message is about.
+commands, and changes of files that no earlier call of the message is about.  Where
+hooks look at calls, none is: they come first.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lmtui.core.errors import SandboxError, ToolError
+from lmtui.core.hooks import HookEvent
 from lmtui.core.messages import ToolCall
 from lmtui.core.permissions import Access, Verdict
 from lmtui.core.ports import PreparedCall
@@ -21,6 +23,8 @@ _FEWEST = 2
 
 async def ask_ahead(desk: Desk, calls: Sequence[ToolCall], turn_id: str, asked: dict[str, Asked]) -> None:
     """Ask about the calls that can be asked ahead, if they are two or more; `asked` takes them, by call id, as they begin."""
+    if desk.hooking.wants(HookEvent.PRE_TOOL_USE):
+        return
     if not desk.approvals.is_attended or len({call.id for call in calls}) != len(calls) or len(calls) < _FEWEST:
         return
     candidates = [(call, prepared) for call, prepared in _independent(desk, calls) if prepared.access is not Access.NONE]

@@ -38,6 +38,7 @@ from lmtui.engine.completion import without_token
 from lmtui.engine.desk import Desk
 from lmtui.engine.fitting import fit, make_room
 from lmtui.engine.guiding import take_guidance
+from lmtui.engine.hooking import before_room
 from lmtui.engine.roles import take_role
 from lmtui.engine.state_note import tell_state
 from lmtui.engine.usage import announce, show_usage
@@ -79,6 +80,7 @@ async def _answer_fitting(desk: Desk, request: ModelRequest, turn_id: str) -> Co
 async def _answer_smaller(desk: Desk, overflow: ContextOverflow, turn_id: str) -> Completion:
     """Make room and ask again; more than once only where the server does not say how large its window is."""
     for _ in range(_MOST_REFUSALS):
+        await before_room(desk, "auto")
         make_room(desk, overflow)
         tell_state(desk, turn_id)
         try:

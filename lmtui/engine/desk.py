@@ -23,6 +23,7 @@ from lmtui.core.web import NoWeb, Web
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.gate import GateWatch
+from lmtui.engine.hooking import Hooking
 from lmtui.engine.inbox import Inbox
 from lmtui.engine.known_model import KnownModel
 from lmtui.engine.loops import LoopWatch, at_depth
@@ -51,6 +52,7 @@ class Desk:
     Calls that may change files hold `writing`: of the agents of a session one at a time, so that it is known who changed what.
     `interpreter` is the Python that stays, `web` the way to the web; `guide` reads what people bring, last in the turn
     `guided`; `skills` are read there, and `scopes` knows what those in use leave to be called.
+    `hooking` calls the hooks.
     `planning` is where plan mode stands; `is_read_only`: the sandbox keeps commands from changing anything in that mode.
     """
 
@@ -111,6 +113,7 @@ class Desk:
     guided: str = ""
     skills: SkillReader = field(default_factory=NoSkills)
     scopes: SkillWatch = field(default_factory=SkillWatch)
+    hooking: Hooking = field(default_factory=Hooking)
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
@@ -119,6 +122,7 @@ class Desk:
     def begin(self, turn_id: str) -> None:
         """Take note that a turn begins; nothing was changed in it."""
         self.turn_id, self.files = turn_id, {}
+        self.hooking.begin()
 
     @property
     def reach(self) -> Sandbox:

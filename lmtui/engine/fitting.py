@@ -12,6 +12,7 @@ from lmtui.core.model_events import Compacted, ToolSetChanged
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
 from lmtui.engine.compaction import Room, compact
 from lmtui.engine.desk import Desk
+from lmtui.engine.hooking import before_room
 from lmtui.engine.long_tools import offer_long_tools
 from lmtui.engine.summaries import in_own_words
 from lmtui.engine.window_book import WHOLE
@@ -43,6 +44,7 @@ async def fit(desk: Desk) -> None:
         desk.emit(Notice(agent=desk.agent, level=Level.INFO, text=_UNKNOWN))
     tokens, room = measure(desk)
     if tokens > room.limit:
+        await before_room(desk, "auto")
         is_window = room.limit != book.threshold_tokens
         why = "the window was three quarters full" if is_window else f"more than {room.limit:,} tokens were in use"
         event = await in_own_words(desk, _room_for(desk, tokens, room, why), room)

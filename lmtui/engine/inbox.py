@@ -14,7 +14,7 @@ class Said:
     """Something the user said.
 
     `typed` is the text as it stood in the prompt, where that differs; `is_command` a shell command of the user's own, which
-    the model hears of with `is_told`.  With `is_compaction` the conversation is to be summed up, and the text says what matters
+    the model hears of with `is_told`; with a `tool` it is a call of that one, and the text holds its arguments.  With `is_compaction` the conversation is to be summed up, and the text says what matters
     most.  With `is_reminder` lmtui itself says it, not the user.
     """
 
@@ -26,10 +26,13 @@ class Said:
     is_told: bool = True
     is_compaction: bool = False
     is_reminder: bool = False
+    tool: str = ""
 
     @property
     def shown(self) -> str:
         """Return it as a list shows it and a log keeps it: commands begin with `!` or `/compact`, and nothing else does."""
+        if self.tool:
+            return self.typed
         if self.is_command:
             return ("!" if self.is_told else "!!") + self.text
         if self.is_compaction:
@@ -87,6 +90,10 @@ class Inbox:
         is_held = index < len(self._held)
         said = self._held.pop(index) if is_held else self._entries.pop(index - len(self._held))
         return said.typed or said.shown
+
+    def hold(self, said: Said) -> None:
+        """Hold back what was taken already."""
+        self._held.append(said)
 
     def pause(self) -> None:
         """Hold back what waits now."""

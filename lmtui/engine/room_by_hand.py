@@ -8,6 +8,7 @@ from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Level, Notice
 from lmtui.engine.desk import Desk
 from lmtui.engine.fitting import measure, plan_room
+from lmtui.engine.hooking import before_room
 from lmtui.engine.inbox import Said
 from lmtui.engine.roles import take_role
 from lmtui.engine.summaries import in_own_words
@@ -22,6 +23,7 @@ async def make_room_now(desk: Desk, said: Said, turn_id: str) -> None:
     try:
         await take_role(desk)
         await desk.model.ready()
+        await before_room(desk, "manual", said.text)
         tokens, room = measure(desk)
         least = room.fixed + int((room.limit - room.fixed) * _TARGET_SHARE)
         event = plan_room(desk, tokens, replace(room, target=min(least, tokens - 1)), "you asked for it")

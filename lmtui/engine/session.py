@@ -23,6 +23,7 @@ from lmtui.core.events import (
     TurnStarted,
 )
 from lmtui.core.guidance import Guide, NoGuide
+from lmtui.core.hooks import Hooks, NoHooks
 from lmtui.core.interpreter import Interpreter, NoInterpreter
 from lmtui.core.messages import CallForm
 from lmtui.core.permissions import Mode, Rule
@@ -44,6 +45,8 @@ from lmtui.engine.changes import SessionChanges
 from lmtui.engine.children import SubAgents
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.desk import Desk
+from lmtui.engine.hooking import Hooking
+from lmtui.engine.hooks_beside import HooksBeside
 from lmtui.engine.inbox import Inbox, Said, read_said
 from lmtui.engine.journal import Journal
 from lmtui.engine.known_model import KnownModel
@@ -89,6 +92,7 @@ class SessionParts:
     guide: Guide = field(default_factory=NoGuide)
     interpreter: Interpreter = field(default_factory=NoInterpreter)
     web: Web = field(default_factory=NoWeb)
+    hooks: Hooks = field(default_factory=NoHooks)
     skills: SkillReader = field(default_factory=NoSkills)
 
 
@@ -120,6 +124,7 @@ class EngineSession:
         self.sleep = SessionSleep(lambda: self._desk, self._words.put)
         self.plans = SessionPlans(lambda: self._desk, self._journal.emit_from_outside, self.submit)
         self.skills = SkillsByHand(lambda: self._desk.agent, self._journal.emit_from_outside, self._words.put)
+        self._beside = HooksBeside(lambda: self._desk, self._journal.emit_from_outside, self.history)
         self._foreign = 0 if is_ours else len(past)
         self.budget = BudgetByHand(lambda: self._desk.spending, self._journal.emit_from_outside)
         self.is_closed = False
@@ -174,6 +179,8 @@ class EngineSession:
     def prepare(self, *, is_eager: bool) -> None:
         """Learn what the model is; with `is_eager` start the sandbox too, else it starts with the first tool call."""
         self._background.learn_model(self._parts.provider)
+        self._beside.start()
+        _ = self._journal.subscribe(self._beside.follow)
         if is_eager:
             self._background.start_sandbox(self._parts.sandbox, self._parts.checkpoints)
 
@@ -251,6 +258,7 @@ class EngineSession:
         self._desk.inbox = Inbox()
         self.interrupt()
         await self.wait_idle()
+        await self._beside.close()
         await self._background.close()
         await self._parts.interpreter.close()
         self._journal.close()
@@ -282,6 +290,7 @@ class EngineSession:
             guide=parts.guide,
             interpreter=parts.interpreter,
             web=parts.web,
+            hooking=Hooking(parts.hooks, self._beside.begun),
             skills=parts.skills,
             model=KnownModel(parts.profiles, parts.call_form),
             window=WindowBook(

@@ -121,6 +121,7 @@ class Team:
             call_ids=parent.call_ids,
             spending=parent.spending,
             writing=parent.writing,
+            hooking=parent.hooking.another(),
             web=parent.web,
             scopes=SkillWatch(parent.scopes.scopes),
         )

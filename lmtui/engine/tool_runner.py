@@ -14,6 +14,7 @@ from lmtui.core.children import Report
 from lmtui.core.clean import reveal
 from lmtui.core.errors import SandboxError, SessionFileError, ToolError
 from lmtui.core.events import ROOT, Outcome, PlanChanged, ToolCallFinished, ToolCallStarted, ToolOutputDelta
+from lmtui.core.hooks import HookEvent
 from lmtui.core.messages import CallForm, ToolCall
 from lmtui.core.permissions import Access, Decision, Mode, Verdict, decide_all, strictest
 from lmtui.core.pictures import ImageRef
@@ -23,6 +24,7 @@ from lmtui.core.sessions import Answer
 from lmtui.engine.approvals import Question
 from lmtui.engine.cutting import cut
 from lmtui.engine.desk import Desk
+from lmtui.engine.hooking import Screened, look_back, overruled, screen
 from lmtui.engine.hosts import CommandGate
 from lmtui.engine.old_calls import check_copied
 from lmtui.engine.planning import propose_plan
@@ -32,6 +34,7 @@ from lmtui.engine.watching import CHANGERS, keep_state, tell_changes, to_the_end
 
 _log = logging.getLogger(__name__)
 _MAX_PATHS = 100
+_HOOK = "hook"
 _NEVER_RAN = ("refused", "stopped", "not run")
 
 
@@ -121,16 +124,22 @@ def _prepare(desk: Desk, call: ToolCall) -> tuple[PreparedCall | None, str]:
 
 
 async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: Asked | None) -> None:
+    screened = await _screened(desk, call, prepared, ending)
+    prepared = screened.prepared if screened else prepared
     if prepared.access is Access.EXECUTE:
         await learn_sandbox(desk)
     behind = asked.behind if asked else await behind_links(desk, prepared)
     decision = asked.decision if asked and asked.decision else decide(desk, prepared, behind)
-    ending.decision, ending.rule, ending.why = "rule" if decision.rule else "mode", decision.rule, decision.why
+    ending.decision = "rule" if decision.rule else "mode"
+    if screened is not None and (said := overruled(desk, screened, decision, behind)) is not decision:
+        decision, ending.decision = said, _HOOK
+    ending.rule, ending.why = decision.rule, decision.why
     if decision.verdict is Verdict.DENY:
         ending.result = ToolResult(f"Refused: {decision.why}.", "refused", ok=False)
         return
     context = asked.context if asked and asked.context else _context(desk, call)
-    if decision.verdict is Verdict.ASK and ending.is_users and _is_answered_by_typing(desk, prepared):
+    is_typed = ending.is_users and ending.decision != _HOOK
+    if decision.verdict is Verdict.ASK and is_typed and _is_answered_by_typing(desk, prepared):
         ending.decision, ending.rule, ending.why = str(Outcome.ONCE), "", "you typed it"
     elif decision.verdict is Verdict.ASK:
         asked = asked or await ask(desk, call, prepared, context=context, decision=decision, behind=behind)
@@ -140,12 +149,25 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
         if answer.edited and prepared.tool == "shell" and answer.edited != reveal(prepared.subjects[0]):
             prepared = _edited(desk, prepared, answer.edited)
             ending.note = f"[the user changed the command to: {answer.edited}]\n"
+            screened = await _screened(desk, call, prepared, ending)
+            if screened is not None and screened.verdict.blocks:
+                ending.result = ToolResult(f"Refused: a hook said no: {screened.verdict.reason}", "refused", ok=False)
+                return
         context = replace(context, hunks=answer.hunks, sandbox=desk.reach)  # the mode may be another by now
         again = decide(desk, prepared, behind)
         if again.verdict is Verdict.DENY:  # the mode was changed while the question was open
             ending.result = ToolResult(f"Refused: {again.why}.", "refused", ok=False)
             return
     await _run(desk, call, prepared, context, ending)
+
+
+async def _screened(desk: Desk, call: ToolCall, prepared: PreparedCall, ending: _Ending) -> Screened | None:
+    """Let hooks look at a call, where there are any for it."""
+    if not desk.hooking.wants(HookEvent.PRE_TOOL_USE):
+        return None
+    screened = await screen(desk, call, prepared)
+    ending.note += screened.note
+    return screened
 
 
 async def learn_sandbox(desk: Desk) -> None:
@@ -211,7 +233,10 @@ async def ask(
     """
     context, decision = context or _context(desk, call), decision or decide(desk, prepared, behind)
     request = await question(desk, call.id, prepared, context, decision)
-    opened = desk.approvals.open(request, lambda: decide(desk, prepared, behind).verdict is Verdict.ALLOW)
+    is_hooks = (
+        decide(desk, prepared, behind).verdict is Verdict.ALLOW
+    )  # a rule that is granted meanwhile does not answer a hook
+    opened = desk.approvals.open(request, lambda: not is_hooks and decide(desk, prepared, behind).verdict is Verdict.ALLOW)
     return Asked(prepared, decision, context, opened, behind=behind)
 
 
@@ -235,10 +260,14 @@ async def _run_watched(desk: Desk, call: ToolCall, prepared: PreparedCall, conte
     ending.began = desk.monotonic()  # the time is the tool's own, not what the user took to answer
     try:
         result = await prepared.run(context)
+        if desk.hooking.wants(HookEvent.POST_TOOL_USE):  # before the second look: what they change (a formatter) is the call's
+            ending.elapsed_s = desk.monotonic() - ending.began
+            result = await look_back(desk, call, prepared, result)
         ending.images = await _keep_pictures(desk, result)
         ending.result = replace(result, text=ending.note + result.text) if ending.note else result
     finally:
-        ending.elapsed_s = desk.monotonic() - ending.began
+        if ending.elapsed_s < 0:
+            ending.elapsed_s = desk.monotonic() - ending.began
         if isinstance(context.gate, CommandGate):
             context.gate.close()
         await to_the_end(tell_changes(desk, call.id, before, ending.result, ending.files))

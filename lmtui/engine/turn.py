@@ -27,11 +27,12 @@ from lmtui.engine.asking import ask_model
 from lmtui.engine.completion import EXIT_CODES, reason_of, without_token
 from lmtui.engine.desk import Desk
 from lmtui.engine.gate import check_end
+from lmtui.engine.hooking import held_up
 from lmtui.engine.inbox import Said
 from lmtui.engine.limits import limit_reached, tell_what_is_left, write_report
 from lmtui.engine.loops import Loop
-from lmtui.engine.mentions import add_message
 from lmtui.engine.planning import PlanWatch, tell_plan_mode
+from lmtui.engine.prompting import PromptHeld, accept, accept_steering, held_words
 from lmtui.engine.room_by_hand import make_room_now
 from lmtui.engine.sleeping import judge_wait
 from lmtui.engine.tool_runner import Asked, run_call
@@ -71,7 +72,8 @@ async def run_turn(desk: Desk, said: Said, turn_id: str) -> None:
 
 async def _begin(desk: Desk, said: Said, turn_id: str) -> None:
     desk.emit(TurnStarted(agent=desk.agent, turn_id=turn_id))
-    await add_message(desk, said, turn_id)
+    await desk.hooking.begun()
+    await accept(desk, said, turn_id)
 
 
 async def work(desk: Desk, tally: Tally, begin: Callable[[], Awaitable[None]]) -> None:
@@ -85,6 +87,8 @@ async def work(desk: Desk, tally: Tally, begin: Callable[[], Awaitable[None]]) -
         raise
     except TimeoutError:
         tally.end(TurnReason.LIMIT, f"the time limit of {desk.limits.timeout_s:g} s was reached")
+    except PromptHeld as held:
+        tally.end(TurnReason.BLOCKED, held_words(held))
     except (WindowFull, ContextOverflow) as error:
         tally.end(TurnReason.LIMIT, error.full_text())
     except (ProviderError, SessionFileError) as error:
@@ -110,8 +114,10 @@ async def _steps(desk: Desk, turn_id: str, tally: Tally) -> None:
         completion = await ask_model(desk, turn_id)
         _count(tally, completion, iteration)
         await _run_calls(desk, completion.message.tool_calls, turn_id)
-        if desk.report is not None:
-            tally.end(TurnReason.DONE)
+        if desk.hooking.ended_by:
+            tally.end(TurnReason.BLOCKED, desk.hooking.ended_by)
+            return
+        if desk.report is not None and await _has_reported(desk, turn_id, tally):
             return
         has_failed, is_unsure = desk.is_weak and desk.loops.has_failed, desk.is_weak and desk.model.calling.is_unsure
         verdict = plans.judge(completion) or judge_wait(desk, completion, turn_id)
@@ -144,11 +150,23 @@ def _seen_loop(desk: Desk, turn_id: str) -> Loop | None:
 async def _may_end(desk: Desk, turn_id: str, tally: Tally) -> bool:
     """Say how the turn ends, if it may; else the model is told what it left open."""
     nudge, error = await check_end(desk, tally.text)
+    nudge = nudge or await held_up(desk, tally.text)
     if nudge:
         desk.emit(Reminder(agent=desk.agent, text=nudge, turn_id=turn_id))
         return False
     tally.text = without_token(tally.text)
     tally.end(TurnReason.LIMIT if error else _reason(desk, tally), error)
+    return True
+
+
+async def _has_reported(desk: Desk, turn_id: str, tally: Tally) -> bool:
+    """End the work of a sub-agent that gave its report, unless a hook wants more of it."""
+    assert desk.report is not None
+    if words := await held_up(desk, desk.report.summary):
+        desk.report = None
+        desk.emit(Reminder(agent=desk.agent, text=words, turn_id=turn_id))
+        return False
+    tally.end(TurnReason.DONE)
     return True
 
 
@@ -160,6 +178,8 @@ async def _run_calls(desk: Desk, calls: Sequence[ToolCall], turn_id: str) -> Non
         await ask_ahead(desk, allowed, turn_id, asked)
         for call in allowed:
             await run_call(desk, call, turn_id, desk.files, asked.pop(call.id, None))
+            if desk.hooking.ended_by:
+                return
     finally:
         give_up(desk, asked, allowed)
     for call in calls[len(allowed) :]:
@@ -187,7 +207,7 @@ async def _take_steering(desk: Desk, turn_id: str) -> bool:
     while (said := inbox.take_steering()) is not None:
         is_any = True
         try:
-            take = make_room_now if said.is_compaction else add_message
+            take = make_room_now if said.is_compaction else accept_steering
             await take(desk, said, turn_id)
         finally:
             desk.emit(InboxChanged(agent=desk.agent, queued=inbox.texts, is_paused=inbox.is_paused))

@@ -55,7 +55,8 @@ class Extensions:
             return (await sandbox()).launcher
 
         self._room = McpRoom(workspace, launcher, os.environ, count_tokens)
-        self.trust: Trust = Together(ServersTrust(workspace, self._room.look_again), hooks_trust(workspace), SkillsTrust(workspace))
+        servers = ServersTrust(workspace, self._room.look_again)
+        self.trust: Trust = Together(servers, hooks_trust(workspace), SkillsTrust(workspace))
         self.skills = shelf_of(workspace, count_tokens)
         self.guide: Guide = guide_of(workspace, count_tokens, self.skills)
         self._is_attended, self._is_on = is_attended, is_on

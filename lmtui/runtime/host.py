@@ -22,6 +22,7 @@ from lmtui.core.roles import parse_roles
 from lmtui.core.rules import MCP
 from lmtui.core.sessions import Archive
 from lmtui.core.settings import Settings
+from lmtui.core.skills import PROMOTED
 from lmtui.core.trust import Trust
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
@@ -33,7 +34,7 @@ from lmtui.runtime.demo import Demo, fresh_folder, start_demo, start_repository
 from lmtui.runtime.extensions import Extensions
 from lmtui.runtime.files import WorkspaceFiles
 from lmtui.runtime.grants import Grants
-from lmtui.runtime.guidance import guide_of
+from lmtui.runtime.hooks import hooks_of
 from lmtui.runtime.host_jobs import HostJobs
 from lmtui.runtime.log_file import write_log_file
 from lmtui.runtime.protection import key_redactor, protect_process
@@ -112,11 +113,11 @@ class Runtime:
         self.trust: Trust = NothingToTrust()
         defaults = Loaded(config, dict.fromkeys(SETTINGS, "default"))
         self.settings: Settings = UserSettings(defaults, lambda: defaults, self._use_config)
-        self.guide = guide_of(workspace, self._count_tokens)
         self.files = WorkspaceFiles(lambda: self._workspace, self.sandbox)
         self.extensions = Extensions(
             workspace, self.sandbox, self._count_tokens, is_attended=is_attended, is_on=config.mcp == "on"
         )
+        self.guide = self.extensions.guide
         self.plans_first = False  # the next new session begins in plan mode, and goes back to the configured one
 
     def ask_trust(self, loaded: Loaded, reload: Callable[[], Loaded]) -> None:
@@ -289,6 +290,8 @@ class Runtime:
             checkpoints=sandbox.checkpoints,
             images=self._store.images(session_id),
             guide=self.guide,
+            skills=self.extensions.skills,
+            hooks=hooks_of(self._workspace, session_id, sandbox),
             interpreter=interpreter_of(config, sandbox),
             web=web_of(config),
             redactor=self._connection.redactor,
@@ -326,12 +329,12 @@ class Runtime:
         self._workspace, self._store = folder, SessionStore(folder)
         self.archive = self._archive()
         self.jobs = HostJobs(self, lambda: list(self._sessions.values()))
-        self.guide = guide_of(folder, self._count_tokens)
         self._grants = Grants(folder, lambda: list(self._sessions.values()))
         await self.extensions.close()
         self.extensions = Extensions(
             folder, self.sandbox, self._count_tokens, is_attended=self._is_attended, is_on=self.config.mcp == "on"
         )
+        self.guide = self.extensions.guide
 
     async def _close_sessions(self) -> None:
         sessions = list(self._sessions.values())
@@ -383,7 +386,7 @@ def _known(rule: Rule, tools: ToolRegistry) -> Rule:
     Raises:
         UsageError: there is no such tool.
     """
-    if rule.tool == "*" or rule.tool.startswith(MCP):
+    if rule.tool == "*" or rule.tool.startswith((MCP, PROMOTED)):
         return rule
     if rule.tool == NETWORK_TOOL:
         return replace(rule, pattern=rule.pattern if rule.pattern == "*" else parse_pattern(rule.pattern))

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lmtui.core.trust import Trust, TrustItem
+from lmtui.extensions.hooks import hooks_trust
 from lmtui.extensions.mcp_trust import ServersTrust
+from lmtui.extensions.skills_trust import SkillsTrust
 
 
 class Together:
@@ -36,5 +38,5 @@ class Together:
 
 
 def servers_trust(workspace: Path) -> Trust:
-    """Return what the folder's MCP servers wait for, for who only asks and starts none."""
-    return ServersTrust(workspace, lambda: None)
+    """Return what the folder's MCP servers, hooks and skills wait for, for who only asks and starts none."""
+    return Together(ServersTrust(workspace, lambda: None), hooks_trust(workspace), SkillsTrust(workspace))

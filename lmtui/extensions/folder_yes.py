@@ -1,0 +1,99 @@
+"""The user's yes or no to what a folder brings, kept at user level by its hash: what changes is asked about again.  Blocks."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmtui.core.errors import ConfigError
+from lmtui.core.trust import TrustItem
+from lmtui.paths import state_dir
+
+_MAX_BYTES = 4_194_304
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What a folder brings now, with the hash of all of it (empty: nothing)."""
+
+    items: tuple[TrustItem, ...] = ()
+    digest: str = ""
+
+
+class FolderYes:
+    """The answer for one kind of things of one folder; implements `core.trust.Trust`.
+
+    Args:
+        workspace: the folder.
+        name: of the kind, for the file of the answers.
+        read: returns what the folder brings now.
+    """
+
+    def __init__(self, workspace: Path, name: str, read: Callable[[], Brought]) -> None:
+        self._key = str(workspace.resolve())
+        self._name = name
+        self._read = read
+
+    def holds(self, digest: str) -> bool:
+        """Tell whether the user said yes to what has this hash."""
+        return bool(digest) and self._answers().get("allowed") == digest
+
+    def waiting(self) -> Sequence[TrustItem]:
+        """Return what was not asked about yet, as it is now."""
+        brought = self._read()
+        return () if not brought.digest or brought.digest in self._answers().values() else brought.items
+
+    def refused(self) -> Sequence[TrustItem]:
+        """Return what was answered with no and is the same since."""
+        brought = self._read()
+        return brought.items if brought.digest and self._answers().get("refused") == brought.digest else ()
+
+    def answered_elsewhere(self) -> bool | None:
+        """Take up what another lmtui was answered; None where there is nothing of it."""
+        digest = self._read().digest
+        answers = self._answers()
+        return answers.get("allowed") == digest if digest and digest in answers.values() else None
+
+    def answer(self, *, is_trusted: bool) -> None:
+        """Keep the answer for what is there now.
+
+        Raises:
+            ConfigError: it cannot be kept.
+        """
+        brought = self._read()
+        if brought.digest:
+            self._keep({"allowed" if is_trusted else "refused": brought.digest})
+
+    def _answers(self) -> dict[str, str]:
+        found = _load(_file()).get(self._name, {})
+        own = found.get(self._key, {}) if isinstance(found, dict) else {}
+        return {name: each for name, each in own.items() if isinstance(each, str)} if isinstance(own, dict) else {}
+
+    def _keep(self, answers: dict[str, str]) -> None:
+        file = _file()
+        known = _load(file)
+        of_kind = known.get(self._name)
+        known[self._name] = {**(of_kind if isinstance(of_kind, dict) else {}), self._key: answers}
+        draft = file.with_suffix(".new")
+        try:
+            draft.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:
+                json.dump(known, opened, indent=1)
+            draft.replace(file)
+        except OSError as error:
+            raise ConfigError(f"the answer could not be kept in {file}: {error.strerror}", "Free the disk.") from error
+
+
+def _file() -> Path:
+    return state_dir() / "brought.json"
+
+
+def _load(file: Path) -> dict[str, object]:
+    try:
+        found = json.loads(file.read_bytes()[:_MAX_BYTES])
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

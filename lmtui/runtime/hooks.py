@@ -1,0 +1,34 @@
+"""The hooks of a session, put together with the sandbox that a folder's own run in."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from lmtui.core.hooks import Hooks, NoHooks
+from lmtui.extensions.hooks import Lane, SessionHooks
+from lmtui.extensions.hooks_config import HookFiles, read_hooks
+from lmtui.extensions.hooks_words import Surroundings
+from lmtui.paths import sessions_dir
+from lmtui.sandbox.host_paths import MOUNT_POINT
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+
+_WITH_MOUNTS = ("docker", "podman", "bubblewrap")
+
+
+def hooks_of(workspace: Path, session_id: str, sandbox: WorkspaceSandbox) -> Hooks:
+    """Return the hooks of a session as the files name them now.  Blocks (three small files)."""
+
+    async def lane() -> Lane:
+        status = await sandbox.status()
+        root = MOUNT_POINT if status.backend in _WITH_MOUNTS else str(workspace)
+        return Lane(sandbox.launcher if status.has_shell else None, root)
+
+    log = sessions_dir(workspace) / f"{session_id}.jsonl"
+    found = SessionHooks(workspace, Surroundings(session_id, str(log), str(workspace)), lane, os.environ)
+    return found if found.problems() or found.has_any else NoHooks()
+
+
+def hook_files(workspace: Path) -> HookFiles:
+    """Return what the files name, for who only asks.  Blocks."""
+    return read_hooks(workspace)
