@@ -15,7 +15,8 @@ class Ran:
     """What code did: `output` as it was printed, the value of its last line included, and the pictures that it showed.
 
     `is_fresh`: a new interpreter ran it, which knew nothing of earlier code; `is_lost`: the interpreter had to be ended, and
-    what it knew is gone.  `total_chars` counts all that was printed, also what is left out of `output`.
+    what it knew is gone.  `total_chars` counts all that was printed, also what is left out of `output`.  `left` says what it
+    made for programs outside and was set aside.
     """
 
     output: str
@@ -25,6 +26,7 @@ class Ran:
     is_lost: bool = False
     is_timed_out: bool = False
     total_chars: int = 0
+    left: tuple[str, ...] = ()
 
 
 class Interpreter(Protocol):

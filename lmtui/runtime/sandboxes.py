@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lmtui.config import Config
 from lmtui.core.interpreter import Interpreter
-from lmtui.core.serving import Launcher
+from lmtui.core.serving import GuardedLauncher
 from lmtui.core.web import Web
 from lmtui.extensions.html_markdown import to_markdown
 from lmtui.extensions.web_client import WebClient
@@ -44,7 +44,7 @@ def _folders(paths: Iterable[str]) -> list[Path]:
 def interpreter_of(config: Config, sandbox: WorkspaceSandbox) -> Interpreter:
     """Return the Python of one session; it reaches the hosts that commands reach without asking."""
 
-    async def launcher() -> Launcher | None:
+    async def launcher() -> GuardedLauncher | None:
         return sandbox.launcher
 
     hosts = {"on": ("*",), "proxy": config.network_hosts}.get(config.network, ())

@@ -9,14 +9,14 @@ import contextlib
 import json
 import struct
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 
 from lmtui.core.clean import clean
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.interpreter import Ran
 from lmtui.core.pictures import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
-from lmtui.core.serving import Launch, Launcher, Served
+from lmtui.core.serving import GuardedLauncher, Launch, Served
 
 _STOP_S = 3.0
 _MAX_FRAME_BYTES = 8_388_608
@@ -57,7 +57,7 @@ class LaneInterpreter:
         hosts: patterns of hosts that the code may reach.
     """
 
-    def __init__(self, launcher: Callable[[], Awaitable[Launcher | None]], hosts: tuple[str, ...] = ()) -> None:
+    def __init__(self, launcher: Callable[[], Awaitable[GuardedLauncher | None]], hosts: tuple[str, ...] = ()) -> None:
         self._launcher = launcher
         self._hosts = hosts
         self._turn = asyncio.Lock()
@@ -67,38 +67,46 @@ class LaneInterpreter:
     async def run(self, code: str, *, timeout_s: float, on_output: Callable[[str], None]) -> Ran:
         """Run code; see `core.interpreter.Interpreter.run`."""
         async with self._turn:
-            is_fresh = self._process is None
-            process = self._process or await self._begin()
-            held = _Held()
-            try:
-                await process.write(_frame({"code": code}))
-                async with asyncio.timeout(timeout_s):
-                    is_ok = await self._until_done(process, held, on_output)
-                return self._ran(held, is_ok=is_ok, is_fresh=is_fresh)
-            except TimeoutError:
-                is_lost = not await self._stop(process, held, on_output)
-                return self._ran(held, is_ok=False, is_fresh=is_fresh, is_lost=is_lost, is_timed_out=True)
-            except (_Broken, SandboxError):
-                await self._end()
-                return self._ran(held, is_ok=False, is_fresh=is_fresh, is_lost=True)
-            except asyncio.CancelledError:
-                await asyncio.shield(self._stop(process, held, on_output))
-                raise
+            async with (await self._found()).guarded() as left:
+                ran = await self._run(code, timeout_s, on_output)
+            return replace(ran, left=tuple(left))
+
+    async def _run(self, code: str, timeout_s: float, on_output: Callable[[str], None]) -> Ran:
+        is_fresh = self._process is None
+        process = self._process or await self._begin()
+        held = _Held()
+        try:
+            await process.write(_frame({"code": code}))
+            async with asyncio.timeout(timeout_s):
+                is_ok = await self._until_done(process, held, on_output)
+            return self._ran(held, is_ok=is_ok, is_fresh=is_fresh)
+        except TimeoutError:
+            is_lost = not await self._stop(process, held, on_output)
+            return self._ran(held, is_ok=False, is_fresh=is_fresh, is_lost=is_lost, is_timed_out=True)
+        except (_Broken, SandboxError):
+            await self._end()
+            return self._ran(held, is_ok=False, is_fresh=is_fresh, is_lost=True)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._stop(process, held, on_output))
+            raise
 
     async def close(self) -> None:
         """End it; the next code gets a fresh one."""
         async with self._turn:
             await self._end()
 
-    async def _begin(self) -> Served:
+    async def _found(self) -> GuardedLauncher:
         launcher = await self._launcher()
         if launcher is None:
             raise SandboxUnavailable("no sandbox works here, so there is no Python", "The user can look: lmtui doctor.")
+        return launcher
+
+    async def _begin(self) -> Served:
         source = resources.files("lmtui.sandbox.inside").joinpath("interpreter.py").read_text(encoding="utf-8")
         arguments = ("python3", "-I", "-u", "-X", "utf8", "-c", source)
         launch = Launch(arguments, {"MPLBACKEND": "Agg"}, hosts=self._hosts)
         self._unread = b""
-        self._process = await launcher.open(launch, lambda _: None)
+        self._process = await (await self._found()).open(launch, lambda _: None)
         return self._process
 
     async def _end(self) -> None:

@@ -26,7 +26,7 @@ async def _python(arguments: PythonArguments, context: ToolContext) -> ToolResul
             return ToolResult("The interpreter is a fresh one.", "reset")
     timeout_s = min(max(arguments.timeout, MIN_TIMEOUT_S), MAX_TIMEOUT_S)
     ran = await context.interpreter.run(arguments.code, timeout_s=timeout_s, on_output=context.on_output)
-    text = "\n".join(part for part in (ran.output.rstrip("\n"), *_notes(ran, timeout_s)) if part) or "(no output)"
+    text = "\n".join(part for part in (ran.output.rstrip("\n"), *_notes(ran, timeout_s), *ran.left) if part) or "(no output)"
     return ToolResult(text, _summary(ran), ok=ran.is_ok, images=ran.images if context.sees else ())
 
 

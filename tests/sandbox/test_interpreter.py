@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.interpreter import Ran
-from lmtui.core.serving import Launch, Launcher
+from lmtui.core.serving import GuardedLauncher, Launch
 from lmtui.sandbox.interpreter import LaneInterpreter
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, OpenSandbox
@@ -17,7 +18,7 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 20).decode()
 
 
 class Bench:
-    def __init__(self, launcher: Callable[[], Awaitable[Launcher | None]]) -> None:
+    def __init__(self, launcher: Callable[[], Awaitable[GuardedLauncher | None]]) -> None:
         self.interpreter = LaneInterpreter(launcher)
         self.seen: list[str] = []
 
@@ -37,7 +38,7 @@ async def begin(open_sandbox: OpenSandbox) -> AsyncIterator[Begin]:
         sandbox = await open_sandbox(name)
         assert isinstance(sandbox, WorkspaceSandbox)
 
-        async def launcher() -> Launcher | None:
+        async def launcher() -> GuardedLauncher | None:
             return sandbox.launcher
 
         benches.append(Bench(launcher))
@@ -143,6 +144,15 @@ async def test_pictures_are_shown(begin: Begin) -> None:
     assert [(image.media_type, image.data[:4]) for image in ran.images] == [("image/png", b"\x89PNG")]
 
 
+@pytest.mark.parametrize("name", ISOLATED)
+async def test_what_it_makes_for_programs_outside_is_set_aside(name: str, begin: Begin) -> None:
+    bench = await begin(name)
+    ran = await bench.run("import os, pathlib\nos.mkdir('.vscode')\npathlib.Path('.vscode/tasks.json').write_text('{}')")
+    assert ran.is_ok
+    assert any(".vscode" in note and "moved to" in note for note in ran.left)
+    assert (await bench.run("os.listdir()")).left == ()
+
+
 async def test_awaiting_works_at_the_top(begin: Begin) -> None:
     bench = await begin("process")
     assert (
@@ -180,6 +190,12 @@ class OneLauncher:
         del launch, on_error
         return self.program
 
+    @contextlib.asynccontextmanager
+    async def guarded(self) -> AsyncIterator[list[str]]:
+        left: list[str] = []
+        yield left
+        left.append("set aside")
+
 
 def framed(text: str) -> bytes:
     return len(text.encode()).to_bytes(4, "big") + text.encode()
@@ -195,7 +211,7 @@ def framed(text: str) -> bytes:
 async def test_whatever_a_broken_interpreter_says_it_is_ended(pieces: tuple[bytes, ...]) -> None:
     liar = Liar(*pieces)
 
-    async def launcher() -> Launcher | None:
+    async def launcher() -> GuardedLauncher | None:
         return OneLauncher(liar)
 
     bench = Bench(launcher)
@@ -215,15 +231,15 @@ async def test_odd_frames_are_passed_over_and_pictures_checked() -> None:
     )
     liar = Liar(*[framed(each) for each in (*frames, '{"done": 1}')])
 
-    async def launcher() -> Launcher | None:
+    async def launcher() -> GuardedLauncher | None:
         return OneLauncher(liar)
 
     ran = await Bench(launcher).run("1")
-    assert (ran.output, len(ran.images), ran.is_ok) == ("red", 1, False)
+    assert (ran.output, len(ran.images), ran.is_ok, ran.left) == ("red", 1, False, ("set aside",))
 
 
 async def test_without_a_sandbox_there_is_none() -> None:
-    async def launcher() -> Launcher | None:
+    async def launcher() -> GuardedLauncher | None:
         return None
 
     with pytest.raises(SandboxUnavailable, match="no Python"):

@@ -53,6 +53,7 @@ async def test_what_the_model_has_to_know_beside_it() -> None:
     assert (summary, is_ok) == ("interpreter ended", False)
     assert (await told(Ran("", images=(PICTURE,)), code="x"))[1::3] == ("(1 picture shown)", 1)
     assert (await told(Ran("", images=(PICTURE,)), sees=False, code="x"))[4] == 0
+    assert (await told(Ran("1", left=("[.envrc was moved]",)), code="x"))[1] == "1\n[.envrc was moved]"
 
 
 async def test_a_reset_forgets_with_or_without_code() -> None:
