@@ -8,6 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from lmtui.core.forms import Ask
+
 PREFIX = "mcp__"
 
 
@@ -44,7 +46,7 @@ class McpTool:
 class McpServer:
     """A configured server: `source` is the file that names it, `place` what is around it, `words` its command or address.
 
-    `problem` says why it is not ready, with the way out in `hint`.  `tokens` is what telling all its tools costs.  `offered` are
+    `problem` says why it is not ready, `hint` the way out.  `tokens` is what telling all its tools costs.  `offered` are
     the tools that it has now, where those are not the ones that the user accepted.
     """
 
@@ -90,6 +92,9 @@ class McpServers(Protocol):
 
         A login opens the browser at the address in `problem`.
         """
+
+    def answer_with(self, ask: Ask) -> None:
+        """Put what servers ask the user in the middle of a call before `ask`; until then it is declined."""
 
     def log_file(self, name: str) -> Path:
         """Return where what a server says beside its output is kept."""

@@ -14,12 +14,11 @@ from lmtui.core.errors import McpError, ToolError
 from lmtui.core.mcp import McpTool
 from lmtui.core.permissions import Access
 from lmtui.core.ports import OutputSink, Preview, ToolContext, ToolResult
-from lmtui.extensions.mcp_link import Ask, ask_nobody
 
 _CHECKER = "lmtui.extensions.mcp_schema"
 _TITLE_CHARS = 80
 
-Perform = Callable[[McpTool, Mapping[str, object], OutputSink, Ask], Awaitable[ToolResult]]
+Perform = Callable[[McpTool, Mapping[str, object], OutputSink], Awaitable[ToolResult]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class ServerCall:
         """Ask the server."""
         await self._check()
         try:
-            return await self.perform(self.spec, self.arguments, context.on_output, ask_nobody)
+            return await self.perform(self.spec, self.arguments, context.on_output)
         except McpError as error:
             raise ToolError(str(error), error.hint) from error
 

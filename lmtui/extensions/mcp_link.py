@@ -9,28 +9,11 @@ from pathlib import Path
 from typing import Protocol
 
 from lmtui.core.errors import McpError
+from lmtui.core.forms import Ask, ask_nobody
 from lmtui.core.ports import OutputSink, ToolResult
 from lmtui.core.serving import Served
 from lmtui.extensions.mcp_config import ServerEntry
 from lmtui.extensions.mcp_names import RawTool
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """What a server asks the user in the middle of a call: a few fields as a flat JSON Schema, or an address to visit."""
-
-    server: str
-    text: str
-    schema: Mapping[str, object] = field(default_factory=dict)
-    url: str = ""
-
-
-Ask = Callable[[Form], Awaitable[Mapping[str, object] | None]]
-
-
-async def ask_nobody(_: Form) -> None:
-    """Answer no form, where nobody is there."""
-    return
 
 
 async def visit_nothing(url: str) -> None:

@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from lmtui.core.errors import McpError
+from lmtui.core.forms import Ask, ask_nobody
 from lmtui.core.mcp import McpServer, McpTool, ServerState
 from lmtui.core.ports import OutputSink, TokenCounter, ToolResult
 from lmtui.core.serving import GuardedLauncher
 from lmtui.extensions.mcp_address import Surroundings
 from lmtui.extensions.mcp_config import ServerFiles, read_servers
-from lmtui.extensions.mcp_link import Ask
 from lmtui.extensions.mcp_memory import Memory
 from lmtui.extensions.mcp_server import RunningServer
 from lmtui.extensions.mcp_told import ToldTools
@@ -47,6 +47,7 @@ class McpRoom:
         self._listeners: list[Callable[[], None]] = []
         self._loading: asyncio.Task[None] | None = None
         self._told = ToldTools(count_tokens)
+        self._ask: Ask = ask_nobody
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -136,7 +137,11 @@ class McpRoom:
         found = self._servers.get(server)
         return (found.place or found.entry.url) if found is not None else ""
 
-    async def call(self, tool: McpTool, arguments: Mapping[str, object], on_output: OutputSink, ask: Ask) -> ToolResult:
+    def answer_with(self, ask: Ask) -> None:
+        """Put what servers ask the user before `ask`."""
+        self._ask = ask
+
+    async def call(self, tool: McpTool, arguments: Mapping[str, object], on_output: OutputSink) -> ToolResult:
         """Call a tool.
 
         Raises:
@@ -146,7 +151,7 @@ class McpRoom:
         if server is None or not self._is_open(server):
             state = server.state if server is not None else "not configured any more"
             raise McpError(f"server {tool.server}: {state}", "The user can change that: /mcp.")
-        return await server.call(tool.own_name, arguments, on_output, ask)
+        return await server.call(tool.own_name, arguments, on_output, self._ask)
 
     async def close(self) -> None:
         """End every server."""

@@ -23,10 +23,11 @@ from pydantic import FileUrl, ValidationError
 from lmtui import __version__
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import McpError, SandboxError
+from lmtui.core.forms import Form
 from lmtui.core.ports import OutputSink, ToolResult
 from lmtui.core.serving import Served
 from lmtui.extensions.mcp_config import ServerEntry
-from lmtui.extensions.mcp_link import Address, Connection, Form, Hooks, LinkBroken
+from lmtui.extensions.mcp_link import Address, Connection, Hooks, LinkBroken
 from lmtui.extensions.mcp_login import log_in, login_of
 from lmtui.extensions.mcp_names import MAX_TOOLS, RawTool
 from lmtui.extensions.mcp_results import as_result

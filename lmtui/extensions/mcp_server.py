@@ -12,11 +12,12 @@ from pathlib import Path
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import ConfigError, McpError, SandboxError
+from lmtui.core.forms import Ask, Form
 from lmtui.core.mcp import ServerState
 from lmtui.core.ports import OutputSink, ToolResult
 from lmtui.extensions.mcp_address import Surroundings, address_of
 from lmtui.extensions.mcp_config import ServerEntry
-from lmtui.extensions.mcp_link import Ask, Connection, Form, Hooks, LinkBroken
+from lmtui.extensions.mcp_link import Connection, Hooks, LinkBroken
 from lmtui.extensions.mcp_memory import Memory
 from lmtui.extensions.mcp_names import RawTool, tools_digest
 

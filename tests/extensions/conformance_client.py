@@ -16,10 +16,10 @@ from typing import Any
 
 import httpx2
 
+from lmtui.core.forms import Form
 from lmtui.core.mcp import McpTool, ServerState
 from lmtui.extensions.mcp_address import Surroundings
 from lmtui.extensions.mcp_config import ServerEntry
-from lmtui.extensions.mcp_link import Form
 from lmtui.extensions.mcp_memory import Memory
 from lmtui.extensions.mcp_names import told_tools
 from lmtui.extensions.mcp_server import RunningServer

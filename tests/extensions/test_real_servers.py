@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from lmtui.core.forms import Form, ask_nobody
 from lmtui.core.mcp import ServerState
 from lmtui.core.ports import ToolResult
 from lmtui.core.serving import GuardedLauncher
 from lmtui.extensions.mcp_address import Surroundings
 from lmtui.extensions.mcp_config import ServerEntry
-from lmtui.extensions.mcp_link import Form, ask_nobody
 from lmtui.extensions.mcp_memory import Memory
 from lmtui.extensions.mcp_server import RunningServer
 from lmtui.sandbox.select import select_sandbox

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from lmtui.core.forms import Ask, ask_nobody
 from lmtui.core.mcp import McpServer, McpTool, ServerState
 
 
@@ -16,6 +17,7 @@ class FakeMcp:
         self.known: dict[str, McpServer] = {}
         self.wrong: list[str] = []
         self.restarted: list[str] = []
+        self.ask: Ask = ask_nobody
         self.log = Path("/nowhere/server.log")
         self._listeners: list[Callable[[], None]] = []
 
@@ -37,6 +39,9 @@ class FakeMcp:
 
     def accept(self, name: str) -> None:
         self.put(replace(self.known[name], state=ServerState.READY))
+
+    def answer_with(self, ask: Ask) -> None:
+        self.ask = ask
 
     def log_file(self, name: str) -> Path:
         assert name in self.known

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
+
 from lmtui.core.clean import clean_line
+from lmtui.core.forms import Form
 from lmtui.core.mcp import McpServers, ServerState
+from lmtui.tui.form_asking import ask_form
 from lmtui.tui.modals.mcp import McpList
 from lmtui.tui.stage import Handler, Stage
 
@@ -20,6 +25,7 @@ class McpPart:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
+        self._one_form = asyncio.Lock()
         self._told: dict[str, ServerState] = {}
 
     def handlers(self) -> dict[str, Handler]:
@@ -31,7 +37,13 @@ class McpPart:
         servers = self._servers()
         if servers is not None:
             _ = servers.listen(lambda: self._tell(servers))
+            servers.answer_with(self._ask)
             self._tell(servers)
+
+    async def _ask(self, form: Form) -> Mapping[str, object] | None:
+        """Put a server's questions before the user, one form at a time."""
+        async with self._one_form:
+            return await self._stage.app.run_worker(ask_form(self._stage.app, form), group="mcp-form").wait()
 
     def _servers(self) -> McpServers | None:
         host = self._stage.desk.host
