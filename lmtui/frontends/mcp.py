@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
+import sys
 from pathlib import Path
 
 from lmtui.config import Loaded
 from lmtui.core.clean import clean_line
+from lmtui.core.errors import UsageError
 from lmtui.core.mcp import McpServer, ServerState
-from lmtui.runtime.mcp_report import ServersSeen, look_at_servers
+from lmtui.runtime.mcp_report import Login, ServersSeen, look_at_servers
 
 WAIT_S = 30.0
 BROKEN = (ServerState.FAILED, ServerState.ENDED, ServerState.STARTING)
@@ -18,13 +21,38 @@ _SIGNS = {ServerState.READY: "✓", ServerState.OFF: "–", ServerState.REFUSED:
 
 async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     """Print every server; 0 all that are switched on work, 1 one does not, or a file cannot be read."""
-    seen = await look_at_servers(workspace, loaded.config, WAIT_S)
+    login = None
+    if arguments.action == "login":
+        if not arguments.name:
+            raise UsageError("no server is named", "Write: lmtui mcp login NAME")
+        login = Login(arguments.name, _says_yes)
+    seen = await look_at_servers(workspace, loaded.config, WAIT_S, login)
+    if login is not None:
+        return _told_of_login(seen, login.name)
     if arguments.json:
         found = {"servers": [as_json(server) for server in seen.servers], "problems": list(seen.problems)}
         print(json.dumps(found, indent=2, ensure_ascii=False))
     else:
         _print(seen)
     return 1 if seen.problems or any(server.state in BROKEN for server in seen.servers) else 0
+
+
+async def _says_yes(url: str) -> bool:
+    """Show the address and ask, where somebody is there."""
+    print(f"It wants you to log in at:\n  {clean_line(url)}")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    answer = await asyncio.to_thread(input, "Open it in your browser? [y/N] ")
+    return answer.strip().lower() in ("y", "yes")
+
+
+def _told_of_login(seen: ServersSeen, name: str) -> int:
+    """Say what became of a login."""
+    server = next((each for each in seen.servers if each.name == name), None)
+    if server is None:
+        raise UsageError(f"there is no MCP server {name!r}", "`lmtui mcp list` names them.")
+    print(f"{clean_line(name)}: {state_words(server)}")
+    return 0 if server.state is ServerState.READY else 1
 
 
 def as_json(server: McpServer) -> dict[str, object]:

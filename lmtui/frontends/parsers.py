@@ -20,7 +20,7 @@ EPILOG = """commands:
   lmtui --plain [DIR]         line by line, for screen readers and dumb terminals (or set ACCESSIBLE=1)
   lmtui submit "TASK" [--at|--every|--daily|--hourly|--cron|--startup]   a task for later, see also jobs | scheduler
   lmtui sessions | show ID | export ID --format md|html|jsonl
-  lmtui models | mcp list | doctor | sandbox check|image|shell | config show|path|trust
+  lmtui models | mcp list | skills list|show NAME | doctor | sandbox check|image|shell | config show|path|trust
 `lmtui COMMAND --help` tells more of each."""
 
 
@@ -255,8 +255,18 @@ def mcp_parser() -> Parser:
     """Return the parser of `lmtui mcp`."""
     doc = "Start the MCP servers that are named here, list their tools with the price of each in tokens, and end them."
     parser = _parser("mcp", doc, "lmtui mcp list --json")
-    parser.add_argument("action", nargs="?", choices=("list",), default="list")
+    parser.add_argument("action", nargs="?", choices=("list", "login"), default="list")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="login: the server that wants it")
     parser.add_argument("--sandbox", choices=SANDBOXES, help="where the servers run (default: as commands do)")
+    return _with_report(parser)
+
+
+def skills_parser() -> Parser:
+    """Return the parser of `lmtui skills`."""
+    doc = "List the skills of a folder and your own, with their prices in tokens, or print one as the model reads it."
+    parser = _parser("skills", doc, "lmtui skills show find-bug")
+    parser.add_argument("action", nargs="?", choices=("list", "show"), default="list")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="show: which one")
     return _with_report(parser)
 
 

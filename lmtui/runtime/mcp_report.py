@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.config import Config
-from lmtui.core.mcp import McpServer
+from lmtui.core.mcp import McpServer, ServerState
 from lmtui.core.serving import GuardedLauncher
 from lmtui.extensions.mcp_config import config_files
 from lmtui.extensions.mcp_room import McpRoom
 from lmtui.providers.tokens import count_tokens
 from lmtui.runtime.sandboxes import open_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+
+_LOGIN_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Which server is to be logged in to, and who says yes to the address that the browser then opens."""
+
+    name: str
+    says_yes: Callable[[str], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +36,11 @@ class ServersSeen:
     files: Sequence[Path]
 
 
-async def look_at_servers(workspace: Path, config: Config, limit_s: float) -> ServersSeen:
-    """Start the servers that may start, wait at most so long, and end them."""
+async def look_at_servers(workspace: Path, config: Config, limit_s: float, login: Login | None = None) -> ServersSeen:
+    """Start the servers that may start, wait at most so long, and end them.
+
+    With a `login` the server of that name is logged in to, if it waits for that and the user says yes to the address.
+    """
     opened: list[WorkspaceSandbox] = []
 
     async def launcher() -> GuardedLauncher | None:
@@ -38,8 +51,19 @@ async def look_at_servers(workspace: Path, config: Config, limit_s: float) -> Se
     room = McpRoom(workspace, launcher, os.environ, count_tokens)
     try:
         await room.settle(limit_s)
+        if login is not None:
+            await _log_in(room, login)
         return ServersSeen(tuple(room.servers()), tuple(room.problems()), [path for path, _ in config_files(workspace)])
     finally:
         await room.close()
         for sandbox in opened:
             await sandbox.close()
+
+
+async def _log_in(room: McpRoom, login: Login) -> None:
+    """Let the user log in in their browser; takes as long as they do, at most ten minutes."""
+    waiting = next((each for each in room.servers() if each.name == login.name and each.state is ServerState.LOGIN), None)
+    if waiting is None or not await login.says_yes(waiting.problem):
+        return
+    room.accept(login.name)
+    await room.settle(_LOGIN_S)
