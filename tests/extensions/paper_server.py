@@ -1,7 +1,8 @@
 """An MCP server for tests, of the standard library alone, so that it runs in every lane: `paper_server.py KEY=VALUE …`.
 
 `tools=N` offers N tools beside its own; `die=NAME` ends at a call of that tool; `hang=start` answers nothing; `noise=1` talks
-garbage on both outputs; `describe=FILE` takes the description of `echo` from a file each time that it lists.
+garbage on both outputs; `describe=FILE` takes the description of `echo` from a file each time that it lists; `call=NAME` gives
+`echo` another name.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def tool(name: str, description: str, /, **properties: Any) -> dict[str, Any]:
 def tools() -> list[dict[str, Any]]:
     description = Path(OPTIONS["describe"]).read_text() if "describe" in OPTIONS else "Say it back."
     own = [
-        tool("echo", description, text={"type": "string"}),
+        tool(OPTIONS.get("call", "echo"), description, text={"type": "string"}),
         tool("add", "Add two whole numbers.", a={"type": "integer"}, b={"type": "integer"}),
         tool("picture", "Draw a dot."),
         tool("all", "Return a block of every kind."),
