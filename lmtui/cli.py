@@ -35,6 +35,7 @@ from lmtui.frontends.parsers import (
     serve_parser,
     sessions_parser,
     show_parser,
+    skills_parser,
     submit_parser,
 )
 from lmtui.frontends.places import check_screen, wants_plain
@@ -308,5 +309,6 @@ _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], 
     "doctor": (doctor_parser, _report("doctor")),
     "sandbox": (sandbox_parser, _report("sandbox")),
     "mcp": (mcp_parser, _report("mcp")),
+    "skills": (skills_parser, _report("skills")),
     "config": (config_parser, _report("config")),
 }

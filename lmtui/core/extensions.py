@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from lmtui.core.mcp import McpServers
+from lmtui.core.prompt_files import PromptFiles
+from lmtui.core.skills import Skills
 
 
 class Extensions(Protocol):
@@ -13,3 +15,11 @@ class Extensions(Protocol):
     @property
     def mcp(self) -> McpServers:
         """Return the MCP servers."""
+
+    @property
+    def skills(self) -> Skills:
+        """Return the skills and the promoted tools."""
+
+    @property
+    def prompts(self) -> PromptFiles:
+        """Return the slash commands that are Markdown files."""

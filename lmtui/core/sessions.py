@@ -17,8 +17,10 @@ from lmtui.core.messages import CallForm
 from lmtui.core.permissions import GrantScope, Mode, Rule
 from lmtui.core.pictures import Image
 from lmtui.core.plan_desk import Plans
+from lmtui.core.prompt_files import PromptsInUse
 from lmtui.core.servers import ModelServers
 from lmtui.core.settings import Settings
+from lmtui.core.skills import SkillsInUse
 from lmtui.core.trust import Trust
 from lmtui.core.window import WindowUse
 from lmtui.core.workspace import FileChange
@@ -213,6 +215,14 @@ class Session(Protocol):
     @property
     def calls(self) -> Calls:
         """Return the form in which the model calls tools."""
+
+    @property
+    def skills(self) -> SkillsInUse:
+        """Return the ways to have a skill followed."""
+
+    @property
+    def prompts(self) -> PromptsInUse:
+        """Return the way of a command's file into the session."""
 
     @property
     def plans(self) -> Plans:

@@ -137,6 +137,9 @@ class SkillsInUse(Protocol):
     def begin(self, used: SkillUse, words: str) -> None:
         """Put a skill before the model as the user's own message, with what they say to it; it holds for that turn."""
 
+    def promote(self, path: str, function: str, name: str = "") -> None:
+        """Ask whether a function of a file may become a tool, behind the running turn."""
+
 
 class NoSkills:
     """Stands where there are none."""

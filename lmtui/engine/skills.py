@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -12,7 +13,7 @@ from lmtui.core.events import Event, MessageAdded, TurnEnded
 from lmtui.core.messages import Role
 from lmtui.core.rules import Effect, Rule, parse_rule
 from lmtui.core.skill_scope import SkillScope
-from lmtui.core.skills import SkillUse, SkillUsed
+from lmtui.core.skills import PROMOTE_TOOL, SkillUse, SkillUsed
 from lmtui.engine.inbox import Said
 
 
@@ -81,6 +82,12 @@ class SkillsByHand:
         text = f"{said}\n\n{used.text}"
         self._emit(used_event(used, self._agent(), _digest(text)))
         self._put(Said(text, typed=said))
+
+    def promote(self, path: str, function: str, name: str = "") -> None:
+        """Ask whether a function of a file may become a tool, behind the running turn."""
+        arguments = json.dumps({"path": path, "function_name": function, "tool_name": name})
+        typed = f" /promote {path} {function} {name}".rstrip()
+        self._put(Said(arguments, typed=typed, is_command=True, is_told=False, tool=PROMOTE_TOOL))
 
 
 def _digest(text: str) -> str:

@@ -18,14 +18,14 @@ _TIMEOUT_S = 120
 
 
 async def run_user_command(desk: Desk, said: Said, turn_id: str) -> None:
-    """Run one command to its end; a cancel passes on."""
+    """Run one command, or one call, to its end; a cancel passes on."""
     started = desk.monotonic()
     files: dict[str, None] = {}
     reason, error_text = TurnReason.DONE, ""
-    arguments = json.dumps({"command": said.text, "timeout": _TIMEOUT_S})
+    arguments = said.text if said.tool else json.dumps({"command": said.text, "timeout": _TIMEOUT_S})
     try:
         desk.emit(TurnStarted(agent=desk.agent, turn_id=turn_id))
-        call = ToolCall(f"user_{turn_id}", "shell", arguments)
+        call = ToolCall(f"user_{turn_id}", said.tool or "shell", arguments)
         await run_call(desk, call, turn_id, files, by="user" if said.is_told else "user_alone")
     except asyncio.CancelledError:
         reason = TurnReason.INTERRUPTED

@@ -15,7 +15,7 @@ from lmtui.config import SETTINGS, Config, Loaded, shown
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SessionFileError
 from lmtui.core.times import moment_text, zone_of
-from lmtui.frontends import audit, doctor, exam, mcp, models, sandbox
+from lmtui.frontends import audit, doctor, exam, mcp, models, sandbox, skills
 from lmtui.frontends.headless import HeadlessTask, run_headless
 from lmtui.paths import config_dir, workspace_dir
 from lmtui.runtime import transcript
@@ -192,5 +192,6 @@ REPORTS: dict[str, Report] = {
     "doctor": doctor.report,
     "sandbox": sandbox.report,
     "mcp": mcp.report,
+    "skills": skills.report,
     "config": _config,
 }

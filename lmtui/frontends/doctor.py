@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,12 +18,14 @@ from lmtui.core.errors import UsageError
 from lmtui.core.mcp import ServerState
 from lmtui.core.server_words import window_words
 from lmtui.core.servers import ServerFound
+from lmtui.core.skills import SkillState
 from lmtui.frontends.mcp import BROKEN, WAIT_S, state_words
 from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
 from lmtui.runtime.checks import backend_reports, tokenizer_name, workspace_problem
 from lmtui.runtime.guidance import read_guidance
 from lmtui.runtime.mcp_report import look_at_servers
 from lmtui.runtime.reports import find_models, is_same_server
+from lmtui.runtime.skills import read_skills
 
 OK, WARNING, FAILURE = "ok", "warning", "failure"
 _ISOLATING = ("docker", "bubblewrap")
@@ -44,6 +47,7 @@ async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace)
     """Print every row; 0 all well, 1 warnings, 2 failures."""
     rows = [*_program_rows(), *_workspace_rows(workspace, loaded), *await _sandbox_rows(workspace)]
     rows += await _instruction_rows(workspace)
+    rows += await _skill_rows(workspace)
     rows += await _mcp_rows(workspace, loaded)
     if not arguments.offline:
         rows += await _server_rows(loaded)
@@ -111,6 +115,17 @@ async def _instruction_rows(workspace: Path) -> list[Row]:
     names = ", ".join(f"{clean_line(source.name)} {source.tokens:,} tokens" for source in found.sources)
     rows = [Row("instructions", OK, names or "none; AGENTS.md in this folder would be read")]
     return rows + [Row("instructions", WARNING, clean_line(problem), _PLAIN) for problem in found.problems]
+
+
+async def _skill_rows(workspace: Path) -> list[Row]:
+    """Tell how many skills there are and what they cost; one that is broken, or wrong in part, has a row of its own."""
+    skills, tools, (_, tokens) = await read_skills(workspace)
+    counts = Counter(str(skill.state) for skill in skills) | Counter({"promoted tools": len(tools)})
+    told = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    rows = [Row("skills", OK, f"{told}; {tokens:,} tokens in each request" if told else "none")]
+    rows += [Row("skills", FAILURE, skill.problem) for skill in skills if skill.state is SkillState.BROKEN]
+    rows += [Row("skills", WARNING, f"{skill.place}: {'; '.join(skill.warnings)}") for skill in skills if skill.warnings]
+    return rows + [Row("skills", FAILURE, f"{tool.name}: {tool.problem}") for tool in tools if tool.problem]
 
 
 async def _mcp_rows(workspace: Path, loaded: Loaded) -> list[Row]:

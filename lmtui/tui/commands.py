@@ -21,13 +21,14 @@ from lmtui.tui.table.planning import PLANNING
 from lmtui.tui.table.prompt import PROMPT
 from lmtui.tui.table.reading import READING
 from lmtui.tui.table.sessions import SESSIONS
+from lmtui.tui.table.skills import SKILLS
 from lmtui.tui.table.window import WINDOW
 
 __all__ = ["COMMANDS", "Command", "Scope", "SlashCall"]
 
 COMMANDS: tuple[Command, ...] = (
     *(EVERYWHERE + AROUND + WINDOW + GUIDANCE + PROMPT + PANES + CHAT + READING + PLANNING + SESSIONS + JOBS),
-    *(MCP + MODELS + DIALOGS),
+    *(MCP + SKILLS + MODELS + DIALOGS),
 )
 
 

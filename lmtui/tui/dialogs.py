@@ -31,6 +31,7 @@ from lmtui.tui.parts.models import ModelsPart
 from lmtui.tui.parts.plan import PlanPart
 from lmtui.tui.parts.prompt import PromptPart
 from lmtui.tui.parts.sessions import SessionsPart
+from lmtui.tui.parts.skills import SkillsPart
 from lmtui.tui.router import Router
 from lmtui.tui.screens.changes import NO_CHANGES, ChangesScreen
 from lmtui.tui.screens.first_run import FirstRun
@@ -62,6 +63,7 @@ class Dialogs:
     guidance_part = GuidancePart
     jobs_part = JobsPart
     mcp_part = McpPart
+    skills_part = SkillsPart
     plan_part = PlanPart
     approval = Approval
     approval_of = staticmethod(approval_of)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lmtui.core.forms import Ask, ask_nobody
 from lmtui.core.mcp import McpServer, McpTool, ServerState
+from tests.tui.fake_skills import FakeSkills
 
 
 class FakeMcp:
@@ -61,6 +62,7 @@ class FakeExtensions:
 
     def __init__(self) -> None:
         self.mcp = FakeMcp()
+        self.skills = FakeSkills()
 
 
 def some_servers() -> list[McpServer]:

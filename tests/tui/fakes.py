@@ -27,6 +27,7 @@ from tests.tui.fake_mcp import FakeExtensions
 from tests.tui.fake_plans import FakePlans
 from tests.tui.fake_servers import FakeServers
 from tests.tui.fake_settings import FakeCalls, FakeSettings, FakeWindow
+from tests.tui.fake_skills import FakeSkillsInUse
 
 START = datetime(2026, 3, 14, 14, 2, 0, tzinfo=UTC)
 DIFF = """\
@@ -89,6 +90,7 @@ class FakeSession:
         self.fake_rules: list[Rule] = []
         self.window_use = FakeWindow()
         self.calls = FakeCalls()
+        self.skills = FakeSkillsInUse(self.submit)
         self.budget = FakeBudget(self.emit)
         self.plans = FakePlans(self.history, self.emit, lambda: self.fake_rules)
         self._history: list[Envelope] = []

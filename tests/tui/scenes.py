@@ -24,6 +24,7 @@ from tests.tui.scenes_models import MODEL_SCENES
 from tests.tui.scenes_plan import PLAN_SCENES
 from tests.tui.scenes_prompt import PROMPT_SCENES
 from tests.tui.scenes_sessions import SESSION_SCENES
+from tests.tui.scenes_skills import SKILL_SCENES
 from tests.tui.scenes_tasks import TASK_SCENES
 
 COMMAND = "rm -rf build/ && python -m build --wheel"
@@ -364,6 +365,7 @@ SCENES = (
     *(Scene(name, steps) for name, steps in MODEL_SCENES),
     *(Scene(name, steps) for name, steps in JOB_SCENES),
     *(Scene(name, steps) for name, steps in MCP_SCENES),
+    *(Scene(name, steps) for name, steps in SKILL_SCENES),
     *(Scene(name, steps) for name, steps in TASK_SCENES),
     Scene("chat_search", scenes_chat.chat_search),
     Scene("chat_search_line", scenes_chat.chat_search_line),

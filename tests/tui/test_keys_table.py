@@ -88,6 +88,7 @@ PLACES: dict[Scope, tuple[str, Steps]] = {
     Scope.MODELS: ("models", nothing),
     Scope.JOBS: ("jobs", nothing),
     Scope.MCP: ("mcp_waiting", keys("n")),
+    Scope.SKILLS: ("skills_remove", keys("n")),
     Scope.CONTEXT: ("window_use", nothing),
     Scope.CACHE: ("cache", nothing),
     Scope.FIRST_RUN: ("first_run", nothing),
@@ -101,7 +102,8 @@ PLACES: dict[Scope, tuple[str, Steps]] = {
 }
 
 # the list has the key and tells the screen what was chosen
-SAME_THING = {key: [("select", True)] for key in ("first.start enter", "jobs.open enter", "mcp.tools enter")}
+LISTED = ("first.start enter", "jobs.open enter", "mcp.tools enter", "skills.read enter")
+SAME_THING = {key: [("select", True)] for key in LISTED}
 
 
 async def record(scope: Scope, commands: list[Command]) -> dict[str, list[tuple[str, bool]]]:

@@ -1,8 +1,9 @@
-"""What people bring to the model in words, in the linear mode: instructions, persona."""
+"""What people bring to the model, in the linear mode: instructions, persona, skills."""
 
 from __future__ import annotations
 
 from lmtui.core.guidance_words import WHOLE_CHARS, guidance_lines, init_task, persona_lines
+from lmtui.core.skill_words import promote_call, skill_call, skill_lines
 from lmtui.frontends.plain.desk import Desk
 
 
@@ -19,3 +20,20 @@ def say_persona(desk: Desk, _: str) -> None:
 def draft_instructions(desk: Desk, focus: str) -> None:
     """Have the model draft an AGENTS.md."""
     desk.act(lambda session: session.submit(init_task(focus)))
+
+
+def use_skill(desk: Desk, argument: str) -> None:
+    """Say which skills there are, or have one followed."""
+    skills = desk.host.extensions.skills
+    name, words = skill_call(argument)
+    if not name:
+        desk.say(*skill_lines(desk.room.wait(skills.found()), skills.promoted()))
+        return
+    used = desk.room.wait(skills.use(name))
+    desk.act(lambda session: session.skills.begin(used, words))
+
+
+def promote(desk: Desk, argument: str) -> None:
+    """Ask whether a function may become a tool."""
+    path, function, name = promote_call(argument)
+    desk.act(lambda session: session.skills.promote(path, function, name))

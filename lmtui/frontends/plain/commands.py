@@ -15,7 +15,7 @@ from lmtui.core.model_words import calls_words, set_calls
 from lmtui.core.rules import Mode
 from lmtui.core.sessions import Changes, Restoration, SessionSummary
 from lmtui.frontends.job_words import job_lines
-from lmtui.frontends.plain.bringing import draft_instructions, say_instructions, say_persona
+from lmtui.frontends.plain.bringing import draft_instructions, promote, say_instructions, say_persona, use_skill
 from lmtui.frontends.plain.desk import Desk
 from lmtui.frontends.plain.words import INDENT, changes_text, count, plan_lines, quoted
 
@@ -263,6 +263,8 @@ COMMANDS: dict[str, SlashCommand] = {
     "instructions": SlashCommand("", "say which AGENTS.md and other instructions are read", _on(say_instructions)),
     "soul": SlashCommand("", "say the persona", _on(say_persona)),
     "init": SlashCommand("[what matters]", "have the model draft an AGENTS.md from this folder", _on(draft_instructions)),
+    "skill": SlashCommand("[name words]", "list the skills, or have one followed", _on(use_skill)),
+    "promote": SlashCommand("file function [name]", "let a Python function become a tool; asks first", _on(promote)),
     "quit": SlashCommand("", "leave", Commands.leave),
 }
-_OTHER_NAMES = {"exit": "quit", "clear": "new", "todo": "plan"}
+_OTHER_NAMES = {"exit": "quit", "clear": "new", "todo": "plan", "skills": "skill"}

@@ -42,6 +42,7 @@ class Scope(StrEnum):
     MODELS = "models"
     JOBS = "jobs"
     MCP = "MCP servers"
+    SKILLS = "skills"
     GRID = "sessions side by side"
     LOG = "tool log"
     FIRST_RUN = "first run"
