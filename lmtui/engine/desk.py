@@ -21,6 +21,7 @@ from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.skills import NoSkills, SkillReader
 from lmtui.core.web import NoWeb, Web
 from lmtui.engine.approvals import Approvals
+from lmtui.engine.borrowing import Borrowed
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.gate import GateWatch
 from lmtui.engine.hooking import Hooking
@@ -52,7 +53,7 @@ class Desk:
     Calls that may change files hold `writing`: of the agents of a session one at a time, so that it is known who changed what.
     `interpreter` is the Python that stays, `web` the way to the web; `guide` reads what people bring, last in the turn
     `guided`; `skills` are read there, and `scopes` knows what those in use leave to be called.
-    `hooking` calls the hooks.
+    `hooking` calls the hooks; a model is `borrowed` for one turn.
     `planning` is where plan mode stands; `is_read_only`: the sandbox keeps commands from changing anything in that mode.
     """
 
@@ -114,6 +115,7 @@ class Desk:
     skills: SkillReader = field(default_factory=NoSkills)
     scopes: SkillWatch = field(default_factory=SkillWatch)
     hooking: Hooking = field(default_factory=Hooking)
+    borrowed: Borrowed | None = None
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:

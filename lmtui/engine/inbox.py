@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmtui.core.pictures import Image
+from lmtui.core.prompt_files import FilledPrompt
 
 _COMPACT = "/compact"
 
@@ -14,8 +15,9 @@ class Said:
     """Something the user said.
 
     `typed` is the text as it stood in the prompt, where that differs; `is_command` a shell command of the user's own, which
-    the model hears of with `is_told`; with a `tool` it is a call of that one, and the text holds its arguments.  With `is_compaction` the conversation is to be summed up, and the text says what matters
-    most.  With `is_reminder` lmtui itself says it, not the user.
+    the model hears of with `is_told`; with a `tool` it is a call of that one, and the text holds its arguments.  With
+    `is_compaction` the conversation is to be summed up, and the text says what matters most.  With `is_reminder` lmtui itself
+    says it, not the user.  A `prompt` is that of a command's file: it stands in place of the text once its commands have run.
     """
 
     text: str
@@ -27,6 +29,7 @@ class Said:
     is_compaction: bool = False
     is_reminder: bool = False
     tool: str = ""
+    prompt: FilledPrompt | None = None
 
     @property
     def shown(self) -> str:

@@ -7,6 +7,7 @@ import asyncio
 from lmtui.core.events import InboxChanged, Level, Notice
 from lmtui.core.hooks import HookEvent
 from lmtui.engine.desk import Desk
+from lmtui.engine.filling import fill_in
 from lmtui.engine.hooking import call_hooks, tell_model
 from lmtui.engine.inbox import Said
 from lmtui.engine.mentions import add_message
@@ -24,6 +25,8 @@ async def accept(desk: Desk, said: Said, turn_id: str) -> None:
     Raises:
         PromptHeld: one does; they wait in the inbox, held back.
     """
+    if said.prompt is not None:
+        said = await fill_in(desk, said, turn_id)
     if said.is_reminder or not desk.hooking.wants(HookEvent.USER_PROMPT_SUBMIT):
         await add_message(desk, said, turn_id)
         return

@@ -45,6 +45,7 @@ from lmtui.engine.changes import SessionChanges
 from lmtui.engine.children import SubAgents
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.desk import Desk
+from lmtui.engine.filling import PromptsByHand
 from lmtui.engine.hooking import Hooking
 from lmtui.engine.hooks_beside import HooksBeside
 from lmtui.engine.inbox import Inbox, Said, read_said
@@ -124,6 +125,7 @@ class EngineSession:
         self.sleep = SessionSleep(lambda: self._desk, self._words.put)
         self.plans = SessionPlans(lambda: self._desk, self._journal.emit_from_outside, self.submit)
         self.skills = SkillsByHand(lambda: self._desk.agent, self._journal.emit_from_outside, self._words.put)
+        self.prompts = PromptsByHand(self._words.put)
         self._beside = HooksBeside(lambda: self._desk, self._journal.emit_from_outside, self.history)
         self._foreign = 0 if is_ours else len(past)
         self.budget = BudgetByHand(lambda: self._desk.spending, self._journal.emit_from_outside)

@@ -51,6 +51,7 @@ class _Ending:
     began: float = 0.0
     elapsed_s: float = -1.0
     is_users: bool = False
+    is_typed: bool = False
     images: tuple[ImageRef, ...] = ()
 
 
@@ -68,16 +69,16 @@ class Asked:
 
 async def run_call(
     desk: Desk, call: ToolCall, turn_id: str, files: dict[str, None], asked: Asked | None = None, *, by: str = ""
-) -> None:
-    """Deal with one call; `files` takes the files that it changed, everything else is in the events it emits.
+) -> ToolResult:
+    """Deal with one call and return how it ended; `files` takes the files that it changed, events tell everything else.
 
     `asked` is there where the call has begun and was asked about before its turn came.  `by` says whose it is, where it is
-    not the model's (see `ToolCallStarted`): what the mode would only ask about is answered by its being typed.
+    not the model's (see `ToolCallStarted`): what the mode would only ask about is answered by the user's typing it.
     """
     prepared, problem = (asked.prepared, asked.problem) if asked else _prepare(desk, call)
     if asked is None:
         begin(desk, call, prepared, turn_id, by)
-    ending = _Ending(files=files, began=desk.monotonic(), is_users=bool(by))
+    ending = _Ending(files=files, began=desk.monotonic(), is_users=bool(by), is_typed=by.startswith("user"))
     try:
         if prepared is None or problem:
             ending.result = ToolResult(problem, "failed" if asked else "not understood", ok=False)
@@ -90,6 +91,7 @@ async def run_call(
         ending.result = ToolResult(f"{call.name} failed inside lmtui: {error}", "failed inside", ok=False)
     finally:
         _emit_end(desk, call, prepared, ending)
+    return ending.result
 
 
 def begin(desk: Desk, call: ToolCall, prepared: PreparedCall | None, turn_id: str, by: str = "") -> None:
@@ -138,7 +140,7 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
         ending.result = ToolResult(f"Refused: {decision.why}.", "refused", ok=False)
         return
     context = asked.context if asked and asked.context else _context(desk, call)
-    is_typed = ending.is_users and ending.decision != _HOOK
+    is_typed = ending.is_typed and ending.decision != _HOOK
     if decision.verdict is Verdict.ASK and is_typed and _is_answered_by_typing(desk, prepared):
         ending.decision, ending.rule, ending.why = str(Outcome.ONCE), "", "you typed it"
     elif decision.verdict is Verdict.ASK:

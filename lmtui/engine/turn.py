@@ -24,6 +24,7 @@ from lmtui.core.messages import Completion, Hold, ToolCall, Usage
 from lmtui.core.model_events import LoopSuspected, Reminder
 from lmtui.engine.ahead import ask_ahead, give_up
 from lmtui.engine.asking import ask_model
+from lmtui.engine.borrowing import give_back
 from lmtui.engine.completion import EXIT_CODES, reason_of, without_token
 from lmtui.engine.desk import Desk
 from lmtui.engine.gate import check_end
@@ -66,6 +67,7 @@ async def run_turn(desk: Desk, said: Said, turn_id: str) -> None:
         await work(desk, tally, partial(_begin, desk, said, turn_id))
     finally:
         with contextlib.suppress(SessionFileError):  # it was shown; the log's failure was told with what went before
+            give_back(desk)
             write_report(desk, tally.reason)
             desk.emit(_ended(desk, turn_id, tally, desk.monotonic() - started))
 

@@ -30,6 +30,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.model_words import model_words
 from lmtui.core.pictures import Image
+from lmtui.core.prompt_files import PromptFiles, find_prompt
 from lmtui.core.rules import Mode
 from lmtui.core.sessions import Session
 from lmtui.core.times import LocalZone, moment_text
@@ -70,7 +71,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
         session = await (runtime.open_session(task.session_id) if task.session_id else runtime.new_session())
         reporter = Reporter(task.output, out, err)
         with _stopping(session):
-            await _turns(session, task, reporter, err)
+            await _turns(session, task, reporter, err, runtime.extensions.prompts)
     except (UsageError, ConfigError):
         raise
     except LmtuiError as error:
@@ -95,19 +96,28 @@ def _refusal(rule: str, mode: Mode) -> str:
     return f"refused: {rule}; nobody was there to approve it.  Allow it with --allow {shlex.quote(rule)}{other}"
 
 
-async def _turns(session: Session, task: HeadlessTask, reporter: Reporter, err: TextIO) -> None:
+async def _turns(session: Session, task: HeadlessTask, reporter: Reporter, err: TextIO, files: PromptFiles) -> None:
     if task.output == "stream-json":
         for envelope in session.history():
             reporter.print_line(envelope)
     unsubscribe = session.subscribe(reporter.take)
     try:
         if task.text or session.plans.open is None:
-            session.submit(task.text or "Go on.", images=task.images)
+            await _submit(session, task, files)
             await session.wait_idle()
         if task.approves and approve_open(session, allows_named=task.allows_named, err=err):
             await session.wait_idle()
     finally:
         unsubscribe()
+
+
+async def _submit(session: Session, task: HeadlessTask, files: PromptFiles) -> None:
+    """Give a session its task, which may be the command of a file."""
+    prompt = find_prompt(await asyncio.to_thread(files.found), task.text) if task.text.startswith("/") else None
+    if prompt is not None:
+        session.prompts.begin(prompt, task.text.strip())
+    else:
+        session.submit(task.text or "Go on.", images=task.images)
 
 
 @contextlib.contextmanager

@@ -10,9 +10,11 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from lmtui.core.children import ChildKind
 from lmtui.core.guidance import Guide
 from lmtui.core.mcp import McpServers
 from lmtui.core.ports import TokenCounter, Toolbox
+from lmtui.core.prompt_files import PromptFiles
 from lmtui.core.serving import GuardedLauncher
 from lmtui.core.trust import Trust
 from lmtui.engine.session import EngineSession
@@ -20,6 +22,7 @@ from lmtui.extensions.hooks import hooks_trust
 from lmtui.extensions.mcp_room import McpRoom
 from lmtui.extensions.mcp_toolbox import McpToolbox
 from lmtui.extensions.mcp_trust import ServersTrust
+from lmtui.extensions.prompt_files import MarkdownPrompts, commands_trust
 from lmtui.extensions.skills_toolbox import SkillToolbox
 from lmtui.extensions.skills_trust import SkillsTrust
 from lmtui.runtime.guidance import guide_of
@@ -56,7 +59,8 @@ class Extensions:
 
         self._room = McpRoom(workspace, launcher, os.environ, count_tokens)
         servers = ServersTrust(workspace, self._room.look_again)
-        self.trust: Trust = Together(servers, hooks_trust(workspace), SkillsTrust(workspace))
+        self.trust: Trust = Together(servers, hooks_trust(workspace), commands_trust(workspace), SkillsTrust(workspace))
+        self.prompts: PromptFiles = MarkdownPrompts(workspace, ToolRegistry().canonical)
         self.skills = shelf_of(workspace, count_tokens)
         self.guide: Guide = guide_of(workspace, count_tokens, self.skills)
         self._is_attended, self._is_on = is_attended, is_on
@@ -85,6 +89,10 @@ class Extensions:
         servers = McpToolbox(own, self._room, own.has)
         self._toolboxes[session_id] = servers, SkillToolbox(servers, self.skills.tools)
         return self._toolboxes[session_id][1]
+
+    def for_child(self, own: ToolRegistry, kind: ChildKind) -> Toolbox:
+        """Return the tools of a sub-agent: one that works has those of servers too, one that explores changes nothing."""
+        return own if kind is ChildKind.EXPLORE else McpToolbox(own, self._room, own.has, is_begun=True)
 
     def follow(self, session: EngineSession) -> None:
         """Let a session's tools know how far its conversation is."""

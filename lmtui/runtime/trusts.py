@@ -8,6 +8,7 @@ from pathlib import Path
 from lmtui.core.trust import Trust, TrustItem
 from lmtui.extensions.hooks import hooks_trust
 from lmtui.extensions.mcp_trust import ServersTrust
+from lmtui.extensions.prompt_files import commands_trust
 from lmtui.extensions.skills_trust import SkillsTrust
 
 
@@ -38,5 +39,6 @@ class Together:
 
 
 def servers_trust(workspace: Path) -> Trust:
-    """Return what the folder's MCP servers, hooks and skills wait for, for who only asks and starts none."""
-    return Together(ServersTrust(workspace, lambda: None), hooks_trust(workspace), SkillsTrust(workspace))
+    """Return what the folder's MCP servers, hooks, commands and skills wait for, for who only asks and starts none."""
+    servers = ServersTrust(workspace, lambda: None)
+    return Together(servers, hooks_trust(workspace), commands_trust(workspace), SkillsTrust(workspace))

@@ -9,9 +9,11 @@ from enum import StrEnum
 
 from lmtui.core.clean import clean_line
 from lmtui.core.mentions import mention_text
+from lmtui.core.prompt_files import PromptFile
 from lmtui.tui.commands import Command, complete_slash, parse_slash
 from lmtui.tui.history import has_in_order
 
+PROMPT_FILES = "prompt files"
 _BEGUN = re.compile(r'(?<![\w@.\-/])@(?:"(?P<quoted>[^"\n]*)|(?P<plain>[^\s"\'`<>()\[\]{},;]*))\Z')
 
 
@@ -107,9 +109,22 @@ def wanted_at(text: str, row: int, column: int) -> Wanted | None:
     return Wanted(Kind.PATH, query.removeprefix("./"), row, begun.start(), column)
 
 
-def name_offers(query: str) -> list[Offer]:
-    """Return the slash commands that begin so."""
-    return [_name_offer(name, each) for name, each in complete_slash(f"/{query}")]
+def name_offers(query: str, files: Sequence[tuple[str, str]] = ()) -> list[Offer]:
+    """Return the slash commands that begin so, and those of `files` (each with its arguments, and a note)."""
+    own = [_name_offer(name, each) for name, each in complete_slash(f"/{query}")]
+    named = [(label, note) for label, note in files if label.lower().startswith(query.lower())]
+    return own + [_file_offer(label, note) for label, note in named]
+
+
+def prompt_values(files: Sequence[PromptFile]) -> list[tuple[str, str]]:
+    """Return the slash commands that are files as values: how each is typed, and what it does."""
+    usable = [file for file in files if not file.problem]
+    return [(file.label.removeprefix("/"), clean_line(file.description or file.source)) for file in usable]
+
+
+def _file_offer(label: str, note: str) -> Offer:
+    name, _, hint = label.partition(" ")
+    return Offer(clean_line(f"/{label}"), note, f"/{name} " if hint else f"/{name}", goes_on=bool(hint))
 
 
 def _name_offer(name: str, each: Command) -> Offer:

@@ -10,6 +10,7 @@ from textual.app import App
 from textual.worker import Worker
 
 from lmtui.core.pictures import Image
+from lmtui.core.prompt_files import FilledPrompt
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import Session, SessionHost, SessionSummary
@@ -78,6 +79,11 @@ class Desk:
     def run_command(self, feed: Feed, command: str, *, is_told: bool) -> None:
         """Run a command of the user's own in a session."""
         feed.session.waiting.run_command(command, is_told=is_told)
+        self._wake(feed)
+
+    def begin_prompt(self, feed: Feed, prompt: FilledPrompt, typed: str) -> None:
+        """Give the command of a file to a session."""
+        feed.session.prompts.begin(prompt, typed)
         self._wake(feed)
 
     def go_on(self, feed: Feed) -> None:

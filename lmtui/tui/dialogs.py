@@ -30,6 +30,7 @@ from lmtui.tui.parts.mcp import McpPart
 from lmtui.tui.parts.models import ModelsPart
 from lmtui.tui.parts.plan import PlanPart
 from lmtui.tui.parts.prompt import PromptPart
+from lmtui.tui.parts.prompt_files import PromptFilesPart
 from lmtui.tui.parts.sessions import SessionsPart
 from lmtui.tui.parts.skills import SkillsPart
 from lmtui.tui.router import Router
@@ -61,6 +62,7 @@ class Dialogs:
     models_part = ModelsPart
     long_work_part = LongWorkPart
     guidance_part = GuidancePart
+    prompt_files_part = PromptFilesPart
     jobs_part = JobsPart
     mcp_part = McpPart
     skills_part = SkillsPart

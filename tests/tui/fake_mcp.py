@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lmtui.core.forms import Ask, ask_nobody
 from lmtui.core.mcp import McpServer, McpTool, ServerState
+from tests.tui.fake_prompt_files import FakePromptFiles
 from tests.tui.fake_skills import FakeSkills
 
 
@@ -63,6 +64,7 @@ class FakeExtensions:
     def __init__(self) -> None:
         self.mcp = FakeMcp()
         self.skills = FakeSkills()
+        self.prompts = FakePromptFiles()
 
 
 def some_servers() -> list[McpServer]:

@@ -25,6 +25,7 @@ from tests.tui.fake_files import FakeFiles
 from tests.tui.fake_jobs import FakeJobs
 from tests.tui.fake_mcp import FakeExtensions
 from tests.tui.fake_plans import FakePlans
+from tests.tui.fake_prompt_files import FakePromptsInUse
 from tests.tui.fake_servers import FakeServers
 from tests.tui.fake_settings import FakeCalls, FakeSettings, FakeWindow
 from tests.tui.fake_skills import FakeSkillsInUse
@@ -91,6 +92,7 @@ class FakeSession:
         self.window_use = FakeWindow()
         self.calls = FakeCalls()
         self.skills = FakeSkillsInUse(self.submit)
+        self.prompts = FakePromptsInUse(self.submit)
         self.budget = FakeBudget(self.emit)
         self.plans = FakePlans(self.history, self.emit, lambda: self.fake_rules)
         self._history: list[Envelope] = []

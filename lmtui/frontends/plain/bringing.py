@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from lmtui.core.clean import clean_line
 from lmtui.core.guidance_words import WHOLE_CHARS, guidance_lines, init_task, persona_lines
+from lmtui.core.prompt_files import find_prompt
 from lmtui.core.skill_words import promote_call, skill_call, skill_lines
 from lmtui.frontends.plain.desk import Desk
 
@@ -37,3 +39,20 @@ def promote(desk: Desk, argument: str) -> None:
     """Ask whether a function may become a tool."""
     path, function, name = promote_call(argument)
     desk.act(lambda session: session.skills.promote(path, function, name))
+
+
+def say_prompt_files(desk: Desk, _: str) -> None:
+    """Say which commands are Markdown files."""
+    for file in desk.host.extensions.prompts.found():
+        runs = "" if file.may_run else " (its commands wait for trust: `lmtui config trust`)"
+        words = clean_line(file.problem or file.description)
+        desk.say(f"{clean_line(file.label)}: {words}{runs}, from {clean_line(file.source)}")
+
+
+def run_prompt_file(desk: Desk, text: str) -> bool:
+    """Run the command of a file; False where there is none of that name."""
+    prompt = find_prompt(desk.host.extensions.prompts.found(), text)
+    if prompt is None:
+        return False
+    desk.act(lambda session: session.prompts.begin(prompt, text.strip()))
+    return True

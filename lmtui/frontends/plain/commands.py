@@ -15,7 +15,15 @@ from lmtui.core.model_words import calls_words, set_calls
 from lmtui.core.rules import Mode
 from lmtui.core.sessions import Changes, Restoration, SessionSummary
 from lmtui.frontends.job_words import job_lines
-from lmtui.frontends.plain.bringing import draft_instructions, promote, say_instructions, say_persona, use_skill
+from lmtui.frontends.plain.bringing import (
+    draft_instructions,
+    promote,
+    run_prompt_file,
+    say_instructions,
+    say_persona,
+    say_prompt_files,
+    use_skill,
+)
 from lmtui.frontends.plain.desk import Desk
 from lmtui.frontends.plain.words import INDENT, changes_text, count, plan_lines, quoted
 
@@ -54,7 +62,8 @@ class Commands:
             return False
         found = COMMANDS.get(_OTHER_NAMES.get(name, name))
         if found is None:
-            self.desk.say(f"no command /{clean_line(name)}; /help lists them")
+            if not run_prompt_file(self.desk, text):
+                self.desk.say(f"no command /{clean_line(name)}; /help lists them")
             return True
         try:
             found.run(self, argument.strip())
@@ -66,6 +75,7 @@ class Commands:
         """List the commands."""
         for name, each in COMMANDS.items():
             self.desk.say(f"/{name}{f' {each.argument}' if each.argument else ''}: {each.text}")
+        say_prompt_files(self.desk, "")
         self.desk.say(
             "!command runs a shell command of your own; with !! the model is not told of it",
             "a line that ends in a backslash goes on in the next; three backticks begin and end many lines",
@@ -265,6 +275,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "init": SlashCommand("[what matters]", "have the model draft an AGENTS.md from this folder", _on(draft_instructions)),
     "skill": SlashCommand("[name words]", "list the skills, or have one followed", _on(use_skill)),
     "promote": SlashCommand("file function [name]", "let a Python function become a tool; asks first", _on(promote)),
+    "commands": SlashCommand("", "list the commands that are Markdown files", _on(say_prompt_files)),
     "quit": SlashCommand("", "leave", Commands.leave),
 }
 _OTHER_NAMES = {"exit": "quit", "clear": "new", "todo": "plan", "skills": "skill"}

@@ -14,6 +14,7 @@ from textual.message import Message
 from lmtui.core.clean import clean_line
 from lmtui.core.events import ROOT, ApprovalRequested, ApprovalResolved, Envelope, ToolCallFinished, ToolCallStarted, TurnEnded
 from lmtui.core.file_events import FilesChanged, FilesRestored, step_id
+from lmtui.core.hooks import HookRan
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.calls import CallState
@@ -105,6 +106,8 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
                 self._set_state(event.call_id, CallState.WAITING)
             case ApprovalResolved():
                 self._set_state(self._approvals.pop(event.approval_id, ""), CallState.RUNNING)
+            case HookRan():
+                self._add_hook(envelope, event)
             case FilesChanged():
                 self._steps[step_id(envelope.seq)] = event.call_id
             case FilesRestored():
@@ -231,10 +234,30 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
         if self._agent_width < len(agent) <= _WIDEST_AGENT:
             self._agent_width = len(agent)
             self.redraw()
+        self._show_last()
+
+    def _show_last(self) -> None:
         if self._filter.is_empty:
             self.touch(len(self._entries) - 1)
         elif not self._is_scanning:
             self._scan()
+
+    def _add_hook(self, envelope: Envelope, event: HookRan) -> None:
+        """Add a line for a hook: it has ended already."""
+        title = clean_line(f"{event.event}: {event.command}")
+        state = CallState.FAILED if event.has_failed else CallState.OK
+        entry = LogEntry(
+            event.call_id,
+            envelope.time,
+            clean_line(event.agent),
+            "hook",
+            title,
+            state,
+            event.elapsed_ms,
+            decision=event.decision,
+        )
+        self._entries.append(entry)
+        self._show_last()
 
     def _decide(self, call_id: str, decision: str) -> None:
         index = self._rows.get(call_id)

@@ -12,7 +12,7 @@ from lmtui.core.mentions import find_mentions
 from lmtui.core.model_words import CALL_CHOICES
 from lmtui.core.permissions import Mode
 from lmtui.tui import themes
-from lmtui.tui.completing import Wanted, path_offer
+from lmtui.tui.completing import PROMPT_FILES, Wanted, path_offer, prompt_values
 from lmtui.tui.path_index import PathIndex, PathSearch
 from lmtui.tui.screens.session_actions import MODE_NOTES
 from lmtui.tui.stage import Stage
@@ -38,6 +38,9 @@ class CompletionPart:
         files = await asyncio.to_thread(themes.theme_files)
         values = self._stage.prompt.completing.values
         values["themes"] = [(name, themes.kind_text(file)) for name, file in files.items()]
+        if (host := self._stage.desk.host) is not None:
+            found = await asyncio.to_thread(host.extensions.prompts.found)
+            values[PROMPT_FILES] = prompt_values(found)
 
     def sent(self, text: str) -> None:
         """Take note of what was mentioned: it is offered first."""

@@ -19,7 +19,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from lmtui.core.clean import clean, clean_line
+from lmtui.core.clean import clean
 from lmtui.paths import state_dir
 from lmtui.tui.commands import Scope, SlashCall, bindings, parse_slash
 from lmtui.tui.desk import Desk
@@ -130,6 +130,7 @@ class Workbench(PaneActions):
         self.handlers |= dialogs.models_part(self).handlers()
         self.handlers |= dialogs.long_work_part(self).handlers()
         self.handlers |= dialogs.guidance_part(self).handlers()
+        self.handlers |= dialogs.prompt_files_part(self).handlers()
         self.jobs_part = dialogs.jobs_part(self)
         self.handlers |= self.jobs_part.handlers()
         self.mcp_part = dialogs.mcp_part(self)
@@ -287,7 +288,7 @@ class Workbench(PaneActions):
 
     async def _run_slash(self, call: SlashCall) -> None:
         if call.command is None:
-            self.say(f"no command /{clean_line(call.name)}; /help lists them", "error")
+            await self.call("prompts.run", f"{call.name} {call.argument}".rstrip())
             return
         match call.command.id, call.argument:
             case "mode.choose", str(mode) if mode:

@@ -17,4 +17,8 @@ GUIDANCE: tuple[Command, ...] = (
         "guidance.draft", Scope.WORKBENCH, "Draft AGENTS.md", "Have the model draft an AGENTS.md from this folder.",
         (), "", ("init",), "[what matters]", runs="call('guidance.draft')",
     ),
+    Command(
+        "prompts.show", Scope.WORKBENCH, "Commands of files", "Choose one of the slash commands that are Markdown files.",
+        (), "", ("commands",), runs="call('prompts.show')",
+    ),
 )  # fmt: skip

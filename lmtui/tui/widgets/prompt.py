@@ -15,7 +15,17 @@ from textual.widgets import TextArea
 from lmtui.core.pictures import Image
 from lmtui.tui.bursts import Burst
 from lmtui.tui.commands import Scope, bindings
-from lmtui.tui.completing import Completing, Kind, Offer, Wanted, name_offers, past_offers, value_offers, wanted_at
+from lmtui.tui.completing import (
+    PROMPT_FILES,
+    Completing,
+    Kind,
+    Offer,
+    Wanted,
+    name_offers,
+    past_offers,
+    value_offers,
+    wanted_at,
+)
 from lmtui.tui.folding import Typed
 from lmtui.tui.history import History
 from lmtui.tui.widgets.token_area import TokenArea
@@ -190,7 +200,7 @@ class Prompt(TokenArea):
         wanted_now = wanted_at(text, *self.cursor_location)
         match wanted_now:
             case Wanted(kind=Kind.NAME, query=query):
-                self.offer(wanted_now, name_offers(query))
+                self.offer(wanted_now, name_offers(query, self.completing.values.get(PROMPT_FILES, ())))
             case Wanted(kind=Kind.VALUE, query=query, source=source):
                 self.offer(wanted_now, value_offers(query, self.completing.values.get(source, ())))
             case Wanted():

@@ -1,0 +1,64 @@
+"""Slash commands that are Markdown files: run, listed, and offered while one is typed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from lmtui.core.clean import clean_line
+from lmtui.core.prompt_files import PromptFile, find_prompt
+from lmtui.tui.completing import PROMPT_FILES, prompt_values
+from lmtui.tui.modals.picker import Picker
+from lmtui.tui.modals.results import Choice
+from lmtui.tui.stage import Handler, Stage
+
+_BROKEN = "/"  # no name begins with it
+_NONE = "no commands of files: put NAME.md into .lmagent/commands of this folder, or into commands of your settings folder"
+
+
+class PromptFilesPart:
+    """Answers `/name` of a file, and shows which there are."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers each command."""
+        return {"prompts.show": self._show, "prompts.run": self._run}
+
+    async def _run(self, text: str) -> None:
+        prompt = find_prompt(await self._found(), f"/{text}")
+        active = self._stage.desk.active
+        if prompt is None:
+            name = clean_line(text.partition(" ")[0])
+            self._stage.say(f"no command /{name}; /help and /commands list them", "error")
+        elif active is None:
+            self._stage.say("no session yet")
+        else:
+            self._stage.desk.begin_prompt(active, prompt, f"/{text}")
+
+    async def _show(self, _words: str) -> None:
+        files = await self._found()
+        self._stage.prompt.completing.values[PROMPT_FILES] = prompt_values(files)
+        if not files:
+            self._stage.say(_NONE)
+            return
+
+        def chosen(name: str | None) -> None:
+            if name and not name.startswith(_BROKEN):
+                self._stage.prompt.put_before(f"/{name} ")
+                self._stage.prompt.focus()
+
+        choices = [
+            Choice(f"{_BROKEN}{file.source}" if file.problem else file.name, file.label, _note_of(file)) for file in files
+        ]
+        _ = self._stage.app.push_screen(Picker("COMMANDS OF FILES", choices), chosen)
+
+    async def _found(self) -> Sequence[PromptFile]:
+        host = self._stage.desk.host
+        return await asyncio.to_thread(host.extensions.prompts.found) if host is not None else ()
+
+
+def _note_of(file: PromptFile) -> str:
+    runs = "" if file.may_run else "its commands wait for trust; "
+    return clean_line(f"{file.problem or runs + file.description}  ({file.source})")

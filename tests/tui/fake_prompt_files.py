@@ -1,0 +1,29 @@
+"""Slash commands of files that are where a test puts them, and what was begun with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lmtui.core.prompt_files import FilledPrompt, PromptFile
+
+
+class FakePromptFiles:
+    """Files in a list."""
+
+    def __init__(self) -> None:
+        self.files: list[PromptFile] = []
+
+    def found(self) -> Sequence[PromptFile]:
+        return self.files
+
+
+class FakePromptsInUse:
+    """Notes what was begun, and submits its text."""
+
+    def __init__(self, submit: Callable[[str], None]) -> None:
+        self._submit = submit
+        self.begun: list[tuple[FilledPrompt, str]] = []
+
+    def begin(self, prompt: FilledPrompt, typed: str) -> None:
+        self.begun.append((prompt, typed))
+        self._submit("".join(piece.text for piece in prompt.pieces))
