@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from lmtui.core.errors import ToolError
 from lmtui.core.permissions import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
@@ -65,7 +67,8 @@ async def _promote(arguments: PromoteArguments, context: ToolContext) -> ToolRes
     if context.seen.get(drafted.name) != drafted.digest:
         raise ToolError(f"{arguments.path} was changed after the user saw it, so nothing was kept", "Ask again.")
     context.skills.promote(drafted)
-    return ToolResult(f"{drafted.name} is a tool now: {drafted.description}\nIts arguments: {drafted.parameters}", drafted.name)
+    form = json.dumps(drafted.parameters, ensure_ascii=False)
+    return ToolResult(f"{drafted.name} is a tool now: {drafted.description}\nIts arguments: {form}", drafted.name)
 
 
 SKILL = Tool(
