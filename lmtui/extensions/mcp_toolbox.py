@@ -32,14 +32,15 @@ class McpToolbox:
         base: our own tools; none of a server's stands in the place of one of them.
         room: the servers.
         is_ours: tells whether a name is that of one of our own tools.
+        is_begun: the conversation has begun, so that the list is settled when it is first told.
     """
 
-    def __init__(self, base: Toolbox, room: McpRoom, is_ours: Callable[[str], bool]) -> None:
+    def __init__(self, base: Toolbox, room: McpRoom, is_ours: Callable[[str], bool], *, is_begun: bool = False) -> None:
         self._base = base
         self._room = room
         self._is_ours = is_ours
         self._window_tokens = 0
-        self._is_begun = False
+        self._is_begun = is_begun
         self._settled: dict[ToolSet, tuple[ToolSpec, ...]] = {}
 
     def begin_with(self, past: Sequence[Envelope]) -> None:

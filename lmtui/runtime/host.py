@@ -285,7 +285,7 @@ class Runtime:
             id=session_id,
             provider=self._connection.provider(),
             toolbox=self.extensions.toolbox(session_id, tools_of(config, self._workspace)),
-            team=team_of(config, self._workspace, session_id, self._connection),
+            team=team_of(config, self._workspace, session_id, self._connection, self.extensions.for_child),
             sandbox=sandbox,
             checkpoints=sandbox.checkpoints,
             images=self._store.images(session_id),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
 from lmtui.config import Config
-from lmtui.core.ports import Limits
+from lmtui.core.children import ChildKind
+from lmtui.core.ports import Limits, Toolbox
 from lmtui.engine.team import TeamParts
 from lmtui.runtime.connection import Connection
 from lmtui.store.papers import AgentPapers
@@ -23,10 +24,17 @@ def tools_of(config: Config, workspace: Path) -> ToolRegistry:
     return ToolRegistry(str(workspace)) if has_agents(config) else tools_without_agents(str(workspace))
 
 
-def team_of(config: Config, workspace: Path, session_id: str, connection: Connection) -> TeamParts:
-    """Return what the sub-agents of a session are made of."""
+Widen = Callable[[ToolRegistry, ChildKind], Toolbox]
+
+
+def team_of(config: Config, workspace: Path, session_id: str, connection: Connection, widen: Widen) -> TeamParts:
+    """Return what the sub-agents of a session are made of; `widen` puts beside their own tools what people bring."""
+
+    def toolbox(kind: ChildKind, *, can_send: bool) -> Toolbox:
+        return widen(child_tools(str(workspace), kind, can_send=can_send), kind)
+
     return TeamParts(
-        toolbox=partial(child_tools, str(workspace)),
+        toolbox=toolbox,
         limits=Limits(
             max_iterations=config.agent_max_iterations,
             max_tokens=config.agent_max_tokens,

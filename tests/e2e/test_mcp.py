@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import asyncio
 import json
+import secrets
 import shutil
 from pathlib import Path
 from typing import Any
+
+import psutil
+import pytest
 
 from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
@@ -78,6 +83,37 @@ async def test_what_would_ask_is_refused_with_the_rule_that_would_allow_it(progr
     found = await program.run("run", "--url", server.url, "--sandbox", "process", "say it")
     assert found.code == 3
     assert "mcp__paper__echo" in found.err
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "more"),
+    [pytest.param("bubblewrap", {}, marks=pytest.mark.bubblewrap), ("process", {}), ("process", {"sandbox": "host"})],
+)
+async def test_a_killed_lmtui_leaves_no_server(program: Program, serve: Serve, sandbox: str, more: dict[str, Any]) -> None:
+    mark = f"mark={secrets.token_hex(8)}"
+    configure(program, {"paper": {"command": "python3", "args": ["paper_server.py", mark], **more}})
+    assert (await program.run("config", "trust", "--yes")).code == 0
+    slow = ScriptedTurn(calls=(ScriptedCall("mcp__paper__slow", {"seconds": 60}),))
+    server = await serve(slow, DONE)
+    running = await program.start(
+        "run", "--url", server.url, "--sandbox", sandbox, "--mode", "auto", "--output", "stream-json", "go"
+    )
+    assert running.stdout is not None
+    async with asyncio.timeout(60):
+        while b"tool_call_started" not in (line := await running.stdout.readline()):
+            assert line, "it ended before the call"
+        while not marked(mark):
+            await asyncio.sleep(0.05)
+        running.kill()
+        await running.wait()
+        while marked(mark):
+            await asyncio.sleep(0.05)
+    assert marked(mark) == []
+
+
+def marked(mark: str) -> list[int]:
+    """Return the processes that have a mark among their words."""
+    return [each.pid for each in psutil.process_iter(["cmdline"]) if mark in (each.info["cmdline"] or [])]
 
 
 async def test_the_doctor_starts_each_server(program: Program) -> None:

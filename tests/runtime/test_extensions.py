@@ -15,7 +15,7 @@ from lmtui.core.events import ApprovalRequested, Envelope, Outcome, ToolCallFini
 from lmtui.core.mcp import McpServer, ServerState
 from lmtui.core.ports import Policy
 from lmtui.core.sessions import Answer, Session
-from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
+from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 from lmtui.providers.tokens import count_tokens
 from lmtui.runtime.host import Runtime
@@ -431,6 +431,20 @@ async def test_the_next_time_its_tools_are_told_before_it_runs(
     (result,) = results(await run(session))
     assert "mcp__paper__echo" in told(server, 0)
     assert "does not run: it was not ready within 2 s" in result
+
+
+async def test_a_sub_agent_that_works_has_them_under_the_same_rules(workspace: Path, home: Path, open_one: Open) -> None:
+    configure(workspace, home, paper=paper())
+    send = ScriptedTurn(calls=(ScriptedCall("delegate", {"task": "Write the file, child."}),))
+    report = calls("report_result", status="done", summary="It was refused.")
+    child = Scenario((calls("mcp__paper__write", path="x.txt", text="x"), report), match="child")
+    server = await ScriptedServer(child, Scenario((send, DONE), match="start")).__aenter__()
+    session = await open_one(server.url, mode="auto", deny=("mcp__paper__write",)).new_session()
+    events = await run(session, "start")
+    await server.__aexit__(None, None, None)
+    first = next(event for event in events if isinstance(event, ToolCallFinished))
+    assert (first.tool, first.ok) == ("mcp__paper__write", False)
+    assert not (workspace / "x.txt").exists()
 
 
 async def test_an_empty_configuration_changes_nothing(workspace: Path, open_one: Open, serve: Serve) -> None:
