@@ -26,6 +26,7 @@ from lmtui.extensions.prompt_files import MarkdownPrompts, commands_trust
 from lmtui.extensions.skills_toolbox import SkillToolbox
 from lmtui.extensions.skills_trust import SkillsTrust
 from lmtui.runtime.guidance import guide_of
+from lmtui.runtime.server_notes import ServerNotes
 from lmtui.runtime.skills import shelf_of
 from lmtui.runtime.trusts import Together
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -101,6 +102,8 @@ class Extensions:
             servers.begin_with(session.history())
             _ = session.subscribe(servers.follow)
             _ = session.subscribe(skills.follow)
+        if not self._is_attended:
+            ServerNotes(self._room, session).follow()
 
     async def close(self) -> None:
         """End every server."""

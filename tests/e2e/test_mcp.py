@@ -77,6 +77,16 @@ async def test_a_task_calls_a_server_and_no_mcp_leaves_them_out(program: Program
     assert not [name for name in names if name.startswith("mcp")]
 
 
+async def test_what_a_session_has_to_do_without_is_told(program: Program, serve: Serve) -> None:
+    configure(program, {"broken": {"command": "no-such-program"}})
+    configure(program, NAMED, is_own=False)
+    server = await serve(DONE)
+    found = await program.run("run", "--url", server.url, "--sandbox", "process", "say it")
+    assert (found.code, found.out.strip()) == (0, "All is done.")
+    assert "MCP server broken does not run" in found.err
+    assert "MCP server paper waits for your yes: `lmtui config trust`." in found.err
+
+
 async def test_what_would_ask_is_refused_with_the_rule_that_would_allow_it(program: Program, serve: Serve) -> None:
     configure(program, NAMED)
     server = await serve(ECHO, DONE)
