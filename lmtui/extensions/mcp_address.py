@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 import webbrowser
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,6 +86,17 @@ async def address_of(entry: ServerEntry, memory: Memory, around: Surroundings, p
     parts.push_async_callback(process.close)
     is_inside = not entry.on_host and "not isolated" not in process.place and not process.place.startswith("landlock")
     return Place(Address(process), _INSIDE if is_inside else around.workspace, process.place)
+
+
+@contextlib.asynccontextmanager
+async def guarded(entry: ServerEntry, around: Surroundings) -> AsyncIterator[list[str]]:
+    """Guard the workspace while a program of ours may write in it; a server elsewhere cannot."""
+    launcher = await around.launcher() if entry.kind == "stdio" and entry.can_write else None
+    if launcher is None:
+        yield []
+        return
+    async with launcher.guarded() as notes:
+        yield notes
 
 
 def _below(folder: str, workspace: Path) -> str:

@@ -127,15 +127,13 @@ class McpRoom:
         """Return the tools that may be called, by server and name; those of a server that starts are as they were last time."""
         return tuple(tool for server in self._servers.values() if self._is_open(server) for tool in self._told.of(server))
 
-    def schema_of(self, tool: McpTool) -> Mapping[str, object]:
-        """Return the schema as the server gave it."""
-        raw = self._servers[tool.server].tools if tool.server in self._servers else ()
-        return next((each.schema for each in raw if each.name == tool.own_name), {})
-
-    def place_of(self, server: str) -> str:
-        """Return what is around a server."""
-        found = self._servers.get(server)
-        return (found.place or found.entry.url) if found is not None else ""
+    def details(self, tool: McpTool) -> tuple[Mapping[str, object], str]:
+        """Return a tool's schema as its server gave it, and what is around the server."""
+        server = self._servers.get(tool.server)
+        if server is None:
+            return {}, ""
+        schema = next((each.schema for each in server.tools if each.name == tool.own_name), {})
+        return schema, server.place or server.entry.url
 
     def answer_with(self, ask: Ask) -> None:
         """Put what servers ask the user before `ask`."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import importlib
 import logging
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from lmtui.core.errors import ConfigError, McpError, SandboxError
 from lmtui.core.forms import Ask, Form
 from lmtui.core.mcp import ServerState
 from lmtui.core.ports import OutputSink, ToolResult
-from lmtui.extensions.mcp_address import Surroundings, address_of
+from lmtui.extensions.mcp_address import Surroundings, address_of, guarded
 from lmtui.extensions.mcp_config import ServerEntry
 from lmtui.extensions.mcp_link import Connection, Hooks, LinkBroken
 from lmtui.extensions.mcp_memory import Memory
@@ -83,7 +83,7 @@ class RunningServer:
         connection = await self._connected()
         self._asking.append(ask)
         try:
-            async with self._guarded() as notes, asyncio.timeout(self.entry.timeout_s):
+            async with guarded(self.entry, self._around) as notes, asyncio.timeout(self.entry.timeout_s):
                 result = await connection.call(tool, arguments, on_output, self.entry.timeout_s)
             return replace(result, text="\n".join((result.text, *notes))) if notes else result
         except TimeoutError as error:
@@ -94,16 +94,6 @@ class RunningServer:
             raise McpError(why, "Look whether it was; the next call starts the server again.") from error
         finally:
             self._asking.remove(ask)
-
-    @contextlib.asynccontextmanager
-    async def _guarded(self) -> AsyncIterator[list[str]]:
-        """Guard the workspace while a program of ours may write in it; a server elsewhere cannot."""
-        launcher = await self._around.launcher() if self.entry.kind == "stdio" and self.entry.can_write else None
-        if launcher is None:
-            yield []
-            return
-        async with launcher.guarded() as notes:
-            yield notes
 
     def accept_tools(self) -> None:
         """Take the tools as they are now."""

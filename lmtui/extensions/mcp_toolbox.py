@@ -109,8 +109,8 @@ class McpToolbox:
 
     def _call(self, name: str, arguments: Mapping[str, object]) -> PreparedCall:
         tool = self._named(name)
-        schema = self._room.schema_of(tool)
-        return ServerCall(tool, fitted(arguments, schema), schema, self._room.place_of(tool.server), self._room.call)
+        schema, place = self._room.details(tool)
+        return ServerCall(tool, fitted(arguments, schema), schema, place, self._room.call)
 
     def _named(self, name: str) -> McpTool:
         tools = self._room.tools()

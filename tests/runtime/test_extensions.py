@@ -415,7 +415,7 @@ async def test_the_list_of_tools_is_the_same_in_every_request_of_a_conversation(
     await run(session, "more")
     assert len(server.requests) == 3
     assert told(server, 0) == told(server, 1) == told(server, 2)
-    assert told(server)[-1] == "mcp_search", "one whose tools are not known yet is found by it"
+    assert "mcp_search" in told(server), "one whose tools are not known yet is found by it"
 
 
 async def test_the_next_time_its_tools_are_told_before_it_runs(
