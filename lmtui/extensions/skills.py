@@ -175,7 +175,7 @@ class SkillShelf:
         return _Found(skill, raw, file.body)
 
     def _named(self, name: str) -> _Found:
-        wanted = _key(name.lstrip("/"))
+        wanted = _key(name)
         found = self._look()
         named = [each for each in found if _key(each.skill.name) == wanted]
         ready = next((each for each in named if each.skill.state is SkillState.READY), None)
@@ -242,4 +242,4 @@ def _is_reachable(raw: RawSkill) -> bool:
 
 
 def _key(name: str) -> str:
-    return name.strip().lower().replace("_", "-").replace(" ", "-")
+    return name.strip().lstrip("/").lower().replace("_", "-").replace(" ", "-")

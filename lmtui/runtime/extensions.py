@@ -86,10 +86,10 @@ class Extensions:
             await self._room.settle(_FIRST_MEETING_S)
 
     def toolbox(self, session_id: str, own: ToolRegistry) -> Toolbox:
-        """Return the tools of a session: its own, those of servers, those of skills."""
-        servers = McpToolbox(own, self._room, own.has)
-        self._toolboxes[session_id] = servers, SkillToolbox(servers, self.skills.tools)
-        return self._toolboxes[session_id][1]
+        """Return the tools of a session: its own, those of skills, those of servers."""
+        skills = SkillToolbox(own, self.skills.tools)
+        self._toolboxes[session_id] = McpToolbox(skills, self._room, own.has), skills
+        return self._toolboxes[session_id][0]
 
     def for_child(self, own: ToolRegistry, kind: ChildKind) -> Toolbox:
         """Return the tools of a sub-agent: one that works has those of servers too, one that explores changes nothing."""
