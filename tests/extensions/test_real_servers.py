@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import socket
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
@@ -7,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lmtui.core.errors import McpError
 from lmtui.core.forms import Form, ask_nobody
 from lmtui.core.mcp import ServerState
 from lmtui.core.ports import ToolResult
@@ -124,3 +129,36 @@ async def test_server_fetch_refuses_this_machine(start: Start) -> None:
     found = await call(server, "fetch", url="http://127.0.0.1:9/")
     assert not found.ok
     assert "private" in found.text
+
+
+@pytest.mark.parametrize(("mode", "kind", "path"), [("streamableHttp", "http", "/mcp"), ("sse", "sse", "/sse")])
+async def test_server_everything_behind_an_address(workspace: Path, mode: str, kind: str, path: str) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [node(), package("server-everything"), mode]
+    environ = {"PORT": str(port), "PATH": os.environ["PATH"]}
+    quiet = asyncio.subprocess.DEVNULL
+    process = await asyncio.create_subprocess_exec(*words, env=environ, stdout=quiet, stderr=quiet)
+    entry = ServerEntry("real", "test", is_own=True, kind=kind, url=f"http://127.0.0.1:{port}{path}")
+
+    async def no_launcher() -> None:
+        return None
+
+    server = RunningServer(entry, Memory(workspace, entry), Surroundings(workspace, no_launcher, {}))
+    try:
+        async with asyncio.timeout(20):
+            while server.state is not ServerState.READY:
+                await server.close()
+                server.begin()
+                await server.settle()
+        assert (await call(server, "echo", message="hi")).text == "Echo: hi"
+        process.kill()
+        await process.wait()
+        with pytest.raises(McpError):
+            await call(server, "echo", message="hi")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        await server.close()
