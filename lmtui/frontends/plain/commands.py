@@ -25,6 +25,7 @@ from lmtui.frontends.plain.bringing import (
     use_skill,
 )
 from lmtui.frontends.plain.desk import Desk
+from lmtui.frontends.plain.servers import mind_servers
 from lmtui.frontends.plain.words import INDENT, changes_text, count, plan_lines, quoted
 
 MAX_SESSIONS = 20
@@ -270,6 +271,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "undo": SlashCommand("[number]", "take back the last steps; asks first", Commands.undo),
     "redo": SlashCommand("[number]", "do again what was taken back; asks first", Commands.redo),
     "status": SlashCommand("", "say session, folder, mode and use of the window", Commands.status),
+    "mcp": SlashCommand("[yes|on|off|restart|tools NAME]", "say where the MCP servers stand, or mind one", _on(mind_servers)),
     "instructions": SlashCommand("", "say which AGENTS.md and other instructions are read", _on(say_instructions)),
     "soul": SlashCommand("", "say the persona", _on(say_persona)),
     "init": SlashCommand("[what matters]", "have the model draft an AGENTS.md from this folder", _on(draft_instructions)),
