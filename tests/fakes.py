@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from lmtui.core.errors import SandboxError, SessionFileError
 from lmtui.core.events import Envelope, Event
 from lmtui.core.guidance import Guide, NoGuide
+from lmtui.core.hooks import Hooks, NoHooks
 from lmtui.core.hosts import HostGate
 from lmtui.core.messages import (
     CallForm,
@@ -31,6 +32,7 @@ from lmtui.core.profiles import Profiles
 from lmtui.core.redaction import Redactor
 from lmtui.core.roles import Roles
 from lmtui.core.servers import ServedModel
+from lmtui.core.skills import NoSkills, SkillReader
 from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileChangeKind, FileContent, GrepMatch, SandboxStatus
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
@@ -300,6 +302,8 @@ class Rig:
         compact_at: int = 0,
         tools: str = "auto",
         guide: Guide | None = None,
+        hooks: Hooks | None = None,
+        skills: SkillReader | None = None,
     ) -> None:
         clock = self.clock = Ticking()
         self.provider = provider
@@ -330,6 +334,8 @@ class Rig:
             compact_at=compact_at,
             tools=tools,
             guide=guide or NoGuide(),
+            hooks=hooks or NoHooks(),
+            skills=skills or NoSkills(),
         )
         self.session = EngineSession(parts, past, is_ours=is_ours)
         self.session.subscribe(self._take)

@@ -33,7 +33,10 @@ def test_import_contracts_hold() -> None:
     ("statement", "forbidden"),
     [
         ("import lmtui.engine.session", {"textual", "rich", "openai", "docker", "pydantic", "httpx2", "mcp"}),
-        ("import lmtui.runtime.host", {"textual", "rich", "openai", "docker", "tiktoken", "toktok", "tree_sitter", "mcp"}),
+        (
+            "import lmtui.runtime.host",
+            {"textual", "rich", "openai", "docker", "tiktoken", "toktok", "tree_sitter", "mcp", "yaml"},
+        ),
         ("import lmtui.runtime.extensions, lmtui.extensions.mcp_room", {"mcp", "mcp_types", "jsonschema", "httpx2", "anyio"}),
         ("import lmtui.tui.app", {"openai", "docker", "pydantic", "httpx2", "tiktoken", "toktok", "watchfiles", "pathspec"}),
         ("import lmtui.cli", {"textual", "rich", "openai", "docker", "pydantic", "httpx2", "mcp"}),

@@ -13,6 +13,8 @@ from lmtui.core.model_events import CallFormChanged, Compacted, LoopSuspected, R
 from lmtui.core.plan_events import PlanDecided, PlanProposed
 from lmtui.core.proposal_words import plan_event_words
 from lmtui.core.sessions import Calls
+from lmtui.core.skill_words import skill_used_words
+from lmtui.core.skills import SkillUsed
 
 _FORMS = {
     CallForm.NATIVE: "by the server's own calls",
@@ -44,6 +46,8 @@ def model_words(event: Event) -> str:
             return f"lmtui told the model: {first[:_MAX_CHARS]}{'…' if len(first) > _MAX_CHARS else ''}"
         case HookRan():
             return hook_words(event)
+        case SkillUsed():
+            return skill_used_words(event)
         case GuidanceRead(guidance=guidance):
             return guidance_words(guidance)
         case LoopSuspected(what=what, is_over=is_over):

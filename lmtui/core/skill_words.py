@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import UsageError
-from lmtui.core.skills import PromotedTool, Skill, SkillState
+from lmtui.core.skills import PromotedTool, Skill, SkillState, SkillUsed
 
 _PROMOTE_FORM = "Write /promote FILE FUNCTION [NAME]."
 
@@ -40,6 +40,12 @@ def skill_lines(skills: Sequence[Skill], tools: Sequence[PromotedTool]) -> list[
     for tool in tools:
         lines += [f"{tool.name}: a tool, {tool.tokens:,} tokens", *(f"  {line}" for line in tool_facts(tool))]
     return lines or ["No skills here."]
+
+
+def skill_used_words(event: SkillUsed) -> str:
+    """Return that a skill is in use, and what it leaves to be called, in a line."""
+    limits = f", until the turn ends only with {', '.join(event.allowed) or 'no tools'}" if event.is_limited else ""
+    return clean_line(f"skill {event.skill} ({event.source}){limits}")
 
 
 def skill_call(argument: str) -> tuple[str, str]:
