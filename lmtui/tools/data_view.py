@@ -22,8 +22,8 @@ class DataViewArguments(Arguments):
     """Which file, how many rows of each end, and which columns."""
 
     path: WorkspacePath = path_argument()
-    rows: int = argument(5, also=("n", "limit", "head"), ge=0)
-    columns: tuple[str, ...] = argument((), also=("cols", "select"))
+    rows: int = argument(5, also=("n", "limit", "head"), is_told=False, ge=0)
+    columns: tuple[str, ...] = argument((), also=("cols", "select"), is_told=False)
 
 
 async def _view(arguments: DataViewArguments, context: ToolContext) -> ToolResult:
@@ -86,7 +86,7 @@ def _list(value: object) -> list[object]:
 
 DATA_VIEW = Tool(
     name="data_view",
-    description="Look into CSV, JSON lines or Parquet of any size: shape, columns, first and last rows.",
+    description="Look into a CSV, JSON lines or Parquet file.",
     arguments=DataViewArguments,
     run=_view,
     access=always(Access.READ),

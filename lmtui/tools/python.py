@@ -15,7 +15,7 @@ class PythonArguments(Arguments):
     """What to run."""
 
     code: str = argument("", also=("source", "script", "input"))
-    reset: bool = argument(default=False, also=("restart",))
+    reset: bool = argument(default=False, also=("restart",), is_told=False)
     timeout: int = argument(60, also=("timeout_s", "timeout_seconds"), is_told=False)
 
 
@@ -57,7 +57,7 @@ async def _preview(arguments: PythonArguments, _: ToolContext) -> Preview:
 
 PYTHON = Tool(
     name="python",
-    description="Run Python in an interpreter that keeps its names; the last line's value and figures are shown.",
+    description="Run Python; names stay from call to call.",
     arguments=PythonArguments,
     run=_python,
     access=always(Access.EXECUTE),
