@@ -88,7 +88,7 @@ def read_servers(workspace: Path) -> ServerFiles:
     problems: list[str] = []
     for path, is_own in config_files(workspace):
         try:
-            found = _read_file(path)
+            found = _read_file(path, follows_links=is_own)
         except ConfigError as error:
             problems.append(error.full_text())
             continue
@@ -121,12 +121,12 @@ def expand(text: str, environ: Mapping[str, str], workspace: Path, where: str) -
     return _VARIABLE.sub(value, text)
 
 
-def _read_file(path: Path) -> Sequence[tuple[str, object]]:
-    """Return names with what stands behind them."""
+def _read_file(path: Path, *, follows_links: bool) -> Sequence[tuple[str, object]]:
+    """Return names with what stands behind them; a folder's link could lead anywhere, the user's own leads where they want."""
     try:
         if not path.exists():
             return ()
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MAX_BYTES:
+        if (path.is_symlink() and not follows_links) or not path.is_file() or path.stat().st_size > _MAX_BYTES:
             raise ConfigError(f"{path} cannot be read: it is no ordinary file, or too large", "Mend or remove it.")
         found = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:

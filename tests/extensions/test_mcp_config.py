@@ -131,7 +131,13 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(home: Path,
     assert [entry.name for entry in files.entries] == ["a"]
 
 
-def test_a_link_is_not_followed(home: Path, workspace: Path) -> None:
+def test_the_users_own_link_is_followed(home: Path, workspace: Path) -> None:
+    (home / "dotfiles.json").write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    (home / "mcp.json").symlink_to(home / "dotfiles.json")
+    assert [entry.name for entry in read_servers(workspace).entries] == ["a"]
+
+
+def test_a_link_of_the_folder_is_not_followed(home: Path, workspace: Path) -> None:
     (home / "elsewhere.json").write_text('{"mcpServers": {"a": {"command": "x"}}}')
     (workspace / ".mcp.json").symlink_to(home / "elsewhere.json")
     assert read_servers(workspace).entries == ()
