@@ -24,7 +24,7 @@ from lmtui.extensions.hooks_answer import Ran
 MAX_OUTPUT_BYTES = 65_536
 _MOST_READ_BYTES = 16_777_216
 _PIECE_BYTES = 65_536
-_AFTERWARDS_S = 0.5
+_AFTERWARDS_S, _KILLED_S = 0.5, 5.0
 _PASSED_ON = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "DISPLAY", "WAYLAND_DISPLAY",
     "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY", "COLORTERM", "VIRTUAL_ENV",
@@ -42,29 +42,28 @@ def host_environment(environ: Mapping[str, str], workspace: Path) -> dict[str, s
 async def run_on_host(command: str, told: bytes, workspace: Path, environment: Mapping[str, str], limit_s: float) -> Ran:
     """Run a command of the user's on this machine; cancelled, it has ended it before it returns."""
     began = time.monotonic()
+    program = _Program()
     try:
-        process = await asyncio.create_subprocess_exec(
-            "/bin/sh", "-c", command,
-            cwd=workspace, env=dict(environment), start_new_session=True,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+        transport, _ = await asyncio.get_running_loop().subprocess_exec(
+            lambda: program, "/bin/sh", "-c", command, cwd=workspace, env=dict(environment), start_new_session=True
+        )
     except OSError as error:
         return Ran(-1, problem=f"could not be started: {error.strerror}")
-    out, err = _Kept(), _Kept()
     problem = ""
     try:
+        program.feed(transport, told)
         async with asyncio.timeout(limit_s):
-            await _through(process, told, out, err)
+            await program.ended(_AFTERWARDS_S)
     except TimeoutError:
         problem = f"did not end within {limit_s:g} s"
-    except _TooMuch:
-        problem = "wrote more than anybody reads"
     finally:
-        await _end(process)
-    code = process.returncode if process.returncode is not None else -1
-    if not problem and code < 0:
-        problem = f"was killed by signal {-code}"
-    return Ran(-1 if problem else code, out.data, err.data, problem, _since(began))
+        await program.end(transport)
+    code = transport.get_returncode()
+    if program.is_flooding:
+        problem = "wrote more than anybody reads"
+    elif not problem and (code is None or code < 0):
+        problem = f"was killed by signal {-(code or 0)}"
+    return Ran(-1 if problem or code is None else code, program.out.data, program.err.data, problem, _since(began))
 
 
 async def run_in_lane(command: str, told: bytes, launcher: Launcher, *, can_write: bool, limit_s: float) -> Ran:
@@ -119,55 +118,65 @@ class _Kept:
         self.data += piece[: max(0, MAX_OUTPUT_BYTES - len(self.data))]
 
 
-async def _through(process: asyncio.subprocess.Process, told: bytes, out: _Kept, err: _Kept) -> None:
-    """Give a program its input and read what it writes, until it has ended; what it leaves behind is not waited for."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    work = [
-        asyncio.ensure_future(each)
-        for each in (_feed(process.stdin, told), _drain(process.stdout, out), _drain(process.stderr, err))
-    ]
-    ended = asyncio.ensure_future(process.wait())
-    try:
-        reading = {*work[1:], ended}
-        while not ended.done():
-            done, reading = await asyncio.wait(reading, return_when=asyncio.FIRST_COMPLETED)
-            for each in done:
-                _ = each.result()
-        if reading:
-            done, _ = await asyncio.wait(reading, timeout=_AFTERWARDS_S)
-            for each in done:
-                _ = each.result()
-    finally:
-        for each in (*work, ended):
-            each.cancel()
-        await asyncio.gather(*work, ended, return_exceptions=True)
+class _Program(asyncio.SubprocessProtocol):
+    """What a program on this machine writes, and when it ends."""
 
+    def __init__(self) -> None:
+        self.out, self.err = _Kept(), _Kept()
+        self.is_flooding = False
+        self._exited, self._silent = asyncio.Event(), asyncio.Event()
+        self._open = {0, 1, 2}
 
-async def _feed(stream: asyncio.StreamWriter, told: bytes) -> None:
-    with contextlib.suppress(ConnectionError):  # it may end, or close its input, without reading it
-        stream.write(told)
-        await stream.drain()
-    with contextlib.suppress(ConnectionError):
-        stream.close()
-        await stream.wait_closed()
+    def feed(self, transport: asyncio.SubprocessTransport, told: bytes) -> None:
+        """Give it its input, to the end; what it does not read is dropped."""
+        pipe = transport.get_pipe_transport(0)
+        if isinstance(pipe, asyncio.WriteTransport):
+            pipe.write(told)
+            pipe.write_eof()
 
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Keep what there is room for."""
+        try:
+            (self.out if fd == 1 else self.err).take(data)
+        except _TooMuch:
+            self.is_flooding = True
+            self._exited.set()
+            self._silent.set()
 
-async def _drain(stream: asyncio.StreamReader, kept: _Kept) -> None:
-    while piece := await stream.read(_PIECE_BYTES):
-        kept.take(piece)
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        """Take note that its input, or one of its outputs, is closed."""
+        del exc
+        self._open.discard(fd)
+        if self._open <= {0}:
+            self._silent.set()
 
+    def process_exited(self) -> None:
+        """Take note that it has ended."""
+        self._exited.set()
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a program with its group, and where it still runs with what went into groups of its own."""
-    is_running = process.returncode is None
-    if is_running:
-        _kill_children(process.pid)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    if is_running:
-        _ = await asyncio.shield(process.wait())
+    async def ended(self, afterwards_s: float) -> None:
+        """Wait until it has ended and, for a moment, for what of its output is on the way; not for what it leaves running."""
+        _ = await self._exited.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(afterwards_s):
+                _ = await self._silent.wait()
+
+    async def end(self, transport: asyncio.SubprocessTransport) -> None:
+        """End it with its group, and where it still runs with what went into groups of its own."""
+        pid = transport.get_pid()
+        if transport.get_returncode() is None:
+            self._exited.clear()
+            _kill_children(pid)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+        if transport.get_returncode() is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_KILLED_S):
+                    _ = await self._exited.wait()
+        pipe = transport.get_pipe_transport(0)
+        if 0 in self._open and isinstance(pipe, asyncio.WriteTransport):  # a closed one cannot be closed again
+            pipe.abort()
+        transport.close()
 
 
 def _kill_children(pid: int) -> None:

@@ -23,6 +23,7 @@ from lmtui.frontends.mcp import BROKEN, WAIT_S, state_words
 from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
 from lmtui.runtime.checks import backend_reports, tokenizer_name, workspace_problem
 from lmtui.runtime.guidance import read_guidance
+from lmtui.runtime.hooks import hook_files, hooks_hold, prompt_files
 from lmtui.runtime.mcp_report import look_at_servers
 from lmtui.runtime.reports import find_models, is_same_server
 from lmtui.runtime.skills import read_skills
@@ -48,6 +49,7 @@ async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace)
     rows = [*_program_rows(), *_workspace_rows(workspace, loaded), *await _sandbox_rows(workspace)]
     rows += await _instruction_rows(workspace)
     rows += await _skill_rows(workspace)
+    rows += _hook_rows(workspace)
     rows += await _mcp_rows(workspace, loaded)
     if not arguments.offline:
         rows += await _server_rows(loaded)
@@ -126,6 +128,21 @@ async def _skill_rows(workspace: Path) -> list[Row]:
     rows += [Row("skills", FAILURE, skill.problem) for skill in skills if skill.state is SkillState.BROKEN]
     rows += [Row("skills", WARNING, f"{skill.place}: {'; '.join(skill.warnings)}") for skill in skills if skill.warnings]
     return rows + [Row("skills", FAILURE, f"{tool.name}: {tool.problem}") for tool in tools if tool.problem]
+
+
+def _hook_rows(workspace: Path) -> list[Row]:
+    """Name each hook and each command of a file, and what is broken of them."""
+    files = hook_files(workspace)
+    waits = "" if hooks_hold(workspace, files) else "; it waits for `lmtui config trust`"
+    rows = [Row("hooks", OK, f"{each.words}, from {each.source}{'' if each.is_own else waits}") for each in files.entries]
+    rows += [Row("hooks", FAILURE if files.is_unsafe else WARNING, clean_line(problem)) for problem in files.problems]
+    prompts = prompt_files(workspace)
+    usable = ", ".join(f"/{file.name}" for file in prompts if not file.problem)
+    rows += [Row("commands", OK, usable)] if usable else []
+    for file in prompts:
+        wrong = (file.problem, *file.warnings, "" if file.may_run else "its commands wait for `lmtui config trust`")
+        rows += [Row("commands", WARNING, f"{file.source}: {why}") for why in wrong if why]
+    return rows
 
 
 async def _mcp_rows(workspace: Path, loaded: Loaded) -> list[Row]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from lmtui.core.hooks import Hooks, NoHooks
-from lmtui.extensions.hooks import Lane, SessionHooks
+from lmtui.core.prompt_files import PromptFile
+from lmtui.extensions.hooks import Lane, SessionHooks, hooks_trust
 from lmtui.extensions.hooks_config import HookFiles, read_hooks
 from lmtui.extensions.hooks_words import Surroundings
+from lmtui.extensions.prompt_files import MarkdownPrompts
 from lmtui.paths import sessions_dir
 from lmtui.sandbox.host_paths import MOUNT_POINT
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from lmtui.tools.registry import ToolRegistry
 
 _WITH_MOUNTS = ("docker", "podman", "bubblewrap")
 
@@ -29,6 +33,16 @@ def hooks_of(workspace: Path, session_id: str, sandbox: WorkspaceSandbox) -> Hoo
     return found if found.problems() or found.has_any else NoHooks()
 
 
+def prompt_files(workspace: Path) -> Sequence[PromptFile]:
+    """Return the slash commands that are Markdown files, for who only asks.  Blocks."""
+    return MarkdownPrompts(workspace, ToolRegistry().canonical).found()
+
+
 def hook_files(workspace: Path) -> HookFiles:
     """Return what the files name, for who only asks.  Blocks."""
     return read_hooks(workspace)
+
+
+def hooks_hold(workspace: Path, files: HookFiles) -> bool:
+    """Tell whether the user said yes to a folder's hooks as they are.  Blocks."""
+    return hooks_trust(workspace).holds(files.digest)

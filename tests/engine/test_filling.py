@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from lmtui.core.events import MessageAdded, ModelChanged, Notice, ToolCallFinished
+from lmtui.core.messages import Role
+from lmtui.core.permissions import Effect, Mode, Rule
+from lmtui.core.prompt_files import PromptFile, fill
+from lmtui.core.servers import ServedModel
+from lmtui.core.workspace import ExecResult
+from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
+
+DONE = answer("All is done.")
+
+
+class Serving(FakeProvider):
+    """A server with models."""
+
+    models = ("model", "big")
+
+    async def served(self, model: str) -> ServedModel | None:
+        return ServedModel(model or "model") if (model or "model") in self.models else None
+
+
+async def begin(rig: Rig, file: PromptFile, arguments: str = "") -> str:
+    rig.session.prompts.begin(fill(file, arguments), f"/{file.name} {arguments}".strip())
+    await rig.session.wait_idle()
+    return next(event.text for event in rig.events if isinstance(event, MessageAdded) and event.role is Role.USER)
+
+
+def listing() -> FakeSandbox:
+    return FakeSandbox({"a.txt": b"text of a"}, {"ls": ExecResult(0, "@a.txt !`id` $1\n", 16, 1)})
+
+
+async def test_a_commands_output_takes_its_place_and_is_not_looked_through() -> None:
+    rig = Rig(FakeProvider(DONE), listing())
+    assert await begin(rig, PromptFile("look", "See !`ls` and $1.", "look.md"), "here") == "See @a.txt !`id` $1 and here."
+    assert rig.sandbox.ran == ["ls"]
+    added = next(event for event in rig.events if isinstance(event, MessageAdded))
+    assert added.attached == ""
+
+
+async def test_files_that_the_text_mentions_are_attached() -> None:
+    rig = Rig(FakeProvider(DONE), listing())
+    assert await begin(rig, PromptFile("look", "See @a.txt", "look.md")) == "See @a.txt"
+    added = next(event for event in rig.events if isinstance(event, MessageAdded))
+    assert "text of a" in added.attached
+
+
+async def test_a_denied_command_does_not_run_and_is_not_sent() -> None:
+    provider = FakeProvider(DONE)
+    rig = Rig(provider, listing(), rules=(Rule(Effect.DENY, "shell", "ls *"), Rule(Effect.DENY, "shell", "ls")))
+    text = await begin(rig, PromptFile("look", "See !`ls`.", "look.md"))
+    assert rig.sandbox.ran == []
+    assert text == "See [a command stood here; it was not run: refused]."
+    assert "ls" not in provider.requests[0].messages[-1].text
+
+
+async def test_what_the_mode_would_ask_is_asked_though_the_user_typed_the_name() -> None:
+    rig = Rig(FakeProvider(DONE), listing(), mode=Mode.MANUAL, is_attended=False)
+    assert "not run" in await begin(rig, PromptFile("look", "See !`ls`.", "look.md"))
+    assert rig.sandbox.ran == []
+
+
+async def test_commands_that_are_not_trusted_do_not_run_and_the_text_is_sent() -> None:
+    rig = Rig(FakeProvider(DONE), listing())
+    file = PromptFile("look", "See !`ls` now.", ".claude/commands/look.md", is_own=False, may_run=False)
+    assert await begin(rig, file) == "See [a command stood here; it was not run] now."
+    assert rig.sandbox.ran == []
+    assert any("not trusted" in event.text for event in rig.events if isinstance(event, Notice))
+
+
+async def test_allowed_tools_refuse_the_others_in_that_turn_and_only_in_it() -> None:
+    touch = answer("", ("shell", '{"command": "touch a"}'))
+    rig = Rig(FakeProvider(touch, DONE, touch, DONE), listing())
+    _ = await begin(rig, PromptFile("look", "See.", "look.md", allowed=("Read", "Shell(ls *)")))
+    assert rig.sandbox.ran == []
+    refused = next(event for event in rig.events if isinstance(event, ToolCallFinished))
+    assert "/look" in refused.result
+    await rig.run("touch it")
+    assert rig.sandbox.ran == ["touch a"]
+
+
+async def test_allowed_tools_grant_nothing() -> None:
+    touch = answer("", ("shell", '{"command": "touch a"}'))
+    rig = Rig(FakeProvider(touch, DONE), listing(), mode=Mode.MANUAL, is_attended=False)
+    _ = await begin(rig, PromptFile("look", "See.", "look.md", allowed=("Shell",)))
+    assert rig.sandbox.ran == []
+
+
+async def test_another_model_is_asked_for_that_turn() -> None:
+    provider = Serving(DONE, answer("And done again."))
+    rig = Rig(provider, listing())
+    _ = await begin(rig, PromptFile("look", "See.", "look.md", model="big"))
+    await rig.run("go on then")
+    assert [request.model for request in provider.requests] == ["big", "model"]
+    assert [event.model for event in rig.events if isinstance(event, ModelChanged)][:2] == ["big", "model"]
+
+
+async def test_a_model_that_is_not_served_is_said_and_the_own_one_is_asked() -> None:
+    provider = Serving(DONE)
+    rig = Rig(provider, listing())
+    _ = await begin(rig, PromptFile("look", "See.", "look.md", model="sonnet"))
+    assert [request.model for request in provider.requests] == ["model"]
+    assert any("sonnet" in event.text for event in rig.events if isinstance(event, Notice))

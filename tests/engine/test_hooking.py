@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pytest
+
+from lmtui.core.agent_events import AgentFinished
+from lmtui.core.events import (
+    ApprovalRequested,
+    Event,
+    InboxChanged,
+    MessageAdded,
+    Notice,
+    Outcome,
+    ToolCallFinished,
+    TurnEnded,
+    TurnReason,
+)
+from lmtui.core.hooks import HookCall, HookEvent, HookRan, HookRun, HookVerdict
+from lmtui.core.model_events import Reminder
+from lmtui.core.permissions import Effect, Mode, Rule, Verdict
+from lmtui.core.ports import Limits
+from lmtui.core.sessions import Answer
+from lmtui.engine.team import TeamParts
+from lmtui.tools.registry import child_tools
+from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
+
+PRE, POST = HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE
+TOUCH = answer("", ("shell", json.dumps({"command": "touch a"})))
+DONE = answer("All is done.")
+
+
+@dataclass
+class PaperHooks:
+    """Says what a test wants; `calls` is what it was asked."""
+
+    says: Mapping[HookEvent, HookVerdict | Callable[[HookCall], HookVerdict]] = field(default_factory=dict)
+    wrong: tuple[str, ...] = ()
+    hangs: frozenset[HookEvent] = frozenset()
+    calls: list[HookCall] = field(default_factory=list)
+
+    def wants(self, event: HookEvent) -> bool:
+        return event in self.says or event in self.hangs
+
+    def problems(self) -> tuple[str, ...]:
+        return self.wrong
+
+    async def run(self, call: HookCall) -> HookVerdict:
+        self.calls.append(call)
+        if call.event in self.hangs:
+            await asyncio.Event().wait()
+        said = self.says[call.event]
+        return said if isinstance(said, HookVerdict) else said(call)
+
+    def of(self, event: HookEvent) -> list[HookCall]:
+        return [call for call in self.calls if call.event is event]
+
+
+def verdict(permission: Verdict | None = None, reason: str = "", **fields: Any) -> HookVerdict:
+    run = HookRun("guard", decision=str(permission or ""), said=reason)
+    return HookVerdict((run,), permission, reason, **fields)
+
+
+def results(rig: Rig) -> list[tuple[str, str, str]]:
+    return [(event.result, event.decision, event.summary) for event in rig.events if isinstance(event, ToolCallFinished)]
+
+
+def ended(rig: Rig) -> TurnEnded:
+    return next(event for event in reversed(rig.events) if isinstance(event, TurnEnded))
+
+
+async def test_what_a_hook_denies_does_not_run_and_the_model_is_told_why() -> None:
+    hooks = PaperHooks({PRE: verdict(Verdict.DENY, "not here")})
+    rig = Rig(FakeProvider(TOUCH, DONE), hooks=hooks)
+    await rig.run()
+    assert rig.sandbox.ran == []
+    assert results(rig) == [("Refused: a hook said no: not here.", "hook", "refused")]
+    ran = next(event for event in rig.events if isinstance(event, HookRan))
+    assert (ran.event, ran.command, ran.decision, ran.call_id) == ("PreToolUse", "guard", "deny", "call_0")
+    assert (hooks.calls[0].subject, hooks.calls[0].arguments) == ("shell", {"command": "touch a"})
+
+
+async def test_what_a_hook_allows_is_not_asked_where_only_the_mode_would() -> None:
+    rig = Rig(FakeProvider(TOUCH, DONE), mode=Mode.MANUAL, hooks=PaperHooks({PRE: verdict(Verdict.ALLOW)}), is_attended=False)
+    await rig.run()
+    assert rig.sandbox.ran == ["touch a"]
+    assert results(rig)[0][1] == "hook"
+
+
+@pytest.mark.parametrize(
+    ("rules", "asks_each", "call", "mode"),
+    [
+        ((Rule(Effect.DENY, "shell", "touch *"),), False, ("shell", '{"command": "touch a"}'), Mode.AUTO),
+        ((Rule(Effect.ASK, "shell", "touch *"),), False, ("shell", '{"command": "touch a"}'), Mode.AUTO),
+        ((), True, ("shell", '{"command": "touch a"}'), Mode.NORMAL),
+        ((Rule(Effect.ALLOW, "shell"),), True, ("shell", '{"command": "touch a"}'), Mode.NORMAL),
+        ((), False, ("read", '{"path": ".env"}'), Mode.NORMAL),
+        ((Rule(Effect.ALLOW, "read"),), False, ("read", '{"path": ".env"}'), Mode.NORMAL),
+        ((), False, ("write", '{"path": "a", "content": "b"}'), Mode.PLAN),
+    ],
+)
+async def test_allow_never_overrules_a_deny_or_skips_what_others_ask(
+    rules: tuple[Rule, ...], asks_each: bool, call: tuple[str, str], mode: Mode
+) -> None:
+    sandbox = FakeSandbox(files={".env": b"KEY=1"}, asks_each_command=asks_each)
+    hooks = PaperHooks({PRE: verdict(Verdict.ALLOW)})
+    rig = Rig(FakeProvider(answer("", call), DONE), sandbox, mode=mode, rules=rules, hooks=hooks, is_attended=False)
+    await rig.run()
+    assert (sandbox.ran, sandbox.touched) == ([], [])
+    assert "KEY=1" not in results(rig)[0][0]
+    assert results(rig)[0][2] == "refused"
+
+
+async def test_a_hook_can_ask_and_a_granted_rule_does_not_answer_it() -> None:
+    hooks = PaperHooks({PRE: verdict(Verdict.ASK, "sure?")})
+    rig = Rig(FakeProvider(TOUCH, TOUCH, DONE), hooks=hooks, rules=(Rule(Effect.ALLOW, "shell"),))
+    rig.session.submit("do it")
+    for number in (1, 2):
+        asked = await rig.until(partial(_is_question, number))
+        assert isinstance(asked, ApprovalRequested)
+        assert asked.why == "hooks ask: sure?"
+        rig.session.answer(asked.approval_id, Answer(Outcome.SESSION))
+    await rig.session.wait_idle()
+    assert rig.sandbox.ran == ["touch a", "touch a"]
+
+
+def _is_question(number: int, event: Event) -> bool:
+    return isinstance(event, ApprovalRequested) and event.approval_id.endswith(f"_{number}")
+
+
+async def test_changed_arguments_are_checked_and_decided_about_anew() -> None:
+    hooks = PaperHooks({PRE: verdict(Verdict.ALLOW, changed={"command": "rm a"})})
+    rules = (Rule(Effect.DENY, "shell", "rm *"),)
+    rig = Rig(FakeProvider(TOUCH, DONE), hooks=hooks, rules=rules)
+    await rig.run()
+    assert rig.sandbox.ran == []
+    hooks = PaperHooks({PRE: verdict(changed={"command": "ls b"})})
+    rig = Rig(FakeProvider(TOUCH, DONE), hooks=hooks)
+    await rig.run()
+    assert rig.sandbox.ran == ["ls b"]
+    assert "changed the arguments" in results(rig)[0][0]
+    hooks = PaperHooks({PRE: verdict(changed={"command": 3.5, "timeout": "x"})})
+    rig = Rig(FakeProvider(TOUCH, DONE), hooks=hooks)
+    await rig.run()
+    assert (rig.sandbox.ran, results(rig)[0][2]) == ([], "failed")
+
+
+async def test_a_users_own_command_passes_the_hooks_too() -> None:
+    rig = Rig(FakeProvider(), hooks=PaperHooks({PRE: verdict(Verdict.DENY, "no")}))
+    rig.session.waiting.run_command("touch a")
+    await rig.session.wait_idle()
+    assert rig.sandbox.ran == []
+
+
+async def test_after_a_call_the_model_is_told_what_hooks_say() -> None:
+    hooks = PaperHooks({POST: verdict(Verdict.DENY, "lint: E501", context="and more")})
+    rig = Rig(FakeProvider(TOUCH, DONE), hooks=hooks)
+    await rig.run()
+    assert rig.sandbox.ran == ["touch a"]
+    assert results(rig)[0][0].endswith("[a hook of the user's says: lint: E501\nand more]")
+    assert hooks.calls[0].facts["tool_response"]
+    assert not hooks.of(PRE)
+
+
+async def test_a_call_that_was_refused_or_failed_is_not_looked_back_at() -> None:
+    hooks = PaperHooks({POST: verdict()})
+    failing = answer("", ("read", '{"path": "gone"}'))
+    rig = Rig(FakeProvider(TOUCH, failing, DONE), hooks=hooks, rules=(Rule(Effect.DENY, "shell"),))
+    await rig.run()
+    assert hooks.calls == []
+
+
+async def test_a_hook_can_end_the_turn_and_the_calls_behind_it_do_not_run() -> None:
+    two = answer("", ("shell", '{"command": "touch a"}'), ("shell", '{"command": "touch b"}'))
+    rig = Rig(FakeProvider(two, DONE), hooks=PaperHooks({POST: verdict(ends_turn=True, end_reason="enough")}))
+    await rig.run()
+    assert rig.sandbox.ran == ["touch a"]
+    assert (ended(rig).reason, ended(rig).error) == (TurnReason.BLOCKED, "a hook ended the turn: enough")
+    before = Rig(FakeProvider(two, DONE), hooks=PaperHooks({PRE: verdict(ends_turn=True)}))
+    await before.run()
+    assert before.sandbox.ran == []
+
+
+async def test_words_that_are_held_back_are_kept_and_reach_nobody() -> None:
+    provider = FakeProvider(DONE)
+    hooks = PaperHooks({HookEvent.USER_PROMPT_SUBMIT: verdict(Verdict.DENY, "names a key")})
+    rig = Rig(provider, hooks=hooks)
+    await rig.run("the key is k")
+    assert provider.requests == []
+    assert hooks.calls[0].facts == {"prompt": "the key is k"}
+    assert not [event for event in rig.events if isinstance(event, MessageAdded)]
+    kept = next(event for event in reversed(rig.events) if isinstance(event, InboxChanged))
+    assert (kept.queued, kept.is_paused) == (("the key is k",), True)
+    assert ended(rig).reason is TurnReason.BLOCKED
+    assert "names a key" in ended(rig).error
+    assert rig.session.waiting.drop(0) == "the key is k"
+
+
+async def test_an_interrupt_while_hooks_look_at_words_keeps_them() -> None:
+    hooks = PaperHooks(hangs=frozenset({HookEvent.USER_PROMPT_SUBMIT}))
+    rig = Rig(FakeProvider(DONE), hooks=hooks)
+    rig.session.submit("do it")
+    async with asyncio.timeout(5):
+        while not hooks.calls:
+            await asyncio.sleep(0)
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    assert ended(rig).reason is TurnReason.INTERRUPTED
+    assert rig.session.waiting.drop(0) == "do it"
+
+
+async def test_what_hooks_add_to_words_goes_to_the_model() -> None:
+    provider = FakeProvider(DONE)
+    rig = Rig(provider, hooks=PaperHooks({HookEvent.USER_PROMPT_SUBMIT: verdict(context="It is Monday.")}))
+    await rig.run()
+    assert [message.text for message in provider.requests[0].messages[-2:]] == [
+        "do it",
+        "From a hook of the user's: It is Monday.",
+    ]
+
+
+async def test_the_end_is_held_up_three_times_at_most() -> None:
+    hooks = PaperHooks({HookEvent.STOP: verdict(Verdict.DENY, "run the tests")})
+    ends = [answer(f"Finished, take {number}.") for number in range(6)]
+    rig = Rig(FakeProvider(*ends), hooks=hooks)
+    await rig.run()
+    assert [call.facts["stop_hook_active"] for call in hooks.calls] == [False, True, True]
+    told = [event.text for event in rig.events if isinstance(event, Reminder)]
+    assert told == ["A hook of the user's says that this is not the end: run the tests"] * 3
+    assert ended(rig).reason is TurnReason.DONE
+    assert any("3 times" in event.text for event in rig.events if isinstance(event, Notice))
+
+
+async def test_a_sub_agents_calls_and_end_pass_the_hooks() -> None:
+    team = TeamParts(toolbox=lambda kind, *, can_send: child_tools("", kind, can_send=can_send), max_depth=1)
+    brief = answer("", ("delegate", json.dumps({"objective": "touch a file"})))
+    hooks = PaperHooks(
+        {
+            PRE: lambda call: verdict(Verdict.DENY, "no") if call.subject == "shell" else verdict(),
+            HookEvent.SUBAGENT_STOP: verdict(),
+            HookEvent.STOP: verdict(),
+        }
+    )
+    rig = Rig(FakeProvider(brief, TOUCH, answer("The child has ended."), DONE), hooks=hooks, team=team)
+    await rig.run()
+    assert rig.sandbox.ran == []
+    assert [(call.subject, call.agent) for call in hooks.of(PRE)] == [("delegate", "root"), ("shell", "agent_1")]
+    assert [call.agent for call in hooks.of(HookEvent.SUBAGENT_STOP)] == ["agent_1"]
+    assert [call.agent for call in hooks.of(HookEvent.STOP)] == ["root"]
+    assert any(isinstance(event, AgentFinished) for event in rig.events)
+
+
+async def test_the_start_is_waited_for_and_said_to_the_model_and_the_end_is_told() -> None:
+    provider = FakeProvider(DONE)
+    hooks = PaperHooks({HookEvent.SESSION_START: verdict(context="Tabs."), HookEvent.SESSION_END: verdict()}, ("x is broken",))
+    rig = Rig(provider, hooks=hooks)
+    rig.session.prepare(is_eager=False)
+    await rig.run()
+    await rig.session.close()
+    assert [message.text for message in provider.requests[0].messages[1:]] == ["From a hook of the user's: Tabs.", "do it"]
+    assert [(call.event, call.subject) for call in hooks.calls] == [
+        (HookEvent.SESSION_START, "startup"),
+        (HookEvent.SESSION_END, "other"),
+    ]
+    assert 0 < hooks.calls[-1].limit_s <= 5
+    assert "Hooks: x is broken" in [event.text for event in rig.events if isinstance(event, Notice)]
+
+
+async def test_replay_runs_no_hooks_and_a_resumed_session_says_so_at_its_start() -> None:
+    says = {PRE: verdict(), POST: verdict(), HookEvent.SESSION_START: verdict(), HookEvent.NOTIFICATION: verdict()}
+    first = Rig(FakeProvider(TOUCH, DONE), hooks=PaperHooks(says))
+    await first.run()
+    hooks = PaperHooks(says)
+    again = Rig(FakeProvider(), hooks=hooks, past=first.session.history())
+    assert hooks.calls == []
+    again.session.prepare(is_eager=False)
+    _ = await again.until(lambda event: isinstance(event, HookRan))
+    await again.session.close()
+    assert [call.subject for call in hooks.calls] == ["resume"]
+    kept = [envelope.event for envelope in first.session.history() if isinstance(envelope.event, HookRan)]
+    assert len(kept) == 2
+
+
+async def test_a_question_is_a_notification_and_hooks_that_hang_hold_nothing_up() -> None:
+    hooks = PaperHooks(hangs=frozenset({HookEvent.NOTIFICATION}))
+    rig = Rig(FakeProvider(TOUCH, DONE), mode=Mode.MANUAL, hooks=hooks)
+    rig.session.prepare(is_eager=False)
+    rig.session.submit("do it")
+    asked = await rig.until(lambda event: isinstance(event, ApprovalRequested))
+    assert isinstance(asked, ApprovalRequested)
+    rig.session.answer(asked.approval_id, Answer(Outcome.ONCE))
+    await rig.session.wait_idle()
+    assert rig.sandbox.ran == ["touch a"]
+    assert hooks.calls[0].facts["notification_type"] == "permission_prompt"
+    async with asyncio.timeout(5):
+        await rig.session.close()
+
+
+async def test_an_interrupt_ends_a_hook_that_hangs_and_nothing_ran() -> None:
+    hooks = PaperHooks(hangs=frozenset({PRE}))
+    rig = Rig(FakeProvider(TOUCH, DONE), hooks=hooks, limits=Limits())
+    rig.session.submit("do it")
+    async with asyncio.timeout(5):
+        while not hooks.calls:
+            await asyncio.sleep(0)
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    assert rig.sandbox.ran == []
+    assert ended(rig).reason is TurnReason.INTERRUPTED
+
+
+async def test_before_room_is_made_hooks_are_told_with_what_asked_for_it() -> None:
+    hooks = PaperHooks({HookEvent.PRE_COMPACT: verdict(Verdict.DENY, "no")})
+    rig = Rig(FakeProvider(DONE), hooks=hooks)
+    rig.session.waiting.make_room("the names")
+    await rig.session.wait_idle()
+    assert [(call.subject, call.facts) for call in hooks.calls] == [
+        ("manual", {"trigger": "manual", "custom_instructions": "the names"})
+    ]

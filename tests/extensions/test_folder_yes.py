@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.trust import TrustItem
+from lmtui.extensions.folder_yes import Brought, FolderYes
+
+ITEM = TrustItem("hook", "hooks.json", "Stop: true")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+class Folder:
+    def __init__(self, path: Path) -> None:
+        self.brought = Brought((ITEM,), "one")
+        self.yes = FolderYes(path, "hooks", lambda: self.brought)
+        self.other = FolderYes(path, "commands", lambda: self.brought)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_what_was_not_asked_about_waits_and_holds_once_answered(folder: Folder) -> None:
+    assert (folder.yes.waiting(), folder.yes.holds("one"), folder.yes.answered_elsewhere()) == ((ITEM,), False, None)
+    folder.yes.answer(is_trusted=True)
+    assert (folder.yes.waiting(), folder.yes.holds("one"), folder.yes.answered_elsewhere()) == ((), True, True)
+    assert folder.other.waiting() == (ITEM,)
+
+
+def test_a_change_asks_again_and_a_no_can_be_taken_back(folder: Folder) -> None:
+    folder.yes.answer(is_trusted=True)
+    folder.brought = Brought((ITEM,), "two")
+    assert (folder.yes.waiting(), folder.yes.holds("two"), folder.yes.holds("one")) == ((ITEM,), False, True)
+    folder.yes.answer(is_trusted=False)
+    assert (folder.yes.waiting(), folder.yes.refused(), folder.yes.answered_elsewhere()) == ((), (ITEM,), False)
+    folder.yes.answer(is_trusted=True)
+    assert (folder.yes.refused(), folder.yes.holds("two"), folder.yes.holds("one")) == ((), True, False)
+
+
+def test_nothing_brought_is_nothing_asked_and_nothing_holds(folder: Folder) -> None:
+    folder.brought = Brought()
+    folder.yes.answer(is_trusted=True)
+    assert (folder.yes.waiting(), folder.yes.refused(), folder.yes.holds("")) == ((), (), False)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"hooks": 3}', '{"hooks": {"/": 3}}'])
+def test_a_file_of_answers_that_cannot_be_read_trusts_nothing(folder: Folder, home: Path, text: str) -> None:
+    (home / "state").mkdir(parents=True)
+    (home / "state" / "brought.json").write_text(text)
+    assert (folder.yes.holds("one"), folder.yes.waiting()) == (False, (ITEM,))
+    folder.yes.answer(is_trusted=True)
+    assert folder.yes.holds("one")

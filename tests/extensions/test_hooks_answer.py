@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.hooks import HookEvent
+from lmtui.core.permissions import Verdict
+from lmtui.extensions.hooks_answer import Ran, read_answer, together
+from lmtui.extensions.hooks_config import HookEntry
+
+PRE, POST = HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE
+ENTRY = HookEntry(PRE, "true")
+
+
+def said(found: Any, code: int = 0) -> Ran:
+    return Ran(code, (found if isinstance(found, str) else json.dumps(found)).encode())
+
+
+def decided(word: object, **fields: Any) -> Ran:
+    return said({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": word, **fields}})
+
+
+@pytest.mark.parametrize(
+    ("ran", "permission"),
+    [
+        (Ran(0), None),
+        (Ran(2, b"", b"no"), Verdict.DENY),
+        (Ran(1, b"", b"broken"), None),
+        (decided("allow"), Verdict.ALLOW),
+        (decided("ask"), Verdict.ASK),
+        (decided("deny"), Verdict.DENY),
+        (decided("dney"), Verdict.ASK),
+        (decided(3), Verdict.ASK),
+        (said({"decision": "block", "reason": "x"}), Verdict.DENY),
+        (said({"decision": "approve"}), Verdict.ALLOW),
+        (said("{not json"), None),
+        (said("\0\1\2garbage"), None),
+        (said({"decision": "block"}, 1), None),
+        (Ran(-1, problem="did not end within 1 s"), Verdict.ASK),
+        (Ran(127), Verdict.ASK),
+        (Ran(126), Verdict.ASK),
+    ],
+)
+def test_what_an_end_means_before_a_call(ran: Ran, permission: Verdict | None) -> None:
+    assert read_answer(PRE, ran).permission is permission
+
+
+def test_a_hang_blocks_nothing_but_calls() -> None:
+    ran = Ran(-1, problem="did not end within 1 s")
+    assert {event: read_answer(event, ran).permission for event in HookEvent} == {
+        **dict.fromkeys(HookEvent),
+        PRE: Verdict.ASK,
+    }
+
+
+def test_only_a_block_counts_where_nothing_is_decided() -> None:
+    assert read_answer(POST, said({"decision": "approve"})).permission is None
+    assert read_answer(POST, said({"decision": "block", "reason": "lint"})).reason == "lint"
+    assert read_answer(HookEvent.NOTIFICATION, Ran(2, b"", b"no")).permission is None
+    assert read_answer(HookEvent.PRE_COMPACT, Ran(2, b"", b"no")).note == "no"
+
+
+def test_text_joins_the_conversation_only_at_the_start_and_with_a_prompt() -> None:
+    texts = {event: read_answer(event, said("some words")).context for event in HookEvent}
+    assert [event for event, text in texts.items() if text] == [HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT]
+    assert read_answer(HookEvent.SESSION_START, said("a\0b")).context == ""
+
+
+def test_deny_wins_over_ask_and_ask_over_allow() -> None:
+    runs = [decided("allow", permissionDecisionReason="a"), decided("deny", permissionDecisionReason="d"), decided("ask")]
+    assert together(PRE, [ENTRY] * 3, runs).permission is Verdict.DENY
+    assert together(PRE, [ENTRY] * 3, runs).reason == "d"
+    assert together(PRE, [ENTRY] * 2, [runs[0], runs[2]]).permission is Verdict.ASK
+    assert together(PRE, [ENTRY] * 2, [runs[0], Ran(0)]).permission is Verdict.ALLOW
+    assert together(PRE, [], []).permission is None
+
+
+def test_the_rest_of_an_answer_is_taken_up() -> None:
+    found = {
+        "continue": False,
+        "stopReason": "enough",
+        "systemMessage": "look here",
+        "hookSpecificOutput": {"additionalContext": "more", "updatedInput": {"command": "ls"}},
+    }
+    verdict = together(PRE, [ENTRY], [said(found)])
+    assert (verdict.ends_turn, verdict.end_reason, verdict.notes) == (True, "enough", ("look here",))
+    assert (verdict.context, verdict.changed) == ("more", {"command": "ls"})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+)
+FIELDS = st.sampled_from(
+    [
+        "hookSpecificOutput",
+        "permissionDecision",
+        "decision",
+        "continue",
+        "updatedInput",
+        "additionalContext",
+        "reason",
+        "systemMessage",
+    ]
+)
+
+
+@given(event=st.sampled_from(HookEvent), found=st.dictionaries(FIELDS, JSON | st.dictionaries(FIELDS, JSON)))
+def test_an_answer_of_any_shape_is_read_and_never_allows_by_accident(event: HookEvent, found: dict[str, Any]) -> None:
+    answer = read_answer(event, said(found))
+    inner = found.get("hookSpecificOutput")
+    words = [found.get("decision"), inner.get("permissionDecision") if isinstance(inner, dict) else None]
+    if answer.permission is Verdict.ALLOW:
+        assert {"allow", "approve"} & {word for word in words if isinstance(word, str)}
+    assert isinstance(answer.context, str)
+
+
+@given(st.binary(max_size=300), st.integers(-1, 255), st.sampled_from(HookEvent))
+def test_bytes_of_any_kind_are_read(data: bytes, code: int, event: HookEvent) -> None:
+    answer = read_answer(event, Ran(code, data, data))
+    assert answer.permission is not Verdict.ALLOW
+    assert "\x1b" not in answer.reason + answer.context

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lmtui.core.hooks import HookCall, HookEvent
+from lmtui.extensions.hooks_words import Surroundings, our_input, payload
+
+AROUND = Surroundings("20260101_120000_abcdef", "/w/.lmagent/sessions/x.jsonl", "/workspace")
+
+
+def told(call: HookCall) -> dict[str, Any]:
+    found = json.loads(payload(call, AROUND))
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_call_is_told_in_both_vocabularies() -> None:
+    arguments = {"path": "src/a.py", "search": "a", "replace": "b"}
+    found = told(HookCall(HookEvent.PRE_TOOL_USE, {"tool_use_id": "call_1"}, "edit", arguments, "plan"))
+    assert (found["tool_name"], found["lmtui_tool"], found["tool_use_id"]) == ("Edit", "edit", "call_1")
+    assert found["tool_input"] == {"file_path": "/workspace/src/a.py", "old_string": "a", "new_string": "b"}
+    assert (found["permission_mode"], found["hook_event_name"], found["cwd"]) == ("plan", "PreToolUse", "/workspace")
+    assert (found["session_id"], found["transcript_path"]) == (AROUND.session_id, AROUND.log)
+
+
+def test_other_events_tell_no_tool() -> None:
+    found = told(HookCall(HookEvent.USER_PROMPT_SUBMIT, {"prompt": "grüße \ud800"}, mode="normal"))
+    assert "tool_name" not in found
+    assert (found["permission_mode"], found["prompt"][:5]) == ("default", "grüße")
+
+
+def test_changed_arguments_come_back_in_our_words_and_the_rest_stays() -> None:
+    call = HookCall(HookEvent.PRE_TOOL_USE, {}, "edit", {"path": "a.py", "search": "x", "replace": "y"})
+    assert our_input(call, {"new_string": "z"}) == {"path": "a.py", "search": "x", "replace": "z"}
+    assert our_input(call, {"file_path": "/workspace/b.py"})["path"] == "/workspace/b.py"
+    assert our_input(call, {"replace": "one", "new_string": "two"})["replace"] == "two"
+    shell = HookCall(HookEvent.PRE_TOOL_USE, {}, "shell", {"command": "rm x", "timeout": 30})
+    assert our_input(shell, {"command": "ls"}) == {"command": "ls", "timeout": 30}
