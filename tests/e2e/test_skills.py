@@ -132,3 +132,42 @@ async def test_a_function_becomes_a_tool_only_by_a_yes(program: Program, serve: 
     assert '+    """Count the words of a text file."""' in asked["diff"]
     assert not list((program.home / "state").glob("promoted/*/*.json"))
     assert json.dumps(COUNT) not in found.out
+
+
+async def test_the_list_says_what_each_costs_and_fails_for_a_broken_one(program: Program) -> None:
+    make_skill(program.home / "config" / "skills")
+    make_skill(program.workspace / ".claude" / "skills", "pond")
+    found = await program.run("skills")
+    assert found.code == 0, found.err
+    assert "✓ tidy" in found.out
+    assert "! pond" in found.out
+    assert "waits for trust" in found.out
+    assert "✓ find-bug" in found.out
+    (program.home / "config" / "skills" / "bad").mkdir()
+    (program.home / "config" / "skills" / "bad" / "SKILL.md").write_text("no front matter")
+    told = await program.run("skills", "list", "--json")
+    assert told.code == 1
+    skills = {skill["name"]: skill for skill in told.json["skills"]}
+    assert (skills["bad"]["state"], skills["tidy"]["state"], skills["pond"]["state"]) == ("broken", "ready", "waiting")
+    assert "line 1" in skills["bad"]["problem"]
+    assert skills["tidy"]["tokens"] > 0 < told.json["tokens"] <= 300
+
+
+async def test_one_is_shown_as_the_model_reads_it(program: Program) -> None:
+    shown = await program.run("skills", "show", "find-bug")
+    assert (shown.code, shown.out.startswith('<skill name="find-bug">')) == (0, True)
+    assert "# Find a bug" in (await program.run("skills", "show", "find-bug", "--json")).json["text"]
+    for arguments in (("show",), ("show", "nothing")):
+        wrong = await program.run("skills", *arguments)
+        assert (wrong.code, "skill" in wrong.err) == (64, True)
+
+
+async def test_the_doctor_names_skills_and_broken_ones(program: Program) -> None:
+    (program.home / "config" / "skills" / "bad").mkdir(parents=True)
+    (program.home / "config" / "skills" / "bad" / "SKILL.md").write_text("---\nname: [\n---\n")
+    rows = (await program.run("doctor", "--offline", "--json")).json
+    skills = [(row["state"], row["text"]) for row in rows if row["name"] == "skills"]
+    assert skills[0][0] == "ok"
+    assert "6 ready, 1 broken" in skills[0][1] or "1 broken, 6 ready" in skills[0][1]
+    assert [state for state, _ in skills[1:]] == ["failure"]
+    assert "line 2" in skills[1][1]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 from lmtui.core.skills import SkillState
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fake_skills import FakeSkills, some_skills, some_tools
@@ -23,6 +25,10 @@ async def at_list(driver: Driver) -> FakeSkills:
 async def mark(driver: Driver, state: SkillState) -> None:
     states = [skill.state for skill in some_skills()]
     await driver.press("home", *["down"] * states.index(state))
+
+
+def has_tools(skills: FakeSkills, count: int) -> bool:
+    return len(skills.tools) == count
 
 
 async def test_each_stands_with_whose_it_is_its_price_and_its_state() -> None:
@@ -93,7 +99,7 @@ async def test_a_tool_is_read_and_forgotten_only_after_a_second_yes() -> None:
             await driver.until_screen("Confirm")
             await driver.press(key)
             await driver.until_screen("SkillList")
-            await driver.until(lambda left=left: len(skills.tools) == left)
+            await driver.until(partial(has_tools, skills, left))
         await driver.until(lambda: "skill__count_words" not in driver.text())
 
 
