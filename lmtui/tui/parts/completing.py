@@ -11,6 +11,7 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.mentions import find_mentions
 from lmtui.core.model_words import CALL_CHOICES
 from lmtui.core.permissions import Mode
+from lmtui.core.skills import SkillState
 from lmtui.tui import themes
 from lmtui.tui.completing import PROMPT_FILES, Wanted, path_offer, prompt_values
 from lmtui.tui.path_index import PathIndex, PathSearch
@@ -41,6 +42,8 @@ class CompletionPart:
         if (host := self._stage.desk.host) is not None:
             found = await asyncio.to_thread(host.extensions.prompts.found)
             values[PROMPT_FILES] = prompt_values(found)
+            skills = await host.extensions.skills.found()
+            values["skills"] = [(each.name, each.description) for each in skills if each.state is SkillState.READY]
 
     def sent(self, text: str) -> None:
         """Take note of what was mentioned: it is offered first."""

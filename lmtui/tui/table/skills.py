@@ -7,7 +7,7 @@ from lmtui.tui.table.command import Command, Scope
 SKILLS: tuple[Command, ...] = (
     Command(
         "skills.show", Scope.WORKBENCH, "Skills", "See which skills there are, or have one followed.",
-        (), "", ("skill", "skills"), "[name words]", runs="call('skills.show')",
+        (), "", ("skill", "skills"), "[name words]", runs="call('skills.show')", values="skills",
     ),
     Command(
         "skills.promote", Scope.WORKBENCH, "Promote", "Let a Python function become a tool of this folder, once you said yes.",

@@ -5,6 +5,7 @@ from functools import partial
 from lmtui.core.skills import SkillState
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fake_skills import FakeSkills, some_skills, some_tools
+from tests.tui.fakes import FakeHost
 
 
 def known(driver: Driver) -> FakeSkills:
@@ -74,6 +75,15 @@ async def test_a_skill_with_words_goes_to_the_model() -> None:
         _ = known(driver)
         await driver.type("/skill changelog for version 2")
         await driver.until(lambda: driver.host.session.skills.begun == [("changelog", "for version 2")])
+
+
+async def test_names_are_completed_and_those_that_cannot_be_used_are_not() -> None:
+    host = FakeHost()
+    host.extensions.skills.known = some_skills()
+    async with running(host) as driver:
+        await driver.until(lambda: "skills" in driver.app.workbench.prompt.completing.values)
+        names = [name for name, _ in driver.app.workbench.prompt.completing.values["skills"]]
+        assert names == ["changelog", "find-bug", "write-tests"]
 
 
 async def test_one_that_is_not_there_says_so_and_nothing_is_sent() -> None:
