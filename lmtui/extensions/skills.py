@@ -6,11 +6,11 @@ import asyncio
 import difflib
 import hashlib
 import importlib
+import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from lmtui.core.clean import clean, clean_line
 from lmtui.core.errors import ToolError
@@ -60,7 +60,7 @@ class SkillShelf:
         self._workspace = workspace
         self._places = places(workspace, settings, Path.home())
         self._count_tokens, self._canonical, self._form_of = count_tokens, canonical, form_of
-        self._read: dict[tuple[str, str], Any] = {}
+        self._read: dict[tuple[str, str], _Found] = {}
         self.tools = PromotedTools(workspace, count_tokens)
 
     async def found(self) -> Sequence[Skill]:
@@ -69,10 +69,13 @@ class SkillShelf:
 
     async def told(self) -> tuple[str, int]:
         """Return what the model is told of the skills, and what that costs in tokens."""
-        lines = [_line(skill) for skill in await self.found() if skill.tokens]
-        if not lines:
+        ready = [skill for skill in await self.found() if skill.tokens]
+        if not ready:
             return "", 0
-        for count in range(len(lines), -1, -1):
+        lines = [_line(skill) for skill in ready]
+        sums = itertools.accumulate(skill.tokens for skill in ready)
+        most = sum(each <= MOST_TOLD_TOKENS for each in sums)  # about: a text has not the tokens of its lines to the last one
+        for count in range(most, -1, -1):
             more = [_MORE.format(count=len(lines) - count)] if count < len(lines) else []
             text = "\n".join((_HEAD, *lines[:count], *more))
             tokens = self._count_tokens(text)
@@ -137,7 +140,7 @@ class SkillShelf:
         answers = read_answers(self._workspace)
         found: list[_Found] = []
         first: dict[str, Skill] = {}
-        read: dict[tuple[str, str], Any] = {}
+        read: dict[tuple[str, str], _Found] = {}
         for raw in (raw for place in self._places for raw in skills_in(place)):
             each = self._one(raw, read)
             if each.skill.state is SkillState.READY and raw.place.source is SkillSource.FOLDER:
@@ -147,19 +150,24 @@ class SkillShelf:
                 if before is not each.skill:
                     problem = f"the one in {before.place} goes before it"
                     each = replace(each, skill=replace(each.skill, state=SkillState.HIDDEN, problem=problem))
-            tokens = self._count_tokens(f"{_line(each.skill)}\n") if each.skill.state is SkillState.READY else 0
-            found.append(replace(each, skill=replace(each.skill, tokens=tokens)))
+            if each.skill.state is not SkillState.READY:
+                each = replace(each, skill=replace(each.skill, tokens=0))
+            found.append(each)
         self._read = read
         return sorted(found, key=lambda each: (each.skill.name, tuple(SkillSource).index(each.skill.source)))
 
-    def _one(self, raw: RawSkill, read: dict[tuple[str, str], Any]) -> _Found:
+    def _one(self, raw: RawSkill, read: dict[tuple[str, str], _Found]) -> _Found:
         """Return a skill as its file has it; what was read before and is the same is not read again."""
         if raw.data is None:
             return _Found(_broken(raw, raw.problem), raw)
+        key = (raw.shown, hashlib.sha256(raw.data).hexdigest())
+        found = read[key] = self._read.get(key) or self._fresh(raw, raw.data)
+        return found
+
+    def _fresh(self, raw: RawSkill, data: bytes) -> _Found:
         reader = importlib.import_module(_READER)
-        key = (raw.folder, hashlib.sha256(raw.data).hexdigest())
         try:
-            file = read[key] = self._read.get(key) or reader.read_skill(raw.data, raw.folder)
+            file = reader.read_skill(data, raw.folder)
         except reader.BrokenSkill as error:
             return _Found(_broken(raw, f"line {error.line}: {error}"), raw)
         allowed, wrong = allowed_rules(file.allowed, self._canonical) if file.allowed is not None else (None, ())
@@ -172,7 +180,7 @@ class SkillShelf:
             allowed=allowed,
             warnings=(*file.warnings, *wrong),
         )
-        return _Found(skill, raw, file.body)
+        return _Found(replace(skill, tokens=self._count_tokens(f"{_line(skill)}\n")), raw, file.body)
 
     def _named(self, name: str) -> _Found:
         wanted = _key(name)
