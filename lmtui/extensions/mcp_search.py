@@ -24,12 +24,10 @@ def search_spec(servers: Sequence[McpServer]) -> ToolSpec:
     """Return what the model is told: which servers there are, and how to find and call their tools."""
     names = [server.name[:24] for server in servers]
     listed = ", ".join(names[:_MOST_NAMED]) + (f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else "")
-    text = (
-        f"Find tools of the connected servers ({listed}) by words, then call one: by its name, or here with call and arguments."
-    )
+    text = f"Find tools of {listed} by a query in words; call one by its name, or here by call and arguments."
     properties: dict[str, object] = {
-        "query": {"type": "string", "description": "what it should do"},
-        "call": {"type": "string", "description": "name of a found tool"},
+        "query": {"type": "string"},
+        "call": {"type": "string"},
         "arguments": {"type": "object"},
     }
     return ToolSpec(SEARCH, text, {"type": "object", "properties": properties})
