@@ -147,9 +147,10 @@ def hook_words(event: HookRan) -> str:
     """Return what the user is told of a hook in one line, empty where it did its work and let everything be."""
     said = clean_line(event.said.strip().partition("\n")[0])[:_SAID_CHARS]
     name = f"hook {clean_line(event.event)} ({clean_line(event.command)[:60]})"
+    if event.exit_code < 0:
+        return f"{name} {said or 'did not end by itself'}"
     if event.has_failed:
-        how = "did not end by itself" if event.exit_code < 0 else f"failed with exit code {event.exit_code}"
-        return f"{name} {how}" + (f": {said}" if said else "")
+        return f"{name} failed with exit code {event.exit_code}" + (f": {said}" if said else "")
     if event.decision in (Verdict.DENY, Verdict.ASK):
         return f"{name} said {'no' if event.decision == Verdict.DENY else 'ask'}" + (f": {said}" if said else "")
     return ""

@@ -26,7 +26,11 @@ async def accept(desk: Desk, said: Said, turn_id: str) -> None:
         PromptHeld: one does; they wait in the inbox, held back.
     """
     if said.prompt is not None:
-        said = await fill_in(desk, said, turn_id)
+        try:
+            said = await fill_in(desk, said, turn_id)
+        except asyncio.CancelledError:
+            _hold(desk, said)
+            raise
     if said.is_reminder or not desk.hooking.wants(HookEvent.USER_PROMPT_SUBMIT):
         await add_message(desk, said, turn_id)
         return

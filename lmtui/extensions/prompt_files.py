@@ -39,10 +39,11 @@ class MarkdownPrompts:
 
     def found(self) -> Sequence[PromptFile]:
         """Return every file as it is now; see `core.prompt_files.PromptFiles.found`."""
-        is_trusted = commands_trust(self._workspace).holds(digest_of(self._workspace))
+        files = read_files(self._workspace)  # once: what is trusted is what is used
+        is_trusted = commands_trust(self._workspace).holds(digest_of(files))
         known: dict[str, PromptFile] = {}
         hidden: list[PromptFile] = []
-        for raw in read_files(self._workspace):
+        for raw in files:
             file = self._checked(raw)
             if file.problem or file.name in known:
                 other = known[file.name].source if file.name in known else ""
@@ -66,25 +67,26 @@ def commands_trust(workspace: Path) -> FolderYes:
     """Return what the commands inside a folder's files wait for."""
 
     def brought() -> Brought:
+        files = read_files(workspace)
         items = [
             TrustItem("command", file.source, clean_line(f"/{file.name} runs {command}")[:_SHOWN_CHARS])
-            for file in _with_commands(workspace)
+            for file in _with_commands(files)
             for command in file.commands
         ]
-        return Brought(tuple(items), digest_of(workspace))
+        return Brought(tuple(items), digest_of(files))
 
     return FolderYes(workspace, "commands", brought)
 
 
-def digest_of(workspace: Path) -> str:
+def digest_of(found: Sequence[PromptFile]) -> str:
     """Return the hash of the folder's files that run commands, empty where there are none."""
-    files = _with_commands(workspace)
+    files = _with_commands(found)
     text = "\0".join(f"{file.source}\0{file.body}" for file in files)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if files else ""
 
 
-def _with_commands(workspace: Path) -> list[PromptFile]:
-    return [file for file in read_files(workspace) if not file.is_own and file.commands]
+def _with_commands(found: Sequence[PromptFile]) -> list[PromptFile]:
+    return [file for file in found if not file.is_own and file.commands]
 
 
 def read_files(workspace: Path) -> list[PromptFile]:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from lmtui.core.events import MessageAdded, ModelChanged, Notice, ToolCallFinished
+import asyncio
+
+from lmtui.core.events import MessageAdded, ModelChanged, Notice, ToolCallFinished, ToolCallStarted
 from lmtui.core.messages import Role
 from lmtui.core.permissions import Effect, Mode, Rule
 from lmtui.core.prompt_files import PromptFile, fill
@@ -58,6 +60,20 @@ async def test_what_the_mode_would_ask_is_asked_though_the_user_typed_the_name()
     rig = Rig(FakeProvider(DONE), listing(), mode=Mode.MANUAL, is_attended=False)
     assert "not run" in await begin(rig, PromptFile("look", "See !`ls`.", "look.md"))
     assert rig.sandbox.ran == []
+
+
+async def test_an_interrupt_while_its_commands_run_keeps_the_words() -> None:
+    sandbox = FakeSandbox(commands={"sleep": 60.0})
+    rig = Rig(FakeProvider(DONE), sandbox)
+    rig.session.prompts.begin(fill(PromptFile("look", "See !`sleep`.", "look.md"), ""), "/look")
+    _ = await rig.until(lambda event: isinstance(event, ToolCallStarted))
+    async with asyncio.timeout(5):
+        while not sandbox.ran:
+            await asyncio.sleep(0)
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    assert sandbox.stopped == ["sleep"]
+    assert rig.session.waiting.drop(0) == "/look"
 
 
 async def test_commands_that_are_not_trusted_do_not_run_and_the_text_is_sent() -> None:

@@ -18,6 +18,7 @@ from tests.tui.fake_changes import FakeChanges
 from tests.tui.fakes import DIFF, START, FakeHost, play_work
 from tests.tui.scenes_diffs import DIFF_SCENES
 from tests.tui.scenes_files import FILE_SCENES
+from tests.tui.scenes_hooks import HOOK_SCENES
 from tests.tui.scenes_jobs import JOB_SCENES
 from tests.tui.scenes_mcp import MCP_SCENES
 from tests.tui.scenes_models import MODEL_SCENES
@@ -365,6 +366,7 @@ SCENES = (
     *(Scene(name, steps) for name, steps in MODEL_SCENES),
     *(Scene(name, steps) for name, steps in JOB_SCENES),
     *(Scene(name, steps) for name, steps in MCP_SCENES),
+    *(Scene(name, steps) for name, steps in HOOK_SCENES),
     *(Scene(name, steps) for name, steps in SKILL_SCENES),
     *(Scene(name, steps) for name, steps in TASK_SCENES),
     Scene("chat_search", scenes_chat.chat_search),

@@ -244,7 +244,8 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
 
     def _add_hook(self, envelope: Envelope, event: HookRan) -> None:
         """Add a line for a hook: it has ended already."""
-        title = clean_line(f"{event.event}: {event.command}")
+        said = f" said {event.decision}" if event.decision else ""
+        title = clean_line(f"{event.event}{said}: {event.command}")
         state = CallState.FAILED if event.has_failed else CallState.OK
         entry = LogEntry(
             event.call_id,
