@@ -29,6 +29,7 @@ _PASSED_ON = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "DISPLAY", "WAYLAND_DISPLAY",
     "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY", "COLORTERM", "VIRTUAL_ENV",
 })  # fmt: skip
+_ENDED = b"lmtui: it ended"  # what a lane says behind the program's own words
 # `head` ends at the last byte of the input, so that the hook meets its end; the last line says how the hook ended
 _IN_LANE = 'head -c "$2" | CLAUDE_PROJECT_DIR="$PWD" /bin/sh -c "$1"; printf "\\n%s%d" "$3" "$?"'
 
@@ -87,7 +88,7 @@ async def run_in_lane(command: str, told: bytes, launcher: Launcher, *, can_writ
     finally:
         if served is not None:
             await served.close()
-    said = err.data.rpartition(b"lmtui: it ended")[0] or err.data if not problem else err.data
+    said = err.data.partition(_ENDED)[0]
     problem = problem or ("was killed" if ran.exit_code < 0 else "")
     return replace(ran, exit_code=-1 if problem else ran.exit_code, err=said, problem=problem, elapsed_ms=_since(began))
 
