@@ -24,7 +24,7 @@ def search_spec(servers: Sequence[McpServer]) -> ToolSpec:
     """Return what the model is told: which servers there are, and how to find and call their tools."""
     names = [server.name[:24] for server in servers]
     listed = ", ".join(names[:_MOST_NAMED]) + (f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else "")
-    text = f"Find tools of {listed} by a query in words; call one by its name, or here by call and arguments."
+    text = f"Find tools of {listed} by words; call one by its name, or here."
     properties: dict[str, object] = {
         "query": {"type": "string"},
         "call": {"type": "string"},

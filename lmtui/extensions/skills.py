@@ -26,7 +26,7 @@ MOST_TOLD_TOKENS, MOST_BODY_TOKENS = 300, 5_000
 _READER = "lmtui.extensions.skill_file"
 _PROMOTER = "lmtui.extensions.promoted_check"
 _DESCRIPTION_CHARS = 100
-_HEAD = "Skills; call `skill` with the name of one that fits before you begin:"
+_HEAD = "Skills; read one that fits with `skill` before you begin:"
 _MORE = "and {count} more: call `skill` without a name"
 _WAYS_OUT = {SkillState.WAITING: "The user has to trust this folder first.", SkillState.REFUSED: "The user refused it."}
 

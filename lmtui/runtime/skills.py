@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from lmtui.core.messages import ToolSet
 from lmtui.core.ports import TokenCounter
-from lmtui.core.skills import PromotedTool, Skill
+from lmtui.core.skills import PROMOTE_TOOL, PromotedTool, Skill
 from lmtui.extensions.skills import SkillShelf
 from lmtui.paths import config_dir
 from lmtui.providers.tokens import count_tokens
-from lmtui.tools.registry import SELDOM, ToolRegistry
+from lmtui.tools.registry import ALL_TOOLS, SELDOM, ToolRegistry
 
 
 def shelf_of(workspace: Path, count_tokens: TokenCounter) -> SkillShelf:
     """Return the skills of a workspace and its user."""
     tools = ToolRegistry()
-    return SkillShelf(workspace, config_dir(), count_tokens, tools.canonical, lambda name: _form_of(tools, name))
+    return SkillShelf(workspace, config_dir(), count_tokens, tools.canonical, _form_of)
 
 
 async def read_skills(workspace: Path) -> tuple[list[Skill], list[PromotedTool], tuple[str, int]]:
@@ -35,9 +34,9 @@ async def read_skill(workspace: Path, name: str) -> str:
     return (await shelf_of(workspace, count_tokens).use(name)).text
 
 
-def _form_of(tools: ToolRegistry, name: str) -> str:
+def _form_of(name: str) -> str:
     """Return how a tool is called that a model is seldom told of."""
-    if name not in SELDOM or name == "skill":
+    if name not in (*SELDOM, PROMOTE_TOOL) or name == "skill":
         return ""
-    spec = next(spec for spec in tools.specs(ToolSet.ALL) if spec.name == name)
+    spec = next(tool.spec() for tool in ALL_TOOLS if tool.name == name)
     return f"There is a tool {spec.name}: {spec.description} Its arguments: {json.dumps(spec.parameters)}"

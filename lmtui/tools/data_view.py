@@ -86,7 +86,7 @@ def _list(value: object) -> list[object]:
 
 DATA_VIEW = Tool(
     name="data_view",
-    description="Look into a CSV, JSON lines or Parquet file.",
+    description="Look into a CSV, JSONL or Parquet file.",
     arguments=DataViewArguments,
     run=_view,
     access=always(Access.READ),

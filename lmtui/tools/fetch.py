@@ -71,7 +71,7 @@ async def _preview(arguments: FetchArguments, _: ToolContext) -> Preview:
 
 FETCH = Tool(
     name="fetch",
-    description="Get a web page as Markdown.",
+    description="Get a web page.",
     arguments=FetchArguments,
     run=_fetch,
     access=_access,

@@ -57,7 +57,7 @@ async def _preview(arguments: PythonArguments, _: ToolContext) -> Preview:
 
 PYTHON = Tool(
     name="python",
-    description="Run Python; names stay from call to call.",
+    description="Run Python; its names stay.",
     arguments=PythonArguments,
     run=_python,
     access=always(Access.EXECUTE),

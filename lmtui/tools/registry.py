@@ -87,9 +87,10 @@ _WORKERS: tuple[Tool[Any], ...] = (
 )
 _UNTOLD = frozenset({  # another one does the same; taken all the same
     "mkdir", "todo_complete", "todo_list", "task_state_get", "task_reconcile", "task_todo_set", "manage_tasks",
+    "promote_skill",  # told by a skill that names it
 })  # fmt: skip
 SELDOM = frozenset({  # told where the settings or a skill ask for them, taken all the same
-    "python", "fetch", "data_view", "skill", "promote_skill",
+    "python", "fetch", "data_view", "skill",
 })  # fmt: skip
 LEAN_TOOLS: dict[str, tuple[str, ...]] = {
     "read": ("path", "offset"),

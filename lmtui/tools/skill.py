@@ -73,7 +73,7 @@ async def _promote(arguments: PromoteArguments, context: ToolContext) -> ToolRes
 
 SKILL = Tool(
     name="skill",
-    description="Read a skill: how a kind of work is done here.",
+    description="Read a skill.",
     arguments=SkillArguments,
     run=_skill,
     access=always(Access.NONE),

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lmtui.core.mcp import McpServer, ServerState
+from lmtui.core.messages import ToolSet, ToolSpec
+from lmtui.engine.context import system_prompt
+from lmtui.extensions.mcp_search import search_spec
+from lmtui.providers.tokens import count_tokens
+from lmtui.providers.wire import wire_tool
+from lmtui.runtime.skills import read_skills
+from lmtui.tools.registry import ToolRegistry
+
+SERVERS = [McpServer(name, "mcp.json", ServerState.READY) for name in ("files", "time", "git", "fetch", "issues")]
+
+
+def price(specs: tuple[ToolSpec, ...], encoding: str, text: str = "") -> int:
+    told = json.dumps([wire_tool(spec) for spec in specs], ensure_ascii=False)
+    return count_tokens(told, encoding) + count_tokens("\n\n".join((system_prompt(), text)).strip(), encoding)
+
+
+@pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base"])
+async def test_all_that_people_bring_costs_little_as_long_as_it_is_not_used(workspace: object, encoding: str) -> None:
+    registry = ToolRegistry()
+    _, _, (skills, _) = await read_skills(workspace)  # type: ignore[arg-type]
+    bare = price(registry.specs(ToolSet.FULL), encoding)
+    told = price((*registry.specs(ToolSet.ALL), search_spec(SERVERS)), encoding, skills)
+    assert told - bare <= 400
