@@ -28,12 +28,8 @@ async def test_what_a_folder_and_its_user_bring_reaches_the_model_and_is_resumed
         text.index(each) for each in ("You are brief.", "My name is Ada.", "Use tabs.")
     )
     read = next(event for event in map(json.loads, first.out.splitlines()) if event["kind"] == "guidance_read")
-    assert [source["name"] for source in read["guidance"]["sources"] if source["kind"] != "skills"] == [
-        ".lmagent/.soul.md",
-        "~/profile.md",
-        "AGENTS.md",
-        "skills",
-    ]
+    names = [source["name"] for source in read["guidance"]["sources"] if source["kind"] != "skills"]
+    assert names == [".lmagent/.soul.md", "~/profile.md", "AGENTS.md"]
     session = next((program.workspace / ".lmagent" / "sessions").glob("*.jsonl")).stem
     (program.workspace / "AGENTS.md").write_text("Use spaces.\n")
     second = await program.run("resume", "--url", server.url, "--sandbox", "process", session, "more")
