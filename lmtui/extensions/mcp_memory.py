@@ -67,16 +67,21 @@ class Memory:
             _log.warning("%s cannot be written: %s", self._file, error)
 
 
+_LAST_CHARS = 200
+
+
 class ServerLog:
-    """What a server says beside its answers, cleaned and bounded."""
+    """What a server says beside its answers, cleaned and bounded; `last` is its last line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.last = ""
         self._size_bytes = -1
 
     def add(self, data: bytes) -> None:
         """Put more behind it; what cannot be written is dropped."""
         text = clean(data.decode("utf-8", "replace"))
+        self.last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), self.last)[:_LAST_CHARS]
         try:
             if self._size_bytes < 0:
                 self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -250,7 +250,9 @@ class RunningServer:
         self._failures = self._failures + 1 if is_early else 0
         pause_s = min(_LONGEST_PAUSE_S, 2.0 ** (self._failures - 2)) if self._failures > 1 else 0.0
         self._not_before = self._around.monotonic() + pause_s
-        self.problem, self.hint = why, hint or f"Its log says more: {self.memory.log.path}"
+        last = self.memory.log.last
+        self.problem = f"{why}; it said last: {last}" if last and state is ServerState.FAILED else why
+        self.hint = hint or f"Its log says more: {self.memory.log.path}"
         self._set(state)
 
     def _set(self, state: ServerState) -> None:

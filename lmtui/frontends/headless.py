@@ -8,7 +8,7 @@ import json
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TextIO
@@ -100,6 +100,9 @@ async def _turns(session: Session, task: HeadlessTask, reporter: Reporter, err: 
     if task.output == "stream-json":
         for envelope in session.history():
             reporter.print_line(envelope)
+    else:
+        for envelope in _said_at_opening(session.history()):
+            reporter.take(envelope)
     unsubscribe = session.subscribe(reporter.take)
     try:
         if task.text or session.plans.open is None:
@@ -109,6 +112,14 @@ async def _turns(session: Session, task: HeadlessTask, reporter: Reporter, err: 
             await session.wait_idle()
     finally:
         unsubscribe()
+
+
+def _said_at_opening(history: Sequence[Envelope]) -> Iterator[Envelope]:
+    """Return the warnings since the last turn ended: what does not hold in this session, said when it was opened."""
+    ended = [place for place, envelope in enumerate(history) if isinstance(envelope.event, TurnEnded)]
+    for envelope in history[ended[-1] + 1 if ended else 0 :]:
+        if isinstance(envelope.event, Notice) and envelope.event.level is not Level.INFO:
+            yield envelope
 
 
 async def _submit(session: Session, task: HeadlessTask, files: PromptFiles) -> None:

@@ -347,3 +347,20 @@ async def test_a_demo_that_is_kept_from_its_work_does_not_claim_success(program:
     result = await program.run("demo", "--headless", *FILES_ONLY, "--deny", "Shell")
     assert result.code == 3
     assert "What it made is in" not in result.err
+
+
+async def test_what_does_not_hold_in_a_session_is_said_before_its_first_turn(program: Program, serve: Serve) -> None:
+    hooks = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "exit 2"}]}]}}
+    (program.workspace / ".lmagent").mkdir()
+    (program.workspace / ".lmagent" / "hooks.json").write_text(json.dumps(hooks))
+    server = await serve(ScriptedTurn("Done."))
+    result = await program.run("run", "--url", server.url, *FILES_ONLY, "hello")
+    assert result.code == 0
+    assert "warning: Hooks: 1 hook of this folder" in result.err
+    settings = program.home / "config"
+    settings.mkdir(parents=True)
+    (settings / "hooks.json").write_text('{"hooks": {"PreToolUse": [')
+    server = await serve(ScriptedTurn(calls=(ScriptedCall("ls", {}),)), ScriptedTurn("BLOCKED: no"))
+    result = await program.run("run", "--url", server.url, *FILES_ONLY, "hello")
+    assert result.code == 3
+    assert "each call is asked about" in result.err

@@ -112,7 +112,10 @@ def of_every_kind(*_: Any) -> dict[str, Any]:
 
 
 def write(_: Any, given: Given) -> dict[str, Any]:
-    Path(given["path"]).write_text(given["text"])
+    try:
+        Path(given["path"]).write_text(given["text"])
+    except OSError as error:
+        return {**text(f"not written: {error.strerror}"), "isError": True}
     return text("written")
 
 

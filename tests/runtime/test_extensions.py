@@ -159,7 +159,7 @@ async def test_settings_and_git_cannot_be_written_from_a_lane(
     session = await open_one(server.url, mode="auto", sandbox="bubblewrap").new_session()
     (result,) = results(await run(session))
     assert (workspace / ".lmagent" / "mcp.json").read_text() == "{}"
-    assert result
+    assert "not written: Read-only file system" in result
 
 
 @pytest.mark.parametrize(
