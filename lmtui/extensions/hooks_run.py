@@ -125,7 +125,7 @@ class _Program(asyncio.SubprocessProtocol):
     def __init__(self) -> None:
         self.out, self.err = _Kept(), _Kept()
         self.is_flooding = False
-        self._exited, self._silent = asyncio.Event(), asyncio.Event()
+        self._exited, self._silent, self._enough = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._open = {0, 1, 2}
 
     def feed(self, transport: asyncio.SubprocessTransport, told: bytes) -> None:
@@ -141,7 +141,7 @@ class _Program(asyncio.SubprocessProtocol):
             (self.out if fd == 1 else self.err).take(data)
         except _TooMuch:
             self.is_flooding = True
-            self._exited.set()
+            self._enough.set()
             self._silent.set()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
@@ -154,10 +154,11 @@ class _Program(asyncio.SubprocessProtocol):
     def process_exited(self) -> None:
         """Take note that it has ended."""
         self._exited.set()
+        self._enough.set()
 
     async def ended(self, afterwards_s: float) -> None:
-        """Wait until it has ended and, for a moment, for what of its output is on the way; not for what it leaves running."""
-        _ = await self._exited.wait()
+        """Wait until it has ended (or floods) and, for a moment, for what of its output is on the way, not for its children."""
+        _ = await self._enough.wait()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(afterwards_s):
                 _ = await self._silent.wait()
@@ -166,7 +167,6 @@ class _Program(asyncio.SubprocessProtocol):
         """End it with its group, and where it still runs with what went into groups of its own."""
         pid = transport.get_pid()
         if transport.get_returncode() is None:
-            self._exited.clear()
             _kill_children(pid)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)

@@ -79,8 +79,9 @@ async def test_ten_megabytes_of_garbage_are_read_and_cut(tmp_path: Path) -> None
 
 
 async def test_one_that_writes_without_end_is_ended(tmp_path: Path) -> None:
-    code, out, _, problem = await run(tmp_path, "cat /dev/zero", limit_s=60)
+    code, out, _, problem = await run(tmp_path, "echo $$ > own; exec cat /dev/zero", limit_s=60)
     assert (code, len(out), problem) == (-1, MAX_OUTPUT_BYTES, "wrote more than anybody reads")
+    assert not Path("/proc", (tmp_path / "own").read_text().strip()).exists(), "it was killed and not waited for"
 
 
 async def test_where_it_cannot_be_started_that_is_said(tmp_path: Path) -> None:
