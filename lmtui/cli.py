@@ -88,6 +88,7 @@ def _dispatch(argv: list[str]) -> int:
     make_parser, execute = _COMMANDS[name]
     parser = make_parser()
     arguments = parser.parse_args(argv[1:] if name else argv)
+    arguments.is_words = "--" in argv  # what stands behind it is no option, and no slash command either
     return execute(arguments)
 
 
@@ -230,7 +231,8 @@ def _headless(arguments: argparse.Namespace, text: str, session_id: str = "") ->
         sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8 (RFC 8259), whatever the terminal is
     images = read_pictures(arguments.image or ())
     approves, allows_named = getattr(arguments, "approve", False), getattr(arguments, "allow_named", False)
-    wanted = HeadlessTask(text, session_id, arguments.output, images, approves=approves, allows_named=allows_named)
+    told = {"approves": approves, "allows_named": allows_named, "is_words": arguments.is_words}
+    wanted = HeadlessTask(text, session_id, arguments.output, images, **told)
     plans_first = getattr(arguments, "plans_first", False)
     return asyncio.run(commands.task(workspace, loaded, wanted, _model_file(arguments), plans_first=plans_first))
 

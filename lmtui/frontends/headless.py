@@ -30,12 +30,12 @@ from lmtui.core.events import (
 )
 from lmtui.core.model_words import model_words
 from lmtui.core.pictures import Image
-from lmtui.core.prompt_files import PromptFiles, find_prompt
 from lmtui.core.rules import Mode
 from lmtui.core.sessions import Session
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.core.wait_events import WaitSet
 from lmtui.frontends.planning import EXIT_NEEDS_APPROVAL, NO_PLAN, approve_open, has_planned, plan_object, show_open
+from lmtui.frontends.typed import Begin, read_task
 from lmtui.runtime.host import Runtime, encode_event
 
 EXIT_UNFINISHED = 2
@@ -47,7 +47,7 @@ class HeadlessTask:
     """What to run: a text with pictures, in a new session or an earlier one (`session_id`), told in one of `OUTPUTS`.
 
     Without a text an earlier session goes on, or shows the plan that waits in it.  `approves`: a plan is approved unseen, and
-    `allows_named`: what it names may then be used without asking.
+    `allows_named`: what it names may then be used without asking.  `is_words`: no part of the text is a command.
     """
 
     text: str
@@ -56,12 +56,14 @@ class HeadlessTask:
     images: tuple[Image, ...] = ()
     approves: bool = False
     allows_named: bool = False
+    is_words: bool = False
 
 
 async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: TextIO) -> int:
     """Run one task to its end and return the exit code.  The runtime stays open; the caller closes it."""
     session: Session | None = None
     wants_plan = runtime.plans_first and not task.session_id
+    begin = _begin(task) if task.is_words or not task.text else await read_task(runtime.extensions, task.text, task.images)
     try:
         if task.session_id:
             runtime.take_server_of(task.session_id)
@@ -71,7 +73,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
         session = await (runtime.open_session(task.session_id) if task.session_id else runtime.new_session())
         reporter = Reporter(task.output, out, err)
         with _stopping(session):
-            await _turns(session, task, reporter, err, runtime.extensions.prompts)
+            await _turns(session, task, begin, reporter, err)
     except (UsageError, ConfigError):
         raise
     except LmtuiError as error:
@@ -96,7 +98,7 @@ def _refusal(rule: str, mode: Mode) -> str:
     return f"refused: {rule}; nobody was there to approve it.  Allow it with --allow {shlex.quote(rule)}{other}"
 
 
-async def _turns(session: Session, task: HeadlessTask, reporter: Reporter, err: TextIO, files: PromptFiles) -> None:
+async def _turns(session: Session, task: HeadlessTask, begin: Begin, reporter: Reporter, err: TextIO) -> None:
     if task.output == "stream-json":
         for envelope in session.history():
             reporter.print_line(envelope)
@@ -106,7 +108,7 @@ async def _turns(session: Session, task: HeadlessTask, reporter: Reporter, err: 
     unsubscribe = session.subscribe(reporter.take)
     try:
         if task.text or session.plans.open is None:
-            await _submit(session, task, files)
+            begin(session)
             await session.wait_idle()
         if task.approves and approve_open(session, allows_named=task.allows_named, err=err):
             await session.wait_idle()
@@ -122,13 +124,9 @@ def _said_at_opening(history: Sequence[Envelope]) -> Iterator[Envelope]:
             yield envelope
 
 
-async def _submit(session: Session, task: HeadlessTask, files: PromptFiles) -> None:
-    """Give a session its task, which may be the command of a file."""
-    prompt = find_prompt(await asyncio.to_thread(files.found), task.text) if task.text.startswith("/") else None
-    if prompt is not None:
-        session.prompts.begin(prompt, task.text.strip())
-    else:
-        session.submit(task.text or "Go on.", images=task.images)
+def _begin(task: HeadlessTask) -> Begin:
+    """Return what gives a session words, or lets it go on."""
+    return lambda session: session.submit(task.text or "Go on.", images=task.images)
 
 
 @contextlib.contextmanager

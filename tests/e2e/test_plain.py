@@ -117,6 +117,25 @@ async def test_a_task_from_start_to_undo_in_lines_alone(program: Program, termin
         assert "Traceback" not in terminal.seen
 
 
+async def test_the_command_of_a_file_is_run_and_a_wrong_name_says_the_nearest(program: Program, terminal: Pty) -> None:
+    file = program.workspace / ".lmagent" / "commands" / "greet.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("Write the greeting for $1.\n")
+    async with ScriptedServer(*SCENARIOS) as server:
+        terminal.open("--plain", "--url", server.url, "--sandbox", "process")
+        await terminal.until("you: ")
+        terminal.type("/gret ada\n")
+        await terminal.until("no command /gret. Did you mean /greet?")
+        terminal.type("/greet ada\n")
+        await terminal.until("your answer (")
+        terminal.type("y\n")
+        await terminal.until("turn finished: done")
+        assert server.requests[0].body["messages"][-1]["content"] == "Write the greeting for ada."
+        terminal.type(" /quit is no command here\n")
+        await terminal.until("My script is over.")
+        assert server.requests[-1].body["messages"][-1]["content"] == " /quit is no command here"
+
+
 async def test_what_was_typed_before_a_question_does_not_answer_it(program: Program, terminal: Pty) -> None:
     async with ScriptedServer(*SCENARIOS) as server:
         terminal.open("--plain", "--url", server.url, "--sandbox", "process")

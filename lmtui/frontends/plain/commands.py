@@ -14,6 +14,7 @@ from lmtui.core.messages import Role
 from lmtui.core.model_words import calls_words, set_calls
 from lmtui.core.rules import Mode
 from lmtui.core.sessions import Changes, Restoration, SessionSummary
+from lmtui.core.slash_names import AS_WORDS, OWN_NAMES, nearest, slash_call
 from lmtui.frontends.job_words import job_lines
 from lmtui.frontends.plain.bringing import (
     draft_instructions,
@@ -52,25 +53,32 @@ class Commands:
         self._listed: Sequence[SessionSummary] = ()
 
     def run(self, text: str) -> bool:
-        """Run a slash command; False for what goes to the model: other text, and paths such as `/usr/bin`.
+        """Run a slash command; False for what goes to the model (see `slash_call`).
 
         Raises:
             Left: it was the command to leave.
         """
-        head, _, argument = text.strip().partition(" ")
-        name = "quit" if text.strip() == "quit" else head[1:].lower()
-        if not (head.startswith("/") or name == "quit") or not name or "/" in name or "." in name:
+        call = ("quit", "") if text.strip() == "quit" else slash_call(text)
+        if call is None:
             return False
+        name, argument = call[0].lower(), call[1]
         found = COMMANDS.get(_OTHER_NAMES.get(name, name))
         if found is None:
             if not run_prompt_file(self.desk, text):
-                self.desk.say(f"no command /{clean_line(name)}; /help lists them")
+                self.desk.say(self._missing(name))
             return True
         try:
-            found.run(self, argument.strip())
+            found.run(self, argument)
         except LmtuiError as error:
             self.desk.say(f"error: {error.full_text()}")
         return True
+
+    def _missing(self, name: str) -> str:
+        """Return that there is no such command here, and the way out."""
+        if name in OWN_NAMES:
+            return f"/{name} needs the full screen: run lmtui without --plain; /help lists what can be done here"
+        known = (*COMMANDS, *(file.name for file in self.desk.host.extensions.prompts.found() if not file.problem))
+        return " ".join(filter(None, (f"no command /{clean_line(name)}.", nearest(name, known), "/help lists them.", AS_WORDS)))
 
     def help(self, _: str) -> None:
         """List the commands."""
