@@ -1,4 +1,6 @@
-"""What the whole suite shares: tests that need git are skipped where it is not installed, and fail where CI says it must be.
+"""What the whole suite shares: a home of its own, and tests that need git are skipped where it is not installed.
+
+No test meets the settings, sessions and rules of whoever runs it: `LMTUI_HOME` is `home` in a folder of the test's own.
 
 Property tests have no deadline: how long an example takes on a busy machine says nothing of the code.
 """
@@ -7,12 +9,24 @@ from __future__ import annotations
 
 import os
 import shutil
+from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 settings.register_profile("lmtui", deadline=None)
 settings.load_profile("lmtui")
+_NUMBERS = count()
+
+
+@pytest.fixture(autouse=True)
+def _own_home(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    has_folder = "tmp_path" in request.fixturenames  # to make one for each of ten thousand tests would cost more than they do
+    own: Path = request.getfixturevalue("tmp_path") if has_folder else tmp_path_factory.getbasetemp() / f"{next(_NUMBERS)}"
+    monkeypatch.setenv("LMTUI_HOME", str(own / "home"))
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,7 @@ KEY = "sk-canary-123"
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+def home(tmp_path: Path) -> Path:
     (tmp_path / "home" / "config").mkdir(parents=True)
     return tmp_path / "home" / "config" / "config.toml"
 

@@ -24,11 +24,6 @@ PATIENCE_S = 90.0
 STORY = "I begin now and shall be long about it, word after word, until somebody comes and stops me right here."
 
 
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
-
-
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     folder = tmp_path / "work"

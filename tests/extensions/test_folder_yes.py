@@ -11,8 +11,7 @@ ITEM = TrustItem("hook", "hooks.json", "Stop: true")
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 

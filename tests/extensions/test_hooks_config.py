@@ -12,8 +12,7 @@ from lmtui.extensions.hooks_words import tool_names
 
 
 @pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+def workspace(tmp_path: Path) -> Path:
     (tmp_path / "work").mkdir()
     return tmp_path / "work"
 

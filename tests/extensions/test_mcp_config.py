@@ -14,8 +14,7 @@ from lmtui.extensions.mcp_config import ServerEntry, ServerFiles, expand, read_s
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+def home(tmp_path: Path) -> Path:
     (tmp_path / "home" / "config").mkdir(parents=True)
     return tmp_path / "home" / "config"
 

@@ -52,8 +52,7 @@ async def listed(workspace: Path, *, accepts: bool = False) -> tuple[str, bool]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
-async def test_a_hostile_server(case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+async def test_a_hostile_server(case: dict[str, Any], tmp_path: Path) -> None:
     workspace, given = tmp_path / "work", case["args"]
     workspace.mkdir()
     (tmp_path / "home" / "config").mkdir(parents=True)
@@ -72,8 +71,7 @@ async def test_a_hostile_server(case: dict[str, Any], tmp_path: Path, monkeypatc
     assert checked.returncode == 0, out
 
 
-async def test_tools_that_wait_for_a_look_are_told_to_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+async def test_tools_that_wait_for_a_look_are_told_to_no_model(tmp_path: Path) -> None:
     (tmp_path / "home" / "config").mkdir(parents=True)
     shutil.copy(HERE / "paper_server.py", tmp_path)
     entry = {"fixture": {"command": "python3", "args": ["paper_server.py", "describe=about.txt"]}}

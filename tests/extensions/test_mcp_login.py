@@ -22,8 +22,7 @@ LIMIT_S = 20.0
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 

@@ -31,8 +31,7 @@ class Places:
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+def places(tmp_path: Path) -> Places:
     return Places(tmp_path)
 
 

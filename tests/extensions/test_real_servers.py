@@ -25,8 +25,7 @@ from tests.extensions.real_servers import node, package, python_server
 
 
 @pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+def workspace(tmp_path: Path) -> Path:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.txt").write_text("hello\n")
     return tmp_path / "work"

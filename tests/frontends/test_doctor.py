@@ -21,7 +21,6 @@ async def rows(
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TERM", "xterm-256color")
     (tmp_path / "work" / ".lmagent").mkdir(parents=True)
     return tmp_path / "work"

@@ -23,7 +23,6 @@ DONE = ScriptedTurn("All is done.")
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("OLLAMA_HOST", raising=False)
     return tmp_path / "home"
 

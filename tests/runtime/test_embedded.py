@@ -56,8 +56,7 @@ async def test_a_file_that_is_gone_is_told() -> None:
     mine.stop()
 
 
-async def test_of_two_loads_at_once_the_first_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+async def test_of_two_loads_at_once_the_first_is_given_up(tmp_path: Path) -> None:
     path = tmp_path / "a.gguf"
     path.write_bytes(b"GGUF")
     mine = embedded(can_run=True)

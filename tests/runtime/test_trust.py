@@ -10,8 +10,7 @@ from lmtui.runtime.trust import FolderTrust
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+def folder(tmp_path: Path) -> Path:
     settings = tmp_path / "work" / ".lmagent" / "config.toml"
     settings.parent.mkdir(parents=True)
     settings.write_text('mode = "auto"\n')

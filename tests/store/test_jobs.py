@@ -27,11 +27,6 @@ from lmtui.store.presence import Presence
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 
 
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
-
-
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     folder = tmp_path / "ws"

@@ -12,11 +12,6 @@ from lmtui.core.rules import Effect, GrantScope
 from lmtui.store.rules import StoredRule, add_rule, read_rules, remove_rule, rules_file
 
 
-@pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
-
-
 def texts(workspace: str) -> list[str]:
     return [rule.text for rule in read_rules(Path(workspace))]
 

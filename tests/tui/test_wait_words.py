@@ -63,9 +63,8 @@ def test_a_session_whose_plan_was_rejected_waits_for_nothing(before: tuple[Event
     [(WAITING, "waiting", UNTIL), (WOKEN, "done", None), (PLANNED, "done", None), ((*WAITING, *PLANNED[1:]), "done", None)],
 )
 def test_the_list_says_when_a_session_wakes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: tuple[Event, ...], state: str, wakes: datetime | None
+    tmp_path: Path, events: tuple[Event, ...], state: str, wakes: datetime | None
 ) -> None:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
     store = SessionStore(tmp_path)
     file = store.create(SESSION)
     for envelope in told(events):
@@ -79,7 +78,6 @@ def test_the_list_says_when_a_session_wakes(
 
 
 def test_a_log_that_came_from_elsewhere_is_not_said_to_wake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
     store = SessionStore(tmp_path)
     file = store.create(SESSION)
     for envelope in told(WAITING):
@@ -89,8 +87,7 @@ def test_a_log_that_came_from_elsewhere_is_not_said_to_wake(tmp_path: Path, monk
     assert [(each.state, each.wakes) for each in summaries(store)] == [("done", None)]
 
 
-def test_a_wait_whose_turn_a_crash_cut_off_is_a_wait_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+def test_a_wait_whose_turn_a_crash_cut_off_is_a_wait_everywhere(tmp_path: Path) -> None:
     store = SessionStore(tmp_path)
     file = store.create(SESSION)
     for envelope in told(WAITING[:-1]):
@@ -103,8 +100,7 @@ def test_a_wait_whose_turn_a_crash_cut_off_is_a_wait_everywhere(tmp_path: Path, 
     assert (live_state(facts), activity_text(facts, NOW)[:7]) == ("waiting", "⏲ wakes")
 
 
-def test_a_log_that_tells_of_no_time_is_listed_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+def test_a_log_that_tells_of_no_time_is_listed_all_the_same(tmp_path: Path) -> None:
     store = SessionStore(tmp_path)
     file = store.create(SESSION)
     for envelope in told(WAITING):

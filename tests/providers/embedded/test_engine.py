@@ -24,8 +24,7 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+def model(tmp_path: Path) -> Path:
     path = tmp_path / "tiny-q4.gguf"
     path.write_bytes(b"GGUF")
     return path
