@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -43,11 +44,30 @@ class McpTool:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolChange:
+    """What a tool was when the user accepted it, and is now: `kind` is added, removed or changed, `name` the server's word.
+
+    `lines` begin with `- ` for what stood there, `+ ` for what stands there now, and two blanks for a remark; all are cleaned.
+    """
+
+    kind: str
+    name: str
+    lines: tuple[str, ...] = ()
+
+
+def changes_text(changes: Sequence[ToolChange]) -> str:
+    """Return in a few words how many tools were added, removed and changed."""
+    counts = Counter(change.kind for change in changes)
+    return ", ".join(f"{counts[kind]} {kind}" for kind in ("added", "removed", "changed") if counts[kind])
+
+
+@dataclass(frozen=True, slots=True)
 class McpServer:
     """A configured server: `source` is the file that names it, `place` what is around it, `words` its command or address.
 
     `problem` says why it is not ready, `hint` the way out.  `tokens` is what telling all its tools costs.  `offered` are
-    the tools that it has now, where those are not the ones that the user accepted.
+    the tools that it has now, where those are not the ones that the user accepted, and `changes` what differs.  `warnings`
+    say what of its entry is not read as its writer may think.
     """
 
     name: str
@@ -62,6 +82,8 @@ class McpServer:
     hint: str = ""
     version: str = ""
     offered: tuple[McpTool, ...] = ()
+    changes: tuple[ToolChange, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def is_open(self) -> bool:

@@ -26,6 +26,10 @@ class Redactor:
     def __bool__(self) -> bool:
         return bool(self._values)
 
+    def also(self, values: Iterable[str]) -> Redactor:
+        """Return one that takes out these values too."""
+        return Redactor((*self._values, *values))
+
     def text(self, text: str) -> str:
         """Return a text without the values."""
         for value in self._values:

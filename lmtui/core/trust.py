@@ -25,6 +25,16 @@ class Trust(Protocol):
     def refused(self) -> Sequence[TrustItem]:
         """Return what was answered with no and is unchanged since: it can be answered again."""
 
+    def trusted(self) -> Sequence[TrustItem]:
+        """Return what was answered with yes and is unchanged since."""
+
+    def revoke(self) -> None:
+        """Forget every answer for the folder: all of it waits again.  What is open keeps what was read when it was opened.
+
+        Raises:
+            ConfigError: it cannot be kept.
+        """
+
     def answered_elsewhere(self) -> bool | None:
         """Take up the answer that another lmtui kept for what waits here, and return it; None where there is none."""
 

@@ -51,6 +51,20 @@ class FolderYes:
         brought = self._read()
         return brought.items if brought.digest and self._answers().get("refused") == brought.digest else ()
 
+    def trusted(self) -> Sequence[TrustItem]:
+        """Return what was answered with yes and is the same since."""
+        brought = self._read()
+        return brought.items if self.holds(brought.digest) else ()
+
+    def revoke(self) -> None:
+        """Forget the answer.
+
+        Raises:
+            ConfigError: it cannot be kept.
+        """
+        if self._answers():
+            self._keep({})
+
     def answered_elsewhere(self) -> bool | None:
         """Take up what another lmtui was answered; None where there is nothing of it."""
         digest = self._read().digest

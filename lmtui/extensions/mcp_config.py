@@ -18,6 +18,7 @@ from typing import Any
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import ConfigError
+from lmtui.extensions.mcp_warnings import entry_warnings, file_warning
 from lmtui.paths import config_dir, workspace_dir
 
 _MAX_BYTES = 1_048_576
@@ -28,7 +29,10 @@ _FOLDER_NAMES = ("WORKSPACE", "workspaceFolder", "CLAUDE_PROJECT_DIR")
 
 @dataclass(frozen=True, slots=True)
 class ServerEntry:
-    """One server as a file names it; variables are not put in yet.  `source` is the file, `is_own` whether it is the user's."""
+    """One server as a file names it; variables are not put in yet.  `source` is the file, `is_own` whether it is the user's.
+
+    `warnings` say what of it is not read as its writer may think.
+    """
 
     name: str
     source: str
@@ -48,6 +52,7 @@ class ServerEntry:
     memory_mb: int = 1024
     timeout_s: float = 300.0
     start_timeout_s: float = 30.0
+    warnings: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -121,6 +126,11 @@ def expand(text: str, environ: Mapping[str, str], workspace: Path, where: str) -
     return _VARIABLE.sub(value, text)
 
 
+def variables_in(text: str) -> tuple[str, ...]:
+    """Return the names of the variables of the environment that a text wants put in."""
+    return tuple(match[1] for match in _VARIABLE.finditer(text) if match[1] not in _FOLDER_NAMES)
+
+
 def _read_file(path: Path, *, follows_links: bool) -> Sequence[tuple[str, object]]:
     """Return names with what stands behind them; a folder's link could lead anywhere, the user's own leads where they want."""
     try:
@@ -140,6 +150,8 @@ def _pairs(found: dict[str, Any], path: Path) -> Iterator[tuple[str, object]]:
     servers, listed = found.get("mcpServers", {}), found.get("mcp_servers", [])
     if not isinstance(servers, dict) or not isinstance(listed, list):
         raise ConfigError(f"{path}: mcpServers is no object, or mcp_servers no list", 'Write {"mcpServers": {…}}.')
+    if warning := file_warning(found):
+        raise ConfigError(f"{path} names no servers: {warning}", 'Write {"mcpServers": {…}}.')
     yield from servers.items()
     for value in listed:
         yield (str(value.get("name", "")) if isinstance(value, dict) else ""), value
@@ -178,6 +190,7 @@ def _entry(name: str, value: object, source: str, *, is_own: bool) -> ServerEntr
         memory_mb=int(read.number("memory_mb", 1024, 64, 65_536)),
         timeout_s=read.number("timeout_s", 300.0, 1, 86_400),
         start_timeout_s=read.number("start_timeout_s", 30.0, 1, 3600),
+        warnings=entry_warnings(name.strip()[:100], value),
     )
 
 
@@ -213,7 +226,10 @@ class _Reader:
         found = self._value.get("network")
         if found in (True, "on", "*"):
             return ("*",)
-        return self.texts("network") if isinstance(found, list) else ()
+        is_off = found in (None, False, "", "off", "none")
+        fits = is_off or isinstance(found, list)
+        _ = self._checked("network", found, fits, '"on", "off", or a list of hosts such as "api.example.com"')
+        return () if is_off else self.texts("network")
 
     def choice(self, name: str, choices: tuple[str, ...]) -> str:
         found = self._value.get(name, choices[0])

@@ -11,6 +11,7 @@ from typing import Protocol
 from lmtui.core.errors import McpError
 from lmtui.core.forms import Ask, ask_nobody
 from lmtui.core.ports import OutputSink, ToolResult
+from lmtui.core.redaction import Redactor
 from lmtui.core.serving import Served
 from lmtui.extensions.mcp_config import ServerEntry
 from lmtui.extensions.mcp_names import RawTool
@@ -26,7 +27,8 @@ class Hooks:
     """What a connection tells: `on_gone` is called when the other end has ended, `on_tools_changed` for another list of tools.
 
     `ask` puts a form before the user; a None of it declines.  `visit` lets the user go to an address, to log in, and returns
-    when their browser is on its way.  `roots` are the folders that a server is told of.
+    when their browser is on its way.  `roots` are the folders that a server is told of.  `redactor` takes the secrets of the
+    entry out of what is logged.
     """
 
     roots: tuple[Path, ...] = ()
@@ -34,6 +36,7 @@ class Hooks:
     on_tools_changed: Callable[[], None] = lambda: None
     ask: Ask = ask_nobody
     visit: Callable[[str], Awaitable[None]] = visit_nothing
+    redactor: Redactor = field(default_factory=lambda: Redactor(()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from lmtui.core.clean import clean
+from lmtui.core.redaction import Redactor
 from lmtui.extensions.mcp_config import ServerEntry
 from lmtui.extensions.mcp_names import RawTool, plain
 from lmtui.paths import state_dir
@@ -28,59 +29,73 @@ class Known:
     """What is known of a server.
 
     `allowed` and `refused` are digests of an entry that the user said yes or no to, `tools_digest` that of the tools that
-    were accepted.  `is_on` is the user's switch, None where they left it as the file has it.
+    were accepted, and `tools_of` that of the entry that had them.  `is_on` is the user's switch, None where they left it as
+    the file has it.  `folder` is the workspace that names it, empty for the user's own.
     """
 
     allowed: str = ""
     refused: str = ""
     tools_digest: str = ""
+    tools_of: str = ""
+    folder: str = ""
     tools: tuple[RawTool, ...] = ()
     is_on: bool | None = None
 
 
 class Memory:
-    """The memory of one server.  `known` is read when it is made; what cannot be kept holds for this process.  Blocks."""
+    """The memory of one server.  `known` is read when it is made; what cannot be kept holds for this process.  Blocks.
+
+    Tools that another entry of the same name had are not known where an entry needs a yes: one that changed and was trusted
+    again begins afresh.
+    """
 
     def __init__(self, workspace: Path, entry: ServerEntry) -> None:
-        scope = "" if entry.is_own else str(workspace)
+        self._entry, self._needs_yes = entry.digest, entry.needs_yes
+        self._scope = scope = "" if entry.is_own else str(workspace)
         mark = hashlib.sha256(f"{scope}\0{entry.name}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
         folder = state_dir() / "mcp"
         self._file = folder / f"{plain(entry.name)[:40]}-{mark}.json"
         self.log = ServerLog(self._file.with_suffix(".log"))
         self.token_file = self._file.with_suffix(".login.json")
-        self.known = _read(self._file)
+        self.known = self._read()
 
     def look_again(self) -> None:
         """Read again what another lmtui, or a question, may have written."""
-        self.known = _read(self._file)
+        self.known = self._read()
 
     def keep(self, known: Known) -> None:
         """Take what is known from now on, and write it down."""
-        self.known = known
+        self.known = known = replace(known, tools_of=self._entry if known.tools_digest else "", folder=self._scope)
         draft = self._file.with_suffix(".new")
         try:
             draft.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-                json.dump(asdict(self.known), file, ensure_ascii=True)
+                json.dump(asdict(known), file, ensure_ascii=True)
             draft.replace(self._file)
         except OSError as error:
             _log.warning("%s cannot be written: %s", self._file, error)
+
+    def _read(self) -> Known:
+        known = _read(self._file)
+        is_others = self._needs_yes and known.tools_of not in ("", self._entry)
+        return replace(known, tools=(), tools_digest="", tools_of="") if is_others else known
 
 
 _LAST_CHARS = 200
 
 
 class ServerLog:
-    """What a server says beside its answers, cleaned and bounded; `last` is its last line."""
+    """What a server says beside its answers, cleaned, bounded and without secrets; `last` is its last line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.redactor = Redactor(())
         self.last = ""
         self._size_bytes = -1
 
     def add(self, data: bytes) -> None:
         """Put more behind it; what cannot be written is dropped."""
-        text = clean(data.decode("utf-8", "replace"))
+        text = clean(self.redactor.text(data.decode("utf-8", "replace")))
         self.last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), self.last)[:_LAST_CHARS]
         try:
             if self._size_bytes < 0:
@@ -104,7 +119,8 @@ def _read(file: Path) -> Known:
         return Known()
     if not isinstance(found, dict):
         return Known()
-    texts = {name: found[name] for name in ("allowed", "refused", "tools_digest") if isinstance(found.get(name), str)}
+    names = ("allowed", "refused", "tools_digest", "tools_of", "folder")
+    texts = {name: found[name] for name in names if isinstance(found.get(name), str)}
     is_on = found.get("is_on")
     return Known(**texts, tools=_tools(found.get("tools")), is_on=is_on if isinstance(is_on, bool) else None)
 

@@ -18,6 +18,7 @@ from lmtui.core.serving import GuardedLauncher
 from lmtui.extensions.mcp_address import Surroundings
 from lmtui.extensions.mcp_config import ServerFiles, read_servers
 from lmtui.extensions.mcp_memory import Memory
+from lmtui.extensions.mcp_secrets import secrets_of
 from lmtui.extensions.mcp_server import RunningServer
 from lmtui.extensions.mcp_told import ToldTools
 from lmtui.extensions.mcp_trust import answered, resting_state
@@ -113,11 +114,20 @@ class McpRoom:
         self._run(self._begin_again(server))
 
     def look_again(self) -> None:
-        """Start those that the user said yes to meanwhile, here or elsewhere."""
+        """Start those that the user said yes to meanwhile, here or elsewhere, and end those whose yes was taken back."""
         for server in self._servers.values():
+            if not server.entry.needs_yes:
+                continue
+            server.memory.look_again()
             if server.state in (ServerState.WAITING, ServerState.REFUSED):
-                server.memory.look_again()
                 self._begin(server)
+            elif resting_state(server.entry, server.memory.known) is not None:
+                server.forget_tools()
+                self._run(self._begin_again(server))
+
+    def secrets(self) -> tuple[str, ...]:
+        """Return the values of all entries that look like secrets; none of them may be stored or shown to a model."""
+        return tuple(value for entry in self._files.entries for value in secrets_of(entry, self._around.environ))
 
     def log_file(self, name: str) -> Path:
         """Return where what a server says beside its output is kept."""
@@ -125,7 +135,7 @@ class McpRoom:
 
     def tools(self) -> tuple[McpTool, ...]:
         """Return the tools that may be called, by server and name; those of a server that starts are as they were last time."""
-        return tuple(tool for server in self._servers.values() if self._is_open(server) for tool in self._told.of(server))
+        return tuple(tool for server in self._servers.values() if _is_open(server) for tool in self._told.of(server))
 
     def details(self, tool: McpTool) -> tuple[Mapping[str, object], str]:
         """Return a tool's schema as its server gave it, and what is around the server."""
@@ -146,7 +156,7 @@ class McpRoom:
             McpError: it cannot be called, or the server refuses.
         """
         server = self._servers.get(tool.server)
-        if server is None or not self._is_open(server):
+        if server is None or not _is_open(server):
             state = server.state if server is not None else "not configured any more"
             raise McpError(f"server {tool.server}: {state}", "The user can change that: /mcp.")
         return await server.call(tool.own_name, arguments, on_output, self._ask)
@@ -182,9 +192,6 @@ class McpRoom:
         await server.close()
         self._begin(server)
 
-    def _is_open(self, server: RunningServer) -> bool:
-        return server.state not in (ServerState.CHANGED, ServerState.OFF, ServerState.WAITING, ServerState.REFUSED)
-
     def _run(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
@@ -193,3 +200,7 @@ class McpRoom:
     def _changed(self) -> None:
         for listener in tuple(self._listeners):
             listener()
+
+
+def _is_open(server: RunningServer) -> bool:
+    return server.state not in (ServerState.CHANGED, ServerState.OFF, ServerState.WAITING, ServerState.REFUSED)

@@ -25,6 +25,7 @@ from lmtui.core.clean import clean_line
 from lmtui.core.errors import McpError, SandboxError
 from lmtui.core.forms import Form
 from lmtui.core.ports import OutputSink, ToolResult
+from lmtui.core.redaction import Redactor
 from lmtui.core.serving import Served
 from lmtui.extensions.mcp_config import ServerEntry
 from lmtui.extensions.mcp_link import Address, Connection, Hooks, LinkBroken
@@ -193,7 +194,7 @@ async def _over_pipes(process: Served, hooks: Hooks) -> AsyncIterator[Any]:  # A
                 *lines, rest = buffer.split(b"\n") if b"\n" in piece else (buffer,)
                 buffer = bytearray(rest)
                 for line in lines:
-                    if (message := _message(bytes(line))) is not None:
+                    if (message := _message(bytes(line), hooks.redactor)) is not None:
                         await to_client.send(message)
                 if len(buffer) > _MAX_LINE_BYTES:
                     _log.warning("an MCP server sent a line without end")
@@ -225,13 +226,14 @@ async def _until_closed(work: Any) -> None:  # Any: a function of the transport 
         await work()
 
 
-def _message(line: bytes) -> SessionMessage | None:
+def _message(line: bytes, redactor: Redactor) -> SessionMessage | None:
     if not line.strip():
         return None
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
-        _log.info("an MCP server sent a line that is no message: %s", clean_line(line[:200].decode("utf-8", "replace")))
+        said = redactor.text(line.decode("utf-8", "replace"))
+        _log.info("an MCP server sent a line that is no message: %s", clean_line(said[:200]))
         return None
 
 

@@ -12,14 +12,19 @@ from pathlib import Path
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import ConfigError, McpError, SandboxError
-from lmtui.core.forms import Ask, Form
-from lmtui.core.mcp import ServerState
+from lmtui.core.forms import Ask
+from lmtui.core.mcp import ServerState, ToolChange
 from lmtui.core.ports import OutputSink, ToolResult
+from lmtui.core.redaction import Redactor
 from lmtui.extensions.mcp_address import Surroundings, address_of, guarded
+from lmtui.extensions.mcp_advice import advice
+from lmtui.extensions.mcp_changes import changes_of
 from lmtui.extensions.mcp_config import ServerEntry
+from lmtui.extensions.mcp_forms import Questions
 from lmtui.extensions.mcp_link import Connection, Hooks, LinkBroken
 from lmtui.extensions.mcp_memory import Memory
 from lmtui.extensions.mcp_names import RawTool, tools_digest
+from lmtui.extensions.mcp_secrets import secrets_of
 
 _log = logging.getLogger(__name__)
 _SDK = "lmtui.extensions.mcp_sdk"
@@ -36,6 +41,7 @@ class RunningServer:
         self.memory = memory
         self.state = ServerState.ENDED
         self.problem = self.hint = self.place = self.version = ""
+        self._redactor = memory.log.redactor = Redactor(secrets_of(entry, around.environ))
         self.tools: tuple[RawTool, ...] = memory.known.tools
         self._around = around
         self._task: asyncio.Task[None] | None = None
@@ -46,10 +52,11 @@ class RunningServer:
         self._failures = 0
         self._not_before = 0.0
         self.offered: tuple[RawTool, ...] = ()
+        self.changes: tuple[ToolChange, ...] = ()
         self._limit: asyncio.Timeout | None = None
         self._login_url = ""
         self._login_yes = asyncio.Event()
-        self._asking: list[Ask] = []
+        self._questions = Questions()
 
     @property
     def is_known(self) -> bool:
@@ -81,25 +88,27 @@ class RunningServer:
             McpError: it does not run, or the call failed.
         """
         connection = await self._connected()
-        self._asking.append(ask)
         try:
-            async with guarded(self.entry, self._around) as notes, asyncio.timeout(self.entry.timeout_s):
-                result = await connection.call(tool, arguments, on_output, self.entry.timeout_s)
-            return replace(result, text="\n".join((result.text, *notes))) if notes else result
+            with self._questions.during(ask) as asked:
+                async with guarded(self.entry, self._around) as notes, asyncio.timeout(self.entry.timeout_s):
+                    result = await connection.call(tool, arguments, on_output, self.entry.timeout_s)
+            return replace(result, text="\n".join((result.text, *asked, *notes))) if asked or notes else result
         except TimeoutError as error:
             raise McpError(f"{self.entry.name} did not answer within {self.entry.timeout_s:g} s") from error
         except LinkBroken as error:
             self._note_gone()
             why = f"{self.entry.name} went away during the call ({error}); it may have been done all the same"
             raise McpError(why, "Look whether it was; the next call starts the server again.") from error
-        finally:
-            self._asking.remove(ask)
 
     def accept_tools(self) -> None:
         """Take the tools as they are now."""
         if self.state is ServerState.CHANGED:
             self._keep(self.offered)
             self._set(ServerState.READY)
+
+    def forget_tools(self) -> None:
+        """Know no tools of it any more: what it offers next is taken as met for the first time."""
+        self.tools, self.offered, self.changes = self.memory.known.tools, (), ()
 
     def log_in(self) -> None:
         """Let the user log in in their browser; it goes on when they have."""
@@ -177,7 +186,7 @@ class RunningServer:
         sdk = await asyncio.to_thread(importlib.import_module, _SDK)
         place = await address_of(self.entry, self.memory, self._around, parts)
         self.place = place.words
-        hooks = Hooks((place.root,), self._note_gone, self._note_tools, self._ask, self._visit)
+        hooks = Hooks((place.root,), self._note_gone, self._note_tools, self._questions.ask, self._visit, self._redactor)
         connection: Connection = await parts.enter_async_context(sdk.connect(self.entry, place.address, hooks))
         return connection
 
@@ -186,12 +195,13 @@ class RunningServer:
         found = tuple(await connection.list_tools())
         known = self.memory.known.tools_digest
         if known and known != tools_digest(found):
+            self.changes = await asyncio.to_thread(changes_of, self.tools, found)
             self.offered = found
         else:
             self._keep(found)
 
     def _keep(self, tools: Sequence[RawTool]) -> None:
-        self.tools, self.offered = tuple(tools), ()
+        self.tools, self.offered, self.changes = tuple(tools), (), ()
         self.memory.keep(replace(self.memory.known, tools=self.tools, tools_digest=tools_digest(tools)))
 
     async def _watch(self, connection: Connection) -> None:
@@ -203,10 +213,6 @@ class RunningServer:
                 self._lists_anew = False
                 await self._take_tools(connection)
                 self._set(ServerState.CHANGED if self.offered else ServerState.READY)
-
-    async def _ask(self, form: Form) -> Mapping[str, object] | None:
-        """Put a form before the user of the call that is under way."""
-        return await self._asking[-1](form) if self._asking else None
 
     async def _visit(self, url: str) -> None:
         """Wait for the user's yes to a login, then open their browser; a start does not wait, it is made again after it."""
@@ -250,9 +256,9 @@ class RunningServer:
         self._failures = self._failures + 1 if is_early else 0
         pause_s = min(_LONGEST_PAUSE_S, 2.0 ** (self._failures - 2)) if self._failures > 1 else 0.0
         self._not_before = self._around.monotonic() + pause_s
-        last = self.memory.log.last
-        self.problem = f"{why}; it said last: {last}" if last and state is ServerState.FAILED else why
-        self.hint = hint or f"Its log says more: {self.memory.log.path}"
+        last = self.memory.log.last if state is ServerState.FAILED else ""
+        self.problem = self._redactor.text(f"{why}; it said last: {last}" if last else why)
+        self.hint = advice(self.entry, self.problem) or hint or f"Its log says more: {self.memory.log.path}"
         self._set(state)
 
     def _set(self, state: ServerState) -> None:

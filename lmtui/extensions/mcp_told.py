@@ -50,6 +50,8 @@ class ToldTools:
             server.hint,
             server.version,
             told_tools(entry.name, server.offered, set()),
+            server.changes,
+            entry.warnings,
         )
 
     def _price(self, tool: McpTool) -> int:

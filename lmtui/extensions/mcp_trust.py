@@ -53,6 +53,17 @@ class ServersTrust:
         """Return those that were answered with no and are the same since."""
         return [_item(entry) for entry, _ in self._in_state(ServerState.REFUSED)]
 
+    def trusted(self) -> Sequence[TrustItem]:
+        """Return those that were answered with yes and are the same since."""
+        return [_item(entry) for entry, memory in self._asked_about() if memory.known.allowed == entry.digest]
+
+    def revoke(self) -> None:
+        """Forget every answer, and the tools that were accepted; servers that run end."""
+        for _, memory in self._asked_about():
+            if memory.known.allowed or memory.known.refused:
+                memory.keep(Known(is_on=memory.known.is_on))
+        self._on_answer()
+
     def answered_elsewhere(self) -> bool | None:
         """Take up what another lmtui was answered; None where there is nothing of it."""
         states = [resting_state(entry, memory.known) for entry, memory in self._asked_about()]

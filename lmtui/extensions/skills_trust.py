@@ -71,6 +71,15 @@ class SkillsTrust:
         """Return those that were answered with no and are the same since."""
         return [_item(raw) for raw in self._in_state(SkillState.REFUSED)]
 
+    def trusted(self) -> Sequence[TrustItem]:
+        """Return those that were answered with yes and are the same since."""
+        return [_item(raw) for raw in self._in_state(SkillState.READY)]
+
+    def revoke(self) -> None:
+        """Forget every answer for the folder."""
+        if read_answers(self._workspace) != Answers():
+            _write(self._workspace, Answers())
+
     def answered_elsewhere(self) -> bool | None:
         """Return what another lmtui was answered; None where something still waits, or there is nothing."""
         answers = read_answers(self._workspace)

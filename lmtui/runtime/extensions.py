@@ -72,6 +72,10 @@ class Extensions:
         """Return the MCP servers."""
         return self._room
 
+    def secrets(self) -> tuple[str, ...]:
+        """Return the values in entries of servers that look like secrets, as far as the files are read."""
+        return self._room.secrets()
+
     async def prepare(self) -> None:
         """Start the servers, and wait for what a session cannot begin without.
 

@@ -294,7 +294,7 @@ class Runtime:
             hooks=hooks_of(self._workspace, session_id, sandbox),
             interpreter=interpreter_of(config, sandbox),
             web=web_of(config),
-            redactor=self._connection.redactor,
+            redactor=self._connection.redactor.also(self.extensions.secrets()),
             policy=Policy(Mode(config.mode), (*_rules(config, self._workspace), *_checked(policy.rules)), policy.is_attended),
             settings=_model_settings(config, self._connection.model),
             roles=parse_roles(config.roles),

@@ -42,6 +42,13 @@ class NothingToTrust:
         """Return nothing."""
         return ()
 
+    def trusted(self) -> Sequence[TrustItem]:
+        """Return nothing."""
+        return ()
+
+    def revoke(self) -> None:
+        """Do nothing."""
+
     def answered_elsewhere(self) -> bool | None:
         """Return None: nothing is asked."""
         return None
@@ -80,6 +87,20 @@ class FolderTrust:
         """Return what was answered with no and is the same since."""
         is_refused = read_trust(self._workspace) == TrustAnswer(self._loaded.digest, is_trusted=False)
         return self._loaded.waiting if is_refused else ()
+
+    def trusted(self) -> Sequence[TrustItem]:
+        """Return what was answered with yes and is the same since."""
+        return self._loaded.waiting if self.is_trusted else ()
+
+    def revoke(self) -> None:
+        """Forget the answer; sessions opened from now on do without the folder's settings.
+
+        Raises:
+            ConfigError: it cannot be kept.
+        """
+        if read_trust(self._workspace).digest:
+            write_trust(self._workspace, TrustAnswer())
+            self._take_up()
 
     def answered_elsewhere(self) -> bool | None:
         """Take up what another lmtui was answered; what is trusted there holds here for sessions opened from now on."""

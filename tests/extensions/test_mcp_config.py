@@ -184,3 +184,22 @@ def test_whatever_stands_there_is_read_or_named(tmp_path_factory: pytest.TempPat
     (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"x": value}}))
     files = read_servers(workspace)
     assert len(files.entries) + len(files.problems) == 1
+
+
+def test_a_network_that_is_no_choice_is_named(home: Path, workspace: Path) -> None:
+    files = read(home / "mcp.json", workspace, {"mcpServers": {"a": {"command": "x", "network": "api.example.com"}}})
+    (problem,) = files.problems
+    assert "network cannot be 'api.example.com'" in problem
+
+
+def test_a_misspelt_key_is_a_warning_and_leaves_the_entry(home: Path, workspace: Path) -> None:
+    entry = only(home / "mcp.json", workspace, command="x", netwrk="on")
+    assert entry.warnings == ('the key "netwrk" is not known: did you mean "network"?',)
+    assert entry.hosts == ()
+    assert dataclasses.replace(entry, warnings=()).digest == entry.digest
+
+
+def test_a_file_with_its_one_key_misspelt_is_a_problem(home: Path, workspace: Path) -> None:
+    files = read(home / "mcp.json", workspace, {"mcpServer": {"a": {"command": "x"}}})
+    (problem,) = files.problems
+    assert 'the key "mcpServer" is not known: did you mean "mcpServers"?' in problem

@@ -287,6 +287,7 @@ class FakeTrust:
     def __init__(self) -> None:
         self.items: list[TrustItem] = []
         self.refused_items: list[TrustItem] = []
+        self.trusted_items: list[TrustItem] = []
         self.is_trusted: bool | None = None
         self.elsewhere: bool | None = None
         self.looks = 0
@@ -301,8 +302,15 @@ class FakeTrust:
         self.looks += 1
         return self.elsewhere
 
+    def trusted(self) -> Sequence[TrustItem]:
+        return tuple(self.trusted_items)
+
+    def revoke(self) -> None:
+        self.items, self.trusted_items = self.trusted_items, []
+
     def answer(self, *, is_trusted: bool) -> None:
         self.is_trusted = is_trusted
+        self.trusted_items += (self.items or self.refused_items) if is_trusted else []
         self.items, self.refused_items = [], [] if is_trusted else self.items or self.refused_items
 
 

@@ -1,0 +1,34 @@
+"""What is likely wrong with a server that did not start, in one line: mostly that it wants a network and has none."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from lmtui.extensions.mcp_config import ServerEntry
+
+FETCHERS = frozenset({"npx", "npm", "pnpm", "pnpx", "yarn", "bunx", "uvx", "uv", "pipx"})
+_NO_NETWORK = (
+    "eai_again", "enotfound", "enetunreach", "econnrefused", "getaddrinfo", "name resolution", "resolve host", "dns error",
+    "network is unreachable", "network request", "failed to fetch", "client error (connect)", "no route to host",
+)  # fmt: skip
+_GIVE = 'give its entry "network": "on", or the hosts that it needs'
+
+
+def advice(entry: ServerEntry, said: str) -> str:
+    """Return what to try for an entry that failed and said this; empty where nothing is known.
+
+    Args:
+        entry: the server.
+        said: why it failed and what it said last.
+    """
+    if entry.kind != "stdio" or entry.on_host or "*" in entry.hosts:
+        return ""
+    program = PurePath(entry.command[0]).name if entry.command else ""
+    low = said.lower()
+    if program in FETCHERS and "no such file" not in low and "not found" not in low:
+        has = "reaches only the hosts of its entry" if entry.hosts else "has no network in its sandbox"
+        return f"It {has}, and {program} fetches packages when it starts: {_GIVE}, or install the package."
+    if any(sign in low for sign in _NO_NETWORK):
+        has = f"It may reach only {', '.join(entry.hosts)}" if entry.hosts else "It has no network in its sandbox"
+        return f"{has}: {_GIVE}."
+    return ""

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmtui.core.mcp import ServerState
+from lmtui.extensions.mcp_config import ServerEntry, read_servers
+from lmtui.extensions.mcp_memory import Known, Memory
+from lmtui.extensions.mcp_names import RawTool, tools_digest
+from lmtui.extensions.mcp_trust import ServersTrust, resting_state
+
+TOOLS = (RawTool("echo", "Say it back.", {"type": "object"}),)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+def name_server(workspace: Path, **entry: Any) -> ServerEntry:
+    (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"paper": entry}}))
+    (found,) = read_servers(workspace).entries
+    return found
+
+
+def state(workspace: Path, entry: ServerEntry) -> ServerState | None:
+    return resting_state(entry, Memory(workspace, entry).known)
+
+
+def test_what_is_trusted_is_listed_and_can_be_taken_back(workspace: Path) -> None:
+    entry = name_server(workspace, command="x")
+    answers: list[int] = []
+    trust = ServersTrust(workspace, lambda: answers.append(1))
+    assert (trust.trusted(), len(trust.waiting())) == ([], 1)
+    trust.answer(is_trusted=True)
+    assert [item.text for item in trust.trusted()] == ["paper: x"]
+    assert state(workspace, entry) is None
+    trust.revoke()
+    assert (trust.trusted(), len(trust.waiting()), len(answers)) == ([], 1, 2)
+    assert state(workspace, entry) is ServerState.WAITING
+
+
+def test_a_yes_that_is_taken_back_forgets_the_tools_and_keeps_the_switch(workspace: Path) -> None:
+    entry = name_server(workspace, command="x")
+    Memory(workspace, entry).keep(Known(entry.digest, tools_digest=tools_digest(TOOLS), tools=TOOLS, is_on=True))
+    ServersTrust(workspace, lambda: None).revoke()
+    known = Memory(workspace, entry).known
+    assert (known.allowed, known.tools, known.tools_digest, known.is_on) == ("", (), "", True)
+
+
+def test_an_entry_that_changed_and_was_trusted_again_begins_afresh(workspace: Path) -> None:
+    entry = name_server(workspace, command="x")
+    Memory(workspace, entry).keep(Known(entry.digest, tools_digest=tools_digest(TOOLS), tools=TOOLS))
+    assert Memory(workspace, entry).known.tools == TOOLS
+    changed = name_server(workspace, command="y")
+    assert state(workspace, changed) is ServerState.WAITING
+    ServersTrust(workspace, lambda: None).answer(is_trusted=True)
+    assert state(workspace, changed) is None
+    known = Memory(workspace, changed).known
+    assert (known.tools, known.tools_digest) == ((), "")
+
+
+def test_a_server_of_the_users_own_is_compared_with_what_it_had_before(workspace: Path) -> None:
+    own = replace(name_server(workspace, command="x"), is_own=True)
+    Memory(workspace, own).keep(Known(tools_digest=tools_digest(TOOLS), tools=TOOLS))
+    assert Memory(workspace, replace(own, command=("y",))).known.tools == TOOLS
+
+
+def test_what_was_kept_before_entries_were_noted_still_holds(workspace: Path) -> None:
+    entry = name_server(workspace, command="x")
+    memory = Memory(workspace, entry)
+    memory.keep(Known(entry.digest, tools_digest=tools_digest(TOOLS), tools=TOOLS))
+    (file,) = memory.log.path.parent.glob("paper-*.json")
+    kept = json.loads(file.read_text())
+    del kept["tools_of"], kept["folder"]
+    file.write_text(json.dumps(kept))
+    assert Memory(workspace, entry).known.tools == TOOLS
