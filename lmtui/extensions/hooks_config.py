@@ -75,6 +75,11 @@ class HookFiles:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest() if parts else ""
 
 
+def own_file() -> Path:
+    """Return the file of the user's own hooks."""
+    return config_dir() / OWN_FILE
+
+
 def read_hooks(workspace: Path) -> HookFiles:
     """Read every file; the user's own come first.  Blocks."""
     entries: list[HookEntry] = []
@@ -153,7 +158,7 @@ def _group(group: object, event: HookEvent, source: str, *, is_own: bool) -> lis
         raise ConfigError("its matcher is no text", _MEND)
     try:
         _ = matcher == "*" or re.compile(matcher)
-    except (re.error, RecursionError) as error:
+    except (re.error, OverflowError, RecursionError, MemoryError) as error:
         raise ConfigError(f"its matcher {clean_line(matcher)[:60]!r} is no regular expression: {error}", _MEND) from error
     return [_hook(hook, HookEntry(event, "", matcher, source=source, is_own=is_own)) for hook in group["hooks"]]
 

@@ -65,6 +65,8 @@ def test_a_yes_holds_for_the_hooks_and_not_for_the_rest_of_their_file(workspace:
         (json.dumps({"hooks": {"PreToolUse": {}}}), "entry 1"),
         (json.dumps({"hooks": {"PreToolUse": ["x"]}}), "entry 1"),
         (json.dumps(named(matcher="(")), "no regular expression"),
+        (json.dumps(named(matcher="a{99999999999999999999}")), "no regular expression"),
+        (json.dumps(named(matcher="(" * 3000 + ")" * 3000)), "no regular expression"),
         (json.dumps(named(matcher=3)), "matcher is no text"),
         (json.dumps(named(command="")), "no command"),
         (json.dumps(named(command=["a"])), "no command"),

@@ -153,7 +153,7 @@ def _grep_by_python(root: Root, query: Query) -> Iterator[list[object]]:
     try:
         source = re.escape(query.pattern) if query.is_literal else query.pattern
         expression = re.compile(source, re.IGNORECASE if query.ignore_case else 0)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError, MemoryError) as error:
         raise Refused(f"the search failed: not a regular expression: {error}") from error
     matches = re.compile(query.glob).match if query.glob else None
     fd, real = root.open(query.path, os.O_RDONLY)
