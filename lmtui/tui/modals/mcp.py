@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import ClassVar
 
 from textual import on
@@ -16,36 +15,22 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from lmtui.core.clean import clean, clean_line
-from lmtui.core.mcp import McpServer, McpServers, ServerState
-from lmtui.tui.commands import Scope, bindings, closing, of_scope
+from lmtui.core.clean import clean_line
+from lmtui.core.mcp import McpServer, McpServers, ServerState, changes_text
+from lmtui.tui.commands import Scope, bindings, closing, command, first_key, of_scope
 from lmtui.tui.lines.page_view import whole_text
-from lmtui.tui.lines.text import Line, fit, pad
+from lmtui.tui.lines.text import Line
+from lmtui.tui.modals.mcp_words import about, log_end, server_line, tool_lines
 from lmtui.tui.modals.questions import Confirm
 from lmtui.tui.modals.reading import Reading
 from lmtui.tui.widgets.verbs import Verbs
-from lmtui.tui.wording import count_text
 
-SIGNS = {
-    ServerState.READY: ("✓", "$success"),
-    ServerState.STARTING: ("…", "$accent"),
-    ServerState.WAITING: ("?", "$warning"),
-    ServerState.CHANGED: ("?", "$warning"),
-    ServerState.LOGIN: ("?", "$warning"),
-    ServerState.REFUSED: ("–", "$text-muted"),
-    ServerState.OFF: ("–", "$text-muted"),
-    ServerState.ENDED: ("✗", "$error"),
-    ServerState.FAILED: ("✗", "$error"),
-}
 EMPTY = """\
 No MCP servers yet. They are named in .lmagent/mcp.json or .mcp.json of
 this folder, or in your own mcp.json:
 
   {"mcpServers": {"time": {"command": "mcp-server-time"}}}"""
-LOG_LINES = 400
 ASKED_ABOUT = (ServerState.WAITING, ServerState.REFUSED, ServerState.CHANGED, ServerState.LOGIN)
-_NAME_CELLS = 18
-_PLACE_CELLS = 23
 
 
 class McpList(ModalScreen[None]):
@@ -163,7 +148,9 @@ class McpList(ModalScreen[None]):
 
     async def _ask(self, server: McpServer) -> None:
         if server.state is ServerState.CHANGED:
-            title, text = "Take its tools as they are now?", f"{clean_line(server.name)} offers others than you accepted."
+            looks = first_key(command("mcp.tools"))
+            title = "Take its tools as they are now?"
+            text = f"{clean_line(server.name)}: {changes_text(server.changes)} ({looks} in the list shows what differs)"
         elif server.state is ServerState.LOGIN:
             title, text = "Open this in your browser, to log in?", clean_line(server.problem)
         else:
@@ -179,47 +166,3 @@ class McpList(ModalScreen[None]):
             return [line for text in said for line in (whole_text(text, width) or [()])]
 
         _ = self.app.push_screen(Reading(f"LOG OF {clean_line(name)}", lines))
-
-
-def server_line(server: McpServer, width: int) -> Content:
-    """Return a server in aligned columns."""
-    sign, style = SIGNS[server.state]
-    tools = f"{count_text(len(server.tools), 'tool')}, {server.tokens:,} tokens" if server.tools else ""
-    place = server.place or server.transport
-    room = max(12, width - _NAME_CELLS - 5 - (_PLACE_CELLS + 1 if width > 70 else 0))
-    state = tools if server.state is ServerState.READY else str(server.state)
-    return Content.assemble(
-        (f" {sign} ", style),
-        (f"{pad(fit(clean_line(server.name), _NAME_CELLS), _NAME_CELLS)} ", "$text"),
-        (f"{pad(fit(clean_line(place), _PLACE_CELLS), _PLACE_CELLS)} " if width > 70 else "", "$text-muted"),
-        (fit(state, room), style if server.state is not ServerState.READY else "$text-muted"),
-    )
-
-
-def about(server: McpServer) -> str:
-    """Return what there is to know of a server, on a few lines."""
-    tools = f"{count_text(len(server.tools), 'tool')}, {server.tokens:,} tokens if all are told" if server.tools else ""
-    place = f"runs in: {server.place}" if server.place and server.transport == "stdio" else server.transport
-    first = " · ".join(part for part in (str(server.state), place, tools, server.version) if part)
-    problem = "  ".join(part for part in (server.problem, server.hint if server.problem else "") if part)
-    return "\n".join(clean_line(line) for line in (first, server.words, f"from {server.source}", problem) if line)
-
-
-def tool_lines(server: McpServer, width: int) -> list[Line]:
-    """Return the tools with their words, as the model is told of them; those that are held back come first."""
-    lines: list[Line] = []
-    for heading, tools in (("HELD BACK, NOT ACCEPTED YET", server.offered), ("ACCEPTED", server.tools)):
-        lines += whole_text(heading, width, "muted") if tools and server.offered else []
-        for tool in tools:
-            price = f"  {tool.tokens} tokens" if tool.tokens else ""
-            lines += [*whole_text(f"{tool.name}{price}", width, "strong"), *whole_text(clean(tool.description), width), ()]
-    return lines[:-1] or [*whole_text("It has none, or they are not known yet.", width)]
-
-
-def log_end(path: Path) -> list[str]:
-    """Return the last lines of a log.  Blocks."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ["It has said nothing yet."]
-    return clean(text).splitlines()[-LOG_LINES:] or ["It has said nothing yet."]

@@ -5,19 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from lmtui.core.clean import clean_line
 from lmtui.core.forms import Form
 from lmtui.core.mcp import McpServers, ServerState
 from lmtui.tui.form_asking import ask_form
 from lmtui.tui.modals.mcp import McpList
+from lmtui.tui.modals.mcp_words import needs_user, notice
 from lmtui.tui.stage import Handler, Stage
-
-_TOLD = {
-    ServerState.FAILED: "MCP server {name} does not run: {problem}  /mcp",
-    ServerState.CHANGED: "MCP server {name} offers other tools than you accepted; they are held back  /mcp",
-    ServerState.LOGIN: "MCP server {name} waits for your login  /mcp",
-    ServerState.WAITING: "MCP server {name} waits for your yes  /mcp",
-}
 
 
 class McpPart:
@@ -55,10 +48,9 @@ class McpPart:
             _ = self._stage.app.push_screen(McpList(servers))
 
     def _tell(self, servers: McpServers) -> None:
-        """Say once of each server what became of it."""
-        for server in servers.servers():
-            before = self._told.get(server.name)
-            self._told[server.name] = server.state
-            if server.state is not before and server.state in _TOLD:
-                text = _TOLD[server.state].format(name=clean_line(server.name), problem=clean_line(server.problem))
-                self._stage.say(text, "warning")
+        """Say once of each server what became of it; of all that need the user where another one does."""
+        found = servers.servers()
+        is_new = any(needs_user(server) and self._told.get(server.name) is not server.state for server in found)
+        self._told = {server.name: server.state for server in found}
+        if is_new:
+            self._stage.say(notice([server for server in found if needs_user(server)]), "warning")
