@@ -16,6 +16,7 @@ BLOCKS = 2
 _NOT_STARTED = (126, 127)
 _MOST_CHARS = 10_000
 _SAID_CHARS = 600
+_TOO_LONG, _NO_JSON = "gave a longer answer than is read", "gave an answer that is no JSON"
 _ADDS_TEXT = (HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT)
 _CAN_BLOCK = (
     HookEvent.PRE_TOOL_USE,
@@ -30,13 +31,17 @@ _STRICTEST = (Verdict.DENY, Verdict.ASK, Verdict.ALLOW, None)
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How a program ended: `exit_code` -1 where it did not end by itself, with `problem` in words."""
+    """How a program ended: `exit_code` -1 where it did not end by itself, with `problem` in words.
+
+    `is_cut`: it wrote more than `out` holds.
+    """
 
     exit_code: int
     out: bytes = b""
     err: bytes = b""
     problem: str = ""
     elapsed_ms: int = 0
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,8 @@ class Answer:
 def read_answer(event: HookEvent, ran: Ran) -> Answer:
     """Return what a program's end means.
 
-    A hook before a tool call that did not do its work has not said yes: the call is asked about.
+    A hook before a tool call that did not do its work, or whose answer cannot be read, has not said yes: the call is asked
+    about.
     """
     err = _bounded(ran.err.decode("utf-8", "replace"))
     if ran.exit_code == BLOCKS:
@@ -66,8 +72,10 @@ def read_answer(event: HookEvent, ran: Ran) -> Answer:
         return Answer(Verdict.ASK, why) if event is HookEvent.PRE_TOOL_USE else Answer()
     if ran.exit_code != 0:
         return Answer()
-    text = ran.out.decode("utf-8", "replace").strip()
+    text = ran.out.decode("utf-8-sig", "replace").strip()
     found = _object(text)
+    if found is None and event is HookEvent.PRE_TOOL_USE and text.startswith("{"):
+        return Answer(Verdict.ASK, f"a hook that looks at it {_TOO_LONG if ran.is_cut else _NO_JSON}")
     if found is None:
         return Answer(context=_bounded(text) if event in _ADDS_TEXT and b"\0" not in ran.out else "")
     return _from_object(event, found)

@@ -1,6 +1,8 @@
 """Runs the program of a hook: the user's own on this machine, a folder's in a lane of the sandbox.
 
-Whatever a program does, this returns within its limit, has read at most so much of it, and nothing of the program is left.
+Whatever a program does, this returns within its limit and has read at most so much of it.  In a lane nothing of it is left.
+On this machine its group is ended with it, and where it had to be ended all that it started; what one that ended by itself
+had put into a session of its own (`setsid`, a daemon) stays: nothing ties it to the program any more.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.serving import Launch, Launcher, Served
 from lmtui.extensions.hooks_answer import Ran
 
-MAX_OUTPUT_BYTES = 65_536
+MAX_OUTPUT_BYTES, MAX_ERROR_BYTES = 1_048_576, 65_536
 _MOST_READ_BYTES = 16_777_216
 _PIECE_BYTES = 65_536
 _AFTERWARDS_S, _KILLED_S = 0.5, 5.0
@@ -64,7 +66,8 @@ async def run_on_host(command: str, told: bytes, workspace: Path, environment: M
         problem = "wrote more than anybody reads"
     elif not problem and (code is None or code < 0):
         problem = f"was killed by signal {-(code or 0)}"
-    return Ran(-1 if problem or code is None else code, program.out.data, program.err.data, problem, _since(began))
+    exit_code = -1 if problem or code is None else code
+    return Ran(exit_code, program.out.data, program.err.data, problem, _since(began), is_cut=program.out.is_cut)
 
 
 async def run_in_lane(command: str, told: bytes, launcher: Launcher, *, can_write: bool, limit_s: float) -> Ran:
@@ -72,7 +75,7 @@ async def run_in_lane(command: str, told: bytes, launcher: Launcher, *, can_writ
     began = time.monotonic()
     mark = secrets.token_hex(12)
     arguments = ("/bin/sh", "-c", _IN_LANE, "hook", command, str(len(told)), mark)
-    err = _Kept()
+    err = _Kept(MAX_ERROR_BYTES)
     served: Served | None = None
     problem, ran = "", Ran(-1)
     try:
@@ -100,9 +103,18 @@ class _TooMuch(Exception):
 class _Kept:
     """The beginning of what a program writes."""
 
-    def __init__(self) -> None:
-        self.data = b""
+    def __init__(self, max_bytes: int = MAX_OUTPUT_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._data = bytearray()
         self._read_bytes = 0
+
+    @property
+    def data(self) -> bytes:
+        return bytes(self._data)
+
+    @property
+    def is_cut(self) -> bool:
+        return self._read_bytes > self._max_bytes
 
     def take(self, piece: bytes) -> None:
         """Keep what there is room for.
@@ -116,14 +128,14 @@ class _Kept:
 
     def take_quietly(self, piece: bytes) -> None:
         self._read_bytes += len(piece)
-        self.data += piece[: max(0, MAX_OUTPUT_BYTES - len(self.data))]
+        self._data += piece[: max(0, self._max_bytes - len(self._data))]
 
 
 class _Program(asyncio.SubprocessProtocol):
     """What a program on this machine writes, and when it ends."""
 
     def __init__(self) -> None:
-        self.out, self.err = _Kept(), _Kept()
+        self.out, self.err = _Kept(), _Kept(MAX_ERROR_BYTES)
         self.is_flooding = False
         self._exited, self._silent, self._enough = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._open = {0, 1, 2}
@@ -201,7 +213,8 @@ async def _in_lane(served: Served, told: bytes, mark: str) -> Ran:
     _, found, code = tail.rpartition(mark.encode())
     if not found or not code.isdigit():
         return Ran(-1, kept.data)
-    return Ran(int(code), kept.data.rpartition(b"\n" + mark.encode())[0] or _without(kept.data, mark))
+    out = kept.data.rpartition(b"\n" + mark.encode())[0] or _without(kept.data, mark)
+    return Ran(int(code), out, is_cut=kept.is_cut)
 
 
 async def _feed_lane(served: Served, told: bytes) -> None:

@@ -37,7 +37,11 @@ def decided(word: object, **fields: Any) -> Ran:
         (decided(3), Verdict.ASK),
         (said({"decision": "block", "reason": "x"}), Verdict.DENY),
         (said({"decision": "approve"}), Verdict.ALLOW),
-        (said("{not json"), None),
+        (said("{not json"), Verdict.ASK),
+        (said("\ufeff" + json.dumps({"decision": "block"})), Verdict.DENY),
+        (Ran(0, b'{"decision": "deny", "reason": "xxx', is_cut=True), Verdict.ASK),
+        (Ran(0, b"xxx", is_cut=True), None),
+        (Ran(2, b'{"a', b"no", is_cut=True), Verdict.DENY),
         (said("\0\1\2garbage"), None),
         (said({"decision": "block"}, 1), None),
         (Ran(-1, problem="did not end within 1 s"), Verdict.ASK),
@@ -55,6 +59,12 @@ def test_a_hang_blocks_nothing_but_calls() -> None:
         **dict.fromkeys(HookEvent),
         PRE: Verdict.ASK,
     }
+
+
+def test_an_answer_that_is_too_long_says_so() -> None:
+    assert "longer" in read_answer(PRE, Ran(0, b'{"a": "', is_cut=True)).reason
+    assert "no JSON" in read_answer(PRE, Ran(0, b'{"a": "')).reason
+    assert read_answer(POST, Ran(0, b'{"a": "')).permission is None
 
 
 def test_only_a_block_counts_where_nothing_is_decided() -> None:

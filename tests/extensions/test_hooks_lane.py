@@ -67,6 +67,12 @@ async def test_a_long_output_is_cut_and_its_end_is_known() -> None:
     assert (code, len(out)) == (0, MAX_OUTPUT_BYTES)
 
 
+@pytest.mark.parametrize(("pieces", "is_cut"), [(1, False), (20, True)])
+async def test_a_lane_tells_whether_an_answer_was_cut(pieces: int, is_cut: bool) -> None:
+    lane = PaperLane(*[b"x" * 65_536] * pieces, b"\n{mark}0")
+    assert (await run_in_lane("guard", b"{}", lane, can_write=False, limit_s=5.0)).is_cut is is_cut
+
+
 async def test_one_that_hangs_or_floods_is_ended() -> None:
     assert (await run(PaperLane(None), limit_s=0.05))[3] == "did not end within 0.05 s"
     assert (await run(PaperLane(*[b"x" * 1_048_576] * 18)))[3] == "wrote more than anybody reads"

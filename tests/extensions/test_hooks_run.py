@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.extensions.hooks_run import MAX_OUTPUT_BYTES, host_environment, run_on_host
+from lmtui.extensions.hooks_run import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, host_environment, run_on_host
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "OPENAI_API_KEY": "sk-secret", "LC_ALL": "C.UTF-8", "MY_TOKEN": "x"}
 
@@ -76,6 +76,13 @@ async def test_one_that_is_killed_did_not_end_by_itself(tmp_path: Path) -> None:
 async def test_ten_megabytes_of_garbage_are_read_and_cut(tmp_path: Path) -> None:
     code, out, _, _ = await run(tmp_path, "head -c 10000000 /dev/zero")
     assert (code, len(out)) == (0, MAX_OUTPUT_BYTES)
+
+
+@pytest.mark.parametrize(("more", "is_cut"), [(0, False), (1, True)])
+async def test_an_answer_that_is_longer_than_is_read_is_known_as_cut(tmp_path: Path, more: int, is_cut: bool) -> None:
+    command = f"head -c {MAX_OUTPUT_BYTES + more} /dev/zero; head -c 10000000 /dev/zero >&2"
+    ran = await run_on_host(command, b"{}", tmp_path, host_environment(ENVIRON, tmp_path), 20.0)
+    assert (len(ran.out), ran.is_cut, len(ran.err)) == (MAX_OUTPUT_BYTES, is_cut, MAX_ERROR_BYTES)
 
 
 async def test_one_that_writes_without_end_is_ended(tmp_path: Path) -> None:
