@@ -1,4 +1,4 @@
-"""Reads HTML from its input and writes Markdown, under limits of its own.  Run as a module, never imported by lmtui."""
+"""Reads HTML from its input and writes Markdown, under limits of its own.  Run as a file, never imported."""
 
 from __future__ import annotations
 

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import os
 import sys
+from pathlib import Path
 
 from lmtui.core.errors import ToolError
 
 _TIME_S = 20
-_CONVERTER = "lmtui.extensions.html_converter"
+_CONVERTER = Path(__file__).with_name("html_converter.py")
 
 
 async def to_markdown(html: str) -> str:
@@ -19,15 +20,16 @@ async def to_markdown(html: str) -> str:
     Raises:
         ToolError: it takes too long, or breaks the parser.
     """
-    environ = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environ = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": os.pathsep.join(_own_places())}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-m",
-        _CONVERTER,
+        "-P",
+        str(_CONVERTER),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         env=environ,
+        cwd="/",
         start_new_session=True,
     )
     try:
@@ -43,3 +45,9 @@ async def to_markdown(html: str) -> str:
     if process.returncode:
         raise ToolError("the page cannot be read as HTML")
     return out.decode("utf-8", "replace")
+
+
+def _own_places() -> list[str]:
+    """Return where modules are taken from: never the folder one stands in, which is somebody else's."""
+    here = Path.cwd().resolve()
+    return [path for path in sys.path if Path(path).is_absolute() and Path(path).resolve() != here]

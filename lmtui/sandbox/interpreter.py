@@ -22,6 +22,7 @@ _STOP_S = 3.0
 _MAX_FRAME_BYTES = 8_388_608
 _MAX_HELD_CHARS = 400_000
 _HEAD_BYTES = 4
+_FRAMES_AT_ONCE = 100
 
 
 class _Broken(Exception):
@@ -62,7 +63,7 @@ class LaneInterpreter:
         self._hosts = hosts
         self._turn = asyncio.Lock()
         self._process: Served | None = None
-        self._unread = b""
+        self._unread = bytearray()
 
     async def run(self, code: str, *, timeout_s: float, on_output: Callable[[str], None]) -> Ran:
         """Run code; see `core.interpreter.Interpreter.run`."""
@@ -105,7 +106,7 @@ class LaneInterpreter:
         source = resources.files("lmtui.sandbox.inside").joinpath("interpreter.py").read_text(encoding="utf-8")
         arguments = ("python3", "-I", "-u", "-X", "utf8", "-c", source)
         launch = Launch(arguments, {"MPLBACKEND": "Agg"}, hosts=self._hosts)
-        self._unread = b""
+        self._unread = bytearray()
         self._process = await (await self._found()).open(launch, lambda _: None)
         return self._process
 
@@ -126,7 +127,11 @@ class LaneInterpreter:
         return True
 
     async def _until_done(self, process: Served, held: _Held, on_output: Callable[[str], None]) -> bool:
+        frames = 0
         while True:
+            frames += 1
+            if frames % _FRAMES_AT_ONCE == 0:
+                await asyncio.sleep(0)  # however many there are, the screen gets its turn
             frame = await self._next(process)
             if isinstance(frame.get("out"), str):
                 text = clean(str(frame["out"]))
@@ -159,7 +164,8 @@ class LaneInterpreter:
             if not piece:
                 raise _Broken
             self._unread += piece
-        taken, self._unread = self._unread[:count], self._unread[count:]
+        taken = bytes(self._unread[:count])
+        del self._unread[:count]
         return taken
 
     def _ran(self, held: _Held, *, is_ok: bool, is_fresh: bool, is_lost: bool = False, is_timed_out: bool = False) -> Ran:

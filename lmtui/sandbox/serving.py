@@ -44,7 +44,7 @@ class LaneProcess:
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
         self._unread_bytes = 0
         self._ended: asyncio.Future[dict[str, object]] | None = None
-        self._is_closed = False
+        self._closing: asyncio.Future[None] | None = None
 
     def start(self, client: Client, fields: dict[str, object], on_error: Callable[[bytes], None]) -> None:
         """Start the program in a lane that runs.
@@ -58,11 +58,11 @@ class LaneProcess:
                 on_error(data)
                 return
             self._unread_bytes += len(data)
-            if self._unread_bytes > _MOST_UNREAD_BYTES:
-                on_error(b"ended by lmtui: it says more than anybody reads\n")
-                self._pieces.put_nowait(b"")
-            else:
+            if self._unread_bytes <= _MOST_UNREAD_BYTES:
                 self._pieces.put_nowait(data)
+            elif self._closing is None:
+                on_error(b"ended by lmtui: it says more than anybody reads\n")
+                _ = self._begin_to_close()
 
         self._client = client
         self._number, self._ended = client.serve(fields, on_piece)
@@ -84,14 +84,17 @@ class LaneProcess:
 
     async def close(self) -> None:
         """End it with everything below it; idempotent."""
-        if not self._is_closed:
-            self._is_closed = True
-            await self._parts.aclose()
-            self._pieces.put_nowait(b"")
+        await asyncio.shield(self._begin_to_close())
+
+    def _begin_to_close(self) -> asyncio.Future[None]:
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._parts.aclose())
+            self._closing.add_done_callback(lambda _: self._pieces.put_nowait(b""))
+        return self._closing
 
     def _tell_end(self, ended: asyncio.Future[dict[str, object]], on_error: Callable[[bytes], None]) -> None:
         if ended.cancelled() or (error := ended.exception()) is not None:
-            text = "" if ended.cancelled() or self._is_closed else f"lmtui: {error}\n"
+            text = "" if ended.cancelled() or self._closing is not None else f"lmtui: {error}\n"
         else:
             facts = ended.result()
             why = facts.get("error") or f"it ended ({facts.get('reason')}, exit code {facts.get('exit')})"

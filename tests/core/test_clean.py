@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import time
 import unicodedata
 
 import pytest
@@ -55,6 +56,18 @@ def test_what_is_revealed_loses_no_printable_character_and_keeps_no_control(text
 
 def _without_names(text: str) -> str:
     return re.sub(r"<U\+[0-9A-F]{4,6}>", "", text)
+
+
+def _seconds(text: str) -> float:
+    began = time.process_time()
+    clean(text)
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("opening", ["\x9d", "\x90", "\x9b", "\x1b]", "\x1bP", "\x1b[", "\x98", "\x9e", "\x1b"])
+def test_openings_without_end_cost_what_other_text_costs(opening: str) -> None:
+    text = opening * (200_000 // len(opening))
+    assert _seconds(text) < 20 * _seconds("\x00" * 200_000) + 0.05
 
 
 @given(st.text(max_size=60))

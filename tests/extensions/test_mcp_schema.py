@@ -62,6 +62,25 @@ def test_a_hostile_pattern_costs_no_time() -> None:
     assert time.monotonic() - began < 5
 
 
+def doubling(levels: int) -> dict[str, Any]:
+    steps = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(levels)}
+    return {"$defs": {**steps, f"d{levels}": {"type": "string"}}, "properties": {"a": {"$ref": "#/$defs/d0"}}}
+
+
+def test_a_schema_that_doubles_at_each_reference_is_given_up() -> None:
+    assert problems(doubling(4), {"a": 1}), "an honest one is checked"
+    began = time.monotonic()
+    assert problems(doubling(40), {"a": 1}) == ()
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("name", ["pattern", "format", "patternProperties", "properties", "enum"])
+def test_an_argument_may_be_called_like_a_word_of_schemas(name: str) -> None:
+    schema = {"properties": {name: {"type": "string", "pattern": "(a+)+$"}}, "additionalProperties": False}
+    assert problems(schema, {name: "a" * 40 + "!"}) == ()
+    assert problems(schema, {name: 3}) == (f"{name}: 3 is not of type 'string'",)
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "expected"),
     [

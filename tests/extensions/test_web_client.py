@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 
@@ -217,6 +218,16 @@ async def test_a_page_without_end_is_cut_and_a_broken_server_named() -> None:
             await WebClient("on", (), to_markdown).get(read_address(url), None)
     with pytest.raises(ToolError, match="localhost cannot be fetched"):
         await WebClient("on", (), to_markdown).get(read_address(url), None)
+
+
+async def test_the_folder_one_stands_in_brings_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("bs4.py", "markdownify.py", "re.py", "resource.py", "lmtui/__init__.py", "sitecustomize.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.syspath_prepend(tmp_path)  # as `python -m` does
+    assert await to_markdown("<p>hi</p>") == "hi"
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize(

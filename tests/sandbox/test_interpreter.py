@@ -238,6 +238,21 @@ async def test_odd_frames_are_passed_over_and_pictures_checked() -> None:
     assert (ran.output, len(ran.images), ran.is_ok, ran.left) == ("red", 1, False, ("set aside",))
 
 
+async def test_however_many_frames_there_are_the_loop_goes_on() -> None:
+    liar = Liar(framed("{}") * 600_000, framed('{"done": true}'))
+
+    async def launcher() -> GuardedLauncher | None:
+        return OneLauncher(liar)
+
+    running = asyncio.ensure_future(Bench(launcher).run("1"))
+    turns = 0
+    while not running.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert running.result().is_ok
+    assert turns > 1_000
+
+
 async def test_without_a_sandbox_there_is_none() -> None:
     async def launcher() -> GuardedLauncher | None:
         return None

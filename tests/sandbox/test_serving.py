@@ -91,6 +91,19 @@ async def test_output_that_nobody_reads_yet_is_not_lost(backend: str, serve: Ser
 
 
 @pytest.mark.parametrize("backend", CONFINED)
+async def test_one_that_says_more_than_anybody_reads_is_ended_and_that_is_said_once(backend: str, serve: Serve) -> None:
+    server = await serve(backend)
+    process = await server.open("cat", "/dev/zero")
+    async with asyncio.timeout(60):
+        while b"more than anybody reads" not in server.errors:
+            await asyncio.sleep(0.05)
+    await process.close()
+    with pytest.raises(SandboxError, match="ended"):
+        await process.write(b"more")
+    assert server.errors.count(b"ended by lmtui") == 1
+
+
+@pytest.mark.parametrize("backend", CONFINED)
 async def test_a_program_that_is_not_there_is_named(backend: str, serve: Serve) -> None:
     server = await serve(backend)
     await server.open("no-such-server")

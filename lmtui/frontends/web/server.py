@@ -164,7 +164,7 @@ def serve(arguments: list[str], workspace: Path, host: str, port: int, pin: str)
     os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
     for name in ("TMUX", "SSH_CONNECTION", "SSH_TTY", "NO_COLOR"):  # the browser is another terminal than this one
         os.environ.pop(name, None)
-    command = shlex.join([sys.executable, "-m", "lmtui", *arguments, str(workspace)])
+    command = shlex.join([sys.executable, "-P", "-m", "lmtui", *arguments, str(workspace)])
     links = 0
 
     def tell(link: str) -> None:
