@@ -47,6 +47,8 @@ screenshots: setup
 
 docs: setup
 	$(PYTHON) -m docs.make_keys
+	$(PYTHON) -m docs.make_settings
+	$(PYTHON) -m docs.make_tools
 
 # Kill a long session at each of its durable events (about 300, a quarter of an hour) and look at what the next life makes of it.
 kills: setup

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from pathlib import Path
 
 from benchmarks import (
     checkpoints,
@@ -14,6 +15,7 @@ from benchmarks import (
     fullscreen,
     hour,
     jobs,
+    light,
     long_runs,
     long_sessions,
     long_work,
@@ -26,7 +28,7 @@ from benchmarks import (
     sessions,
     transcript,
 )
-from benchmarks.report import Figure, table
+from benchmarks.report import Figure, put_into_page, table
 
 _MEASURED = {
     "engine": engine.figures,
@@ -54,16 +56,25 @@ def main() -> int:
     """Measure the parts that are named (default: all) and print a table for each; 1 where a goal is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(_PARTS))
-    parts = parser.parse_args().parts or list(_PARTS)
+    parser.add_argument("--page", type=Path, metavar="FILE", help="put the tables into a page too, between its marks")
+    parser.add_argument("--light", action="store_true", help="a minute or two of ratios, held against those recorded")
+    parser.add_argument("--record", action="store_true", help="record the ratios that --light compares with")
+    arguments = parser.parse_args()
+    if arguments.light or arguments.record:
+        return light.record() if arguments.record else light.check()
     missed: list[Figure] = []
-    for name in parts:
-        print(f"\n## {name}\n")
+    tables: list[str] = []
+    for name in arguments.parts or _PARTS:
+        print(f"\n## {name}\n", flush=True)
         if name == "screen":
             asyncio.run(screen.measure())
             continue
         figures = _MEASURED[name]()
-        print(table(figures))
+        tables.append(f"### {name}\n\n{table(figures)}\n")
+        print(tables[-1], flush=True)
         missed += [figure for figure in figures if not figure.is_reached]
+    if arguments.page is not None:
+        put_into_page(arguments.page, tables)
     return 1 if missed else 0
 
 
