@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,6 +15,21 @@ class TrustItem:
     kind: str
     source: str
     text: str
+
+
+_AT_ONCE = frozenset({"MCP server", "command", "skill"})
+
+
+def part_by_time(items: Sequence[TrustItem]) -> tuple[Sequence[TrustItem], Sequence[TrustItem]]:
+    """Return what holds as soon as it is trusted, and what holds in sessions opened from then on."""
+    now = [item for item in items if item.kind in _AT_ONCE]
+    return now, [item for item in items if item.kind not in _AT_ONCE]
+
+
+def kinds_text(items: Sequence[TrustItem]) -> str:
+    """Return which kinds of things these are, each with how many: `2 hooks, 1 setting`."""
+    counts = Counter(item.kind for item in items)
+    return ", ".join(f"{count} {kind}" if count == 1 else f"{count} {kind}s" for kind, count in counts.items())
 
 
 class Trust(Protocol):

@@ -33,6 +33,7 @@ from lmtui.tui.parts.prompt import PromptPart
 from lmtui.tui.parts.prompt_files import PromptFilesPart
 from lmtui.tui.parts.sessions import SessionsPart
 from lmtui.tui.parts.skills import SkillsPart
+from lmtui.tui.parts.trust import TrustPart
 from lmtui.tui.router import Router
 from lmtui.tui.screens.changes import NO_CHANGES, ChangesScreen
 from lmtui.tui.screens.first_run import FirstRun
@@ -66,6 +67,7 @@ class Dialogs:
     jobs_part = JobsPart
     mcp_part = McpPart
     skills_part = SkillsPart
+    trust_part = TrustPart
     plan_part = PlanPart
     approval = Approval
     approval_of = staticmethod(approval_of)

@@ -27,6 +27,7 @@ from tests.tui.scenes_prompt import PROMPT_SCENES
 from tests.tui.scenes_sessions import SESSION_SCENES
 from tests.tui.scenes_skills import SKILL_SCENES
 from tests.tui.scenes_tasks import TASK_SCENES
+from tests.tui.scenes_trust import TRUST_SCENES
 
 COMMAND = "rm -rf build/ && python -m build --wheel"
 SANDBOX = "docker, no network"
@@ -365,7 +366,7 @@ SCENES = (
     *(Scene(name, steps) for name, steps in SESSION_SCENES),
     *(Scene(name, steps) for name, steps in MODEL_SCENES),
     *(Scene(name, steps) for name, steps in JOB_SCENES),
-    *(Scene(name, steps) for name, steps in MCP_SCENES),
+    *(Scene(name, steps) for name, steps in (*MCP_SCENES, *TRUST_SCENES)),
     *(Scene(name, steps) for name, steps in HOOK_SCENES),
     *(Scene(name, steps) for name, steps in SKILL_SCENES),
     *(Scene(name, steps) for name, steps in TASK_SCENES),

@@ -80,6 +80,7 @@ PLACES: dict[Scope, tuple[str, Steps]] = {
     Scope.CHANGES: ("changes", nothing),
     Scope.RESTORE: ("undo", nothing),
     Scope.TRUST: ("trust", nothing),
+    Scope.TRUSTED: ("trusted", nothing),
     Scope.SETTINGS: ("settings", nothing),
     Scope.READING: ("approval_why", nothing),
     Scope.PICKER: ("workbench", keys("f5")),

@@ -22,6 +22,7 @@ DEAD_TIME_S = 0.3
 TIGHT_ROWS = 13
 ROWS = [*HEIGHTS[:-1], (20, "-high")]
 MORE = "there is more below: scroll to its end before you allow it"
+READ_FIRST = "not yet: read to the end first (page down, end)"
 SPARE_ROWS = 2
 MOST_ROUNDS = 6
 
@@ -61,7 +62,7 @@ class Consent(ModalScreen[Result]):
         self.shows_live = False
         self._dead_time = DeadTime(now)
         self._is_fitted = False
-        self._has_seen_end = False
+        self._has_seen_end = self._is_pressed = False
         self._headline = Static("", classes="box-title", markup=False)
         self._notes = Static("", classes="consent-notes", markup=False)
         self._more = Static("", classes="consent-more", markup=False)
@@ -139,6 +140,14 @@ class Consent(ModalScreen[Result]):
         self._note_end()
         return (self._has_seen_end or not self.needs_reading()) and self._dead_time.is_over
 
+    def answer_counts(self) -> bool:
+        """Tell whether an answer counts yet; one that came before the end was seen is told why it does not."""
+        is_live = self.is_live
+        if not is_live and self.is_awake:
+            self._is_pressed = True
+            self._look()
+        return is_live
+
     @property
     def is_tight(self) -> bool:
         """Tell whether there is room for hardly more than the text."""
@@ -195,7 +204,10 @@ class Consent(ModalScreen[Result]):
     def _look(self) -> None:
         self.shows_live = self.is_live
         more = "more below: scroll" if self.is_tight or self.size.width < len(MORE) + 10 else MORE
-        self._more.update(Content.styled("" if self._has_seen_end else self.more_text() or more, "$warning"))
+        if self._is_pressed:
+            more = READ_FIRST
+        style = "bold $error" if self._is_pressed else "$warning"
+        self._more.update(Content.styled("" if self._has_seen_end else self.more_text() or more, style))
         choices = self.choices()
         is_full = verbs_cells(choices) <= max(10, self.size.width - 6)
         self._verbs.show(choices, dim=self.dimmed(), keys_only=self.is_tight and not is_full)

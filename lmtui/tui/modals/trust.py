@@ -15,16 +15,16 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.sessions import SessionHost
 from lmtui.core.trust import TrustItem
 from lmtui.tui.commands import Command, Scope, bindings, closing, of_scope
-from lmtui.tui.lines.page_view import PageView, whole_text
-from lmtui.tui.lines.text import Line, fit, pad
+from lmtui.tui.lines.page_view import PageView
 from lmtui.tui.modals.approval_words import titled
 from lmtui.tui.modals.consent import Consent
 from lmtui.tui.modals.picker import Picker
 from lmtui.tui.modals.results import Choice
+from lmtui.tui.modals.trust_items import item_lines
+from lmtui.tui.modals.trusted import Trusted
 from lmtui.tui.screens.viewer import Viewer
 from lmtui.tui.wording import count_text, folder_text
 
-MOST_KIND_CELLS = 18
 LOOK_S = 0.5
 NOTE = (
     "They could run programs, reach servers or loosen what asks. Until you trust them, they are ignored; "
@@ -46,6 +46,7 @@ class TrustQuestion(Consent[bool | None]):
         self._host = host
         self._error = ""
         self._is_asked_again = not host.trust.waiting()
+        self._has_trusted = bool(host.trust.trusted())
 
     def on_mount(self) -> None:
         """Look now and then whether another lmtui was answered meanwhile."""
@@ -71,11 +72,12 @@ class TrustQuestion(Consent[bool | None]):
 
     def choices(self) -> Sequence[Command]:
         """Return the answers."""
-        return [*of_scope(Scope.TRUST), closing("ask again later")]
+        found = [each for each in of_scope(Scope.TRUST) if self._has_trusted or each.id != "trust.list"]
+        return [*found, closing("ask again later")]
 
     def action_trust_yes(self) -> None:
         """Trust what is listed."""
-        if self.is_live:
+        if self.answer_counts():
             self._answer(is_trusted=True)
 
     def action_trust_no(self) -> None:
@@ -94,6 +96,16 @@ class TrustQuestion(Consent[bool | None]):
             self.draw()
             return
         _ = self.dismiss(is_trusted)
+
+    def action_trust_list(self) -> None:
+        """Show what is trusted by now."""
+        if self._has_trusted:
+            _ = self.app.push_screen(Trusted(self._host), self._taken_back)
+
+    def _taken_back(self, is_done: bool | None) -> None:
+        if is_done:
+            self._error = "Taken back: close this and look again (/trust)."
+            self.draw()
 
     def action_trust_look(self) -> None:
         """Show the file that they come from, or let one be chosen."""
@@ -116,20 +128,3 @@ class TrustQuestion(Consent[bool | None]):
 def _open_items(host: SessionHost) -> tuple[TrustItem, ...]:
     """Return what can be answered: what waits, or else what was refused."""
     return tuple(host.trust.waiting() or host.trust.refused())
-
-
-def item_lines(items: Sequence[TrustItem], width: int) -> list[Line]:
-    """Return every item: what kind, where it stands, and its text, all of it."""
-    found: list[Line] = []
-    source = ""
-    kind_cells = min(MOST_KIND_CELLS, max((len(clean_line(item.kind)) for item in items), default=0))
-    for item in items:
-        if item.source != source:
-            source = item.source
-            found += [*([()] if found else []), *whole_text(clean_line(source), width, "strong")]
-        lines = whole_text(clean_line(item.text), max(8, width - kind_cells - 4))
-        kinds = [clean_line(item.kind), *([""] * (len(lines) - 1))]
-        found += [
-            ((f"  {pad(fit(kind, kind_cells), kind_cells)}  ", "muted"), *line) for kind, line in zip(kinds, lines, strict=True)
-        ]
-    return found

@@ -1,4 +1,4 @@
-"""What the workbench does about changes, rules and trust: shows them, asks before anything goes back, passes the answers on."""
+"""What the workbench does about changes and rules: shows them, asks before anything goes back, passes the answers on."""
 
 from __future__ import annotations
 
@@ -141,17 +141,3 @@ class ChangeActions(SessionActions):
         active, dialogs = self.desk.active, self.desk.dialogs
         if active is not None and dialogs is not None:
             _ = self.app.push_screen(dialogs.rules(active.session))
-
-    def action_trust_show(self) -> None:
-        """Show what the folder brings that waits for trust, or that was refused it."""
-        host, dialogs = self.desk.host, self.desk.dialogs
-        if host is None or dialogs is None:
-            return
-        if host.trust.waiting() or host.trust.refused():
-            _ = self.app.push_screen(dialogs.trust(host, now=self.now), self._trusted)
-        else:
-            self.say("nothing in this folder waits for your trust")
-
-    def _trusted(self, is_trusted: bool | None) -> None:
-        if is_trusted:
-            self.say("trusted; it holds for sessions opened from now on (f4 opens one)")

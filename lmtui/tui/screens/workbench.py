@@ -135,7 +135,7 @@ class Workbench(PaneActions):
         self.handlers |= self.jobs_part.handlers()
         self.mcp_part = dialogs.mcp_part(self)
         self.handlers |= self.mcp_part.handlers()
-        self.handlers |= dialogs.skills_part(self).handlers()
+        self.handlers |= dialogs.skills_part(self).handlers() | dialogs.trust_part(self).handlers()
         self.plan_part = dialogs.plan_part(self)
         self.handlers |= self.plan_part.handlers()
         self.sessions_part = dialogs.sessions_part(self, state_dir() / "open")

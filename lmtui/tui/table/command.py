@@ -34,6 +34,7 @@ class Scope(StrEnum):
     CHANGES = "changes"
     RESTORE = "undo, redo, rewind"
     TRUST = "trust"
+    TRUSTED = "what is trusted"
     SETTINGS = "settings"
     READING = "explanations"
     PICKER = "lists"

@@ -82,7 +82,8 @@ EVERYWHERE: tuple[Command, ...] = (
         ("f12",), "rules", ("rules", "permissions"), is_first=True,
     ),
     Command(
-        "trust.show", Scope.WORKBENCH, "Trust this folder", "See what the folder brings that waits for your word.",
-        ("alt+t",), "trust", ("trust",), is_first=True,
+        "trust.show", Scope.WORKBENCH, "Trust this folder",
+        "See what the folder brings that waits for your word, and what you trust; take it back.",
+        ("alt+t",), "trust", ("trust",), is_first=True, runs="call('trust.show')",
     ),
 )  # fmt: skip

@@ -52,8 +52,10 @@ async def test_a_long_list_is_trusted_only_after_its_end_was_seen() -> None:
     items = [TrustItem("hook", f"hooks/{number}", f"run {number}") for number in range(60)]
     async with running(bringing(*items), is_ready=False, size=SMALL) as driver:
         await at_question(driver)
+        assert "not yet: read to the end first" not in driver.text()
         await driver.press("t")
         assert driver.host.trust.is_trusted is None
+        assert "not yet: read to the end first (page down, end)" in driver.text()
         await driver.press("end", "t")
         assert driver.host.trust.is_trusted is True
 
@@ -105,7 +107,7 @@ async def test_of_several_files_one_is_chosen_to_look_at() -> None:
 async def test_trust_is_asked_for_by_slash_and_says_where_there_is_nothing() -> None:
     async with running() as driver:
         await driver.type("/trust")
-        assert "nothing in this folder waits" in driver.text("#say")
+        assert "this folder brings nothing that needs your trust" in driver.text("#say")
         driver.host.trust.items = list(TRUST_ITEMS)
         await driver.type("/trust")
         await driver.until_screen("TrustQuestion")
@@ -167,3 +169,76 @@ async def test_what_was_refused_and_is_looked_at_again_stays_until_it_is_trusted
         assert type(driver.app.screen).__name__ == "TrustQuestion"
         host.trust.elsewhere = True
         await driver.until(lambda: type(driver.app.screen).__name__ != "TrustQuestion")
+
+
+BROUGHT = (
+    TrustItem("hook", ".lmagent/hooks.json", "PreToolUse Bash: guard.sh"),
+    TrustItem("MCP server", ".mcp.json", "paper: python3 paper_server.py"),
+    TrustItem("hook", ".lmagent/hooks.json", "Stop: done.sh"),
+)
+
+
+async def test_after_a_yes_it_says_what_holds_now_and_what_from_the_next_session() -> None:
+    async with running() as driver:
+        driver.host.trust.items = list(BROUGHT)
+        await driver.type("/trust")
+        await at_question(driver)
+        await driver.press("t")
+        said = "trusted; hold now: 1 MCP server; from the next session on (f4 opens one): 2 hooks"
+        await driver.until(lambda: said in driver.text("#say").replace("\n", " "))
+
+
+async def test_what_is_trusted_is_listed_and_taken_back_after_a_question() -> None:
+    async with running(size=SMALL) as driver:
+        trust = driver.host.trust
+        trust.trusted_items = list(BROUGHT)
+        await driver.type("/trust")
+        await driver.until_screen("Trusted")
+        assert "paper: python3 paper_server.py" in driver.text()
+        await driver.press("d")
+        await driver.until_screen("Confirm")
+        await driver.press("n")
+        await driver.until_screen("Trusted")
+        assert trust.trusted_items == list(BROUGHT)
+        await driver.press("d")
+        await driver.until_screen("Confirm")
+        await driver.press("y")
+        await driver.until(lambda: "taken back: its servers end now" in driver.text())
+        assert trust.trusted_items == []
+
+
+async def test_what_is_trusted_is_reached_from_the_question_too() -> None:
+    async with running() as driver:
+        driver.host.trust.items, driver.host.trust.trusted_items = list(TRUST_ITEMS), list(BROUGHT)
+        await driver.type("/trust")
+        await at_question(driver)
+        await driver.press("l")
+        await driver.until_screen("Trusted")
+        await driver.press("d")
+        await driver.until_screen("Confirm")
+        await driver.press("y")
+        await driver.until(lambda: "Taken back: close this and look again" in driver.text())
+
+
+async def test_a_trust_that_cannot_be_taken_back_is_said() -> None:
+    class Full(FakeTrust):
+        def revoke(self) -> None:
+            raise ConfigError("the answer cannot be kept", "The disk is full.")
+
+    async with running() as driver:
+        driver.host.trust = Full()
+        driver.host.trust.trusted_items = list(BROUGHT)
+        await driver.type("/trust")
+        await driver.until_screen("Trusted")
+        await driver.press("d")
+        await driver.until_screen("Confirm")
+        await driver.press("y")
+        await driver.until(lambda: "the answer cannot be kept" in driver.text())
+
+
+async def test_without_anything_trusted_the_question_offers_no_list_of_it() -> None:
+    async with running(bringing(*TRUST_ITEMS), is_ready=False) as driver:
+        await at_question(driver)
+        assert "what is trusted" not in driver.text()
+        await driver.press("l")
+        assert type(driver.app.screen).__name__ == "TrustQuestion"
