@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from lmtui.core.prompt_commands import fill_command
+
 _PARTS = re.compile(r"!`(?P<command>[^`\n]+)`|\$(?:(?P<all>ARGUMENTS)\b|(?P<one>[1-9])(?![0-9]))")
-_IN_COMMAND = re.compile(r"\$(?:(?P<all>ARGUMENTS)\b|(?P<one>[1-9])(?![0-9]))")
 _NAME = re.compile(r"/(?P<name>[^\s/.]+)(?:\s+(?P<arguments>.*))?\Z", re.DOTALL)
 
 
@@ -90,7 +91,7 @@ def fill(file: PromptFile, arguments: str) -> FilledPrompt:
     """Put arguments into a file's text.
 
     `$ARGUMENTS` is all of them as they were typed, `$1` to `$9` are single words, empty where there are fewer.  Inside a
-    command each word is quoted.  Where the text has no place for arguments, they stand behind it.
+    command each stays a word (`core.prompt_commands`).  Where the text has no place for arguments, they stand behind it.
     """
     words = split_arguments(arguments)
     pieces: list[Piece] = []
@@ -99,7 +100,7 @@ def fill(file: PromptFile, arguments: str) -> FilledPrompt:
         pieces.append(Piece(file.body[last : match.start()]))
         last = match.end()
         if match["command"]:
-            command, has_any = _in_command(match["command"], words)
+            command, has_any = fill_command(match["command"], arguments, words)
             pieces.append(Piece(command, is_command=True))
             is_used = is_used or has_any
         else:
@@ -123,14 +124,6 @@ def find_prompt(files: Sequence[PromptFile], text: str) -> FilledPrompt | None:
 def without_runs(file: PromptFile) -> PromptFile:
     """Return a file whose commands are not run."""
     return replace(file, may_run=False)
-
-
-def _in_command(command: str, words: Sequence[str]) -> tuple[str, bool]:
-    def value(match: re.Match[str]) -> str:
-        return shlex.join(words) if match["all"] else shlex.quote(_word(words, match["one"]))
-
-    filled, count = _IN_COMMAND.subn(value, command)
-    return filled, count > 0
 
 
 def _word(words: Sequence[str], number: str) -> str:
