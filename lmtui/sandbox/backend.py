@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
+from lmtui.sandbox.host_paths import MOUNT_POINT, STORE_INSIDE
 from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.link import Lane, Link
 
@@ -80,6 +81,20 @@ def environment_inside(path: str, extra: Mapping[str, str] | None = None) -> dic
         "GIT_CONFIG_GLOBAL": f"{FOLDER_INSIDE}/inside/gitconfig",
         **(extra or {}),
     }
+
+
+def settings_of(lane: Lane, root: str = MOUNT_POINT, store: str = STORE_INSIDE) -> Settings:
+    """Return what a confined lane may do, of whichever kind it is; limits and environment are the kind's own."""
+    return Settings(
+        root=root,
+        has_shell=lane in (Lane.MAIN, Lane.PLAN),
+        is_read_only=lane.is_read_only,
+        serves=lane.serves,
+        has_git=True,
+        git_writes=lane is Lane.GIT,
+        store=store if lane is Lane.CHECKPOINT else "",
+        is_confined=True,
+    )
 
 
 def supervisor_command(python: str, folder: str, settings: Settings) -> list[str]:

@@ -10,6 +10,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -21,12 +22,12 @@ from lmtui.sandbox.backend import (
     INSIDE,
     Isolation,
     environment_inside,
+    settings_of,
     supervisor_command,
     this_python,
 )
 from lmtui.sandbox.host_paths import MOUNT_POINT, PROXY_INSIDE, STORE_INSIDE, store_folder
 from lmtui.sandbox.inside import forward
-from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.link import Lane, Link, spawn
 from lmtui.sandbox.protected import read_only_paths
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
@@ -100,15 +101,8 @@ class BubblewrapBackend:
         python, bound = _python_inside()
         own = [*programs(self._toolchains), "/usr/local/bin:/usr/bin:/bin:/opt/lmtui/bin"]
         path = ":".join([*own, str(python.parent)] if bound else own)
-        settings = Settings(
-            root=MOUNT_POINT,
-            has_shell=lane in (Lane.MAIN, Lane.PLAN),
-            is_read_only=lane.is_read_only,
-            serves=lane.serves,
-            has_git=True,
-            git_writes=lane is Lane.GIT,
-            store=STORE_INSIDE if lane is Lane.CHECKPOINT else "",
-            is_confined=True,
+        settings = replace(
+            settings_of(lane),
             limits_processes=True,
             limits_memory=True,
             is_one_core=True,

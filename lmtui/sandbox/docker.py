@@ -9,18 +9,18 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.sandbox import seccomp_profile
-from lmtui.sandbox.backend import FOLDER_INSIDE, INSIDE, Isolation, environment_inside, supervisor_command
+from lmtui.sandbox.backend import FOLDER_INSIDE, INSIDE, Isolation, environment_inside, settings_of, supervisor_command
 from lmtui.sandbox.docker_engine import connect, find_socket, labels, reap_dead
 from lmtui.sandbox.docker_link import attach
 from lmtui.sandbox.host_paths import MOUNT_POINT, PROXY_INSIDE, STORE_INSIDE, store_folder
 from lmtui.sandbox.inside import forward
-from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.link import Lane, Link
 from lmtui.sandbox.protected import read_only_paths
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
@@ -200,15 +200,8 @@ class DockerBackend:
     def _arguments(self, engine: DockerClient, lane: Lane) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
         has_proxy = self._proxy_folder is not None and lane.runs_programs
         path = ":".join([*programs(self._toolchains), _PATH_INSIDE])
-        settings = Settings(
-            root=MOUNT_POINT,
-            has_shell=lane in (Lane.MAIN, Lane.PLAN),
-            is_read_only=lane.is_read_only,
-            serves=lane.serves,
-            has_git=True,
-            git_writes=lane is Lane.GIT,
-            store=STORE_INSIDE if lane is Lane.CHECKPOINT else "",
-            is_confined=True,
+        settings = replace(
+            settings_of(lane),
             max_processes=_MAX_PROCESSES,
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if has_proxy else "",
             environment=environment_inside(path, self._variables | (forward.environment() if has_proxy else {})),

@@ -13,14 +13,14 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.sandbox import control_group
-from lmtui.sandbox.backend import INSIDE, Isolation, environment_inside, supervisor_command, this_python
+from lmtui.sandbox.backend import INSIDE, Isolation, environment_inside, settings_of, supervisor_command, this_python
 from lmtui.sandbox.host_paths import store_folder
 from lmtui.sandbox.inside import landlock
-from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.link import Lane, Link, spawn
 from lmtui.sandbox.toolchains import programs
 
@@ -78,15 +78,8 @@ class LandlockBackend:
             "TMPDIR": folder,
             "HOME": f"{folder}/home",
         }
-        settings = Settings(
-            root=str(self._workspace),
-            has_shell=lane in (Lane.MAIN, Lane.PLAN),
-            is_read_only=lane.is_read_only,
-            serves=lane.serves,
-            has_git=True,
-            git_writes=lane is Lane.GIT,
-            store=store,
-            is_confined=True,
+        settings = replace(
+            settings_of(lane, str(self._workspace), store),
             limits_processes=True,
             limits_memory=True,
             is_one_core=True,
