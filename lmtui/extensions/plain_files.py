@@ -40,6 +40,19 @@ def read_plain(root: Path, relative: str, max_bytes: int) -> bytes | None:
         os.close(folder)
 
 
+def is_plain_folder(root: Path, relative: str) -> bool:
+    """Tell whether there is a folder below another that no part of the path is a link to.  Blocks."""
+    path = root
+    for part in relative.split("/"):
+        path /= part
+        try:
+            if not stat.S_ISDIR(path.lstat().st_mode):
+                return False
+        except OSError:
+            return False
+    return True
+
+
 def _below(folder: int, part: str) -> int:
     """Return the folder of a name in place of the one given, which is closed."""
     inner = os.open(part, _FOLDER, dir_fd=folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -14,14 +15,14 @@ from lmtui.core.slash_names import OWN_NAMES
 from lmtui.core.trust import TrustItem
 from lmtui.extensions.folder_yes import Brought, FolderYes
 from lmtui.extensions.front_lines import read_front
-from lmtui.extensions.plain_files import NotPlain, read_plain
+from lmtui.extensions.plain_files import NotPlain, is_plain_folder, read_plain
 from lmtui.extensions.skill_tools import allowed_rules
 from lmtui.paths import config_dir
 
 FOLDER_PLACES = (".lmagent/commands", ".claude/commands")
 OWN_PLACE = "commands"
 _MAX_BYTES = 262_144
-_MOST_FILES, _MOST_DEEP = 500, 4
+_MOST_FILES, _MOST_FOLDERS, _MOST_DEEP = 500, 200, 4
 _SHOWN_CHARS = 120
 
 
@@ -90,20 +91,26 @@ def _with_commands(found: Sequence[PromptFile]) -> list[PromptFile]:
 
 
 def read_files(workspace: Path) -> list[PromptFile]:
-    """Read every file, the folder's before the user's own; `allowed` still are its words.  Blocks."""
-    places = [*((workspace, name, False) for name in FOLDER_PLACES), (config_dir(), OWN_PLACE, True)]
+    """Read every file, the folder's before the user's own; `allowed` still are its words.  Blocks.
+
+    A folder's place that is a link, or behind one, is passed over; the user's own may be a link.
+    """
+    folders = [(workspace, name, False) for name in FOLDER_PLACES if is_plain_folder(workspace, name)]
+    places = [*folders, (config_dir(), OWN_PLACE, True)]
     return [_read(root, path, place, is_own=is_own) for root, place, is_own in places for path in _paths(root, place)]
 
 
 def _paths(root: Path, place: str) -> Iterator[str]:
-    """Yield the Markdown files below a place, relative to the root; links are not followed."""
-    count = 0
-    for folder, names, files in os.walk(root / place):
+    """Yield the first Markdown files below a place, relative to the root; links below it are not followed."""
+    return itertools.islice(_all_paths(root, place), _MOST_FILES)
+
+
+def _all_paths(root: Path, place: str) -> Iterator[str]:
+    for folder, names, files in itertools.islice(os.walk(root / place), _MOST_FOLDERS):
         is_deep = len(Path(folder).relative_to(root / place).parts) >= _MOST_DEEP
         names[:] = [] if is_deep else sorted(name for name in names if not name.startswith("."))
         for name in sorted(files):
-            if name.lower().endswith(".md") and count < _MOST_FILES:
-                count += 1
+            if name.lower().endswith(".md"):
                 yield str((Path(folder) / name).relative_to(root))
 
 
@@ -114,7 +121,8 @@ def _read(root: Path, path: str, place: str, *, is_own: bool) -> PromptFile:
     if any(sign in name for sign in " ./\n\t"):
         return replace(like, problem="its name has a blank or a dot in it, so it cannot be typed")
     try:
-        data = read_plain(root, path, _MAX_BYTES + 1)
+        top, below = (root / place, str(Path(path).relative_to(place))) if is_own else (root, path)
+        data = read_plain(top, below, _MAX_BYTES + 1)
     except NotPlain as error:
         return replace(like, problem=f"not read: {error}")
     if data is None or len(data) > _MAX_BYTES:

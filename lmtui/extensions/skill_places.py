@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.core.clean import clean_line
 from lmtui.core.skills import SkillSource
-from lmtui.extensions.plain_files import NotPlain, read_plain
+from lmtui.extensions.plain_files import NotPlain, is_plain_folder, read_plain
 
 SKILL_FILE = "SKILL.md"
 FOLDERS = (".lmagent/skills", ".agents/skills", ".claude/skills")
@@ -121,7 +120,7 @@ def _walk(root: Path, folder: str, within: str, found: list[str]) -> None:
 
 def _entries(root: Path, below: str, *, follows: bool) -> Iterator[tuple[str, bool]]:
     """Yield the names of files and folders by name; links are passed over, or with `follows` those to folders are taken."""
-    if below and not _is_plain_folder(root, below):
+    if below and not is_plain_folder(root, below):
         return
     try:
         with os.scandir(root / below) as entries:
@@ -132,15 +131,3 @@ def _entries(root: Path, below: str, *, follows: bool) -> Iterator[tuple[str, bo
         is_folder = entry.is_dir(follow_symlinks=follows)
         if is_folder or entry.is_file(follow_symlinks=False):
             yield entry.name, is_folder
-
-
-def _is_plain_folder(root: Path, below: str) -> bool:
-    path = root
-    for part in below.split("/"):
-        path /= part
-        try:
-            if not stat.S_ISDIR(path.lstat().st_mode):
-                return False
-        except OSError:
-            return False
-    return True

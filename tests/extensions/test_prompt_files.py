@@ -45,6 +45,32 @@ def test_folders_become_part_of_the_name_and_the_nearer_file_wins(places: Places
     assert places.problems() == {str(places.own / "fix.md"): "hidden by .lmagent/commands/fix.md"}
 
 
+def test_a_place_that_is_a_link_or_behind_one_is_not_walked(places: Places, tmp_path: Path) -> None:
+    far = tmp_path / "far"
+    (far / "commands").mkdir(parents=True)
+    (far / "commands" / "fix.md").write_text("Do it.")
+    (places.workspace / ".lmagent").symlink_to(far)
+    (places.workspace / ".claude").mkdir()
+    (places.workspace / ".claude" / "commands").symlink_to(far / "commands")
+    assert list(places.prompts.found()) == []
+    places.own.parent.mkdir(parents=True)
+    places.own.symlink_to(far / "commands")
+    assert list(places.usable()) == ["fix"], "the user's own may be a link"
+
+
+def test_no_more_files_and_folders_than_a_limit_are_looked_at(places: Places) -> None:
+    for number in range(502):
+        places.put(f"f{number:03}.md")
+    places.put("z/last.md")
+    assert len(places.usable()) == 500
+
+
+def test_the_walk_ends_after_so_many_folders(places: Places) -> None:
+    for number in range(201):
+        places.put(f"d{number:03}/a.md")
+    assert len(places.usable()) == 199
+
+
 def test_a_name_of_our_own_wins_and_the_file_is_named(places: Places) -> None:
     places.put("help.md")
     assert places.usable() == {}
