@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -291,15 +292,21 @@ class FakeTrust:
         self.is_trusted: bool | None = None
         self.elsewhere: bool | None = None
         self.looks = 0
+        self.threads: set[int] = set()
 
     def waiting(self) -> Sequence[TrustItem]:
-        return tuple(self.items)
+        self._looked()
+        return tuple(self.items) if self.elsewhere is None else ()
 
     def refused(self) -> Sequence[TrustItem]:
-        return tuple(self.refused_items)
+        self._looked()
+        return () if self.elsewhere else tuple(self.refused_items)
+
+    def _looked(self) -> None:
+        self.looks += 1
+        self.threads.add(threading.get_ident())
 
     def answered_elsewhere(self) -> bool | None:
-        self.looks += 1
         return self.elsewhere
 
     def trusted(self) -> Sequence[TrustItem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -51,15 +52,21 @@ class TrustQuestion(Consent[bool | None]):
     def on_mount(self) -> None:
         """Look now and then whether another lmtui was answered meanwhile."""
         super().on_mount()
-        self.set_interval(LOOK_S, self._look_elsewhere)
+        self.run_worker(self._watch(), group="trust-look")
 
-    def _look_elsewhere(self) -> None:
-        is_trusted = self._host.trust.answered_elsewhere()
-        if is_trusted is None or (self._is_asked_again and not is_trusted) or self.app.screen is not self:
+    async def _watch(self) -> None:
+        trust = self._host.trust
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if await asyncio.to_thread(trust.refused if self._is_asked_again else trust.waiting):  # it reads the folder
+                continue
+            is_trusted = trust.answered_elsewhere()  # takes the answer up: that is the loop's to do
+            if is_trusted is None or (self._is_asked_again and not is_trusted) or self.app.screen is not self:
+                continue
+            said = "this folder is trusted" if is_trusted else "this folder is not trusted"
+            self.app.notify(f"{said}: another lmtui was answered", markup=False)
+            _ = self.dismiss(is_trusted)
             return
-        said = "this folder is trusted" if is_trusted else "this folder is not trusted"
-        self.app.notify(f"{said}: another lmtui was answered", markup=False)
-        _ = self.dismiss(is_trusted)
 
     def headline(self, width: int) -> Content:
         """Return which folder, and how much it brings."""

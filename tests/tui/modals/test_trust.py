@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from lmtui.core.errors import ConfigError
@@ -151,6 +153,11 @@ async def test_the_first_run_says_that_the_folder_is_not_trusted_and_leads_there
 async def test_a_question_that_another_lmtui_was_answered_goes_away(answer: bool) -> None:
     async with running(bringing(*TRUST_ITEMS), is_ready=False) as driver:
         await at_question(driver)
+        await driver.until(lambda: bool(driver.host.trust.threads - {threading.get_ident()}))
+        driver.host.trust.threads.clear()
+        looks = driver.host.trust.looks
+        await driver.until(lambda: driver.host.trust.looks > looks + 1)
+        assert threading.get_ident() not in driver.host.trust.threads, "the folder is read on the event loop"
         driver.host.trust.elsewhere = answer
         await driver.until(lambda: driver.app.desk.active is not None)
         assert driver.host.trust.is_trusted is None
