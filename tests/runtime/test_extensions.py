@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.events import ApprovalRequested, Envelope, Outcome, ToolCallFinished, ToolCallStarted, ToolOutputDelta
+from lmtui.core.events import Envelope, Outcome, ToolCallFinished, ToolCallStarted, ToolOutputDelta
 from lmtui.core.mcp import McpServer, ServerState
 from lmtui.core.ports import Policy
-from lmtui.core.sessions import Answer, Session
 from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 from lmtui.providers.tokens import count_tokens
 from lmtui.runtime.host import Runtime
+from tests.runtime.answering import answering
 from tests.runtime.conftest import DONE, Open, Serve, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -58,19 +58,6 @@ async def reach(runtime: Runtime, state: ServerState, name: str = "paper") -> Mc
         while the_server(runtime, name).state is not state:
             await asyncio.sleep(0.01)
     return the_server(runtime, name)
-
-
-def answering(session: Session, outcome: Outcome) -> list[ApprovalRequested]:
-    """Answer every question with one word; return the questions as they come."""
-    asked: list[ApprovalRequested] = []
-
-    def answer(envelope: Envelope) -> None:
-        if isinstance(envelope.event, ApprovalRequested):
-            asked.append(envelope.event)
-            asyncio.get_running_loop().call_soon(session.answer, envelope.event.approval_id, Answer(outcome))
-
-    _ = session.subscribe(answer)
-    return asked
 
 
 @pytest.mark.bubblewrap

@@ -9,7 +9,7 @@ import pytest
 from lmtui.core.events import ApprovalRequested, Envelope, Event, MessageAdded, Outcome, ToolCallFinished
 from lmtui.core.messages import Role, ToolSet
 from lmtui.core.ports import Policy
-from lmtui.core.sessions import Answer, Session
+from lmtui.core.sessions import Answer
 from lmtui.core.skills import SkillUsed
 from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
@@ -17,6 +17,7 @@ from lmtui.providers.tokens import count_tokens
 from lmtui.providers.wire import wire_tool
 from lmtui.runtime.skills import read_skills, shelf_of
 from lmtui.tools.registry import ToolRegistry
+from tests.runtime.answering import answering
 from tests.runtime.conftest import DONE, Open, Serve, run
 
 COUNT = '''\
@@ -49,18 +50,6 @@ CALL = ScriptedTurn(calls=(ScriptedCall("skill__count_words", {"path": "a.txt", 
 
 def results(events: list[Event]) -> list[tuple[str, bool]]:
     return [(event.result, event.ok) for event in events if isinstance(event, ToolCallFinished)]
-
-
-def answering(session: Session, outcome: Outcome) -> list[ApprovalRequested]:
-    asked: list[ApprovalRequested] = []
-
-    def answer(envelope: Envelope) -> None:
-        if isinstance(envelope.event, ApprovalRequested):
-            asked.append(envelope.event)
-            asyncio.get_running_loop().call_soon(session.answer, envelope.event.approval_id, Answer(outcome))
-
-    _ = session.subscribe(answer)
-    return asked
 
 
 def told(server: ScriptedServer, request: int = -1) -> list[str]:
