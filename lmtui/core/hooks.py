@@ -15,6 +15,7 @@ from lmtui.core.events import ROOT, Event
 from lmtui.core.permissions import Verdict
 
 _SAID_CHARS = 160
+_COMMAND_CHARS = 60
 
 
 class HookEvent(StrEnum):
@@ -145,8 +146,8 @@ class HookRan(Event):
 
 def hook_words(event: HookRan) -> str:
     """Return what the user is told of a hook in one line, empty where it did its work and let everything be."""
-    said = clean_line(event.said.strip().partition("\n")[0])[:_SAID_CHARS]
-    name = f"hook {clean_line(event.event)} ({clean_line(event.command)[:60]})"
+    said = _short(clean_line(event.said.strip().partition("\n")[0]), _SAID_CHARS)
+    name = f"hook {clean_line(event.event)} ({_short(clean_line(event.command), _COMMAND_CHARS)})"
     if event.exit_code < 0:
         return f"{name} {said or 'did not end by itself'}"
     if event.has_failed:
@@ -154,3 +155,7 @@ def hook_words(event: HookRan) -> str:
     if event.decision in (Verdict.DENY, Verdict.ASK):
         return f"{name} said {'no' if event.decision == Verdict.DENY else 'ask'}" + (f": {said}" if said else "")
     return ""
+
+
+def _short(text: str, chars: int) -> str:
+    return text if len(text) <= chars else f"{text[: chars - 1].rstrip()}…"

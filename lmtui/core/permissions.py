@@ -105,7 +105,7 @@ def decide(
     if mode is Mode.PLAN and tool in _NOT_IN_PLAN_MODE:
         return Decision(Verdict.DENY, "plan mode only reads and plans; it is for the work on an approved plan")
     if tool == PROMOTE_TOOL:
-        return Decision(Verdict.ASK, "a function becomes a tool only by your yes")
+        return Decision(Verdict.ASK, "a function becomes a tool only by your yes", takes_no_rule=True)
     allowing = [rule for rule in rules if rule.effect is Effect.ALLOW and _allows(rule, tool, subject)]
     exact = next((rule for rule in allowing if rule.is_exactly(subject)), None)
     if exact is None or exact.source != THIS_SESSION:

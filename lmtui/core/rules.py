@@ -105,7 +105,7 @@ class Decision:
     """The verdict, why in words, and the rules that made it, if any did.
 
     `uncovered` are the parts of a command that no rule covers, `commands` is how many commands it runs (0 where that is not
-    known, or it is none).
+    known, or it is none).  `takes_no_rule`: what asks is no matter of rules, so that a yes holds for this once.
     """
 
     verdict: Verdict
@@ -113,6 +113,7 @@ class Decision:
     rule: str = ""
     uncovered: tuple[str, ...] = ()
     commands: int = 0
+    takes_no_rule: bool = False
 
 
 _RULE = re.compile(r"\s*(?P<tool>\*|mcp__[A-Za-z0-9_*-]+|[A-Za-z][A-Za-z0-9_]*)\s*(?:\((?P<pattern>.*)\))?\s*\Z", re.DOTALL)

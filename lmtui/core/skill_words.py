@@ -21,7 +21,8 @@ def skill_state(skill: Skill) -> str:
 def skill_facts(skill: Skill) -> tuple[str, ...]:
     """Return what there is to know of a skill, a line each."""
     allowed = f"only these tools while it is in use: {', '.join(skill.allowed) or 'none'}" if skill.allowed is not None else ""
-    way_out = "It holds once you trust this folder: /trust" if skill.state in (SkillState.WAITING, SkillState.REFUSED) else ""
+    needs_yes = skill.state in (SkillState.WAITING, SkillState.REFUSED)
+    way_out = "It holds once you trust it: /trust, or `lmtui config trust`" if needs_yes else ""
     lines = (skill.description, f"from {skill.place}", allowed, way_out, skill.problem, *skill.warnings)
     return tuple(clean_line(line) for line in lines if line)
 

@@ -107,7 +107,7 @@ class Approvals:
         if self.is_attended:
             self._open[request.approval_id] = question
         else:
-            self.unattended.append(request.suggested_rule)
+            self.unattended += [request.suggested_rule] if request.suggested_rule else []
             self._refused.add(request.agent)
             question.give(Answer(Outcome.NO, "nobody is there to approve it"), NOBODY)
         return question

@@ -141,7 +141,10 @@ def overruled(desk: Desk, screened: Screened, decision: Decision, behind: tuple[
         case Verdict.DENY, _:
             return Decision(Verdict.DENY, f"a hook said no: {reason}")
         case Verdict.ASK, Verdict.ALLOW:
-            return Decision(Verdict.ASK, f"hooks ask: {reason}" if reason else "a hook asks")
+            return Decision(Verdict.ASK, f"hooks ask: {reason}" if reason else "a hook asks", takes_no_rule=True)
+        case Verdict.ASK, Verdict.ASK:
+            why = f"{decision.why}; hooks ask too" + (f": {reason}" if reason else "")
+            return replace(decision, why=why, takes_no_rule=True)
         case Verdict.ALLOW, Verdict.ASK if _only_mode_asks(desk, screened.prepared, behind):
             return Decision(Verdict.ALLOW, f"a hook allows it: {reason}" if reason else "a hook allows it")
         case _:

@@ -21,7 +21,7 @@ async def question(
         ToolError: the call cannot succeed, so there is nothing to ask about.
     """
     preview = await prepared.preview(context)
-    offers = offered_rules(prepared.tool, prepared.access, prepared.subjects)
+    offers = () if decision.takes_no_rule else offered_rules(prepared.tool, prepared.access, prepared.subjects)
     is_command = prepared.access is Access.EXECUTE
     return ApprovalRequested(
         agent=desk.agent,
@@ -32,7 +32,7 @@ async def question(
         diff=reveal(preview.diff),
         path=preview.path,
         why=decision.why,
-        suggested_rule=offers[0],
+        suggested_rule=offers[0] if offers else "",
         offered_rules=offers,
         cwd="/workspace" if is_command else "",
         sandbox=desk.sandbox_text,

@@ -16,11 +16,11 @@ from lmtui.core.serving import Launcher
 from lmtui.core.trust import TrustItem
 from lmtui.extensions.folder_yes import Brought, FolderYes
 from lmtui.extensions.hooks_answer import Ran, together
-from lmtui.extensions.hooks_config import HookEntry, HookFiles, read_hooks
+from lmtui.extensions.hooks_config import HookEntry, HookFiles, own_file, read_hooks
 from lmtui.extensions.hooks_run import host_environment, run_in_lane, run_on_host
 from lmtui.extensions.hooks_words import Surroundings, matched_names, our_input, payload
 
-_UNSAFE = "your own hooks before tool calls cannot be read, so each call is asked about"
+_UNSAFE = "your own hooks before tool calls cannot be read, so each call is asked about until {file} is mended"
 _UNTRUSTED = "{count} of this folder ({files}) left out: nobody said yes to {it} as {it_is} now.  `lmtui config trust` asks."
 
 
@@ -63,6 +63,7 @@ class SessionHooks:
         is_trusted = hooks_trust(workspace).holds(files.digest)
         self._entries = tuple(entry for entry in files.entries if entry.is_own or is_trusted)
         self._is_unsafe = files.is_unsafe
+        self._unsafe = _UNSAFE.format(file=own_file())
         self._problems = (*files.problems, *(() if is_trusted else _left_out(files)))
         self._wanted = frozenset(entry.event for entry in self._entries)
 
@@ -77,7 +78,7 @@ class SessionHooks:
 
     def problems(self) -> Sequence[str]:
         """Return what cannot be read or does not hold."""
-        return (*self._problems, *([f"{_UNSAFE}."] if self._is_unsafe else []))
+        return (*self._problems, *([f"{self._unsafe}."] if self._is_unsafe else []))
 
     async def run(self, call: HookCall) -> HookVerdict:
         """Call the hooks that an event is for; see `core.hooks.Hooks.run`."""
@@ -90,7 +91,7 @@ class SessionHooks:
         if verdict.changed is not None:
             verdict = replace(verdict, changed=our_input(call, verdict.changed))
         if self._is_unsafe and call.event is HookEvent.PRE_TOOL_USE and verdict.permission is not Verdict.DENY:
-            verdict = replace(verdict, permission=Verdict.ASK, reason=verdict.reason or _UNSAFE)
+            verdict = replace(verdict, permission=Verdict.ASK, reason=verdict.reason or self._unsafe)
         return verdict
 
     async def _run(self, entry: HookEntry, call: HookCall) -> Ran:

@@ -28,7 +28,8 @@ _PROMOTER = "lmtui.extensions.promoted_check"
 _DESCRIPTION_CHARS = 100
 _HEAD = "Skills; read one that fits with `skill` before you begin:"
 _MORE = "and {count} more: call `skill` without a name"
-_WAYS_OUT = {SkillState.WAITING: "The user has to trust this folder first.", SkillState.REFUSED: "The user refused it."}
+_TRUST = "Only the user's yes lets it be read: `lmtui config trust`, or /trust on the screen."
+_WAYS_OUT = {SkillState.WAITING: _TRUST, SkillState.REFUSED: _TRUST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +193,8 @@ class SkillShelf:
         if named:
             skill = named[0].skill
             raise ToolError(
-                f"skill {skill.name} cannot be used: {skill.state}{f', {skill.problem}' if skill.problem else ''}",
-                _WAYS_OUT.get(skill.state, "The user can look: /skill."),
+                f"skill {skill.name} ({skill.place}) cannot be used: {', '.join(filter(None, (skill.state, skill.problem)))}",
+                _WAYS_OUT.get(skill.state, "The user can look: /skill, or `lmtui skills`."),
             )
         names = [each.skill.name for each in found if each.skill.state is SkillState.READY]
         close = difflib.get_close_matches(wanted, names, n=1)

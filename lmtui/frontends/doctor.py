@@ -7,8 +7,7 @@ import json
 import os
 import platform
 import sys
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.mcp import ServerState
 from lmtui.core.server_words import window_words
 from lmtui.core.servers import ServerFound
-from lmtui.core.skills import SkillState
+from lmtui.core.skills import Skill, SkillState
 from lmtui.frontends.mcp import BROKEN, WAIT_S, state_words
 from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
 from lmtui.runtime.checks import backend_reports, tokenizer_name, workspace_problem
@@ -28,15 +27,19 @@ from lmtui.runtime.mcp_report import look_at_servers
 from lmtui.runtime.reports import find_models, is_same_server
 from lmtui.runtime.skills import read_skills
 
-OK, WARNING, FAILURE = "ok", "warning", "failure"
+OK, NONE, WARNING, FAILURE = "ok", "none", "warning", "failure"
 _ISOLATING = ("docker", "bubblewrap")
 _PLAIN = "Put a plain file in its place: links are not followed."
-_SIGNS = {OK: "✓", WARNING: "!", FAILURE: "✗"}
+_SIGNS = {OK: "✓", NONE: "–", WARNING: "!", FAILURE: "✗"}
+_TRUST = "`lmtui config trust` shows it and asks; until then it does not hold."
+
+
+_MCP = {ServerState.READY: OK, ServerState.OFF: NONE, ServerState.REFUSED: NONE}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing that was looked at."""
+    """One thing that was looked at: it works, is not there (and need not be), wants a look or your yes, or is broken."""
 
     name: str
     state: str
@@ -103,7 +106,9 @@ async def _sandbox_rows(workspace: Path) -> Iterable[Row]:
         return []
     reports = await backend_reports(workspace)
     rows = [
-        Row(found.name, OK, f"works, ready in {found.start_ms} ms" if found.works else f"not here: {found.why_not}")
+        Row(found.name, OK, f"works, ready in {found.start_ms} ms")
+        if found.works
+        else Row(found.name, NONE, f"not here: {found.why_not}")
         for found in reports
     ]
     if not any(found.works for found in reports if found.name in _ISOLATING):
@@ -115,47 +120,63 @@ async def _sandbox_rows(workspace: Path) -> Iterable[Row]:
 async def _instruction_rows(workspace: Path) -> list[Row]:
     found = await read_guidance(workspace)
     names = ", ".join(f"{clean_line(source.name)} {source.tokens:,} tokens" for source in found.sources)
-    rows = [Row("instructions", OK, names or "none; AGENTS.md in this folder would be read")]
+    none = "none; AGENTS.md in this folder would be read"
+    rows = [Row("instructions", OK, names) if names else Row("instructions", NONE, none)]
     return rows + [Row("instructions", WARNING, clean_line(problem), _PLAIN) for problem in found.problems]
 
 
 async def _skill_rows(workspace: Path) -> list[Row]:
     """Tell how many skills there are and what they cost; one that is broken, or wrong in part, has a row of its own."""
     skills, tools, (_, tokens) = await read_skills(workspace)
-    counts = Counter(str(skill.state) for skill in skills) | Counter({"promoted tools": len(tools)})
-    told = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    rows = [Row("skills", OK, f"{told}; {tokens:,} tokens in each request" if told else "none")]
+    working = {"ready": _names(skills, SkillState.READY), "promoted tools": [tool.name for tool in tools if not tool.problem]}
+    told = ", ".join(f"{len(names)} {kind}" for kind, names in working.items() if names)
+    rows = [Row("skills", OK, f"{told}; {tokens:,} tokens in each request") if told else Row("skills", NONE, "none")]
+    for state, mark, hint in (
+        (SkillState.WAITING, WARNING, _TRUST),
+        (SkillState.REFUSED, NONE, ""),
+        (SkillState.HIDDEN, NONE, ""),
+    ):
+        if names := _names(skills, state):
+            rows.append(Row("skills", mark, f"{state}: {', '.join(names)}", hint))
     rows += [Row("skills", FAILURE, skill.problem) for skill in skills if skill.state is SkillState.BROKEN]
     rows += [Row("skills", WARNING, f"{skill.place}: {'; '.join(skill.warnings)}") for skill in skills if skill.warnings]
     return rows + [Row("skills", FAILURE, f"{tool.name}: {tool.problem}") for tool in tools if tool.problem]
 
 
+def _names(skills: Sequence[Skill], state: SkillState) -> list[str]:
+    return [clean_line(skill.name) for skill in skills if skill.state is state]
+
+
 def _hook_rows(workspace: Path) -> list[Row]:
     """Name each hook and each command of a file, and what is broken of them."""
     files = hook_files(workspace)
-    waits = "" if hooks_hold(workspace, files) else "; it waits for `lmtui config trust`"
-    rows = [Row("hooks", OK, f"{each.words}, from {each.source}{'' if each.is_own else waits}") for each in files.entries]
+    is_trusted = hooks_hold(workspace, files)
+    rows = [
+        Row("hooks", OK, f"{each.words}, from {each.source}")
+        if each.is_own or is_trusted
+        else Row("hooks", WARNING, f"waits for your yes: {each.words}, from {each.source}", _TRUST)
+        for each in files.entries
+    ]
     rows += [Row("hooks", FAILURE if files.is_unsafe else WARNING, clean_line(problem)) for problem in files.problems]
     prompts = prompt_files(workspace)
     usable = ", ".join(f"/{file.name}" for file in prompts if not file.problem)
     rows += [Row("commands", OK, usable)] if usable else []
     for file in prompts:
-        wrong = (file.problem, *file.warnings, "" if file.may_run else "its commands wait for `lmtui config trust`")
-        rows += [Row("commands", WARNING, f"{file.source}: {why}") for why in wrong if why]
+        rows += [Row("commands", WARNING, f"{file.source}: {why}") for why in (file.problem, *file.warnings) if why]
+        rows += [] if file.may_run else [Row("commands", WARNING, f"waits for your yes: what {file.source} runs", _TRUST)]
     return rows
 
 
 async def _mcp_rows(workspace: Path, loaded: Loaded) -> list[Row]:
-    """Start each server and see its tools; one that is off, or waits for a yes, is told without alarm."""
+    """Start each server and see its tools."""
     if workspace_problem(workspace) is not None:
         return []
     seen = await look_at_servers(workspace, loaded.config, WAIT_S)
     rows = [Row("mcp", FAILURE, clean_line(problem)) for problem in seen.problems]
     for server in seen.servers:
-        state = FAILURE if server.state in BROKEN else WARNING if server.state is ServerState.CHANGED else OK
-        rows.append(
-            Row("mcp", state, f"{clean_line(server.name)}: {state_words(server)}", server.hint if state == FAILURE else "")
-        )
+        state = FAILURE if server.state in BROKEN else _MCP.get(server.state, WARNING)
+        hint = _TRUST if server.state is ServerState.WAITING else server.hint if state == FAILURE else ""
+        rows.append(Row("mcp", state, f"{clean_line(server.name)}: {state_words(server)}", hint))
     return rows
 
 

@@ -17,6 +17,7 @@ from lmtui.core.clean import clean, clean_line
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.events import (
     ROOT,
+    ApprovalRequested,
     Envelope,
     Level,
     Notice,
@@ -83,6 +84,8 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
         return 1
     for rule in runtime.unattended():
         print(_refusal(clean_line(rule), session.mode), file=err)
+    for refused in reporter.refused:
+        print(f"refused: {refused}; nobody was there to say yes, and no rule can", file=err)
     asked = session.plans.open
     if asked is None or reporter.has_failed:
         return reporter.finish(session, lacks=NO_PLAN if wants_plan and not has_planned(session) else "")
@@ -144,7 +147,7 @@ def _stopping(session: Session) -> Iterator[None]:
 
 
 class Reporter:
-    """Turns events into output as they happen."""
+    """Turns events into output as they happen; `refused` is what only a person could have allowed, each with why it asked."""
 
     def __init__(self, output: str, out: TextIO, err: TextIO) -> None:
         self._output = output
@@ -152,6 +155,7 @@ class Reporter:
         self._err = err
         self._titles: dict[str, str] = {}
         self._end: TurnEnded | None = None
+        self.refused: list[str] = []
 
     def take(self, envelope: Envelope) -> None:
         """Take one event."""
@@ -161,6 +165,8 @@ class Reporter:
             return  # what is learned behind the turn's back is no part of its story, which ends with `turn_ended`
         elif isinstance(envelope.event, TurnEnded):
             self._end = envelope.event
+        if isinstance(envelope.event, ApprovalRequested) and not envelope.event.suggested_rule:
+            self.refused.append(clean_line(f"{envelope.event.tool}, as {envelope.event.why}"))
         if self._output == "stream-json":
             self.print_line(envelope)
         elif self._output == "text":

@@ -15,6 +15,10 @@ from lmtui.core.hooks import HookRan, hook_words
             "hook PreToolUse (g) said no: no",
         ),
         (HookRan(event="PreToolUse", command="g", decision="ask"), "hook PreToolUse (g) said ask"),
+        (
+            HookRan(event="Stop", command="g" * 61, exit_code=1, said="x" * 161),
+            f"hook Stop ({'g' * 59}…) failed with exit code 1: {'x' * 159}…",
+        ),
         (HookRan(event="Stop", command="g", exit_code=1), "hook Stop (g) failed with exit code 1"),
         (HookRan(event="Stop", command="g", exit_code=-1, said="was killed"), "hook Stop (g) was killed"),
         (HookRan(event="Stop", command="g\x1b[2J\nx", exit_code=-1), "hook Stop (g⏎x) did not end by itself"),

@@ -19,6 +19,7 @@ from lmtui.core.permissions import (
     exact_rule,
     parse_rule,
 )
+from lmtui.core.skills import PROMOTE_TOOL
 
 
 def allow(text: str) -> Rule:
@@ -204,3 +205,8 @@ def test_what_must_not_be_read_must_not_be_searched() -> None:
     assert verdict("read", Access.READ, "a/b", Mode.AUTO, deny("Grep(a/**)")) is Verdict.DENY
     assert verdict("grep", Access.READ, "a", Mode.AUTO, deny("Read(a/**)")) is Verdict.DENY
     assert verdict("grep", Access.READ, "b", Mode.AUTO, deny("Read(a/**)")) is Verdict.ALLOW
+
+
+def test_a_function_that_is_to_become_a_tool_takes_no_rule() -> None:
+    decision = decide(PROMOTE_TOOL, Access.WRITE, "words.py", Mode.AUTO, (Rule(Effect.ALLOW, PROMOTE_TOOL),))
+    assert (decision.verdict, decision.takes_no_rule) == (Verdict.ASK, True)

@@ -107,6 +107,8 @@ async def test_hooks_that_cannot_be_read_ask_for_each_call(program: Program, ser
     result = await run(program, serve, TOUCH, DONE)
     assert (result.code, (program.workspace / "made").exists()) == (3, False)
     assert any("hooks.json cannot be read" in notice["text"] for notice in of(result, "notice"))
+    assert f"until {path} is mended; nobody was there to say yes, and no rule can" in result.err
+    assert "--allow" not in result.err
 
 
 async def test_a_folders_hooks_run_only_once_trusted_and_a_change_asks_again(program: Program, serve: Serve) -> None:
@@ -157,5 +159,5 @@ async def test_a_file_is_a_command_without_a_screen(program: Program, serve: Ser
     base = ("run", "--url", server.url, "--sandbox", "process", "--mode", "auto")
     assert (await program.run(*base, "/look here")).code == 0
     assert server.requests[0].body["messages"][-1]["content"] == "Look at here: HERE"
-    assert (await program.run(*base, "/unknown here")).code == 0
-    assert server.requests[1].body["messages"][-1]["content"] == "/unknown here"
+    assert (await program.run(*base, "/lok here")).code == 64
+    assert len(server.requests) == 1

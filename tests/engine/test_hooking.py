@@ -116,6 +116,17 @@ async def test_allow_never_overrules_a_deny_or_skips_what_others_ask(
     assert results(rig)[0][2] == "refused"
 
 
+async def test_where_the_mode_asks_and_a_hook_too_no_rule_is_offered() -> None:
+    rig = Rig(FakeProvider(TOUCH, DONE), mode=Mode.NORMAL, hooks=PaperHooks({PRE: verdict(Verdict.ASK, "sure?")}))
+    rig.session.submit("do it")
+    asked = await rig.until(lambda event: isinstance(event, ApprovalRequested))
+    assert isinstance(asked, ApprovalRequested)
+    assert asked.why.endswith("; hooks ask too: sure?")
+    assert asked.offered_rules == ()
+    rig.session.answer(asked.approval_id, Answer(Outcome.NO))
+    await rig.session.wait_idle()
+
+
 async def test_a_hook_can_ask_and_a_granted_rule_does_not_answer_it() -> None:
     hooks = PaperHooks({PRE: verdict(Verdict.ASK, "sure?")})
     rig = Rig(FakeProvider(TOUCH, TOUCH, DONE), hooks=hooks, rules=(Rule(Effect.ALLOW, "shell"),))
@@ -124,6 +135,7 @@ async def test_a_hook_can_ask_and_a_granted_rule_does_not_answer_it() -> None:
         asked = await rig.until(partial(_is_question, number))
         assert isinstance(asked, ApprovalRequested)
         assert asked.why == "hooks ask: sure?"
+        assert (asked.suggested_rule, asked.offered_rules) == ("", ())
         rig.session.answer(asked.approval_id, Answer(Outcome.SESSION))
     await rig.session.wait_idle()
     assert rig.sandbox.ran == ["touch a", "touch a"]

@@ -35,8 +35,25 @@ async def test_a_healthy_machine_has_no_warning_but_for_its_sandbox(
     workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, found = await rows(workspace, capsys)
-    assert {name for name, row in found.items() if row["state"] != "ok"} <= {"sandbox"}
+    assert {name for name, row in found.items() if row["state"] not in ("ok", "none")} <= {"sandbox"}
     assert code == (2 if "sandbox" in found else 0)
+
+
+async def test_each_mark_means_one_thing(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in (("good", "---\nname: good\ndescription: Good.\n---\nDo.\n"), ("bad", "no front")):
+        (workspace / ".lmagent" / "skills" / name).mkdir(parents=True)
+        (workspace / ".lmagent" / "skills" / name / "SKILL.md").write_text(text)
+    hooks = {"PreToolUse": [{"hooks": [{"type": "command", "command": "true"}]}]}
+    (workspace / ".lmagent" / "hooks.json").write_text(json.dumps({"hooks": hooks}))
+    (workspace / ".lmagent" / "commands").mkdir()
+    (workspace / ".lmagent" / "commands" / "look.md").write_text("Look: !`ls`")
+    (workspace / ".mcp.json").write_text('{"mcpServers": {"one": {"command": "true"}}}')
+    _ = await report(workspace, Loaded(Config(), {}), argparse.Namespace(offline=True, json=False))
+    lines = capsys.readouterr().out.splitlines()
+    said = {mark: [line for line in lines if line.startswith(mark)] for mark in "✓–!✗"}
+    assert not any(word in line for line in said["✓"] for word in ("waits", "broken", "not here", "none"))
+    assert sum("waits for" in line for line in said["!"]) == 4
+    assert any("bad/SKILL.md" in line for line in said["✗"])
 
 
 async def test_what_a_folder_asked_for_is_a_warning(
@@ -47,7 +64,7 @@ async def test_what_a_folder_asked_for_is_a_warning(
     code, found = await rows(workspace, capsys, load_config(workspace, {}, {}))
     assert "mode in .lmagent/config.toml" in found["trust"]["text"]
     assert found["terminal"]["state"] == "warning"
-    assert all(row["hint"] for row in found.values() if row["state"] != "ok")
+    assert all(row["hint"] for row in found.values() if row["state"] not in ("ok", "none"))
     assert code == expected(found) >= 1
 
 

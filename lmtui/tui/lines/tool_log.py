@@ -12,9 +12,19 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from lmtui.core.clean import clean_line
-from lmtui.core.events import ROOT, ApprovalRequested, ApprovalResolved, Envelope, ToolCallFinished, ToolCallStarted, TurnEnded
+from lmtui.core.events import (
+    ROOT,
+    ApprovalRequested,
+    ApprovalResolved,
+    Envelope,
+    Outcome,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+)
 from lmtui.core.file_events import FilesChanged, FilesRestored, step_id
 from lmtui.core.hooks import HookRan
+from lmtui.core.permissions import Verdict
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.calls import CallState
@@ -244,9 +254,11 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
 
     def _add_hook(self, envelope: Envelope, event: HookRan) -> None:
         """Add a line for a hook: it has ended already."""
-        said = f" said {event.decision}" if event.decision else ""
+        is_no = event.decision == Verdict.DENY
+        decision = str(Outcome.NO) if is_no else event.decision
+        said = f" said {decision}" if decision else ""
         title = clean_line(f"{event.event}{said}: {event.command}")
-        state = CallState.FAILED if event.has_failed else CallState.OK
+        state = CallState.FAILED if event.has_failed or is_no else CallState.OK
         entry = LogEntry(
             event.call_id,
             envelope.time,
@@ -255,7 +267,7 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
             title,
             state,
             event.elapsed_ms,
-            decision=event.decision,
+            decision=decision,
         )
         self._entries.append(entry)
         self._show_last()
