@@ -88,11 +88,13 @@ def _hint_reasons(what: str, hint: ast.expr | None) -> Iterator[str]:
         _ = _schema(hint)
     except _NoJson as why:
         yield f"{what} has a type that JSON has not: {why}"
+    except RecursionError:
+        yield f"{what} has a type that is nested too deep"
 
 
 def _program(module: ast.Module, function: Function, text: str) -> tuple[str, list[str]]:
     """Return a program of the function and the imports that it needs, and why it would not stand alone."""
-    body = "\n".join(text.splitlines()[function.lineno - 1 : function.end_lineno])
+    body = ast.get_source_segment(text, function) or ""
     future = [node for node in module.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
     imports = [node for node in module.body if isinstance(node, ast.Import | ast.ImportFrom) and node not in future]
     bound: dict[str, ast.stmt] = {}
@@ -100,7 +102,10 @@ def _program(module: ast.Module, function: Function, text: str) -> tuple[str, li
         for alias in node.names:
             known = (alias.asname or alias.name).partition(".")[0]
             bound[known] = type(node)(**{**dict(ast.iter_fields(node)), "names": [alias]})
-    names = _free_names(body)
+    try:
+        names = _free_names(body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # Python finds some mistakes only after parsing
+        return body, [f"it is no Python: {clean_line(str(error))[:200]}"]
     used = [bound[name] for name in sorted(names & bound.keys())]
     relative = [node for node in used if isinstance(node, ast.ImportFrom) and node.level]
     unknown = sorted(names - bound.keys() - set(dir(builtins)) - {function.name})

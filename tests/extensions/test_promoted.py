@@ -18,6 +18,7 @@ from lmtui.extensions.promoted_check import check
 from lmtui.extensions.skills_toolbox import SkillToolbox
 from lmtui.tools.registry import ToolRegistry
 
+FORM_FEED = "\x0c"
 GOOD = '''\
 """A module."""
 from __future__ import annotations
@@ -61,6 +62,27 @@ def a_tool(name: str = "") -> PromotedTool:
     return check("a.py", GOOD, "shorten", name)
 
 
+@pytest.mark.parametrize("sign", [FORM_FEED, "\u2028", "\x1d", "\x85", "\x0b"])
+def test_lines_are_those_that_python_counts(sign: str) -> None:
+    body = f"def f(a: int) -> str:\n    'Say {sign} it.'\n    return '{sign}'"
+    assert (
+        check("a.py", f"ONE = '{sign}'\n{sign if sign == FORM_FEED else ''}\n{body}\nTWO = 2\n", "f", "").source == f"{body}\n"
+    )
+
+
+@pytest.mark.parametrize("wrong", ["global a", "nonlocal b"])
+def test_what_python_finds_wrong_only_after_parsing_is_said(wrong: str) -> None:
+    text = f"def f(a: int) -> int:\n    'Say.'\n    {wrong}\n    return 1\n"
+    with pytest.raises(ToolError, match="it is no Python"):
+        _ = check("a.py", text, "f", "")
+
+
+def test_a_type_of_any_depth_is_no_error() -> None:
+    hint = " | ".join(["int"] * 900)
+    with pytest.raises(ToolError, match=r"nested too deep|cannot be read"):
+        _ = check("a.py", f"def f(a: {hint}) -> int:\n    'Say.'\n    return 1\n", "f", "")
+
+
 def test_a_function_stands_alone_with_the_imports_that_it_needs() -> None:
     tool = a_tool()
     assert (tool.name, tool.function, tool.description) == ("skill__shorten", "shorten", "Shorten a text.")
@@ -73,7 +95,7 @@ def test_a_function_stands_alone_with_the_imports_that_it_needs() -> None:
         "import os.path as p",
     ]
     assert body.startswith("def shorten(")
-    assert body.endswith("# the end\n")
+    assert body.endswith("how, parts])\n")
     assert tool.parameters == {
         "type": "object",
         "properties": {
