@@ -101,6 +101,13 @@ class FolderYes:
             raise ConfigError(f"the answer could not be kept in {file}: {error.strerror}", "Free the disk.") from error
 
 
+def folders_with_yes(name: str) -> tuple[str, ...]:
+    """Return the folders whose things of a kind were answered with yes."""
+    of_kind = _load(_file()).get(name)
+    found = of_kind if isinstance(of_kind, dict) else {}
+    return tuple(folder for folder, own in found.items() if isinstance(own, dict) and own.get("allowed"))
+
+
 def _file() -> Path:
     return state_dir() / "brought.json"
 

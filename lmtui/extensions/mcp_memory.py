@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from lmtui.core.clean import clean
+from lmtui.core.errors import ConfigError
 from lmtui.core.redaction import Redactor
 from lmtui.extensions.mcp_config import ServerEntry
 from lmtui.extensions.mcp_names import RawTool, plain
@@ -79,6 +80,31 @@ class Memory:
         known = _read(self._file)
         is_others = self._needs_yes and known.tools_of not in ("", self._entry)
         return replace(known, tools=(), tools_digest="", tools_of="") if is_others else known
+
+
+def folders_with_yes() -> tuple[str, ...]:
+    """Return the folders one of whose servers was answered with yes.  Blocks."""
+    found = (known.folder for _, known in _all_known() if known.allowed)
+    return tuple(dict.fromkeys(folder for folder in found if folder))
+
+
+def forget_folder(folder: str) -> None:
+    """Forget every answer for servers that a folder named, those too that it does not name now.  Blocks.
+
+    Raises:
+        ConfigError: one cannot be forgotten.
+    """
+    for file, known in _all_known():
+        if known.folder == folder and (known.allowed or known.refused):
+            try:
+                file.unlink()
+            except OSError as error:
+                raise ConfigError(f"{file} cannot be removed: {error.strerror}", "Remove it by hand.") from error
+
+
+def _all_known() -> list[tuple[Path, Known]]:
+    files = sorted((state_dir() / "mcp").glob("*.json"))
+    return [(file, _read(file)) for file in files if not file.name.endswith(".login.json")]
 
 
 _LAST_CHARS = 200

@@ -13,7 +13,7 @@ from lmtui.core.clean import clean_line
 from lmtui.core.mcp import ServerState
 from lmtui.core.trust import TrustItem
 from lmtui.extensions.mcp_config import ServerEntry, read_servers
-from lmtui.extensions.mcp_memory import Known, Memory
+from lmtui.extensions.mcp_memory import Known, Memory, forget_folder
 
 KIND = "MCP server"
 
@@ -62,6 +62,7 @@ class ServersTrust:
         for _, memory in self._asked_about():
             if memory.known.allowed or memory.known.refused:
                 memory.keep(Known(is_on=memory.known.is_on))
+        forget_folder(str(self._workspace))
         self._on_answer()
 
     def answered_elsewhere(self) -> bool | None:

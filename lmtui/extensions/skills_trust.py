@@ -110,6 +110,19 @@ def _item(raw: RawSkill) -> TrustItem:
     return TrustItem("skill", raw.shown, clean_line(f"{raw.folder}{about}"))
 
 
+def folders_with_yes() -> tuple[str, ...]:
+    """Return the folders one of whose skills was answered with yes.  Blocks."""
+    found: list[str] = []
+    for file in sorted((state_dir() / "skills").glob("*.json")):
+        try:
+            kept = json.loads(file.read_bytes()[:_MAX_BYTES])
+        except (OSError, ValueError):
+            continue
+        if isinstance(kept, dict) and kept.get("allowed") and isinstance(kept.get("folder"), str):
+            found.append(kept["folder"])
+    return tuple(found)
+
+
 def _file(workspace: Path) -> Path:
     return state_dir() / "skills" / f"{hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]}.json"
 
@@ -117,7 +130,8 @@ def _file(workspace: Path) -> Path:
 def _write(workspace: Path, answers: Answers) -> None:
     file = _file(workspace)
     draft = file.with_suffix(".new")
-    told = {"allowed": sorted(answers.allowed)[:_MOST_ANSWERS], "refused": sorted(answers.refused)[:_MOST_ANSWERS]}
+    allowed, refused = sorted(answers.allowed)[:_MOST_ANSWERS], sorted(answers.refused)[:_MOST_ANSWERS]
+    told = {"folder": str(workspace), "allowed": allowed, "refused": refused}
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from lmtui.config import SETTINGS, Config, Loaded, shown
 from lmtui.core.clean import clean_line
-from lmtui.core.errors import SessionFileError
+from lmtui.core.errors import SessionFileError, UsageError
 from lmtui.core.times import moment_text, zone_of
-from lmtui.frontends import audit, doctor, exam, mcp, models, sandbox, skills
+from lmtui.frontends import audit, doctor, exam, mcp, models, sandbox, skills, trust
 from lmtui.frontends.headless import HeadlessTask, run_headless
 from lmtui.paths import config_dir, workspace_dir
 from lmtui.runtime import transcript
@@ -30,8 +30,6 @@ from lmtui.runtime.reports import (
     session_log,
     silent_address,
 )
-from lmtui.runtime.trust import FolderTrust, trust_file
-from lmtui.runtime.trusts import Together, servers_trust
 
 EXIT_BLOCKED = 3
 Report = Callable[[Path, Loaded, argparse.Namespace], Coroutine[None, None, int]]
@@ -138,12 +136,14 @@ async def _models(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int
 
 
 async def _config(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    if arguments.action != "trust" and (arguments.list or arguments.revoke is not None):
+        raise UsageError("--list and --revoke go with trust", "Write: lmtui config trust --list")
     if arguments.action == "path":
         for path in (config_dir() / "config.toml", workspace_dir(workspace) / "config.toml", rules_file()):
             print(f"{path}  {'there' if path.exists() else 'not there'}")
         return 0
     if arguments.action == "trust":
-        return _trust(workspace, loaded, is_yes=arguments.yes)
+        return trust.report(workspace, loaded, arguments)
     values = dataclasses.asdict(loaded.config)
     if arguments.json:
         told = {name: {"value": _told(name, values[name]), "source": loaded.sources[name]} for name in SETTINGS}
@@ -153,26 +153,6 @@ async def _config(workspace: Path, loaded: Loaded, arguments: argparse.Namespace
         print(f"{name:<16} {shown(name, values[name]):<28} {loaded.sources[name]:<14} {setting.metadata['doc']}")
     for rule in granted_rules(workspace):
         print(f"{'always allowed':<16} {clean_line(rule)}  ({rules_file()}: delete the line to revoke it)")
-    return 0
-
-
-def _trust(workspace: Path, loaded: Loaded, *, is_yes: bool) -> int:
-    """Show what the folder brings, and ask once whether it holds."""
-    settings, servers = FolderTrust(workspace, loaded, lambda: loaded, lambda _: None), servers_trust(workspace)
-    trust = Together(settings, servers)
-    for item in (*loaded.waiting, *servers.waiting(), *servers.refused()):
-        print(f"{item.kind}, {clean_line(item.source)}: {clean_line(item.text)}")
-    if not (loaded.waiting or servers.waiting() or servers.refused()):
-        print(f"{workspace} brings no settings that need trust.")
-    elif not (trust.waiting() or trust.refused()):
-        print(f"All of this is trusted; to take that back delete the folder's entry in {trust_file()}.")
-    elif not is_yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        print("None of this holds. `lmtui config trust --yes` trusts it as it stands; a change asks again.")
-        return EXIT_BLOCKED
-    else:
-        is_trusted = is_yes or input("Trust all of this, as it stands now? [y/N] ").strip().lower() in ("y", "yes")
-        trust.answer(is_trusted=is_trusted)
-        print("It holds from the next session on." if is_trusted else "None of this holds.")
     return 0
 
 

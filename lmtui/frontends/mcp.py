@@ -11,7 +11,7 @@ from pathlib import Path
 from lmtui.config import Loaded
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import UsageError
-from lmtui.core.mcp import McpServer, ServerState
+from lmtui.core.mcp import McpServer, ServerState, changes_text
 from lmtui.runtime.mcp_report import Login, ServersSeen, look_at_servers
 
 WAIT_S = 30.0
@@ -67,6 +67,9 @@ def as_json(server: McpServer) -> dict[str, object]:
         "version": server.version,
         "tokens": server.tokens,
         "problem": server.problem,
+        "hint": server.hint if server.problem else "",
+        "warnings": list(server.warnings),
+        "changes": [{"kind": each.kind, "tool": each.name, "lines": list(each.lines)} for each in server.changes],
         "tools": [{"name": tool.name, "description": tool.description, "tokens": tool.tokens} for tool in server.tools],
     }
 
@@ -77,7 +80,8 @@ def state_words(server: McpServer) -> str:
         return f"{len(server.tools)} tools, {server.tokens:,} tokens, {server.place}"
     if server.state is ServerState.STARTING:
         return f"no answer within {WAIT_S:.0f} s"
-    return clean_line(f"{server.state}{f': {server.problem}' if server.problem else ''}")
+    why = server.problem or changes_text(server.changes)
+    return clean_line(f"{server.state}{f': {why}' if why else ''}")
 
 
 def _print(seen: ServersSeen) -> None:
@@ -87,6 +91,12 @@ def _print(seen: ServersSeen) -> None:
         print(f"    {server.words}")
         if server.problem and server.hint:
             print(f"    {clean_line(server.hint)}")
+        for warning in server.warnings:
+            print(f"    ! {clean_line(warning)}")
+        for change in server.changes:
+            print(f"    {change.kind}: {clean_line(change.name)}")
+            for line in change.lines:
+                print(f"        {clean_line(line)}")
         for tool in server.tools if server.state is ServerState.READY else ():
             print(f"    {tool.name}  {tool.tokens}")
     for problem in seen.problems:
@@ -95,5 +105,7 @@ def _print(seen: ServersSeen) -> None:
         print("No MCP servers are named here. They may be in:")
         for path in seen.files:
             print(f"    {path}")
+    if any(server.state is ServerState.CHANGED for server in seen.servers):
+        print("Tools that changed are held back: in the app /mcp, enter shows them, y takes them as they are now.")
     if any(server.state is ServerState.WAITING for server in seen.servers):
         print("Those that wait start once you say yes: /mcp in the app, or `lmtui config trust`.")

@@ -237,7 +237,7 @@ def models_parser() -> Parser:
 def doctor_parser() -> Parser:
     """Return the parser of `lmtui doctor`."""
     parser = _parser("doctor", "Check everything lmtui needs; each row says what to do.", "lmtui doctor")
-    parser.add_argument("--offline", action="store_true", help="leave the model servers out")
+    parser.add_argument("--offline", action="store_true", help="start no MCP server and ask no model server")
     return _with_report(parser)
 
 
@@ -275,6 +275,8 @@ def config_parser() -> Parser:
     parser = _parser("config", "Each setting, its value and where the value came from.", "lmtui config show")
     parser.add_argument("action", nargs="?", choices=("show", "path", "trust"), default="show")
     parser.add_argument("--yes", action="store_true", help="trust: answer the question with yes")
+    parser.add_argument("--list", action="store_true", help="trust: what is trusted, here and in other folders")
+    parser.add_argument("--revoke", nargs="?", const="", metavar="DIR", help="trust: take it back, here or in DIR")
     return _with_report(parser)
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 from lmtui.config import Config
 from lmtui.core.mcp import McpServer, ServerState
 from lmtui.core.serving import GuardedLauncher
-from lmtui.extensions.mcp_config import config_files
+from lmtui.extensions.mcp_config import config_files, read_servers
+from lmtui.extensions.mcp_memory import Memory
 from lmtui.extensions.mcp_room import McpRoom
+from lmtui.extensions.mcp_trust import resting_state
 from lmtui.providers.tokens import count_tokens
 from lmtui.runtime.sandboxes import open_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -34,6 +36,26 @@ class ServersSeen:
     servers: Sequence[McpServer]
     problems: Sequence[str]
     files: Sequence[Path]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedServer:
+    """A server as the files name it: `state` says in a few words whether it would start, `warnings` what is not read of it."""
+
+    name: str
+    state: str
+    words: str
+    warnings: tuple[str, ...] = ()
+
+
+def named_servers(workspace: Path) -> tuple[Sequence[NamedServer], Sequence[str]]:
+    """Return the servers that are named, none of them started, and what of the files cannot be read.  Blocks (small files)."""
+    files = read_servers(workspace)
+    found = []
+    for entry in files.entries:
+        state = resting_state(entry, Memory(workspace, entry).known)
+        found.append(NamedServer(entry.name, str(state or "configured"), entry.words, entry.warnings))
+    return found, files.problems
 
 
 async def look_at_servers(workspace: Path, config: Config, limit_s: float, login: Login | None = None) -> ServersSeen:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lmtui.core.trust import Trust, TrustItem
+from lmtui.extensions import folder_yes, mcp_memory, skills_trust
 from lmtui.extensions.hooks import hooks_trust
+from lmtui.extensions.hooks_config import read_hooks
+from lmtui.extensions.mcp_config import read_servers
 from lmtui.extensions.mcp_trust import ServersTrust
 from lmtui.extensions.prompt_files import commands_trust
 from lmtui.extensions.skills_trust import SkillsTrust
+from lmtui.store import trust as store_trust
 
 
 class Together:
@@ -51,3 +55,32 @@ def servers_trust(workspace: Path) -> Trust:
     """Return what the folder's MCP servers, hooks, commands and skills wait for, for who only asks and starts none."""
     servers = ServersTrust(workspace, lambda: None)
     return Together(servers, hooks_trust(workspace), commands_trust(workspace), SkillsTrust(workspace))
+
+
+def trusted_folders() -> Mapping[str, tuple[str, ...]]:
+    """Return every folder of which something was trusted, by name, with the kinds of what; some may have changed since."""
+    kinds = (
+        ("settings", store_trust.trusted_folders()),
+        ("MCP servers", mcp_memory.folders_with_yes()),
+        ("hooks", folder_yes.folders_with_yes("hooks")),
+        ("commands", folder_yes.folders_with_yes("commands")),
+        ("skills", skills_trust.folders_with_yes()),
+    )
+    names = sorted({folder for _, folders in kinds for folder in folders})
+    return {name: tuple(kind for kind, folders in kinds if name in folders) for name in names}
+
+
+def revoke_trust(folder: Path) -> None:
+    """Forget every answer for what a folder brings.
+
+    Raises:
+        ConfigError: it cannot be kept.
+    """
+    if store_trust.read_trust(folder).digest:
+        store_trust.write_trust(folder, store_trust.TrustAnswer())
+    servers_trust(folder).revoke()
+
+
+def folder_problems(workspace: Path) -> tuple[str, ...]:
+    """Return what of the files that name servers and hooks cannot be read, so that nobody can be asked about it."""
+    return (*read_servers(workspace).problems, *read_hooks(workspace).problems)

@@ -35,6 +35,11 @@ def read_trust(workspace: Path) -> TrustAnswer:
     return TrustAnswer(found["digest"], found.get("is_trusted") is True)
 
 
+def trusted_folders() -> tuple[str, ...]:
+    """Return the folders whose settings are trusted, as they were when the user answered."""
+    return tuple(name for name, found in _read().items() if isinstance(found, dict) and found.get("is_trusted") is True)
+
+
 def write_trust(workspace: Path, answer: TrustAnswer) -> None:
     """Keep the answer for a folder.
 

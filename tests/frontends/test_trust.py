@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from lmtui.config import load_config
+from lmtui.frontends.trust import EXIT_BLOCKED, report
+from lmtui.runtime.trusts import trusted_folders
+from lmtui.store.trust import read_trust
+
+HOOKS = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}
+SERVERS = {"mcpServers": {"paper": {"command": "python3", "args": ["paper_server.py"]}}}
+SKILL = "---\nname: tidy\ndescription: Tidy up\n---\nTidy.\n"
+
+
+class Folder:
+    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (path / ".lmagent" / "skills" / "tidy").mkdir(parents=True)
+        self.path, self._capsys = path, capsys
+
+    def bring_all(self) -> None:
+        (self.path / ".lmagent" / "config.toml").write_text('mode = "auto"')
+        (self.path / ".lmagent" / "hooks.json").write_text(json.dumps(HOOKS))
+        (self.path / ".mcp.json").write_text(json.dumps(SERVERS))
+        (self.path / ".lmagent" / "skills" / "tidy" / "SKILL.md").write_text(SKILL)
+
+    def trust(self, *, yes: bool = False, lists: bool = False, revoke: str | None = None, is_json: bool = False) -> int:
+        answer = read_trust(self.path)
+        loaded = load_config(self.path, {}, {}, trusted=answer.digest if answer.is_trusted else "")
+        return report(self.path, loaded, argparse.Namespace(yes=yes, list=lists, revoke=revoke, json=is_json))
+
+    def said(self) -> str:
+        return self._capsys.readouterr().out
+
+
+@pytest.fixture
+def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Folder:
+    return Folder(tmp_path / "work", capsys)
+
+
+def test_a_folder_that_brings_nothing_needs_no_trust(folder: Folder) -> None:
+    assert folder.trust() == 0
+    assert "brings nothing that needs trust" in folder.said()
+
+
+def test_everything_is_shown_trusted_listed_and_taken_back(folder: Folder) -> None:
+    folder.bring_all()
+    assert folder.trust() == EXIT_BLOCKED
+    shown = folder.said()
+    assert all(words in shown for words in ("mode = auto", "Stop: true", "paper: python3 paper_server.py", "tidy: Tidy up"))
+    assert folder.trust(yes=True) == 0
+    assert "From now on: 1 MCP server, 1 skill.  From the next session on: 1 setting, 1 hook." in folder.said()
+    assert folder.trust() == 0
+    assert "All of this is trusted; `lmtui config trust --revoke` takes it back." in folder.said()
+    assert trusted_folders() == {str(folder.path): ("settings", "MCP servers", "hooks", "skills")}
+    assert folder.trust(revoke="") == 0
+    assert "Nothing that" in folder.said()
+    assert trusted_folders() == {}
+    assert folder.trust() == EXIT_BLOCKED
+
+
+def test_the_list_names_items_here_and_other_folders(
+    folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder.bring_all()
+    folder.trust(yes=True)
+    other = Folder(tmp_path / "other", capsys)
+    (other.path / ".mcp.json").write_text(json.dumps(SERVERS))
+    other.trust(yes=True)
+    folder.said()
+    assert folder.trust(lists=True) == 0
+    text = folder.said()
+    assert "1 setting, 1 MCP server, 1 hook, 1 skill" in text
+    assert f"    {other.path}  MCP servers" in text
+    folder.trust(lists=True, is_json=True)
+    found = json.loads(folder.said())
+    assert [item["kind"] for item in found["trusted"]] == ["setting", "MCP server", "hook", "skill"]
+    assert found["others"] == [{"folder": str(other.path), "kinds": ["MCP servers"]}]
+
+
+def test_another_folder_is_taken_back_by_its_path_though_it_is_gone(
+    folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = Folder(tmp_path / "other", capsys)
+    other.bring_all()
+    other.trust(yes=True)
+    (other.path / ".mcp.json").unlink()
+    folder.trust(revoke=str(other.path))
+    assert trusted_folders() == {}
+    (other.path / ".mcp.json").write_text(json.dumps(SERVERS))
+    assert other.trust() == EXIT_BLOCKED
+
+
+@pytest.mark.parametrize(("name", "text"), [(".mcp.json", "{"), (".lmagent/hooks.json", '{"hooks": ')])
+def test_a_file_that_cannot_be_read_is_named_and_nobody_is_told_that_nothing_is_there(
+    folder: Folder, name: str, text: str
+) -> None:
+    (folder.path / name).write_text(text)
+    assert folder.trust() == 1
+    said = folder.said()
+    assert f"{name} cannot be read" in said
+    assert "line 1 column" in said
+    assert "brings nothing else that needs trust" in said
+
+
+def test_what_came_later_is_asked_about_beside_what_is_trusted(folder: Folder) -> None:
+    (folder.path / ".mcp.json").write_text(json.dumps(SERVERS))
+    folder.trust(yes=True)
+    (folder.path / ".lmagent" / "hooks.json").write_text(json.dumps(HOOKS))
+    folder.said()
+    assert folder.trust() == EXIT_BLOCKED
+    said = folder.said()
+    assert "Trusted by now: 1 MCP server.  It is about: 1 hook." in said
+    assert "The rest does not hold." in said
