@@ -1,15 +1,17 @@
 """Fetching pages under the sandbox's network policy: the host is asked about, looked up once, and that address is connected to.
 
-Only GET, at most 5 MB and 30 s.  A redirect is a new address: another public host is asked about, a private one is refused.
+Only GET, at most 5 MB and 30 s for all of it but the user's answers.  A redirect is a new address: another public host is
+asked about, a private one is refused.
 """
 
 from __future__ import annotations
 
 import asyncio
 import codecs
+import contextlib
 import importlib
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
@@ -35,6 +37,29 @@ Convert = Callable[[str], Awaitable[str]]
 Send = Callable[[str, str, int, str], Awaitable["Answer"]]
 
 
+class _Time:
+    """What is left of the time for a page."""
+
+    def __init__(self, most_s: float) -> None:
+        self._most_s = self._left_s = most_s
+
+    @contextlib.asynccontextmanager
+    async def running(self, address: Address) -> AsyncIterator[None]:
+        """Count the time of a block, and end it where none is left.
+
+        Raises:
+            ToolError: none is left.
+        """
+        began = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(self._left_s):
+                yield
+        except TimeoutError as error:
+            raise ToolError(f"{address.place} did not answer within {self._most_s:g} s") from error
+        finally:
+            self._left_s -= asyncio.get_running_loop().time() - began
+
+
 class WebClient:
     """Implements `core.web.Web`.
 
@@ -45,6 +70,7 @@ class WebClient:
         resolve: returns the addresses of a host name.
         send: sends one request; see `web_request.send`.
         roots: a file of certificate authorities in place of the system's.
+        time_s: how long a page may take, with all its redirects.
     """
 
     def __init__(
@@ -56,6 +82,7 @@ class WebClient:
         resolve: Resolve | None = None,
         send: Send | None = None,
         roots: str = "",
+        time_s: float = TIME_S,
     ) -> None:
         self._network = network
         self._hosts = hosts
@@ -63,16 +90,21 @@ class WebClient:
         self._resolve = resolve or _look_up
         self._given_send = send
         self._roots = roots
+        self._time_s = time_s
 
     async def get(self, address: Address, gate: HostGate | None) -> Page:
         """Fetch a page; see `core.web.Web.get`."""
         if self._network == "off":
             raise ToolError("the network is off", _OFF)
         may_be_private = not address.is_public
+        time = _Time(self._time_s)
         for _ in range(_MOST_REDIRECTS + 1):
             await self._ask(address, gate)
-            ip = await self._address_of(address, may_be_private=may_be_private)
-            answer = await self._send(address, ip, gate)
+            async with time.running(address):
+                ip = await self._address_of(address, may_be_private=may_be_private)
+                answer = await self._send(address, ip)
+            if gate is not None:
+                gate.reached(address.host, len(address.url), len(answer.body), "")
             if answer.status not in _REDIRECTS or not answer.location:
                 return await self._page(address, answer)
             following = read_address(urljoin(address.url, answer.location))
@@ -110,16 +142,9 @@ class WebClient:
             raise ToolError(f"{address.host} is not fetched: {why}")
         return found[0]
 
-    async def _send(self, address: Address, ip: str, gate: HostGate | None) -> Answer:
-        send = self._given_send or (await asyncio.to_thread(importlib.import_module, _REQUEST)).send
-        try:
-            async with asyncio.timeout(TIME_S):
-                answer: Answer = await send(address.url, ip, MAX_BYTES, self._roots)
-        except TimeoutError as error:
-            raise ToolError(f"{address.place} did not answer within {TIME_S:.0f} s") from error
-        if gate is not None:
-            gate.reached(address.host, len(address.url), len(answer.body), "")
-        return answer
+    async def _send(self, address: Address, ip: str) -> Answer:
+        send: Send = self._given_send or (await asyncio.to_thread(importlib.import_module, _REQUEST)).send
+        return await send(address.url, ip, MAX_BYTES, self._roots)
 
     async def _page(self, address: Address, answer: Answer) -> Page:
         if answer.status >= 400:

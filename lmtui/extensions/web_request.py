@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from dataclasses import dataclass
+from functools import lru_cache
 
 import httpx2
 
@@ -32,11 +34,11 @@ async def send(url: str, ip: str, max_bytes: int, roots: str) -> Answer:
         ToolError: it cannot be reached, or breaks the protocol.
     """
     address = httpx2.URL(url)
-    context = ssl.create_default_context(cafile=roots or None)
     headers = {**_HEADERS, "Host": address.netloc.decode("ascii")}
     limits = httpx2.Timeout(_TIMEOUT_S)
     request = httpx2.Request("GET", address.copy_with(host=ip), headers=headers, extensions={"sni_hostname": address.host})
     try:
+        context = await asyncio.to_thread(_context, roots)
         async with httpx2.AsyncClient(verify=context, trust_env=False, timeout=limits) as client:
             request.extensions["timeout"] = limits.as_dict()
             answer = await client.send(request, stream=True)
@@ -46,6 +48,12 @@ async def send(url: str, ip: str, max_bytes: int, roots: str) -> Answer:
                 await answer.aclose()
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         raise ToolError(f"{address.host} cannot be fetched: {str(error) or type(error).__name__}") from error
+
+
+@lru_cache(maxsize=4)
+def _context(roots: str) -> ssl.SSLContext:
+    """Return how certificates are checked.  Blocks: it reads every authority there is."""
+    return ssl.create_default_context(cafile=roots or None)
 
 
 async def _taken(answer: httpx2.Response, max_bytes: int) -> Answer:
