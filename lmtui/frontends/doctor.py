@@ -20,17 +20,18 @@ from lmtui.core.servers import ServerFound
 from lmtui.core.skills import Skill, SkillState
 from lmtui.frontends.mcp import BROKEN, WAIT_S, state_words
 from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
-from lmtui.runtime.checks import backend_reports, tokenizer_name, workspace_problem
+from lmtui.runtime.checks import BackendReport, backend_reports, tokenizer_name, workspace_problem
 from lmtui.runtime.guidance import read_guidance
 from lmtui.runtime.hooks import hook_files, hooks_hold, prompt_files
-from lmtui.runtime.mcp_report import look_at_servers
+from lmtui.runtime.mcp_report import look_at_servers, named_servers
 from lmtui.runtime.reports import find_models, is_same_server
 from lmtui.runtime.skills import read_skills
 
 OK, NONE, WARNING, FAILURE = "ok", "none", "warning", "failure"
-_ISOLATING = ("docker", "bubblewrap")
+_ISOLATING = ("docker", "podman", "bubblewrap")
 _PLAIN = "Put a plain file in its place: links are not followed."
 _SIGNS = {OK: "✓", NONE: "–", WARNING: "!", FAILURE: "✗"}
+_ENTRY = "docs/mcp.md lists the keys of an entry; `lmtui mcp list` names its tools."
 _TRUST = "`lmtui config trust` shows it and asks; until then it does not hold."
 
 
@@ -53,7 +54,7 @@ async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace)
     rows += await _instruction_rows(workspace)
     rows += await _skill_rows(workspace)
     rows += _hook_rows(workspace)
-    rows += await _mcp_rows(workspace, loaded)
+    rows += _named_mcp_rows(workspace) if arguments.offline else await _mcp_rows(workspace, loaded)
     if not arguments.offline:
         rows += await _server_rows(loaded)
     if arguments.json:
@@ -101,19 +102,24 @@ def _workspace_rows(workspace: Path, loaded: Loaded) -> Iterable[Row]:
 
 
 async def _sandbox_rows(workspace: Path) -> Iterable[Row]:
-    """One that isolates is enough; the others are told without alarm; none can be tried in a folder that cannot be one."""
-    if workspace_problem(workspace) is not None:
-        return []
-    reports = await backend_reports(workspace)
+    """None can be tried in a folder that cannot be a workspace."""
+    return [] if workspace_problem(workspace) is not None else sandbox_rows(await backend_reports(workspace))
+
+
+def sandbox_rows(reports: Sequence[BackendReport]) -> list[Row]:
+    """Return what the backends are worth together: one that isolates is enough, the others are told without alarm."""
     rows = [
         Row(found.name, OK, f"works, ready in {found.start_ms} ms")
         if found.works
         else Row(found.name, NONE, f"not here: {found.why_not}")
         for found in reports
     ]
-    if not any(found.works for found in reports if found.name in _ISOLATING):
-        fixes = "; ".join(found.fix for found in reports if found.name in _ISOLATING and found.fix)
+    working = {found.name for found in reports if found.works}
+    fixes = " ".join(dict.fromkeys(found.fix for found in reports if found.name in _ISOLATING and found.fix))
+    if working.isdisjoint((*_ISOLATING, "landlock")):
         rows.append(Row("sandbox", FAILURE, "no sandbox works: there is no shell, only file tools", fixes))
+    elif working.isdisjoint(_ISOLATING):
+        rows.append(Row("sandbox", WARNING, "only landlock works: it isolates less, and each command asks", fixes))
     return rows
 
 
@@ -177,7 +183,24 @@ async def _mcp_rows(workspace: Path, loaded: Loaded) -> list[Row]:
         state = FAILURE if server.state in BROKEN else _MCP.get(server.state, WARNING)
         hint = _TRUST if server.state is ServerState.WAITING else server.hint if state == FAILURE else ""
         rows.append(Row("mcp", state, f"{clean_line(server.name)}: {state_words(server)}", hint))
+        rows += _mcp_warnings(server.name, server.warnings)
     return rows
+
+
+def _named_mcp_rows(workspace: Path) -> list[Row]:
+    """Tell what the files name; nothing is started."""
+    servers, problems = named_servers(workspace)
+    rows = [Row("mcp", FAILURE, clean_line(problem)) for problem in problems]
+    for server in servers:
+        text = f"{clean_line(server.name)}: {server.rests or 'configured'}, not started (--offline): {server.words}"
+        is_waiting = server.rests is ServerState.WAITING
+        rows.append(Row("mcp", WARNING if is_waiting else NONE, text, _TRUST if is_waiting else ""))
+        rows += _mcp_warnings(server.name, server.warnings)
+    return rows
+
+
+def _mcp_warnings(name: str, warnings: Sequence[str]) -> list[Row]:
+    return [Row("mcp", WARNING, f"{clean_line(name)}: {clean_line(each)}", _ENTRY) for each in warnings]
 
 
 async def _server_rows(loaded: Loaded) -> list[Row]:

@@ -40,10 +40,10 @@ class ServersSeen:
 
 @dataclass(frozen=True, slots=True)
 class NamedServer:
-    """A server as the files name it: `state` says in a few words whether it would start, `warnings` what is not read of it."""
+    """A server as the files name it: `rests` is why it would not start, `warnings` what is not read of its entry."""
 
     name: str
-    state: str
+    rests: ServerState | None
     words: str
     warnings: tuple[str, ...] = ()
 
@@ -51,10 +51,8 @@ class NamedServer:
 def named_servers(workspace: Path) -> tuple[Sequence[NamedServer], Sequence[str]]:
     """Return the servers that are named, none of them started, and what of the files cannot be read.  Blocks (small files)."""
     files = read_servers(workspace)
-    found = []
-    for entry in files.entries:
-        state = resting_state(entry, Memory(workspace, entry).known)
-        found.append(NamedServer(entry.name, str(state or "configured"), entry.words, entry.warnings))
+    known = [(entry, Memory(workspace, entry).known) for entry in files.entries]
+    found = [NamedServer(entry.name, resting_state(entry, what), entry.words, entry.warnings) for entry, what in known]
     return found, files.problems
 
 

@@ -34,7 +34,7 @@ class TrustPart:
         elif trusted:
             _ = self._stage.app.push_screen(Trusted(host), self._taken_back)
         elif host.extensions.mcp.problems():
-            self._stage.say("nothing here waits for your trust, but a file of servers cannot be read: /mcp says which", "warning")
+            self._stage.say("nothing here waits for trust, but a file of servers cannot be read: /mcp says which", "warning")
         else:
             self._stage.say("this folder brings nothing that needs your trust")
 
