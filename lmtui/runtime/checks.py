@@ -11,6 +11,8 @@ from lmtui.sandbox.check import BackendReport, check_backends
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.image import build_image
 
+__all__ = ["BackendReport", "backend_reports", "make_image", "tokenizer_name", "workspace_problem"]
+
 
 async def backend_reports(workspace: Path) -> Sequence[BackendReport]:
     """Return, for each backend, whether it works here and what it isolates."""

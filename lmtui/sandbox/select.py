@@ -196,7 +196,7 @@ def _status(backend: Backend, refusals: Sequence[SandboxUnavailable], options: O
         text = f"{backend.name}: not isolated"
     elif backend.is_reduced:
         text = f"{backend.name} (reduced): no private /tmp, other processes visible, .git put back afterwards; {network}"
-    reason = "; ".join(refusal.full_text() for refusal in refusals)
+    reason = "; ".join(str(refusal) for refusal in refusals)
     if options.network == "proxy" and not is_proxied:
         reason = f"{reason}; the proxy needs docker, podman or bubblewrap, so there is no network".lstrip("; ")
     return SandboxStatus(

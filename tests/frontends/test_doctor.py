@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from lmtui.config import Config, Loaded, load_config
-from lmtui.frontends.doctor import report
+from lmtui.frontends.doctor import report, sandbox_rows
+from lmtui.sandbox.backend import Isolation
+from lmtui.sandbox.check import BackendReport
 
 
 async def rows(
@@ -74,3 +76,19 @@ async def test_a_folder_that_cannot_be_worked_in_is_a_row_and_a_failure(
     code, found = await rows(workspace / "nosuch", capsys)
     assert "does not exist" in found["workspace"]["text"]
     assert code == 2
+
+
+@pytest.mark.parametrize(
+    ("working", "state", "words"),
+    [
+        ("bubblewrap landlock files", "ok", ""),
+        ("podman files", "ok", ""),
+        ("landlock process files", "warning", "only landlock works"),
+        ("process files", "failure", "no sandbox works"),
+    ],
+)
+def test_what_the_backends_are_worth_together(working: str, state: str, words: str) -> None:
+    names = ("docker", "podman", "bubblewrap", "landlock", "process", "files")
+    found = sandbox_rows([BackendReport(name, name in working.split(), "no", "Mend it.", Isolation(), 1) for name in names])
+    verdict = [row for row in found if row.name == "sandbox"]
+    assert [(row.state, row.text.startswith(words), row.hint) for row in verdict] == [(state, True, "Mend it.")] * bool(words)

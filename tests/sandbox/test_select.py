@@ -42,7 +42,7 @@ async def test_what_fails_falls_to_the_next_and_the_reason_is_kept(workspace: Pa
     await chosen.client.close()
     assert chosen.status.backend == "files"
     assert chosen.status.is_weaker
-    assert chosen.status.reason == "no engine  Start it."
+    assert chosen.status.reason == "no engine"
 
 
 async def test_a_backend_that_does_not_hold_what_it_claims_is_not_taken(workspace: Path) -> None:
