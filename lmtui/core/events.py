@@ -84,7 +84,7 @@ class SessionRenamed(Event):
 class ModelChanged(Event):
     """Requests go to another model or server, with a `role` (planner, vision) only as long as there is work for that role.
 
-    An empty `model` is the server's own default; `window_tokens` 0 is unknown.
+    An empty `model` is the server's own default; `window_tokens` 0 is unknown.  `is_for_turn`: only until the turn ends.
     """
 
     kind: ClassVar[str] = "model_changed"
@@ -92,6 +92,7 @@ class ModelChanged(Event):
     url: str
     window_tokens: int = 0
     role: str = ""
+    is_for_turn: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

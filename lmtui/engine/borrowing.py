@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lmtui.core.events import Level, ModelChanged, Notice
@@ -32,9 +32,10 @@ async def borrow_model(desk: Desk, name: str, who: str) -> None:
         desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=text))
         return
     back = ModelChanged(agent=desk.agent, model=desk.main.model, url=desk.provider.url, window_tokens=desk.window_tokens)
-    desk.borrowed = Borrowed(back, desk.model, name)
+    before = desk.borrowed if desk.has_borrowed else None
+    desk.borrowed = replace(before, model=name) if before is not None else Borrowed(back, desk.model, name)
     desk.model = desk.model.another()
-    desk.emit(ModelChanged(agent=desk.agent, model=name, url=desk.provider.url))
+    desk.emit(ModelChanged(agent=desk.agent, model=name, url=desk.provider.url, is_for_turn=True))
     desk.model.forget()
     take_up(desk, served, desk.emit)
 

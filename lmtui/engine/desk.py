@@ -158,8 +158,18 @@ class Desk:
     def with_window(self, window_tokens: int) -> ModelChanged:
         """Return the event that says how large the window of the model in use really is."""
         return ModelChanged(
-            agent=self.agent, model=self.settings.model, url=self.provider.url, window_tokens=window_tokens, role=self.role
+            agent=self.agent,
+            model=self.settings.model,
+            url=self.provider.url,
+            window_tokens=window_tokens,
+            role=self.role,
+            is_for_turn=self.has_borrowed,
         )
+
+    @property
+    def has_borrowed(self) -> bool:
+        """Tell whether the session's model is one that it has for this turn only."""
+        return self.borrowed is not None and self.main.model == self.borrowed.model
 
     def take_model(self, event: ModelChanged) -> None:
         """Ask another model from now on; in which form it calls tools is not known yet."""

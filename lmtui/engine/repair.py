@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.clean import clean_line
 from lmtui.core.events import (
+    ROOT,
     ApprovalRequested,
     ApprovalResolved,
     Envelope,
     Event,
+    ModelChanged,
     Outcome,
     ToolCallFinished,
     ToolCallStarted,
@@ -63,8 +65,18 @@ def ends_for_open_work(past: Sequence[Envelope]) -> list[Event]:
         *_ends_of_agents(
             agents, [_unfinished(call, _NOT_RUN if call.call_id in waiting else _UNKNOWN) for call in calls.values()]
         ),
+        *_own_model(past),
         *(_cut_short(begun, past[-1]) for begun in turns.values()),
     ]
+
+
+def _own_model(past: Sequence[Envelope]) -> list[Event]:
+    """Return the model to go back to where the log ends with one that was borrowed for a turn."""
+    changes = [each.event for each in past if isinstance(each.event, ModelChanged) and each.event.agent == ROOT]
+    mains = [event for event in changes if not event.role]
+    if not mains or not mains[-1].is_for_turn:
+        return []
+    return [next((event for event in reversed(mains) if not event.is_for_turn), ModelChanged(model="", url=mains[-1].url))]
 
 
 def offered_again(past: Sequence[Envelope], ends: Sequence[Event]) -> str:

@@ -43,7 +43,8 @@ async def take_role(desk: Desk) -> None:
         is_told = served is not None or desk.model.served is None  # a server that tells of no model may have it all the same
         if is_told or role is ModelRole.CODER:
             name = "" if role is ModelRole.CODER else str(role)
-            desk.emit(ModelChanged(agent=desk.agent, model=wanted.model, url=desk.provider.url, role=name))
+            url, is_lent = desk.provider.url, desk.has_borrowed
+            desk.emit(ModelChanged(agent=desk.agent, model=wanted.model, url=url, role=name, is_for_turn=is_lent))
             desk.model.forget()
             take_up(desk, served, desk.emit)
             break

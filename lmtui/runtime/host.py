@@ -220,7 +220,7 @@ class Runtime:
         if self._connection.is_chosen or not self._store.is_ours(path.stem):
             return
         past = (each.event for each in reversed(load(path).events))
-        changes = (event for event in past if isinstance(event, ModelChanged) and not event.role)
+        changes = (event for event in past if isinstance(event, ModelChanged) and not (event.role or event.is_for_turn))
         if (last := next(changes, None)) is not None:
             self._connection.use(last.url, last.model, self._connection.own_key)
 

@@ -16,7 +16,7 @@ DONE = answer("All is done.")
 class Serving(FakeProvider):
     """A server with models."""
 
-    models = ("model", "big")
+    models = ("model", "big", "huge")
 
     async def served(self, model: str) -> ServedModel | None:
         return ServedModel(model or "model") if (model or "model") in self.models else None
@@ -109,6 +109,33 @@ async def test_another_model_is_asked_for_that_turn() -> None:
     await rig.run("go on then")
     assert [request.model for request in provider.requests] == ["big", "model"]
     assert [event.model for event in rig.events if isinstance(event, ModelChanged)][:2] == ["big", "model"]
+
+
+async def test_a_session_that_is_killed_with_a_borrowed_model_has_its_own_again() -> None:
+    provider = Serving(answer("", ("shell", '{"command": "touch a"}')), DONE)
+    rig = Rig(provider, listing())
+    rig.session.emit(ModelChanged(model="model", url=provider.url))
+    _ = await begin(rig, PromptFile("look", "See.", "look.md", model="big"))
+    past = list(rig.log.events)
+    cuts = [
+        number for number, each in enumerate(past, 1) if isinstance(each.event, ModelChanged | MessageAdded | ToolCallStarted)
+    ]
+    assert any(isinstance(each.event, ModelChanged) and each.event.is_for_turn for each in past)
+    for cut in cuts:
+        again = Rig(Serving(DONE), listing(), past=tuple(past[:cut]))
+        await again.run("go on then")
+        assert [request.model for request in again.provider.requests] == ["model"], cut
+        changes = [each.event for each in (*past[:cut], *again.log.events) if isinstance(each.event, ModelChanged)]
+        assert not changes[-1].is_for_turn
+
+
+async def test_of_two_borrowed_models_the_sessions_own_comes_back() -> None:
+    provider = Serving(answer("", ("shell", '{"command": "touch a"}')), DONE, answer("And done again."))
+    rig = Rig(provider, listing())
+    rig.session.prompts.begin(fill(PromptFile("look", "See.", "look.md", model="big"), ""), "/look")
+    _ = await begin(rig, PromptFile("see", "Look.", "see.md", model="huge"))
+    await rig.run("go on then")
+    assert provider.requests[-1].model == "model"
 
 
 async def test_a_model_that_is_not_served_is_said_and_the_own_one_is_asked() -> None:

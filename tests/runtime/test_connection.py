@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import ProviderError
+from lmtui.core.events import ModelChanged
 from lmtui.paths import state_dir
 from lmtui.providers.discovery import find_servers
 from lmtui.providers.scripted import ScriptedServer
@@ -74,6 +75,20 @@ async def test_the_settings_come_before_what_was_chosen(open_one: Open, serve: S
     await run(await open_one(named.url).new_session())
     assert named.requests
     assert not chosen.requests
+
+
+async def test_a_session_is_taken_up_with_its_own_model_not_with_one_of_a_turn(open_one: Open, serve: Serve) -> None:
+    server = await serve(DONE)
+    first = open_one()
+    await first.servers.use(server.url, "scripted")
+    session = await first.new_session()
+    session.emit(ModelChanged(model="borrowed", url=server.url, is_for_turn=True))
+    await first.close()
+    second = open_one()
+    second.take_server_of(session.id)
+    again = await second.open_session(session.id)
+    changes = [each.event for each in again.history() if isinstance(each.event, ModelChanged)]
+    assert (changes[-1].model, [change.model for change in changes if change.is_for_turn]) == ("scripted", ["borrowed"])
 
 
 @pytest.mark.parametrize(
