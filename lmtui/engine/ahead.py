@@ -14,9 +14,10 @@ from lmtui.core.hooks import HookEvent
 from lmtui.core.messages import ToolCall
 from lmtui.core.permissions import Access, Verdict
 from lmtui.core.ports import PreparedCall
+from lmtui.engine.deciding import Asked, ask, behind_links, decide, learn_sandbox
 from lmtui.engine.desk import Desk
 from lmtui.engine.old_calls import check_copied
-from lmtui.engine.tool_runner import Asked, ask, begin, behind_links, decide, end_unrun, learn_sandbox
+from lmtui.engine.tool_runner import begin, end_unrun
 
 _FEWEST = 2
 

@@ -7,33 +7,26 @@ import contextlib
 import json
 import logging
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from functools import partial
 
-from lmtui.core.children import Report
 from lmtui.core.clean import reveal
 from lmtui.core.errors import SandboxError, SessionFileError, ToolError
-from lmtui.core.events import ROOT, Outcome, PlanChanged, ToolCallFinished, ToolCallStarted, ToolOutputDelta
+from lmtui.core.events import Outcome, ToolCallFinished, ToolCallStarted
 from lmtui.core.hooks import HookEvent
 from lmtui.core.messages import CallForm, ToolCall
-from lmtui.core.permissions import Access, Decision, Mode, Verdict, decide_all, strictest
+from lmtui.core.permissions import Access, Verdict
 from lmtui.core.pictures import ImageRef
-from lmtui.core.plan import Plan
-from lmtui.core.ports import PreparedCall, ToolContext, ToolResult, no_wait
+from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
 from lmtui.core.sessions import Answer
-from lmtui.engine.approvals import Question
 from lmtui.engine.cutting import cut
+from lmtui.engine.deciding import Asked, ask, behind_links, decide, is_answered_by_typing, learn_sandbox
 from lmtui.engine.desk import Desk
 from lmtui.engine.hooking import Screened, look_back, overruled, screen
 from lmtui.engine.hosts import CommandGate
 from lmtui.engine.old_calls import check_copied
-from lmtui.engine.planning import propose_plan
-from lmtui.engine.questions import question
-from lmtui.engine.skills import used_event
+from lmtui.engine.tool_context import context_of
 from lmtui.engine.watching import CHANGERS, keep_state, tell_changes, to_the_end
 
 _log = logging.getLogger(__name__)
-_MAX_PATHS = 100
 _HOOK = "hook"
 _NEVER_RAN = ("refused", "stopped", "not run")
 
@@ -54,17 +47,9 @@ class _Ending:
     is_typed: bool = False
     images: tuple[ImageRef, ...] = ()
 
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A call whose question is open; `problem` says why it could not be asked (the call cannot succeed)."""
-
-    prepared: PreparedCall
-    decision: Decision | None = None
-    context: ToolContext | None = None
-    question: Question | None = None
-    problem: str = ""
-    behind: tuple[str, ...] = ()
+    def refuse(self, why: str) -> None:
+        """Say that the call was not allowed."""
+        self.result = ToolResult(f"Refused: {why}", "refused", ok=False)
 
 
 async def run_call(
@@ -137,30 +122,36 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
         decision, ending.decision = said, _HOOK
     ending.rule, ending.why = decision.rule, decision.why
     if decision.verdict is Verdict.DENY:
-        ending.result = ToolResult(f"Refused: {decision.why}.", "refused", ok=False)
+        ending.refuse(f"{decision.why}.")
         return
-    context = asked.context if asked and asked.context else _context(desk, call)
+    context = asked.context if asked and asked.context else context_of(desk, call)
     is_typed = ending.is_typed and ending.decision != _HOOK
-    if decision.verdict is Verdict.ASK and is_typed and _is_answered_by_typing(desk, prepared):
+    if decision.verdict is Verdict.ASK and is_typed and is_answered_by_typing(desk, prepared):
         ending.decision, ending.rule, ending.why = str(Outcome.ONCE), "", "you typed it"
     elif decision.verdict is Verdict.ASK:
         asked = asked or await ask(desk, call, prepared, context=context, decision=decision, behind=behind)
         answer = await _answered(asked, ending, is_attended=desk.approvals.is_attended)
-        if answer is None:
+        if answer is None or (allowed := await _as_answered(desk, call, asked, answer, ending)) is None:
             return
-        if answer.edited and prepared.tool == "shell" and answer.edited != reveal(prepared.subjects[0]):
-            prepared = _edited(desk, prepared, answer.edited)
-            ending.note = f"[the user changed the command to: {answer.edited}]\n"
-            screened = await _screened(desk, call, prepared, ending)
-            if screened is not None and screened.verdict.blocks:
-                ending.result = ToolResult(f"Refused: a hook said no: {screened.verdict.reason}", "refused", ok=False)
-                return
-        context = replace(context, hunks=answer.hunks, sandbox=desk.reach)  # the mode may be another by now
-        again = decide(desk, prepared, behind)
-        if again.verdict is Verdict.DENY:  # the mode was changed while the question was open
-            ending.result = ToolResult(f"Refused: {again.why}.", "refused", ok=False)
-            return
+        prepared, context = allowed, replace(context, hunks=answer.hunks, sandbox=desk.reach)  # the mode may be another by now
     await _run(desk, call, prepared, context, ending)
+
+
+async def _as_answered(desk: Desk, call: ToolCall, asked: Asked, answer: Answer, ending: _Ending) -> PreparedCall | None:
+    """Return the call as the user's yes left it; None where what holds by now is against it."""
+    prepared = asked.prepared
+    if answer.edited and prepared.tool == "shell" and answer.edited != reveal(prepared.subjects[0]):
+        prepared = _edited(desk, prepared, answer.edited)
+        ending.note = f"[the user changed the command to: {answer.edited}]\n"
+        screened = await _screened(desk, call, prepared, ending)
+        if screened is not None and screened.verdict.blocks:
+            ending.refuse(f"a hook said no: {screened.verdict.reason}")
+            return None
+    again = decide(desk, prepared, asked.behind)
+    if again.verdict is Verdict.DENY:  # the mode was changed while the question was open
+        ending.refuse(f"{again.why}.")
+        return None
+    return prepared
 
 
 async def _screened(desk: Desk, call: ToolCall, prepared: PreparedCall, ending: _Ending) -> Screened | None:
@@ -170,76 +161,6 @@ async def _screened(desk: Desk, call: ToolCall, prepared: PreparedCall, ending: 
     screened = await screen(desk, call, prepared)
     ending.note += screened.note
     return screened
-
-
-async def learn_sandbox(desk: Desk) -> None:
-    """Start the sandbox where it is not known yet: how much is asked depends on what confines commands."""
-    if not desk.sandbox_name:
-        status = await desk.sandbox.status()
-        desk.sandbox_text, desk.asks_each_command = status.text, status.asks_each_command
-    if desk.only_reads:
-        desk.is_read_only = (await desk.reach.status()).is_read_only
-
-
-async def behind_links(desk: Desk, prepared: PreparedCall) -> tuple[str, ...]:
-    """Return the real paths of a call about files where they are others than its own: rules hold for both."""
-    if prepared.access not in (Access.READ, Access.WRITE) or not 0 < len(prepared.subjects) <= _MAX_PATHS:
-        return ()
-    real = await desk.sandbox.real_paths(prepared.subjects)
-    return tuple(path for path in real if path not in prepared.subjects)
-
-
-def decide(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
-    """Return what the permission function says of a call now; `behind` are the real paths behind links."""
-    modes = (desk.mode, Mode.PLAN) if desk.is_narrow else (desk.mode,)
-    return strictest(
-        [
-            decide_all(
-                prepared.tool,
-                prepared.access,
-                (*prepared.subjects, *behind),
-                mode,
-                desk.all_rules(),
-                asks_each_command=desk.asks_each_command,
-                is_read_only=desk.is_read_only,
-                scopes=desk.scopes.scopes,
-            )
-            for mode in modes
-        ]
-    )
-
-
-def _is_answered_by_typing(desk: Desk, prepared: PreparedCall) -> bool:
-    """Tell whether only the mode or a reduced sandbox asks: a rule that asks, doubt and secrets ask the user too."""
-    mode = desk.mode if desk.mode is Mode.PLAN else Mode.AUTO
-    decision = decide_all(
-        prepared.tool, prepared.access, prepared.subjects, mode, desk.all_rules(), is_read_only=desk.is_read_only
-    )
-    return decision.verdict is Verdict.ALLOW
-
-
-async def ask(
-    desk: Desk,
-    call: ToolCall,
-    prepared: PreparedCall,
-    *,
-    context: ToolContext | None = None,
-    decision: Decision | None = None,
-    behind: tuple[str, ...] = (),
-) -> Asked:
-    """Open the question about a call.
-
-    Raises:
-        ToolError: the call cannot succeed, so there is nothing to ask about.
-        SandboxError: the same, from the sandbox.
-    """
-    context, decision = context or _context(desk, call), decision or decide(desk, prepared, behind)
-    request = await question(desk, call.id, prepared, context, decision)
-    is_hooks = (
-        decide(desk, prepared, behind).verdict is Verdict.ALLOW
-    )  # a rule that is granted meanwhile does not answer a hook
-    opened = desk.approvals.open(request, lambda: not is_hooks and decide(desk, prepared, behind).verdict is Verdict.ALLOW)
-    return Asked(prepared, decision, context, opened, behind=behind)
 
 
 def _edited(desk: Desk, prepared: PreparedCall, command: str) -> PreparedCall:
@@ -302,49 +223,6 @@ async def _answered(asked: Asked, ending: _Ending, *, is_attended: bool) -> Answ
     text = f"Not run: the user refused it.{words}" if is_attended else f"Not run: {answer.feedback}."
     ending.result = ToolResult(text, "refused", ok=False)
     return None
-
-
-def _context(desk: Desk, call: ToolCall) -> ToolContext:
-    def set_plan(plan: Plan) -> None:
-        desk.emit(PlanChanged(agent=desk.agent, plan=plan))
-
-    def on_output(text: str) -> None:
-        desk.emit(ToolOutputDelta(agent=desk.agent, call_id=call.id, text=text))
-
-    def on_reading(path: str) -> Verdict:
-        return decide_all("read", Access.READ, (path,), desk.mode, desk.all_rules()).verdict
-
-    def report(given: Report) -> None:
-        desk.report = given
-
-    def wait(until: datetime, why: str) -> None:
-        desk.waits.want(until, why, desk.now())
-
-    return ToolContext(
-        desk.reach,
-        desk.plan,
-        set_plan,
-        on_output,
-        desk.now,
-        CommandGate(desk, call.id),
-        on_reading=on_reading,
-        sees=desk.can_show,
-        knows=partial(_knows, desk),
-        children=desk.children,
-        report=report if desk.depth else None,
-        propose=lambda proposal: propose_plan(desk, proposal, desk.turn_id),
-        wait=wait if desk.agent == ROOT else no_wait,
-        step_work=desk.step.work,
-        interpreter=desk.interpreter,
-        web=desk.web,
-        skills=desk.skills,
-        use_skill=lambda used: desk.emit(used_event(used, desk.agent)),
-    )
-
-
-def _knows(desk: Desk, path: str) -> bool:
-    """Tell whether a file may be replaced whole: a model that calls in its text has to have met it in this conversation."""
-    return desk.model.calling.form is CallForm.NATIVE or desk.conversation.has_met(path)
 
 
 def _emit_end(desk: Desk, call: ToolCall, prepared: PreparedCall | None, ending: _Ending) -> None:

@@ -26,6 +26,7 @@ from lmtui.engine.ahead import ask_ahead, give_up
 from lmtui.engine.asking import ask_model
 from lmtui.engine.borrowing import give_back
 from lmtui.engine.completion import EXIT_CODES, reason_of, without_token
+from lmtui.engine.deciding import Asked
 from lmtui.engine.desk import Desk
 from lmtui.engine.gate import check_end
 from lmtui.engine.hooking import held_up
@@ -36,7 +37,7 @@ from lmtui.engine.planning import PlanWatch, tell_plan_mode
 from lmtui.engine.prompting import PromptHeld, accept, accept_steering, held_words
 from lmtui.engine.room_by_hand import make_room_now
 from lmtui.engine.sleeping import judge_wait
-from lmtui.engine.tool_runner import Asked, run_call
+from lmtui.engine.tool_runner import run_call
 from lmtui.engine.verdicts import AnswerWatch, Finished, GoOn, Stopped
 
 FAILED_INSIDE = "lmtui failed inside; lmtui.log, in the state folder that `lmtui doctor` names, says where"
