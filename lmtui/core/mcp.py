@@ -65,9 +65,9 @@ def changes_text(changes: Sequence[ToolChange]) -> str:
 class McpServer:
     """A configured server: `source` is the file that names it, `place` what is around it, `words` its command or address.
 
-    `problem` says why it is not ready, `hint` the way out.  `tokens` is what telling all its tools costs.  `offered` are
-    the tools that it has now, where those are not the ones that the user accepted, and `changes` what differs.  `warnings`
-    say what of its entry is not read as its writer may think.
+    `problem` says why it is not ready, `hint` the way out, and of one that starts what it may lack.  `tokens` is what telling
+    all its tools costs.  `offered` are the tools that it has now, where those are not the ones that the user accepted, and
+    `changes` what differs.  `warnings` say what of its entry is not read as its writer may think.
     """
 
     name: str

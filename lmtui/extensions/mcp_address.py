@@ -81,7 +81,7 @@ async def address_of(entry: ServerEntry, memory: Memory, around: Surroundings, p
         entry.on_host,
         entry.memory_mb,
     )
-    memory.log.add(f"--- {around.workspace}: {entry.words}\n".encode())
+    memory.log.begin(f"{around.workspace}: {entry.words}")
     process = await launcher.open(launch, memory.log.add)
     parts.push_async_callback(process.close)
     is_inside = not entry.on_host and "not isolated" not in process.place and not process.place.startswith("landlock")

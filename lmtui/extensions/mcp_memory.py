@@ -107,22 +107,34 @@ def _all_known() -> list[tuple[Path, Known]]:
     return [(file, _read(file)) for file in files if not file.name.endswith(".login.json")]
 
 
-_LAST_CHARS = 200
+_LAST_CHARS, _TAIL_CHARS = 200, 4_000
+_HEAD = "--- "
+_OURS = (_HEAD, "lmtui: it ended")  # lines that say what we did with it
 
 
 class ServerLog:
-    """What a server says beside its answers, cleaned, bounded and without secrets; `last` is its last line."""
+    """What a server says beside its answers, cleaned, bounded and without secrets.
+
+    `last` is the last line of its own, `tail` the last few of this start.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.redactor = Redactor(())
-        self.last = ""
+        self.last = self.tail = ""
         self._size_bytes = -1
+
+    def begin(self, words: str) -> None:
+        """Begin a start of the server; `words` say which."""
+        self.add(f"{_HEAD}{words}\n".encode())
+        self.last = self.tail = ""
 
     def add(self, data: bytes) -> None:
         """Put more behind it; what cannot be written is dropped."""
         text = clean(self.redactor.text(data.decode("utf-8", "replace")))
-        self.last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), self.last)[:_LAST_CHARS]
+        own = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(_OURS)]
+        self.last = own[-1][:_LAST_CHARS] if own else self.last
+        self.tail = "\n".join((self.tail, *own))[-_TAIL_CHARS:]
         try:
             if self._size_bytes < 0:
                 self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

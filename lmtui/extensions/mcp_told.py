@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from lmtui.core.mcp import McpServer, McpTool, ServerState
 from lmtui.core.ports import TokenCounter
+from lmtui.extensions.mcp_advice import advice
 from lmtui.extensions.mcp_names import RawTool, told_tools
 from lmtui.extensions.mcp_server import RunningServer
 
@@ -37,6 +38,7 @@ class ToldTools:
         tools, entry = self.of(server), server.entry
         place = server.place or ("this machine, no sandbox" if entry.on_host else "" if entry.kind == "stdio" else "network")
         has_problem = server.state not in (ServerState.READY, ServerState.STARTING)
+        hint = advice(entry, server.memory.log.tail) if server.state is ServerState.STARTING else server.hint
         return McpServer(
             entry.name,
             entry.source,
@@ -47,7 +49,7 @@ class ToldTools:
             tools,
             sum(tool.tokens for tool in tools),
             server.problem if has_problem else "",
-            server.hint,
+            hint,
             server.version,
             told_tools(entry.name, server.offered, set()),
             server.changes,

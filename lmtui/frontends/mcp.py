@@ -14,7 +14,7 @@ from lmtui.core.errors import UsageError
 from lmtui.core.mcp import McpServer, ServerState, changes_text
 from lmtui.runtime.mcp_report import Login, ServersSeen, look_at_servers
 
-WAIT_S = 30.0
+WAIT_S = 32.0  # the usual limit of a start and a little more, so that what it failed of is known
 BROKEN = (ServerState.FAILED, ServerState.ENDED, ServerState.STARTING)
 _SIGNS = {ServerState.READY: "✓", ServerState.OFF: "–", ServerState.REFUSED: "–"}
 
@@ -67,7 +67,7 @@ def as_json(server: McpServer) -> dict[str, object]:
         "version": server.version,
         "tokens": server.tokens,
         "problem": server.problem,
-        "hint": server.hint if server.problem else "",
+        "hint": server.hint if server.problem or server.state is ServerState.STARTING else "",
         "warnings": list(server.warnings),
         "changes": [{"kind": each.kind, "tool": each.name, "lines": list(each.lines)} for each in server.changes],
         "tools": [{"name": tool.name, "description": tool.description, "tokens": tool.tokens} for tool in server.tools],
@@ -89,7 +89,7 @@ def _print(seen: ServersSeen) -> None:
         sign = "✗" if server.state in BROKEN else _SIGNS.get(server.state, "!")
         print(f"{sign} {clean_line(server.name):<18} {state_words(server)}")
         print(f"    {server.words}")
-        if server.problem and server.hint:
+        if server.hint and (server.problem or server.state is ServerState.STARTING):
             print(f"    {clean_line(server.hint)}")
         for warning in server.warnings:
             print(f"    ! {clean_line(warning)}")

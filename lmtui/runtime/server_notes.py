@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 from lmtui.core.clean import clean_line
 from lmtui.core.events import Envelope, Level, Notice, TurnStarted
-from lmtui.core.mcp import McpServers, ServerState
+from lmtui.core.mcp import McpServers, ServerState, changes_text
 from lmtui.engine.session import EngineSession
 
 _TOLD = {
-    ServerState.FAILED: "MCP server {name} does not run: {problem}",
-    ServerState.CHANGED: "MCP server {name} offers other tools than you accepted; they are held back until you look (/mcp).",
+    ServerState.FAILED: "MCP server {name} does not run: {problem}  {hint}",
+    ServerState.CHANGED: "MCP server {name} offers other tools than you accepted ({changes}): held back until you take them. "
+    "`lmtui mcp list` shows what differs, y in /mcp takes them.",
     ServerState.WAITING: "MCP server {name} waits for your yes: `lmtui config trust`.",
     ServerState.LOGIN: "MCP server {name} waits for your login: `lmtui mcp login {name}`.",
 }
@@ -49,5 +50,10 @@ class ServerNotes:
                 continue
             self._told[server.name] = server.state
             if words := _TOLD.get(server.state):
-                text = words.format(name=clean_line(server.name), problem=clean_line(server.problem))
-                self._session.emit(Notice(level=Level.WARNING, text=text))
+                text = words.format(
+                    name=clean_line(server.name),
+                    problem=clean_line(server.problem),
+                    hint=clean_line(server.hint),
+                    changes=changes_text(server.changes),
+                )
+                self._session.emit(Notice(level=Level.WARNING, text=text.strip()))

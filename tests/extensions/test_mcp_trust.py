@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lmtui.core.mcp import ServerState
+from lmtui.core.redaction import Redactor
 from lmtui.extensions.mcp_config import ServerEntry, read_servers
 from lmtui.extensions.mcp_memory import Known, Memory
 from lmtui.extensions.mcp_names import RawTool, tools_digest
@@ -80,3 +81,16 @@ def test_what_was_kept_before_entries_were_noted_still_holds(workspace: Path) ->
     del kept["tools_of"], kept["folder"]
     file.write_text(json.dumps(kept))
     assert Memory(workspace, entry).known.tools == TOOLS
+
+
+def test_a_log_keeps_secrets_out_and_its_last_words_are_the_servers_own(workspace: Path) -> None:
+    log = Memory(workspace, name_server(workspace, command="x")).log
+    log.redactor = Redactor(["hk-4f9a81c2d7e6b5a09384"])
+    log.begin("/work: x")
+    assert (log.last, log.tail) == ("", "")
+    log.add(b"using hk-4f9a81c2d7e6b5a09384\n\x1b[31mno route\n")
+    log.add(b"lmtui: it ended (exit, exit code 1)\n")
+    assert log.last == "no route"
+    assert "using [key redacted]" in log.tail
+    kept = log.path.read_text()
+    assert "--- /work: x\nusing [key redacted]\nno route\nlmtui: it ended" in kept

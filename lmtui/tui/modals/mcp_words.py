@@ -65,7 +65,8 @@ def about(server: McpServer) -> str:
     tools = f"{count_text(len(server.tools), 'tool')}, {server.tokens:,} tokens if all are told" if server.tools else ""
     place = f"runs in: {server.place}" if server.place and server.transport == "stdio" else server.transport
     first = " · ".join(part for part in (str(server.state), place, tools, server.version) if part)
-    problem = "  ".join(part for part in (server.problem, server.hint if server.problem else "") if part)
+    is_hinted = server.problem or server.state is ServerState.STARTING
+    problem = "  ".join(part for part in (server.problem, server.hint if is_hinted else "") if part)
     changed = f"{changes_text(server.changes)}: {_change_keys()}" if server.state is ServerState.CHANGED else ""
     warned = [f"! {each}" for each in server.warnings]
     lines = (first, problem, changed, *warned, server.words, f"from {server.source}")
