@@ -79,8 +79,7 @@ async def test_the_settings_come_before_what_was_chosen(open_one: Open, serve: S
 
 async def test_a_session_is_taken_up_with_its_own_model_not_with_one_of_a_turn(open_one: Open, serve: Serve) -> None:
     server = await serve(DONE)
-    first = open_one()
-    await first.servers.use(server.url, "scripted")
+    first = open_one(server.url, model="scripted")
     session = await first.new_session()
     session.emit(ModelChanged(model="borrowed", url=server.url, is_for_turn=True))
     await first.close()
