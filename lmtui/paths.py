@@ -22,11 +22,6 @@ def state_dir() -> Path:
     return _user_dir("state", platformdirs.user_state_dir)
 
 
-def cache_dir() -> Path:
-    """Return the user's folder for what can be made again (sandbox files)."""
-    return _user_dir("cache", platformdirs.user_cache_dir)
-
-
 def workspace_dir(workspace: Path) -> Path:
     """Return the folder inside a workspace that lmtui keeps its state in."""
     return workspace / WORKSPACE_FOLDER

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.paths import cache_dir, config_dir, sessions_dir, state_dir, themes_dir
+from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
 
 
 def test_one_variable_moves_everything_and_keeps_it_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "here"))
-    folders = {config_dir(), state_dir(), cache_dir()}
-    assert len(folders) == 3
+    folders = {config_dir(), state_dir()}
+    assert len(folders) == 2
     assert all(folder.parent == tmp_path / "here" for folder in folders)
     assert not (tmp_path / "here").exists()
 
@@ -24,9 +24,9 @@ def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_without_the_variable_the_platform_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LMTUI_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    for folder in (config_dir(), state_dir(), cache_dir()):
+    for folder in (config_dir(), state_dir()):
         assert folder.is_relative_to(tmp_path)
         assert folder.name == "lmtui"
 

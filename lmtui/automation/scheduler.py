@@ -115,7 +115,6 @@ class Scheduler:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._busy_until: dict[str, float] = {}
         self._wake = asyncio.Event()
-        self._is_ending = False
 
     def wake(self) -> None:
         """Look at the table now: this process changed it."""

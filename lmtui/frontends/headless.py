@@ -7,7 +7,6 @@ import contextlib
 import json
 import shlex
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -40,12 +39,11 @@ from lmtui.frontends.typed import Begin, read_task
 from lmtui.runtime.host import Runtime, encode_event
 
 EXIT_UNFINISHED = 2
-OUTPUTS = ("text", "json", "stream-json")
 
 
 @dataclass(frozen=True, slots=True)
 class HeadlessTask:
-    """What to run: a text with pictures, in a new session or an earlier one (`session_id`), told in one of `OUTPUTS`.
+    """What to run: a text with pictures, in a new session or an earlier one (`session_id`), told as `parsers` lists it.
 
     Without a text an earlier session goes on, or shows the plan that waits in it.  `approves`: a plan is approved unseen, and
     `allows_named`: what it names may then be used without asking.  `is_words`: no part of the text is a command.
@@ -269,8 +267,3 @@ def _failure(session: Session | None, error: LmtuiError | None, output: str) -> 
         "error": error.full_text() if error else "",
     }
     return {"kind": "turn_ended", "reason": "error", **failed} if output == "stream-json" else failed
-
-
-def is_terminal() -> bool:
-    """Tell whether both ends of this process are a terminal that can show a screen."""
-    return sys.stdin.isatty() and sys.stdout.isatty()

@@ -22,17 +22,11 @@ _GRAMMARS = {
     "elixir": OptionGrammar(), "erl": OptionGrammar(), "swift": OptionGrammar(), "ocaml": OptionGrammar(),
     "racket": OptionGrammar(),
 }  # fmt: skip
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "rbash", "fish", "csh", "tcsh"})
 
 
 def is_interpreter(program: str) -> bool:
     """Tell whether a program runs code that it is given."""
     return _family(program) in _GRAMMARS
-
-
-def is_shell(program: str) -> bool:
-    """Tell whether a program reads shell commands."""
-    return program.rpartition("/")[2] in _SHELLS
 
 
 def review_interpreter(command: SimpleCommand) -> Review:

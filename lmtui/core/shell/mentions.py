@@ -34,7 +34,6 @@ _ANSI_C = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _EXPANSION = re.compile(r"[$`]")
 _PIECES = re.compile(r"[\s;|&<>()`'\"={},:@]+")
 _DYNAMIC = re.compile(r"[$`*?\[{~]")
-_GIT_WITH_VALUE = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"})
 _LONG_LETTERS = {"--recursive": "r", "--force": "f", "--all": "a", "--verbose": "v", "--quiet": "q"}
 
 

@@ -24,11 +24,6 @@ class JsonExtent:
         self._comment = ""
 
     @property
-    def is_in_string(self) -> bool:
-        """Tell whether a string is open."""
-        return bool(self._quote)
-
-    @property
     def is_closing(self) -> bool:
         """Tell whether a bracket was the last that came: only the outermost ones are missing."""
         return not self._quote and self._last == "closed"

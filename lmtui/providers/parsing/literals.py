@@ -54,7 +54,6 @@ class LiteralReader:
     def __init__(self, text: str, at: int = 0, *, may_close: bool = False, is_python: bool = False) -> None:
         self.text = text
         self.at = at
-        self.is_mended = False
         self._may_close = may_close
         self._is_python = is_python
 
@@ -106,7 +105,6 @@ class LiteralReader:
     def _object(self, depth: int) -> dict[str, object]:
         self.at += 1
         if self.peek() == "{":
-            self.is_mended = True
             inner = self._object(depth + 1)
             if self.peek() == "}":
                 self.at += 1
@@ -156,7 +154,6 @@ class LiteralReader:
             raise Unreadable("it ends too early" if not mark else "its commas or brackets do not fit")
 
     def _closes(self) -> bool:
-        self.is_mended = True
         return self._may_close
 
 

@@ -36,11 +36,6 @@ class ToolNames:
         name = name.removesuffix(".call")
         return self._found.get(_plain(_NUMBER.sub("", name)))
 
-    def initials(self) -> str:
-        """Return the characters that a tool's name may begin with, in both cases."""
-        letters = {name[0] for name in self._found if name} | {"f", "t", "d"}
-        return "".join(sorted(letters | {letter.upper() for letter in letters}))
-
 
 def _plain(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "").replace(" ", "")

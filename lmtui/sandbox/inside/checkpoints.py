@@ -22,7 +22,6 @@ from pathlib import Path
 from .beneath import Refused, Root, is_protected
 from .protocol import Message
 
-EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 MAX_NAMED = 50
 _MAX_CHANGES = 2000
 _MAX_LIMITS = 1000  # paths that go onto a command line
