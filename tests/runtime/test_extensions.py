@@ -311,6 +311,52 @@ async def test_a_folders_server_starts_only_after_a_yes_and_another_command_asks
     assert [each.text for each in third.extensions.trust.refused()] == ["paper: python3 paper_server.py tools=1"]
 
 
+async def test_a_yes_that_is_taken_back_ends_the_server(workspace: Path, home: Path, open_one: Open, serve: Serve) -> None:
+    configure(workspace, home, own=paper())
+    (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"paper": paper()}}))
+    runtime = open_one((await serve(DONE)).url)
+    await runtime.new_session()
+    runtime.extensions.trust.answer(is_trusted=True)
+    await reach(runtime, ServerState.READY)
+    assert [item.kind for item in runtime.extensions.trust.trusted()] == ["MCP server"]
+    runtime.extensions.trust.revoke()
+    await reach(runtime, ServerState.WAITING)
+    assert the_server(runtime).tools == ()
+    await reach(runtime, ServerState.READY, "own")
+    assert not runtime.extensions.trust.trusted()
+
+
+async def test_what_differs_of_the_tools_is_told_until_it_is_taken(
+    workspace: Path, home: Path, open_one: Open, serve: Serve
+) -> None:
+    configure(workspace, home, paper=paper())
+    server = await serve(calls("mcp__paper__more"), DONE)
+    runtime = open_one(server.url, mode="auto")
+    await run(await runtime.new_session())
+    (change,) = (await reach(runtime, ServerState.CHANGED)).changes
+    assert (change.kind, change.name) == ("added", "create_invoice")
+    runtime.extensions.mcp.accept("paper")
+    assert (await reach(runtime, ServerState.READY)).changes == ()
+
+
+async def test_one_that_wants_a_network_says_so_while_it_still_starts(
+    workspace: Path, home: Path, open_one: Open, serve: Serve
+) -> None:
+    npx = workspace / "npx"
+    npx.write_text("#!/bin/sh\nsleep 60\n")
+    npx.chmod(0o755)
+    configure(workspace, home, paper={"command": str(npx), "args": ["-y", "pkg"], "start_timeout_s": 2})
+    runtime = open_one((await serve(DONE)).url)
+    opening = asyncio.create_task(runtime.new_session())
+    advice = "It has no network in its sandbox, and npx fetches packages when it starts"
+    await runtime.extensions.mcp.settle(0)
+    starting = await reach(runtime, ServerState.STARTING)
+    assert starting.hint.startswith(advice)
+    failed = await reach(runtime, ServerState.FAILED)
+    assert (failed.problem, failed.hint[: len(advice)]) == ("it was not ready within 2 s", advice)
+    _ = await opening
+
+
 async def test_the_users_own_server_outside_the_sandbox_is_asked_about_once(
     workspace: Path, home: Path, open_one: Open, serve: Serve
 ) -> None:
