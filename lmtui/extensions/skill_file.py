@@ -17,6 +17,8 @@ from lmtui.core.clean import clean, clean_line
 MAX_NAME_CHARS, MAX_DESCRIPTION_CHARS = 64, 1024
 _MAX_FRONT_CHARS = 16_384
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
+_ODD = re.compile(r"[^\w.:+-]")
+_LIMITS = ("allowed-tools", "allowed_tools", "tools")
 _FENCE = re.compile(r"---[ \t]*\Z")
 _PLAIN_VALUE = re.compile(r"(?P<key>[A-Za-z][\w-]*): +(?P<value>[^\s\"'\[{>|&*!%#@`].*)\Z")
 
@@ -31,7 +33,7 @@ class BrokenSkill(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SkillFile:
-    """What a SKILL.md says; `allowed` are its words for the tools that may be called, None where it has none."""
+    """What a SKILL.md says; `allowed` are its words for the tools that may be called, None where it does not speak of them."""
 
     name: str
     description: str
@@ -59,7 +61,10 @@ def read_skill(data: bytes, folder: str) -> SkillFile:
     name, warnings = _name(clean_line(_text(found.get("name"))).strip(), clean_line(folder))
     if len(description) > MAX_DESCRIPTION_CHARS:
         warnings.append(f"its description has more than {MAX_DESCRIPTION_CHARS:,} characters")
-    allowed = _allowed(found.get("allowed-tools", found.get("allowed_tools", found.get("tools"))))
+    key = next((key for key in _LIMITS if key in found), "")
+    allowed = _allowed(found[key]) if key else None
+    if allowed == "":
+        warnings.append(f"its {key} names no tool, so none may be called with it")
     body = "\n".join(lines[end + 1 :]).strip()
     if not body:
         warnings.append("it says nothing below its front matter")
@@ -116,16 +121,19 @@ def _text(value: object) -> str:
 def _name(given: str, folder: str) -> tuple[str, list[str]]:
     """Return the name to go by, and what is wrong with the one given."""
     if not given:
-        return folder[:MAX_NAME_CHARS], ["it has no name, so it goes by its folder's"]
+        return _plain(folder), ["it has no name, so it goes by its folder's"]
     if not _NAME.match(given) or len(given) > MAX_NAME_CHARS:
-        return given[:MAX_NAME_CHARS].replace(" ", "-"), [
-            f"its name {given[:MAX_NAME_CHARS]!r} is not made of a-z, 0-9 and single hyphens"
-        ]
+        return _plain(given), [f"its name {given[:MAX_NAME_CHARS]!r} is not made of a-z, 0-9 and single hyphens"]
     return given, [] if given == folder else [f"its name is not that of its folder, {folder}"]
 
 
-def _allowed(value: object) -> str | None:
-    """Return the words for tools as one text; a list is taken too."""
+def _plain(name: str) -> str:
+    """Return a name that can stand in quotes: words of any language, the rest as hyphens."""
+    return _ODD.sub("-", name[:MAX_NAME_CHARS])
+
+
+def _allowed(value: object) -> str:
+    """Return the words for tools as one text; a list is taken too, and what is neither names none."""
     if isinstance(value, list):
-        return " ".join(_text(each) for each in value)
-    return _text(value).strip() or None
+        return " ".join(_text(each) for each in value).strip()
+    return _text(value).strip()

@@ -89,6 +89,31 @@ def test_what_is_wrong_and_harmless_warns_and_loads(text: str, name: str, warnin
     assert any(warning in each for each in found.warnings)
 
 
+@pytest.mark.parametrize(
+    ("front", "allowed"),
+    [
+        ("", None),
+        ("allowed-tools:\n", ""),
+        ("allowed-tools: ''\n", ""),
+        ("tools: []\n", ""),
+        ("allowed_tools: {Read: yes}\n", ""),
+        ("allowed-tools: [[Read]]\n", ""),
+        ("allowed-tools: Read\n", "Read"),
+        ("allowed-tools:\ntools: Read\n", ""),
+    ],
+)
+def test_a_key_for_tools_that_is_there_limits_to_what_it_names(front: str, allowed: str | None) -> None:
+    found = read_skill(f"---\nname: tidy\ndescription: Tidy up.\n{front}---\nDo it.\n".encode(), "tidy")
+    assert found.allowed == allowed
+    assert any("names no tool" in warning for warning in found.warnings) is (allowed == "")
+
+
+@pytest.mark.parametrize(("name", "folder"), [('a"><persona from="x', "tidy"), ("", 'a"><persona from="x')])
+def test_a_name_can_stand_in_quotes(name: str, folder: str) -> None:
+    text = f"---\nname: {name}\ndescription: Tidy up.\n---\nDo it.\n"
+    assert read_skill(text.encode(), folder).name == "a---persona-from--x"
+
+
 def test_an_empty_body_warns_and_control_characters_are_gone() -> None:
     found = read_skill(front("name: a\ndescription: b\x1b[2Jc", ""), "a")
     assert "\x1b" not in found.description
