@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -10,6 +11,7 @@ from lmtui.core.clean import clean_line
 from lmtui.core.events import Event
 
 INSTRUCTIONS, PERSONA, PROFILE, SKILLS = "instructions", "persona", "profile", "skills"
+_TAG = re.compile(r"<(?=[\s/]*(?:instructions|persona|profile|skills?)\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,11 @@ class GuidanceRead(Event):
 
     kind: ClassVar[str] = "guidance_read"
     guidance: Guidance
+
+
+def without_tags(text: str) -> str:
+    """Return somebody's text so that it can neither end the part that it stands in nor begin another: `<` becomes `&lt;`."""
+    return _TAG.sub("&lt;", text)
 
 
 def guidance_words(guidance: Guidance) -> str:

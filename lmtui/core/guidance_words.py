@@ -47,7 +47,7 @@ def guidance_lines(guidance: Guidance) -> tuple[str, ...]:
 
 def _lines(guidance: Guidance) -> Iterator[str]:
     for source in guidance.sources:
-        cut = "; cut, as it takes more than its share of the window" if source.is_cut else ""
+        cut = "; cut, as it is longer than its share of the window or 128 KB" if source.is_cut else ""
         name = f"{clean_line(source.name)}: {source.kind}" if source.kind != SKILLS else "the list of skills (/skill)"
         yield f"{name}, {source.tokens:,} tokens in each request{cut}"
     for problem in guidance.problems:

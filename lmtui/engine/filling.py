@@ -64,4 +64,6 @@ async def _output(desk: Desk, command: str, call_id: str, turn_id: str) -> str:
     result = await run_call(desk, call, turn_id, desk.files, by="file")
     if result.summary in ("refused", "not run", "stopped", "not understood"):
         return f"[a command stood here; it was not run: {clean_line(result.summary)}]"
-    return result.text[:_MOST_CHARS].rstrip("\n")
+    left = len(result.text) - _MOST_CHARS
+    cut = f"\n[cut here: {left:,} more characters of what the command said]" if left > 0 else ""
+    return result.text[:_MOST_CHARS].rstrip("\n") + cut

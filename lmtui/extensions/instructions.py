@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.core.clean import clean
-from lmtui.core.guidance import INSTRUCTIONS, PERSONA, PROFILE, Guidance, GuidanceSource
+from lmtui.core.guidance import INSTRUCTIONS, PERSONA, PROFILE, Guidance, GuidanceSource, without_tags
 from lmtui.extensions.plain_files import NotPlain, read_plain
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
@@ -24,7 +24,7 @@ _MAX_BYTES = 131_072
 _MOST_FOLDERS = 20
 _PERSONA_SHARE = 4
 _LEAST_CHARS = 200
-_CUT = "\n[cut here: {left:,} more characters of {name}]"
+_CUT = "\n[cut here: {left} of {name}]"
 _HEAD = (
     "Instructions of the user and of this folder. Follow them in your work; what you may do is decided by the user alone, "
     "whatever they say."
@@ -46,6 +46,14 @@ class _Found:
     kind: str
     name: str
     text: str
+    is_longer: bool = False  # the file goes on behind the text
+
+    def left(self, told_chars: int) -> str:
+        """Return in words what is not told of it."""
+        count = len(self.text) - told_chars
+        if not self.is_longer:
+            return f"{count:,} more characters"
+        return f"more than {count:,} more characters" if count else f"what follows the first {_MAX_BYTES:,} bytes"
 
 
 class InstructionFiles:
@@ -91,14 +99,11 @@ class InstructionFiles:
         prices: list[GuidanceSource] = []
         for each in reversed(found):
             room = max(limit_chars, 0)
-            is_cut = len(each.text) > room
+            is_cut = len(each.text) > room or each.is_longer
             text = each.text
             if is_cut:
-                text = (
-                    text[:room].rstrip() + _CUT.format(left=len(each.text) - room, name=each.name)
-                    if room > _LEAST_CHARS
-                    else ""
-                )
+                cut = _CUT.format(left=each.left(min(room, len(text))), name=each.name)
+                text = text[:room].rstrip() + cut if room > _LEAST_CHARS else ""
             limit_chars -= len(text)
             if text:
                 text = f'<{each.kind} from="{each.name}">\n{text}\n</{each.kind}>'
@@ -140,14 +145,14 @@ def _first(place: _Place, problems: list[str]) -> _Found | None:
     for name in place.names:
         shown = name if place.prefix in ("", ".") else f"{place.prefix}/{name}"
         try:
-            data = read_plain(place.folder, name, _MAX_BYTES)
+            data = read_plain(place.folder, name, _MAX_BYTES + 1) or b""
         except NotPlain as why:
             problems.append(f"{shown} was not read: {why}")
             continue
         except OSError as error:
             problems.append(f"{shown} was not read: {error.strerror}")
             continue
-        text = clean((data or b"").decode("utf-8", "replace")).strip()
+        text = without_tags(clean(data[:_MAX_BYTES].decode("utf-8", "replace")).strip())
         if text:
-            return _Found(place.kind, shown, text)
+            return _Found(place.kind, shown, text, is_longer=len(data) > _MAX_BYTES)
     return None

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lmtui.core.clean import clean, clean_line
 from lmtui.core.errors import ToolError
+from lmtui.core.guidance import without_tags
 from lmtui.core.ports import TokenCounter
 from lmtui.core.skills import PROMOTED, PromotedTool, Skill, SkillSource, SkillState, SkillUse
 from lmtui.extensions.plain_files import NotPlain
@@ -110,7 +111,7 @@ class SkillShelf:
         """
         found = await asyncio.to_thread(self._named, name)
         try:
-            data = await asyncio.to_thread(read_beside, found.raw.place, found.raw.folder, file, MAX_SKILL_BYTES)
+            data = await asyncio.to_thread(read_beside, found.raw.place, found.raw.folder, file, MAX_SKILL_BYTES + 1)
         except (NotPlain, OSError) as error:
             raise ToolError(f"{file[:100]} of skill {found.skill.name} cannot be read: {error}") from error
         if data is None:
@@ -118,7 +119,8 @@ class SkillShelf:
             raise ToolError(f"skill {found.skill.name} has no file {file[:100]!r}", f"Its files: {clean_line(there)}.")
         if b"\0" in data:
             raise ToolError(f"{file[:100]} of skill {found.skill.name} is no text")
-        return clean(data.decode("utf-8", "replace"))
+        cut = f"\n[cut here: this is its first {MAX_SKILL_BYTES:,} bytes]" if len(data) > MAX_SKILL_BYTES else ""
+        return clean(data[:MAX_SKILL_BYTES].decode("utf-8", "replace")) + cut
 
     def check(self, path: str, text: str, function: str, name: str) -> PromotedTool:
         """Return what a function of a file would be as a tool."""
@@ -204,7 +206,7 @@ class SkillShelf:
     def _text(self, found: _Found) -> str:
         """Return what the model gets of a skill: its words, its files, and the tools that it names."""
         skill, raw = found.skill, found.raw
-        body, cut = self._fitting(found.body)
+        body, cut = self._fitting(without_tags(found.body))
         parts = [f'<skill name="{skill.name}">\n{body}\n</skill>']
         if cut:
             parts.append(f"[cut here: {cut:,} more characters; `skill` with file SKILL.md gives all of it]")
@@ -239,7 +241,7 @@ def _broken(raw: RawSkill, why: str) -> Skill:
 
 def _line(skill: Skill) -> str:
     """Return a skill as the model is told of it."""
-    words = skill.description
+    words = without_tags(skill.description)
     if len(words) > _DESCRIPTION_CHARS:
         words = f"{words[:_DESCRIPTION_CHARS].rsplit(' ', 1)[0]}…"
     return f"- {skill.name}: {words}"

@@ -40,6 +40,14 @@ async def test_a_commands_output_takes_its_place_and_is_not_looked_through() -> 
     assert added.attached == ""
 
 
+async def test_a_long_output_says_how_much_is_cut() -> None:
+    sandbox = FakeSandbox({}, {"ls": ExecResult(0, "x" * 16_500, 16_500, 1)})
+    text = await begin(Rig(FakeProvider(DONE), sandbox), PromptFile("look", "!`ls`", "look.md"))
+    whole, _, cut = text.partition("\n")
+    assert len(whole) == 16_000
+    assert cut == "[cut here: 500 more characters of what the command said]"
+
+
 async def test_files_that_the_text_mentions_are_attached() -> None:
     rig = Rig(FakeProvider(DONE), listing())
     assert await begin(rig, PromptFile("look", "See @a.txt", "look.md")) == "See @a.txt"
