@@ -14,14 +14,15 @@ _NO_NETWORK = (
 _GIVE = 'give its entry "network": "on", or the hosts that it needs'
 
 
-def advice(entry: ServerEntry, said: str) -> str:
+def advice(entry: ServerEntry, said: str, place: str = "") -> str:
     """Return what to try for an entry that failed and said this; empty where nothing is known.
 
     Args:
         entry: the server.
         said: why it failed and what it said last.
+        place: what is around it, in words.
     """
-    if entry.kind != "stdio" or entry.on_host or "*" in entry.hosts:
+    if entry.kind != "stdio" or entry.on_host or "*" in entry.hosts or "not isolated" in place:
         return ""
     program = PurePath(entry.command[0]).name if entry.command else ""
     low = said.lower()

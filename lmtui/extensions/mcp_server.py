@@ -258,7 +258,11 @@ class RunningServer:
         self._not_before = self._around.monotonic() + pause_s
         last = self.memory.log.last if state is ServerState.FAILED else ""
         self.problem = self._redactor.text(f"{why}; it said last: {last}" if last else why)
-        self.hint = advice(self.entry, f"{why}\n{self.memory.log.tail}") or hint or f"Its log says more: {self.memory.log.path}"
+        self.hint = (
+            advice(self.entry, f"{why}\n{self.memory.log.tail}", self.place)
+            or hint
+            or f"Its log says more: {self.memory.log.path}"
+        )
         self._set(state)
 
     def _set(self, state: ServerState) -> None:

@@ -38,7 +38,7 @@ class ToldTools:
         tools, entry = self.of(server), server.entry
         place = server.place or ("this machine, no sandbox" if entry.on_host else "" if entry.kind == "stdio" else "network")
         has_problem = server.state not in (ServerState.READY, ServerState.STARTING)
-        hint = advice(entry, server.memory.log.tail) if server.state is ServerState.STARTING else server.hint
+        hint = advice(entry, server.memory.log.tail, server.place) if server.state is ServerState.STARTING else server.hint
         return McpServer(
             entry.name,
             entry.source,

@@ -41,3 +41,7 @@ def test_what_wants_a_network_and_has_none_is_told_how_to_get_it(entry: ServerEn
 )
 def test_where_a_network_would_not_help_none_is_advised(entry: ServerEntry, said: str) -> None:
     assert advice(entry, said) == ""
+
+
+def test_where_nothing_is_around_it_no_network_is_missing() -> None:
+    assert advice(an_entry("npx", "x"), LATE, "process, not isolated") == ""

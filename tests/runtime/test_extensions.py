@@ -339,6 +339,7 @@ async def test_what_differs_of_the_tools_is_told_until_it_is_taken(
     assert (await reach(runtime, ServerState.READY)).changes == ()
 
 
+@pytest.mark.bubblewrap
 async def test_one_that_wants_a_network_says_so_while_it_still_starts(
     workspace: Path, home: Path, open_one: Open, serve: Serve
 ) -> None:
@@ -346,7 +347,7 @@ async def test_one_that_wants_a_network_says_so_while_it_still_starts(
     npx.write_text("#!/bin/sh\nsleep 60\n")
     npx.chmod(0o755)
     configure(workspace, home, paper={"command": str(npx), "args": ["-y", "pkg"], "start_timeout_s": 2})
-    runtime = open_one((await serve(DONE)).url)
+    runtime = open_one((await serve(DONE)).url, sandbox="bubblewrap")
     opening = asyncio.create_task(runtime.new_session())
     advice = "It has no network in its sandbox, and npx fetches packages when it starts"
     await runtime.extensions.mcp.settle(0)
