@@ -14,8 +14,13 @@ IN_A_PANE = {
 }
 
 
-def hint_parts(pane: str, *, has_mouse: bool) -> tuple[list[Part], list[Part]]:
-    """Return the line's parts; `pane` is the one that has the focus, empty for the prompt."""
+ASKED = ("keys answer the question", "/ and other words go to the prompt")
+
+
+def hint_parts(pane: str, *, has_mouse: bool, is_asked: bool = False) -> tuple[list[Part], list[Part]]:
+    """Return the line's parts; `pane` is the one that has the focus, empty for the prompt; `is_asked`: a question has it."""
+    if is_asked:
+        return [Part(ASKED[0], "$accent", 0), Part(ASKED[1], "$text-muted", 1)], []
     ids = IN_A_PANE.get(pane, IN_THE_PROMPT)
     left = [Part(f"keys go to {pane}", "$accent", 0)] if pane else []
     left += [Part(hint_text([command(each)]), "$text-muted", rank) for rank, each in enumerate(ids, 1 if pane else 0)]

@@ -21,14 +21,14 @@ from lmtui.tui.lines.page_view import PageView
 from lmtui.tui.modals import approval_words as words
 from lmtui.tui.modals.batch import Batch
 from lmtui.tui.modals.command_edit import CommandEdit
-from lmtui.tui.modals.consent import Consent
 from lmtui.tui.modals.grant import GrantChoice
 from lmtui.tui.modals.questions import AskText
 from lmtui.tui.modals.reading import Reading
 from lmtui.tui.modals.results import AllAnswered, Left
+from lmtui.tui.modals.typing_on import TypingOn
 
 
-class Approval(Consent[Answer | AllAnswered | Left | None]):
+class Approval(TypingOn[Answer | AllAnswered | Left | None]):
     """Shows one request and the others that wait beside it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APPROVAL), *bindings(Scope.APP), *bindings(Scope.MOVING)]
@@ -157,13 +157,17 @@ class Approval(Consent[Answer | AllAnswered | Left | None]):
 
         _ = self.app.push_screen(ask, refuse)
 
+    def leave_with(self, left: Left) -> None:
+        """Close it without an answer."""
+        _ = self.dismiss(left)
+
     def action_approve_later(self) -> None:
         """Leave it waiting."""
-        _ = self.dismiss(Left.LATER)
+        self.leave_with(Left.LATER)
 
     def action_close_or_stop(self) -> None:
         """Interrupt the turn."""
-        _ = self.dismiss(Left.STOP)
+        self.leave_with(Left.STOP)
 
     def _answer(self, answer: Answer) -> None:
         if self.is_live:

@@ -14,6 +14,7 @@ class Left(StrEnum):
     """How an approval was left without an answer."""
 
     LATER = "later"
+    TYPING = "typing"
     STOP = "stop"
 
 

@@ -28,10 +28,26 @@ class ApprovalActions(Screen[None]):
         self.desk = desk
         self.now = now
         self._postponed: set[str] = set()
+        self._behind_words: set[str] = set()
 
     @abstractmethod
     def say(self, text: str, tone: Tone = "info") -> None:
         """Show a line above the prompt."""
+
+    @abstractmethod
+    def typed_words(self) -> str:
+        """Return what stands in the prompt, where the keys go there."""
+
+    @abstractmethod
+    def type_on(self, text: str) -> None:
+        """Write what was typed over a question into the prompt."""
+
+    def bring_back(self) -> None:
+        """Show the questions again that made room for words, once these are sent or taken back."""
+        if self._behind_words:
+            self._postponed -= self._behind_words
+            self._behind_words.clear()
+            self.call_after_refresh(self.sync_approval)
 
     def action_session_next_waiting(self) -> None:
         """Go to the next session that waits, this one's own question first."""
@@ -44,6 +60,20 @@ class ApprovalActions(Screen[None]):
         if self.desk.active not in waiting:
             router.show(waiting[0])
         self.sync_approval()
+
+    @property
+    def is_asked(self) -> bool:
+        """Tell whether a question is up and has the keys."""
+        dialogs = self.desk.dialogs
+        return dialogs is not None and any(isinstance(each, dialogs.approval) for each in self.app.screen_stack)
+
+    def on_screen_suspend(self) -> None:
+        """Say where the keys go."""
+        self.on_descendant_focus()
+
+    @abstractmethod
+    def on_descendant_focus(self) -> None:
+        """Say where the keys go now."""
 
     def sync_approval(self) -> None:
         """Show the question of the session on screen, bring the one that is up to date, or put away one that is answered."""
@@ -63,10 +93,9 @@ class ApprovalActions(Screen[None]):
         open_ids = [each for each in feed.facts.approvals if each not in self._postponed]
         if open_ids and dialogs is not None:
             request = feed.facts.approvals[open_ids[0]]
-            _ = self.app.push_screen(
-                dialogs.approval_of(request, feed.facts, now=self.now),
-                lambda result: self._decide(feed, request.approval_id, result),
-            )
+            shown = dialogs.approval_of(request, feed.facts, now=self.now)
+            shown.type_on, shown.was_typing = self.type_on, bool(self.typed_words())
+            _ = self.app.push_screen(shown, lambda result: self._decide(feed, request.approval_id, result))
 
     def _sync_shown(self) -> bool:
         """Keep an approval that is up in line with what is open; False where none is up."""
@@ -89,6 +118,10 @@ class ApprovalActions(Screen[None]):
         match result:
             case Left.STOP:
                 feed.session.interrupt()
+            case Left.TYPING:
+                self._postponed.add(approval_id)
+                self._behind_words.add(approval_id)
+                self.say("the question waits until this is sent, or taken back")
             case Left():
                 self._postponed.add(approval_id)
                 self.say(f"left waiting; {first_key(command('session.next_waiting'))} brings the question back")

@@ -164,7 +164,8 @@ class Workbench(PaneActions):
         self.draw()
 
     def on_screen_resume(self, _: events.ScreenResume) -> None:
-        """Ask what became open while another screen was up."""
+        """Ask what became open while another screen was up, and say that the keys are back."""
+        self.on_descendant_focus()
         self.call_after_refresh(self.sync_approval)
 
     async def on_columns_dragged(self, event: Columns.Dragged) -> None:
@@ -223,7 +224,9 @@ class Workbench(PaneActions):
         """Say where the keys go now."""
         is_in_pane = self.panes is not None and not self.prompt.has_focus and self.panes in _ancestors(self.focused)
         pane = self.panes.focused_pane() if self.panes is not None and is_in_pane else ""
-        self._hints.show(*hint_parts(pane, has_mouse=getattr(self.app, "has_mouse", True)))
+        has_mouse, is_asked = getattr(self.app, "has_mouse", True), self.is_asked
+        self._hints.show(*hint_parts(pane, has_mouse=has_mouse, is_asked=is_asked))
+        self._prompt_row.set_class(is_asked, "-asked")
         if self.panes is not None:
             self.panes.mark_focus(pane)
 
@@ -281,6 +284,20 @@ class Workbench(PaneActions):
             await self._run_slash(call)
         else:
             self._sending.send(event)
+
+    @on(Prompt.Changed)
+    def _bring_questions_back(self) -> None:
+        if not self.prompt.text:
+            self.bring_back()
+
+    def typed_words(self) -> str:
+        """Return what stands in the prompt, where the keys go there."""
+        return self.prompt.text if self.focused is self.prompt else ""
+
+    def type_on(self, text: str) -> None:
+        """Write what was typed over a question into the prompt."""
+        _ = self.prompt.insert(text)
+        self.prompt.focus()
 
     def send_unsent(self) -> None:
         """Send what was typed before there was a session."""

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from textual import events
+
+from lmtui.core.events import Outcome
+from lmtui.core.sessions import Answer
+from tests.tui.driving import SMALL, Driver, running
+from tests.tui.scenes import COMMAND, COMMAND_FIELDS
+
+
+async def ask(driver: Driver, *, is_awake: bool = True) -> None:
+    driver.host.session.ask("a1", COMMAND, **COMMAND_FIELDS)
+    await driver.until_screen("Approval")
+    if is_awake:
+        driver.host.clock.forward(1)
+        await driver.settle()
+
+
+async def test_a_slash_command_goes_into_the_prompt_and_the_question_comes_back_behind_it() -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        await ask(driver)
+        await driver.press(*"/perf")
+        assert driver.app.workbench.prompt.text == "/perf"
+        assert "the question waits" in driver.text()
+        await driver.press("enter")
+        await driver.until_screen("Approval")
+        assert not driver.host.session.answers
+        assert driver.host.session.is_running
+
+
+async def test_words_that_are_taken_back_bring_the_question_back() -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        await ask(driver)
+        await driver.press(*"wait")
+        assert driver.app.workbench.prompt.text == "wait"
+        await driver.press(*["backspace"] * 4)
+        await driver.until_screen("Approval")
+        driver.host.clock.forward(1)
+        await driver.settle()
+        await driver.press("y")
+        assert driver.host.session.answers["a1"] == Answer(Outcome.ONCE)
+
+
+async def test_what_was_being_typed_when_it_came_up_answers_nothing_and_is_kept() -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        await driver.press(*"no")
+        await ask(driver, is_awake=False)
+        await driver.press(*"nfly")
+        assert driver.app.workbench.prompt.text == "nonfly"
+        assert not driver.host.session.answers
+        driver.host.clock.forward(1)
+        await driver.settle()
+        await driver.press("n")
+        assert driver.host.session.answers["a1"] == Answer(Outcome.NO)
+        assert driver.app.workbench.prompt.text == "nonfly"
+
+
+async def test_a_paste_goes_into_the_prompt() -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        await ask(driver)
+        driver.app.screen.post_message(events.Paste("yes, all of it"))
+        await driver.until(lambda: driver.app.screen is driver.app.workbench)
+        await driver.settle()
+        assert driver.app.workbench.prompt.text == "yes, all of it"
+        assert not driver.host.session.answers
+
+
+async def test_the_line_of_keys_says_that_they_go_to_the_question() -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        assert "enter send" in driver.text()
+        await ask(driver)
+        assert "keys answer the question" in driver.text()
+        await driver.press("n")
+        await driver.until(lambda: driver.app.screen is driver.app.workbench)
+        await driver.settle()
+        assert "enter send" in driver.text()
