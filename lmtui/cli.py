@@ -249,6 +249,9 @@ def _resume(arguments: argparse.Namespace) -> int:
 
 def _demo(arguments: argparse.Namespace) -> int:
     keep = Path(arguments.keep) if arguments.keep else None
+    if arguments.workspace:
+        hint = "`lmtui demo --headless --keep DIR` takes a new one; `lmtui DIR` works in a folder of yours, with your model."
+        raise UsageError("the demo works in a folder of its own, as it writes files there", hint)
     if not arguments.headless and sys.stdin.isatty() and sys.stdout.isatty():
         if keep is not None:
             raise UsageError("--keep goes with --headless", "On a terminal the demo makes a folder and names it at its end.")

@@ -11,6 +11,7 @@ from lmtui.core.permissions import Mode
 
 _THEIRS = {
     "shell": ("Bash",),
+    "python": ("Bash",),  # it runs programs too: who guards one guards both
     "read": ("Read",),
     "look": ("Read",),
     "write": ("Write",),
@@ -31,6 +32,7 @@ _PATH = {"path": "file_path"}
 _FIELDS = {
     "read": _PATH,
     "look": _PATH,
+    "python": {"code": "command"},
     "write": _PATH,
     "edit": {**_PATH, "search": "old_string", "replace": "new_string"},
 }

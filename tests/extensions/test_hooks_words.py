@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from lmtui.core.hooks import HookCall, HookEvent
-from lmtui.extensions.hooks_words import Surroundings, our_input, payload
+from lmtui.extensions.hooks_words import Surroundings, matched_names, our_input, payload
 
 AROUND = Surroundings("20260101_120000_abcdef", "/w/.lmagent/sessions/x.jsonl", "/workspace")
 
@@ -37,3 +37,11 @@ def test_changed_arguments_come_back_in_our_words_and_the_rest_stays() -> None:
     assert our_input(call, {"replace": "one", "new_string": "two"})["replace"] == "two"
     shell = HookCall(HookEvent.PRE_TOOL_USE, {}, "shell", {"command": "rm x", "timeout": 30})
     assert our_input(shell, {"command": "ls"}) == {"command": "ls", "timeout": 30}
+
+
+def test_python_is_guarded_by_who_guards_commands() -> None:
+    call = HookCall(HookEvent.PRE_TOOL_USE, {}, "python", {"code": "print(1)"})
+    found = told(call)
+    assert (found["tool_name"], found["lmtui_tool"], found["tool_input"]) == ("Bash", "python", {"command": "print(1)"})
+    assert matched_names(call) == ("Bash", "python")
+    assert our_input(call, {"command": "print(2)"}) == {"code": "print(2)"}
