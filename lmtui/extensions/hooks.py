@@ -18,7 +18,7 @@ from lmtui.extensions.folder_yes import Brought, FolderYes
 from lmtui.extensions.hooks_answer import Ran, together
 from lmtui.extensions.hooks_config import HookEntry, HookFiles, own_file, read_hooks
 from lmtui.extensions.hooks_run import host_environment, run_in_lane, run_on_host
-from lmtui.extensions.hooks_words import Surroundings, matched_names, our_input, payload
+from lmtui.extensions.hooks_words import Surroundings, matched_names, odd_matchers, our_input, payload
 
 _UNSAFE = "your own hooks before tool calls cannot be read, so each call is asked about until {file} is mended"
 _UNTRUSTED = "{count} of this folder ({files}) left out: nobody said yes to {it} as {it_is} now.  `lmtui config trust` asks."
@@ -50,10 +50,17 @@ class SessionHooks:
         around: the session and its log.
         lane: returns where a folder's hooks run.
         environ: lmtui's own environment; little of it reaches a hook.
+        tools: our names of all tools, for what is said of matchers.
     """
 
     def __init__(
-        self, workspace: Path, around: Surroundings, lane: Callable[[], Awaitable[Lane]], environ: Mapping[str, str]
+        self,
+        workspace: Path,
+        around: Surroundings,
+        lane: Callable[[], Awaitable[Lane]],
+        environ: Mapping[str, str],
+        *,
+        tools: Sequence[str] = (),
     ) -> None:
         self._workspace = workspace
         self._around = around
@@ -64,7 +71,8 @@ class SessionHooks:
         self._entries = tuple(entry for entry in files.entries if entry.is_own or is_trusted)
         self._is_unsafe = files.is_unsafe
         self._unsafe = _UNSAFE.format(file=own_file())
-        self._problems = (*files.problems, *(() if is_trusted else _left_out(files)))
+        odd = odd_matchers(self._entries, tools) if tools else ()
+        self._problems = (*files.problems, *odd, *(() if is_trusted else _left_out(files)))
         self._wanted = frozenset(entry.event for entry in self._entries)
 
     @property

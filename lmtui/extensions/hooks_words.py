@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lmtui.core.clean import clean_line
 from lmtui.core.hooks import HookCall, HookEvent
 from lmtui.core.permissions import Mode
+from lmtui.extensions.hooks_config import HookEntry
 
 _THEIRS = {
     "shell": ("Bash",),
@@ -51,6 +54,25 @@ class Surroundings:
 def tool_names(tool: str) -> tuple[str, ...]:
     """Return every name that a matcher may call one of our tools by, the one that is told first."""
     return (*_THEIRS.get(tool, ()), tool)
+
+
+def odd_matchers(entries: Sequence[HookEntry], tools: Sequence[str]) -> tuple[str, ...]:
+    """Return in words which matchers are about no tool, with the nearest name; `tools` are our names of all.
+
+    Tools of servers and promoted ones come later, so a matcher that speaks of them is let be.
+    """
+    names = tuple(dict.fromkeys(name for tool in tools for name in tool_names(tool)))
+    found: list[str] = []
+    for entry in entries:
+        is_for_tools = entry.event in (HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE)
+        if not is_for_tools or entry.is_about(names) or any(mark in entry.matcher for mark in ("mcp_", "skill_")):
+            continue
+        by_letters = {name.lower(): name for name in names}
+        close = difflib.get_close_matches(entry.matcher.lower(), by_letters, n=1)
+        hint = f"Did you mean {by_letters[close[0]]}?" if close else "`lmtui` names tools as Bash, Edit, Write, Read and so on."
+        where = clean_line(f"{entry.source}: {entry.event}, matcher {entry.matcher[:60]!r}")
+        found.append(f"{where} is the name of no tool, so this hook never runs.  {hint}")
+    return tuple(dict.fromkeys(found))
 
 
 def payload(call: HookCall, around: Surroundings) -> bytes:

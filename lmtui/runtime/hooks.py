@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from lmtui.core.hooks import Hooks, NoHooks
 from lmtui.core.prompt_files import PromptFile
 from lmtui.extensions.hooks import Lane, SessionHooks, hooks_trust
 from lmtui.extensions.hooks_config import HookFiles, read_hooks
-from lmtui.extensions.hooks_words import Surroundings
+from lmtui.extensions.hooks_words import Surroundings, odd_matchers
 from lmtui.extensions.prompt_files import MarkdownPrompts
 from lmtui.paths import sessions_dir
 from lmtui.sandbox.host_paths import MOUNT_POINT
@@ -29,7 +30,8 @@ def hooks_of(workspace: Path, session_id: str, sandbox: WorkspaceSandbox) -> Hoo
         return Lane(sandbox.launcher if status.has_shell else None, root)
 
     log = sessions_dir(workspace) / f"{session_id}.jsonl"
-    found = SessionHooks(workspace, Surroundings(session_id, str(log), str(workspace)), lane, os.environ)
+    around, tools = Surroundings(session_id, str(log), str(workspace)), ToolRegistry().names()
+    found = SessionHooks(workspace, around, lane, os.environ, tools=tools)
     return found if found.problems() or found.has_any else NoHooks()
 
 
@@ -40,7 +42,8 @@ def prompt_files(workspace: Path) -> Sequence[PromptFile]:
 
 def hook_files(workspace: Path) -> HookFiles:
     """Return what the files name, for who only asks.  Blocks."""
-    return read_hooks(workspace)
+    files = read_hooks(workspace)
+    return replace(files, problems=(*files.problems, *odd_matchers(files.entries, ToolRegistry().names())))
 
 
 def hooks_hold(workspace: Path, files: HookFiles) -> bool:

@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 from lmtui.core.hooks import HookCall, HookEvent
-from lmtui.extensions.hooks_words import Surroundings, matched_names, our_input, payload
+from lmtui.extensions.hooks_config import HookEntry
+from lmtui.extensions.hooks_words import Surroundings, matched_names, odd_matchers, our_input, payload
 
 AROUND = Surroundings("20260101_120000_abcdef", "/w/.lmagent/sessions/x.jsonl", "/workspace")
 
@@ -45,3 +46,14 @@ def test_python_is_guarded_by_who_guards_commands() -> None:
     assert (found["tool_name"], found["lmtui_tool"], found["tool_input"]) == ("Bash", "python", {"command": "print(1)"})
     assert matched_names(call) == ("Bash", "python")
     assert our_input(call, {"command": "print(2)"}) == {"code": "print(2)"}
+
+
+def test_a_matcher_that_is_about_no_tool_is_said_with_the_nearest_name() -> None:
+    tools = ("shell", "edit", "python")
+    pre, odd = HookEvent.PRE_TOOL_USE, ("Bsh", "bash", "Frobnicate")
+    fine = ("", "*", "Bash", "shell", "Ed.*", "Bash|Other", "mcp__.*", "skill__x")
+    entries = [HookEntry(pre, "true", matcher, source="hooks.json") for matcher in (*odd, *fine)]
+    entries.append(HookEntry(HookEvent.SESSION_START, "true", "startup"))
+    said = odd_matchers(entries, tools)
+    assert ["Did you mean Bash?" in each for each in said] == [True, True, False]
+    assert said[0].startswith("hooks.json: PreToolUse, matcher 'Bsh' is the name of no tool")
