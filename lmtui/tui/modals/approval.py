@@ -24,11 +24,11 @@ from lmtui.tui.modals.command_edit import CommandEdit
 from lmtui.tui.modals.grant import GrantChoice
 from lmtui.tui.modals.questions import AskText
 from lmtui.tui.modals.reading import Reading
-from lmtui.tui.modals.results import AllAnswered, Left
+from lmtui.tui.modals.results import AllAnswered
 from lmtui.tui.modals.typing_on import TypingOn
 
 
-class Approval(TypingOn[Answer | AllAnswered | Left | None]):
+class Approval(TypingOn):
     """Shows one request and the others that wait beside it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.APPROVAL), *bindings(Scope.APP), *bindings(Scope.MOVING)]
@@ -156,18 +156,6 @@ class Approval(TypingOn[Answer | AllAnswered | Left | None]):
             self._leave_with(Answer(Outcome.NO, feedback=reason) if reason is not None else None)
 
         _ = self.app.push_screen(ask, refuse)
-
-    def leave_with(self, left: Left) -> None:
-        """Close it without an answer."""
-        _ = self.dismiss(left)
-
-    def action_approve_later(self) -> None:
-        """Leave it waiting."""
-        self.leave_with(Left.LATER)
-
-    def action_close_or_stop(self) -> None:
-        """Interrupt the turn."""
-        self.leave_with(Left.STOP)
 
     def _answer(self, answer: Answer) -> None:
         if self.is_live:

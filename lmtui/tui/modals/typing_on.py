@@ -1,17 +1,17 @@
-"""What is typed while a question is up and is no answer to it: it goes on into the prompt, and no letter of it is lost."""
+"""The ways out of a question without an answer; what is typed and is none goes on into the prompt, no letter of it is lost."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 
 from textual import events
 
-from lmtui.tui.modals.consent import Consent, Result
-from lmtui.tui.modals.results import Left
+from lmtui.core.sessions import Answer
+from lmtui.tui.modals.consent import Consent
+from lmtui.tui.modals.results import AllAnswered, Left
 
 
-class TypingOn(Consent[Result]):
+class TypingOn(Consent[Answer | AllAnswered | Left | None]):
     """A question over the prompt.
 
     `type_on` takes letters for the prompt.  `was_typing`: the user was at it when the question came up, so that its first
@@ -22,9 +22,17 @@ class TypingOn(Consent[Result]):
     type_on: Callable[[str], None] | None = None
     _is_left = False
 
-    @abstractmethod
     def leave_with(self, left: Left) -> None:
         """Close it without an answer."""
+        _ = self.dismiss(left)
+
+    def action_approve_later(self) -> None:
+        """Leave it waiting."""
+        self.leave_with(Left.LATER)
+
+    def action_close_or_stop(self) -> None:
+        """Interrupt the turn."""
+        self.leave_with(Left.STOP)
 
     def on_key(self, event: events.Key) -> None:
         """Pass on a letter that was typed into the prompt when the question came, and one that answers nothing."""
