@@ -127,3 +127,17 @@ class PaneActions(ChangeActions):
         """Take away the panes of a session that is gone."""
         if self.panes is not None:
             await self.panes.forget(session_id)
+
+    @on(Prompt.Changed)
+    def _bring_questions_back(self) -> None:
+        if not self.prompt.text:
+            self.bring_back()
+
+    def typed_words(self) -> str:
+        """Return what stands in the prompt, where the keys go there."""
+        return self.prompt.text if self.focused is self.prompt else ""
+
+    def type_on(self, text: str) -> None:
+        """Write what was typed over a question into the prompt."""
+        _ = self.prompt.insert(text)
+        self.prompt.focus()

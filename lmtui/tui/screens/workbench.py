@@ -285,20 +285,6 @@ class Workbench(PaneActions):
         else:
             self._sending.send(event)
 
-    @on(Prompt.Changed)
-    def _bring_questions_back(self) -> None:
-        if not self.prompt.text:
-            self.bring_back()
-
-    def typed_words(self) -> str:
-        """Return what stands in the prompt, where the keys go there."""
-        return self.prompt.text if self.focused is self.prompt else ""
-
-    def type_on(self, text: str) -> None:
-        """Write what was typed over a question into the prompt."""
-        _ = self.prompt.insert(text)
-        self.prompt.focus()
-
     def send_unsent(self) -> None:
         """Send what was typed before there was a session."""
         self._sending.send_unsent()
