@@ -59,8 +59,9 @@ async def test_it_is_told_of_the_call_and_gets_no_key(program: Program, serve: S
 @pytest.mark.parametrize(
     ("command", "runs"),
     [
-        ("head -c 10000000 /dev/urandom", True),
-        ("echo '{\"decision\": '", True),
+        ("echo x; head -c 10000000 /dev/urandom", True),
+        ("echo '{\"decision\": '", False),
+        ('printf \'{"decision": "deny", "reason": "\'; head -c 2000000 /dev/zero; echo \'"}\'', False),
         ("echo broken >&2; exit 1", True),
         ("sleep 600", False),
         ("kill -9 $$", False),
