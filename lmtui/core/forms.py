@@ -25,6 +25,11 @@ class Form:
     url: str = ""
 
 
+def is_web_address(url: str) -> bool:
+    """Tell whether an address is one for a browser, and for no other program of this machine."""
+    return url.lower().startswith(("http://", "https://"))
+
+
 Ask = Callable[[Form], Awaitable[Mapping[str, object] | None]]
 
 

@@ -7,17 +7,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from lmtui.core.errors import ConfigError
+
 
 @dataclass(frozen=True, slots=True)
 class TrustItem:
-    """One thing of a folder that waits for trust: `kind` (setting, rule, hook, MCP server …), where from, and what."""
+    """One thing of a folder that waits for trust: `kind` (setting, rule, hook, MCP server …), where from, and what.
+
+    `digest` is the hash of all of it: two that read alike may not be the same.
+    """
 
     kind: str
     source: str
     text: str
+    digest: str = ""
 
 
 _AT_ONCE = frozenset({"MCP server", "command", "skill"})
+
+
+def check_shown(items: Sequence[TrustItem], shown: Sequence[TrustItem]) -> None:
+    """Make sure that what is to be answered is what was shown.
+
+    Raises:
+        ConfigError: something is there that was not shown, or was another.
+    """
+    if not set(items) <= set(shown):
+        raise ConfigError("What the folder brings changed meanwhile.", "Look at it again (/trust, lmtui config trust).")
 
 
 def part_by_time(items: Sequence[TrustItem]) -> tuple[Sequence[TrustItem], Sequence[TrustItem]]:
@@ -54,9 +70,9 @@ class Trust(Protocol):
     def answered_elsewhere(self) -> bool | None:
         """Take up the answer that another lmtui kept for what waits here, and return it; None where there is none."""
 
-    def answer(self, *, is_trusted: bool) -> None:
-        """Keep the answer for what waits now; what is trusted holds for sessions opened from now on.
+    def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
+        """Keep the answer for what was shown (of `waiting()`, or else of `refused()`), and for nothing else.
 
         Raises:
-            ConfigError: it cannot be kept.
+            ConfigError: it is another by now, or it cannot be kept.
         """

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lmtui.core.errors import ConfigError
-from lmtui.core.trust import TrustItem
+from lmtui.core.trust import TrustItem, check_shown
 from lmtui.paths import state_dir
 
 _MAX_BYTES = 4_194_304
@@ -21,6 +21,10 @@ class Brought:
 
     items: tuple[TrustItem, ...] = ()
     digest: str = ""
+
+    def marked(self) -> tuple[TrustItem, ...]:
+        """Return the items, each with the hash of all of it."""
+        return tuple(replace(item, digest=self.digest) for item in self.items)
 
 
 class FolderYes:
@@ -44,17 +48,17 @@ class FolderYes:
     def waiting(self) -> Sequence[TrustItem]:
         """Return what was not asked about yet, as it is now."""
         brought = self._read()
-        return () if not brought.digest or brought.digest in self._answers().values() else brought.items
+        return () if not brought.digest or brought.digest in self._answers().values() else brought.marked()
 
     def refused(self) -> Sequence[TrustItem]:
         """Return what was answered with no and is the same since."""
         brought = self._read()
-        return brought.items if brought.digest and self._answers().get("refused") == brought.digest else ()
+        return brought.marked() if brought.digest and self._answers().get("refused") == brought.digest else ()
 
     def trusted(self) -> Sequence[TrustItem]:
         """Return what was answered with yes and is the same since."""
         brought = self._read()
-        return brought.items if self.holds(brought.digest) else ()
+        return brought.marked() if self.holds(brought.digest) else ()
 
     def revoke(self) -> None:
         """Forget the answer.
@@ -71,14 +75,15 @@ class FolderYes:
         answers = self._answers()
         return answers.get("allowed") == digest if digest and digest in answers.values() else None
 
-    def answer(self, *, is_trusted: bool) -> None:
-        """Keep the answer for what is there now.
+    def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
+        """Keep the answer for what was shown.
 
         Raises:
-            ConfigError: it cannot be kept.
+            ConfigError: it is another by now, or it cannot be kept.
         """
         brought = self._read()
         if brought.digest:
+            check_shown(brought.marked(), shown)
             self._keep({"allowed" if is_trusted else "refused": brought.digest})
 
     def _answers(self) -> dict[str, str]:

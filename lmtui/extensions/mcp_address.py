@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.core.errors import McpError
+from lmtui.core.forms import is_web_address
 from lmtui.core.serving import GuardedLauncher, Launch
 from lmtui.extensions.mcp_config import ServerEntry, expand
 from lmtui.extensions.mcp_link import Address
@@ -20,8 +21,8 @@ _INSIDE = Path("/workspace")
 
 
 async def _browse(url: str) -> object:
-    """Open an address in the user's browser."""
-    return await asyncio.to_thread(webbrowser.open, url)
+    """Open an address in the user's browser; what is none for browsers is not opened."""
+    return is_web_address(url) and await asyncio.to_thread(webbrowser.open, url)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from typing import Any
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import ConfigError
 from lmtui.extensions.mcp_warnings import entry_warnings, file_warning
+from lmtui.extensions.plain_files import NotPlain, read_plain
 from lmtui.paths import config_dir, workspace_dir
 
 _MAX_BYTES = 1_048_576
@@ -93,7 +94,7 @@ def read_servers(workspace: Path) -> ServerFiles:
     problems: list[str] = []
     for path, is_own in config_files(workspace):
         try:
-            found = _read_file(path, follows_links=is_own)
+            found = _read_file(path, None if is_own else workspace)
         except ConfigError as error:
             problems.append(error.full_text())
             continue
@@ -131,14 +132,20 @@ def variables_in(text: str) -> tuple[str, ...]:
     return tuple(match[1] for match in _VARIABLE.finditer(text) if match[1] not in _FOLDER_NAMES)
 
 
-def _read_file(path: Path, *, follows_links: bool) -> Sequence[tuple[str, object]]:
-    """Return names with what stands behind them; a folder's link could lead anywhere, the user's own leads where they want."""
+def _read_file(path: Path, workspace: Path | None) -> Sequence[tuple[str, object]]:
+    """Return names with what stands behind them; a workspace's link could lead anywhere, the user's own where they want."""
     try:
-        if not path.exists():
+        root = workspace if workspace is not None else path.resolve().parent
+        data = read_plain(
+            root, (path if workspace is not None else path.resolve()).relative_to(root).as_posix(), _MAX_BYTES + 1
+        )
+        if data is None:
             return ()
-        if (path.is_symlink() and not follows_links) or not path.is_file() or path.stat().st_size > _MAX_BYTES:
-            raise ConfigError(f"{path} cannot be read: it is no ordinary file, or too large", "Mend or remove it.")
-        found = json.loads(path.read_text(encoding="utf-8-sig"))
+        if len(data) > _MAX_BYTES:
+            raise ConfigError(f"{path} cannot be read: it is too large", "Mend or remove it.")
+        found = json.loads(data.decode("utf-8-sig"))
+    except NotPlain as error:
+        raise ConfigError(f"{path} cannot be read: {error}", "Mend or remove it.") from error
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", "Mend the JSON or remove the file.") from error
     if not isinstance(found, dict):

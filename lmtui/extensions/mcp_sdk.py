@@ -23,7 +23,7 @@ from pydantic import FileUrl, ValidationError
 from lmtui import __version__
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import McpError, SandboxError
-from lmtui.core.forms import Form
+from lmtui.core.forms import Form, is_web_address
 from lmtui.core.ports import OutputSink, ToolResult
 from lmtui.core.redaction import Redactor
 from lmtui.core.serving import Served
@@ -171,6 +171,8 @@ async def _follow_tools(client: Client, hooks: Hooks) -> None:
 async def _elicited(server: str, asked: types.ElicitRequestParams, hooks: Hooks) -> types.ElicitResult:
     if isinstance(asked, types.ElicitRequestURLParams):
         form = Form(server, clean_line(asked.message)[:1000], url=clean_line(str(asked.url))[:2000])
+        if not is_web_address(form.url):  # file:, or whatever programs of this machine listen for
+            return types.ElicitResult(action="decline")
     else:
         form = Form(server, clean_line(asked.message)[:1000], asked.requested_schema)
     given = await hooks.ask(form)
@@ -245,6 +247,8 @@ def _words(error: BaseException) -> str:
         return (
             f"it answers what the protocol does not allow: {clean_line(str(error.errors(include_url=False)[0]['msg']))[:200]}"
         )
+    if isinstance(error, httpx2.HTTPStatusError):  # its own words have the whole address, which may have a key in it
+        return f"{error.request.url.host} answers {error.response.status_code}"
     if isinstance(error, TimeoutError | asyncio.TimeoutError):
         return "it did not answer in time"
     return clean_line(str(error))[:500] or type(error).__name__

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from lmtui.core.clean import clean_line
 from lmtui.core.mcp import ServerState
-from lmtui.core.trust import TrustItem
-from lmtui.extensions.mcp_config import ServerEntry, read_servers
+from lmtui.core.trust import TrustItem, check_shown
+from lmtui.extensions.mcp_config import ServerEntry, read_servers, variables_in
 from lmtui.extensions.mcp_memory import Known, Memory, forget_folder
 
 KIND = "MCP server"
@@ -73,9 +73,14 @@ class ServersTrust:
         self._on_answer()
         return ServerState.REFUSED not in states
 
-    def answer(self, *, is_trusted: bool) -> None:
-        """Keep the answer for what waits, or else for what was refused."""
+    def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
+        """Keep the answer for what was shown of what waits, or else of what was refused.
+
+        Raises:
+            ConfigError: it is another by now.
+        """
         open_ones = self._in_state(ServerState.WAITING) or self._in_state(ServerState.REFUSED)
+        check_shown([_item(entry) for entry, _ in open_ones], shown)
         for entry, memory in open_ones:
             memory.keep(answered(entry, memory.known, is_trusted=is_trusted))
         self._on_answer()
@@ -94,4 +99,16 @@ def _item(entry: ServerEntry) -> TrustItem:
     variables = f", with {', '.join(name for name, _ in entry.env)}" if entry.env else ""
     sends = f", sending {', '.join(name for name, _ in entry.headers)}" if entry.headers else ""
     folders = f", reading {', '.join(entry.toolchains)}" if entry.toolchains else ""
-    return TrustItem(KIND, entry.source, clean_line(f"{entry.name}: {place}{entry.words}{variables}{sends}{folders}{reach}"))
+    begins = f", in {entry.cwd}" if entry.cwd else ""
+    login = f", logging in with {', '.join(name for name, _ in entry.oauth)}" if entry.oauth else ""
+    given = f", given your {', '.join(f'${name}' for name in _variables(entry))}" if _variables(entry) else ""
+    reads = "" if entry.can_write or entry.url else ", workspace read-only"
+    words = f"{entry.name}: {place}{entry.words}{begins}{variables}{sends}{login}{given}{folders}{reach}{reads}"
+    return TrustItem(KIND, entry.source, clean_line(words), entry.digest)
+
+
+def _variables(entry: ServerEntry) -> tuple[str, ...]:
+    """Return the variables of the user's environment that an entry is given."""
+    values = [value for pairs in (entry.env, entry.headers, entry.oauth) for _, value in pairs]
+    found = [name for text in (*entry.command, entry.url, entry.cwd, *values) for name in variables_in(text)]
+    return tuple(dict.fromkeys(found))

@@ -70,7 +70,7 @@ def commands_trust(workspace: Path) -> FolderYes:
     def brought() -> Brought:
         files = read_files(workspace)
         items = [
-            TrustItem("command", file.source, clean_line(f"/{file.name} runs {command}")[:_SHOWN_CHARS])
+            TrustItem("command", file.source, clean_line(f"/{file.name} runs {command}"))
             for file in _with_commands(files)
             for command in file.commands
         ]

@@ -16,7 +16,7 @@ from pathlib import Path
 from lmtui.core.clean import clean, clean_line
 from lmtui.core.errors import ConfigError
 from lmtui.core.skills import SkillSource, SkillState
-from lmtui.core.trust import TrustItem
+from lmtui.core.trust import TrustItem, check_shown
 from lmtui.extensions.skill_places import FOLDERS, Place, RawSkill, skills_in
 from lmtui.paths import state_dir
 
@@ -86,9 +86,15 @@ class SkillsTrust:
         states = {answers.state_of(raw) for raw in self._raw()}
         return None if not states or SkillState.WAITING in states else SkillState.REFUSED not in states
 
-    def answer(self, *, is_trusted: bool) -> None:
-        """Keep the answer for what waits, or else for what was refused."""
-        marks = {digest(raw) for raw in self._in_state(SkillState.WAITING) or self._in_state(SkillState.REFUSED)}
+    def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
+        """Keep the answer for what was shown of what waits, or else of what was refused.
+
+        Raises:
+            ConfigError: it is another by now, or it cannot be kept.
+        """
+        open_ones = self._in_state(SkillState.WAITING) or self._in_state(SkillState.REFUSED)
+        check_shown([_item(raw) for raw in open_ones], shown)
+        marks = {digest(raw) for raw in open_ones}
         known = read_answers(self._workspace)
         if is_trusted:
             _write(self._workspace, Answers(known.allowed | marks, known.refused - marks))
@@ -107,7 +113,7 @@ class SkillsTrust:
 def _item(raw: RawSkill) -> TrustItem:
     match = _DESCRIPTION.search(clean((raw.data or b"")[:4096].decode("utf-8", "replace")))
     about = f": {match[1].strip()[:120]}" if match else ""
-    return TrustItem("skill", raw.shown, clean_line(f"{raw.folder}{about}"))
+    return TrustItem("skill", raw.shown, clean_line(f"{raw.folder}{about}"), digest(raw))
 
 
 def folders_with_yes() -> tuple[str, ...]:

@@ -46,7 +46,7 @@ def _ask(workspace: Path, trust: Together, *, is_yes: bool) -> int:
         print(f"{held} `lmtui config trust --yes` trusts it as it stands; a change asks again.")
         return EXIT_BLOCKED
     is_trusted = is_yes or input("Trust all of this, as it stands now? [y/N] ").strip().lower() in ("y", "yes")
-    trust.answer(is_trusted=is_trusted)
+    trust.answer(items, is_trusted=is_trusted)
     print(_holds(items) if is_trusted else "None of this holds.")
     return 1 if problems else 0
 

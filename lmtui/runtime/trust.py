@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lmtui.config import Config, Loaded
 from lmtui.core.errors import SandboxError
-from lmtui.core.trust import TrustItem
+from lmtui.core.trust import TrustItem, check_shown
 from lmtui.store.trust import TrustAnswer, read_trust, trust_file, write_trust
 
 __all__ = ["OWN_SETTINGS", "FolderTrust", "NothingToTrust", "read_own_settings", "trust_file"]
@@ -53,7 +53,7 @@ class NothingToTrust:
         """Return None: nothing is asked."""
         return None
 
-    def answer(self, *, is_trusted: bool) -> None:
+    def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
         """Do nothing."""
 
 
@@ -111,8 +111,13 @@ class FolderTrust:
             self._take_up()
         return answer.is_trusted
 
-    def answer(self, *, is_trusted: bool) -> None:
-        """Keep the answer; what is trusted holds for sessions opened from now on."""
+    def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
+        """Keep the answer; what is trusted holds for sessions opened from now on.
+
+        Raises:
+            ConfigError: it is not what was shown, or it cannot be kept.
+        """
+        check_shown(self._loaded.waiting, shown)
         write_trust(self._workspace, TrustAnswer(self._loaded.digest, is_trusted))
         self._take_up()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lmtui.core.trust import Trust, TrustItem
+from lmtui.core.trust import Trust, TrustItem, check_shown
 from lmtui.extensions import folder_yes, mcp_memory, skills_trust
 from lmtui.extensions.hooks import hooks_trust
 from lmtui.extensions.hooks_config import read_hooks
@@ -44,11 +44,17 @@ class Together:
         answers = [answer for part in self._parts if (answer := part.answered_elsewhere()) is not None]
         return None if not answers or self.waiting() else all(answers)
 
-    def answer(self, *, is_trusted: bool) -> None:
-        """Keep the answer in each that has something to answer: what waits, or where nothing does, what was refused."""
-        open_parts = [part for part in self._parts if part.waiting()] or [part for part in self._parts if part.refused()]
-        for part in open_parts:
-            part.answer(is_trusted=is_trusted)
+    def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
+        """Keep the answer in each that has something to answer: what waits, or where nothing does, what was refused.
+
+        Raises:
+            ConfigError: something is another by now, or an answer cannot be kept; before the first is kept where that can be.
+        """
+        waiting = [(part, items) for part in self._parts if (items := part.waiting())]
+        open_parts = waiting or [(part, items) for part in self._parts if (items := part.refused())]
+        check_shown([item for _, items in open_parts for item in items], shown)
+        for part, _ in open_parts:
+            part.answer(shown, is_trusted=is_trusted)
 
 
 def servers_trust(workspace: Path) -> Trust:

@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from lmtui.core.errors import ConfigError
 from lmtui.core.trust import TrustItem
 from lmtui.extensions.folder_yes import Brought, FolderYes
+from tests.trusting import say
 
 ITEM = TrustItem("hook", "hooks.json", "Stop: true")
+ONE, TWO = (TrustItem("hook", "hooks.json", "Stop: true", digest) for digest in ("one", "two"))
 
 
 @pytest.fixture(autouse=True)
@@ -28,25 +31,25 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def test_what_was_not_asked_about_waits_and_holds_once_answered(folder: Folder) -> None:
-    assert (folder.yes.waiting(), folder.yes.holds("one"), folder.yes.answered_elsewhere()) == ((ITEM,), False, None)
-    folder.yes.answer(is_trusted=True)
+    assert (folder.yes.waiting(), folder.yes.holds("one"), folder.yes.answered_elsewhere()) == ((ONE,), False, None)
+    say(folder.yes, is_trusted=True)
     assert (folder.yes.waiting(), folder.yes.holds("one"), folder.yes.answered_elsewhere()) == ((), True, True)
-    assert folder.other.waiting() == (ITEM,)
+    assert folder.other.waiting() == (ONE,)
 
 
 def test_a_change_asks_again_and_a_no_can_be_taken_back(folder: Folder) -> None:
-    folder.yes.answer(is_trusted=True)
+    say(folder.yes, is_trusted=True)
     folder.brought = Brought((ITEM,), "two")
-    assert (folder.yes.waiting(), folder.yes.holds("two"), folder.yes.holds("one")) == ((ITEM,), False, True)
-    folder.yes.answer(is_trusted=False)
-    assert (folder.yes.waiting(), folder.yes.refused(), folder.yes.answered_elsewhere()) == ((), (ITEM,), False)
-    folder.yes.answer(is_trusted=True)
+    assert (folder.yes.waiting(), folder.yes.holds("two"), folder.yes.holds("one")) == ((TWO,), False, True)
+    say(folder.yes, is_trusted=False)
+    assert (folder.yes.waiting(), folder.yes.refused(), folder.yes.answered_elsewhere()) == ((), (TWO,), False)
+    say(folder.yes, is_trusted=True)
     assert (folder.yes.refused(), folder.yes.holds("two"), folder.yes.holds("one")) == ((), True, False)
 
 
 def test_nothing_brought_is_nothing_asked_and_nothing_holds(folder: Folder) -> None:
     folder.brought = Brought()
-    folder.yes.answer(is_trusted=True)
+    say(folder.yes, is_trusted=True)
     assert (folder.yes.waiting(), folder.yes.refused(), folder.yes.holds("")) == ((), (), False)
 
 
@@ -54,6 +57,14 @@ def test_nothing_brought_is_nothing_asked_and_nothing_holds(folder: Folder) -> N
 def test_a_file_of_answers_that_cannot_be_read_trusts_nothing(folder: Folder, home: Path, text: str) -> None:
     (home / "state").mkdir(parents=True)
     (home / "state" / "brought.json").write_text(text)
-    assert (folder.yes.holds("one"), folder.yes.waiting()) == (False, (ITEM,))
-    folder.yes.answer(is_trusted=True)
+    assert (folder.yes.holds("one"), folder.yes.waiting()) == (False, (ONE,))
+    say(folder.yes, is_trusted=True)
     assert folder.yes.holds("one")
+
+
+def test_what_changed_behind_the_same_words_is_not_what_was_shown(folder: Folder) -> None:
+    shown = folder.yes.waiting()
+    folder.brought = Brought((ITEM,), "two")
+    with pytest.raises(ConfigError, match="changed meanwhile"):
+        folder.yes.answer(shown, is_trusted=True)
+    assert (folder.yes.holds("one"), folder.yes.holds("two"), folder.yes.waiting()) == (False, False, (TWO,))

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from lmtui.core.errors import ConfigError
 from lmtui.core.mcp import ServerState
 from lmtui.core.redaction import Redactor
 from lmtui.extensions.mcp_config import ServerEntry, read_servers
 from lmtui.extensions.mcp_memory import Known, Memory
 from lmtui.extensions.mcp_names import RawTool, tools_digest
 from lmtui.extensions.mcp_trust import ServersTrust, resting_state
+from tests.trusting import say
 
 TOOLS = (RawTool("echo", "Say it back.", {"type": "object"}),)
 
@@ -38,7 +40,7 @@ def test_what_is_trusted_is_listed_and_can_be_taken_back(workspace: Path) -> Non
     answers: list[int] = []
     trust = ServersTrust(workspace, lambda: answers.append(1))
     assert (trust.trusted(), len(trust.waiting())) == ([], 1)
-    trust.answer(is_trusted=True)
+    say(trust, is_trusted=True)
     assert [item.text for item in trust.trusted()] == ["paper: x"]
     assert state(workspace, entry) is None
     trust.revoke()
@@ -60,7 +62,7 @@ def test_an_entry_that_changed_and_was_trusted_again_begins_afresh(workspace: Pa
     assert Memory(workspace, entry).known.tools == TOOLS
     changed = name_server(workspace, command="y")
     assert state(workspace, changed) is ServerState.WAITING
-    ServersTrust(workspace, lambda: None).answer(is_trusted=True)
+    say(ServersTrust(workspace, lambda: None), is_trusted=True)
     assert state(workspace, changed) is None
     known = Memory(workspace, changed).known
     assert (known.tools, known.tools_digest) == ((), "")
@@ -94,3 +96,23 @@ def test_a_log_keeps_secrets_out_and_its_last_words_are_the_servers_own(workspac
     assert "using [key redacted]" in log.tail
     kept = log.path.read_text()
     assert "--- /work: x\nusing [key redacted]\nno route\nlmtui: it ended" in kept
+
+
+def test_what_changed_since_it_was_shown_is_not_trusted(workspace: Path) -> None:
+    name_server(workspace, command="x", env={"KEY": "a"})
+    trust = ServersTrust(workspace, lambda: None)
+    shown = trust.waiting()
+    changed = name_server(workspace, command="x", env={"KEY": "${HOME}"})
+    with pytest.raises(ConfigError, match="changed meanwhile"):
+        trust.answer(shown, is_trusted=True)
+    assert state(workspace, changed) is ServerState.WAITING
+
+
+def test_the_question_names_what_of_the_users_own_a_server_gets(workspace: Path) -> None:
+    name_server(workspace, type="http", url="https://x.example/${TEAM}", headers={"X-Trace": "${API_KEY:-none}"})
+    (item,) = ServersTrust(workspace, lambda: None).waiting()
+    assert item.text == "paper: https://x.example/${TEAM}, sending X-Trace, given your $TEAM, $API_KEY"
+    entry = {"command": "x", "cwd": "sub", "env": {"LEVEL": "${AWS_SECRET}"}, "workspace": "read", "args": ["${HOME}"]}
+    (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"paper": entry}}))
+    (item,) = ServersTrust(workspace, lambda: None).waiting()
+    assert item.text == "paper: x ${HOME}, in sub, with LEVEL, given your $HOME, $AWS_SECRET, workspace read-only"

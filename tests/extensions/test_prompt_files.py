@@ -10,6 +10,7 @@ from lmtui.core.prompt_files import PromptFile
 from lmtui.extensions.front_lines import read_front
 from lmtui.extensions.prompt_files import MarkdownPrompts, commands_trust
 from lmtui.tools.registry import ToolRegistry
+from tests.trusting import say
 
 
 class Places:
@@ -106,7 +107,7 @@ def test_commands_of_a_folders_file_wait_for_trust_and_a_change_asks_again(place
     assert {name: file.may_run for name, file in places.usable().items()} == {"commits": False, "text": True}
     trust = commands_trust(places.workspace)
     assert [item.text for item in trust.waiting()] == ["/commits runs git log"]
-    trust.answer(is_trusted=True)
+    say(trust, is_trusted=True)
     assert places.usable()["commits"].may_run
     places.put("text.md", "Other words")
     assert places.usable()["commits"].may_run

@@ -15,6 +15,7 @@ from lmtui.extensions.skills import MOST_BODY_TOKENS, MOST_TOLD_TOKENS, SkillShe
 from lmtui.extensions.skills_guide import SkillsGuide
 from lmtui.extensions.skills_trust import SkillsTrust
 from lmtui.tools.registry import ToolRegistry
+from tests.trusting import say
 
 SHIPPED = 6
 
@@ -51,7 +52,7 @@ async def own(skills: SkillShelf) -> list[Skill]:
 
 
 def trust(workspace: Path, *, is_trusted: bool = True) -> None:
-    SkillsTrust(workspace).answer(is_trusted=is_trusted)
+    say(SkillsTrust(workspace), is_trusted=is_trusted)
 
 
 async def test_each_place_is_looked_into(workspace: Path, home: Path) -> None:

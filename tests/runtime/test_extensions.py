@@ -20,6 +20,7 @@ from lmtui.providers.tokens import count_tokens
 from lmtui.runtime.host import Runtime
 from tests.runtime.answering import answering
 from tests.runtime.conftest import DONE, Open, Serve, run
+from tests.trusting import say
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 PAPER = Path(__file__).parents[1] / "extensions" / "paper_server.py"
@@ -294,7 +295,7 @@ async def test_a_folders_server_starts_only_after_a_yes_and_another_command_asks
     (item,) = first.extensions.trust.waiting()
     assert (item.kind, item.source) == ("MCP server", str(workspace / ".mcp.json"))
     assert "paper: python3 paper_server.py" in item.text
-    first.extensions.trust.answer(is_trusted=True)
+    say(first.extensions.trust, is_trusted=True)
     await reach(first, ServerState.READY)
     assert not first.extensions.trust.waiting()
     await first.close()
@@ -306,7 +307,7 @@ async def test_a_folders_server_starts_only_after_a_yes_and_another_command_asks
     third = open_one(url)
     await third.new_session()
     assert the_server(third).state is ServerState.WAITING
-    third.extensions.trust.answer(is_trusted=False)
+    say(third.extensions.trust, is_trusted=False)
     assert the_server(third).state is ServerState.REFUSED
     assert [each.text for each in third.extensions.trust.refused()] == ["paper: python3 paper_server.py tools=1"]
 
@@ -316,7 +317,7 @@ async def test_a_yes_that_is_taken_back_ends_the_server(workspace: Path, home: P
     (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"paper": paper()}}))
     runtime = open_one((await serve(DONE)).url)
     await runtime.new_session()
-    runtime.extensions.trust.answer(is_trusted=True)
+    say(runtime.extensions.trust, is_trusted=True)
     await reach(runtime, ServerState.READY)
     assert [item.kind for item in runtime.extensions.trust.trusted()] == ["MCP server"]
     runtime.extensions.trust.revoke()

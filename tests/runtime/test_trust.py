@@ -7,6 +7,7 @@ import pytest
 
 from lmtui.config import Loaded, load_config
 from lmtui.runtime.trust import FolderTrust
+from tests.trusting import say
 
 
 @pytest.fixture
@@ -25,17 +26,17 @@ def looked_at(folder: Path) -> FolderTrust:
 
 
 def test_what_was_refused_no_longer_waits_and_can_be_answered_again(folder: Path) -> None:
-    looked_at(folder).answer(is_trusted=False)
+    say(looked_at(folder), is_trusted=False)
     trust = looked_at(folder)
     assert not trust.waiting()
     assert [item.text for item in trust.refused()] == ["mode = auto"]
-    trust.answer(is_trusted=True)
+    say(trust, is_trusted=True)
     assert not trust.refused()
     assert trust.is_trusted
 
 
 def test_a_change_after_a_refusal_waits_anew(folder: Path) -> None:
-    looked_at(folder).answer(is_trusted=False)
+    say(looked_at(folder), is_trusted=False)
     (folder / ".lmagent" / "config.toml").write_text('mode = "auto"\nallow = ["Shell(*)"]\n')
     trust = looked_at(folder)
     assert len(trust.waiting()) == 2
@@ -53,6 +54,6 @@ def test_an_answer_that_another_lmtui_kept_is_taken_up(folder: Path, answer: boo
     trusted = replace(loaded, config=replace(loaded.config, mode="auto"))
     trust = FolderTrust(folder, loaded, lambda: trusted, lambda config: used.append(config.mode))
     assert trust.answered_elsewhere() is None
-    looked_at(folder).answer(is_trusted=answer)
+    say(looked_at(folder), is_trusted=answer)
     assert trust.answered_elsewhere() is answer
     assert used == (["auto"] if answer else [])

@@ -19,7 +19,7 @@ from lmtui.core.permissions import Mode, Rule
 from lmtui.core.pictures import Image
 from lmtui.core.plan import Plan
 from lmtui.core.sessions import Answer, Changes, SessionSummary, Subscriber
-from lmtui.core.trust import TrustItem
+from lmtui.core.trust import TrustItem, check_shown
 from lmtui.core.workspace import FileChange, FileChangeKind
 from tests.tui.fake_archive import FakeArchive
 from tests.tui.fake_files import FakeFiles
@@ -315,7 +315,8 @@ class FakeTrust:
     def revoke(self) -> None:
         self.items, self.trusted_items = self.trusted_items, []
 
-    def answer(self, *, is_trusted: bool) -> None:
+    def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
+        check_shown(self.items or self.refused_items, shown)
         self.is_trusted = is_trusted
         self.trusted_items += (self.items or self.refused_items) if is_trusted else []
         self.items, self.refused_items = [], [] if is_trusted else self.items or self.refused_items

@@ -44,6 +44,10 @@ def ask_for_trust(desk: Desk) -> None:
     desk.say(*(f"  {clean_line(item.kind)} in {clean_line(item.source)}: {clean_line(item.text)}" for item in waiting))
     desk.terminal.drop_typed()
     typed = desk.terminal.read("trust all of these, yes or no? ").strip().lower()
-    if typed:
-        desk.host.trust.answer(is_trusted=typed in YES)
-    desk.say("they hold from the next session on" if typed in YES else "they do not hold")
+    try:
+        if typed:
+            desk.host.trust.answer(waiting, is_trusted=typed in YES)
+    except LmtuiError as error:
+        desk.say(f"error: {error.full_text()}", "they do not hold")
+    else:
+        desk.say("they hold from the next session on" if typed in YES else "they do not hold")

@@ -92,12 +92,8 @@ class TrustQuestion(Consent[bool | None]):
         self._answer(is_trusted=False)
 
     def _answer(self, *, is_trusted: bool) -> None:
-        if _open_items(self._host) != self._items:
-            self._error = "What the folder brings changed meanwhile: close this and look again (/trust)."
-            self.draw()
-            return
         try:
-            self._host.trust.answer(is_trusted=is_trusted)
+            self._host.trust.answer(self._items, is_trusted=is_trusted)
         except LmtuiError as error:
             self._error = clean_line(error.full_text())
             self.draw()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import pytest
 
@@ -73,7 +74,7 @@ async def test_what_changed_while_the_question_was_open_is_not_trusted() -> None
 
 async def test_an_answer_that_cannot_be_kept_is_said() -> None:
     class Full(FakeTrust):
-        def answer(self, *, is_trusted: bool) -> None:
+        def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
             raise ConfigError("the answer cannot be kept", "The disk is full.")
 
     host = bringing()
