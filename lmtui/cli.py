@@ -171,6 +171,7 @@ def _host_opener(
         runtime = open_runtime(workspace, loaded.config, writes_log=True, is_mode_forced=loaded.sources["mode"] == "flag")
         runtime.ask_trust(loaded, read)
         runtime.plans_first = getattr(arguments, "plans_first", False)
+        runtime.demo_folder = getattr(arguments, "demo_folder", None)
         if file := _model_file(arguments):
             runtime.servers.run_file(file)
         if session_id:
@@ -248,13 +249,13 @@ def _resume(arguments: argparse.Namespace) -> int:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    keep = Path(arguments.keep) if arguments.keep else None
-    if arguments.workspace:
-        hint = "`lmtui demo --headless --keep DIR` takes a new one; `lmtui DIR` works in a folder of yours, with your model."
-        raise UsageError("the demo works in a folder of its own, as it writes files there", hint)
+    keep: Path | None = None
+    if given := arguments.keep or arguments.workspace:
+        from lmtui.runtime.demo import fresh_folder
+
+        keep = arguments.demo_folder = fresh_folder(Path(given))
+        arguments.workspace = str(keep)
     if not arguments.headless and sys.stdin.isatty() and sys.stdout.isatty():
-        if keep is not None:
-            raise UsageError("--keep goes with --headless", "On a terminal the demo makes a folder and names it at its end.")
         return _app(arguments, task=_demo_task(arguments), is_demo=True)
     from lmtui.frontends import commands
     from lmtui.frontends.headless import HeadlessTask

@@ -139,7 +139,7 @@ def demo_parser() -> Parser:
     """Return the parser of `lmtui demo`."""
     parser = _parser("demo", "The whole program on a built-in scripted model server.", "lmtui demo --headless --keep /tmp/demo")
     parser.add_argument("--headless", action="store_true", help="without the screen")
-    parser.add_argument("--keep", metavar="DIR", help="work in this new folder")
+    parser.add_argument("--keep", metavar="DIR", help="work in this folder (or --workspace DIR)")
     parser.add_argument("--plan", dest="plans_first", action="store_true", help="a task that is planned first")
     parser.add_argument("--agents", action="store_true", help="a task that sub-agents do")
     _add_approve(parser)

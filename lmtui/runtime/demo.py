@@ -6,6 +6,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.ports import Sandbox
 from lmtui.providers.agents_demo import agents_scenarios
@@ -41,20 +42,28 @@ async def start_repository(sandbox: Sandbox) -> str:
     return "" if result.exit_code == 0 else f"no commit can be made (git init: {result.output.strip()[:200]})"
 
 
+_BROUGHT = frozenset({  # what people bring for an agent; the demo writes nothing of it
+    ".lmagent", ".lmagent.md", ".soul.md", ".mcp.json", ".claude", ".agents", ".env", "AGENTS.md", "CLAUDE.md", "GEMINI.md",
+})  # fmt: skip
+
+
 def fresh_folder(folder: Path | None) -> Path:
-    """Return a new or empty folder: the one named, or one in the temporary folder.
+    """Return a folder that the demo may write in: the one named, or a new one in the temporary folder.
 
     Raises:
-        UsageError: it cannot be made or is not empty.
+        UsageError: it cannot be made, or holds more than what people bring for an agent (servers, skills, hooks, instructions).
     """
     if folder is None:
         return Path(tempfile.mkdtemp(prefix="lmtui-demo-"))
     place = folder.expanduser().absolute()
     try:
         place.mkdir(parents=True, exist_ok=True)
-        is_empty = not any(place.iterdir())
+        others = sorted(path.name for path in place.iterdir() if path.name not in _BROUGHT)
     except OSError as error:
         raise UsageError(f"cannot use {place} for the demo: {error.strerror}", "Name a folder that can be made.") from error
-    if not is_empty:
-        raise UsageError(f"{place} is not empty; the demo works in a folder of its own", "Name a new folder with --keep.")
+    if others:
+        raise UsageError(
+            f"{place} holds {clean_line(others[0])}; the demo writes and commits, so it works in a folder of its own",
+            "Name a new folder, or one with nothing but .lmagent, AGENTS.md and the like.",
+        )
     return place

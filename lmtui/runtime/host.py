@@ -108,9 +108,11 @@ class Runtime:
         self._start_folder = Path.cwd()
         self.archive: Archive = self._archive()
         self._demo: Demo | None = None
+        self.demo_folder: Path | None = None  # where the demo is to work; None: in a folder of its own
         self.jobs = HostJobs(self, lambda: list(self._sessions.values()))
         self._grants = Grants(workspace, lambda: list(self._sessions.values()))
-        self.trust: Trust = NothingToTrust()
+        self._own_trust: Trust = NothingToTrust()
+        self.trust: Trust = self._own_trust
         defaults = Loaded(config, dict.fromkeys(SETTINGS, "default"))
         self.settings: Settings = UserSettings(defaults, lambda: defaults, self._use_config)
         self.files = WorkspaceFiles(lambda: self._workspace, self.sandbox)
@@ -122,7 +124,8 @@ class Runtime:
 
     def ask_trust(self, loaded: Loaded, reload: Callable[[], Loaded]) -> None:
         """Let front ends ask whether the folder's own settings hold, and change the user's; `reload` reads them again."""
-        self.trust = Together(FolderTrust(self._workspace, loaded, reload, self._use_config), self.extensions.trust)
+        self._own_trust = FolderTrust(self._workspace, loaded, reload, self._use_config)
+        self.trust = Together(self._own_trust, self.extensions.trust)
         self.settings = UserSettings(loaded, reload, self._use_config)
 
     def _use_config(self, config: Config) -> None:
@@ -229,8 +232,8 @@ class Runtime:
         return await self._connection.choose()
 
     async def start_demo(self) -> None:
-        """Start the scripted server on a fresh folder and make both the ones in use."""
-        await self.use_demo(fresh_folder(None), _DEMO_WORDS_PER_S)
+        """Start the scripted server on the demo's folder and make both the ones in use."""
+        await self.use_demo(fresh_folder(self.demo_folder), _DEMO_WORDS_PER_S)
 
     async def use_demo(self, folder: Path, rate: float) -> str:
         """Start the demo in a folder; `rate` is words a second, 0 unlimited.  Return what this machine lacks for it.
@@ -334,7 +337,7 @@ class Runtime:
         self.extensions = Extensions(
             folder, self.sandbox, self._count_tokens, is_attended=self._is_attended, is_on=self.config.mcp == "on"
         )
-        self.guide = self.extensions.guide
+        self.guide, self.trust = self.extensions.guide, Together(self._own_trust, self.extensions.trust)
 
     async def _close_sessions(self) -> None:
         sessions = list(self._sessions.values())
