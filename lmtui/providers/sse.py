@@ -13,6 +13,7 @@ class SseDecoder:
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._data: list[bytes] = []
+        self._data_bytes = 0
 
     def feed(self, chunk: bytes) -> list[str]:
         """Return the data of each event that this chunk completes.
@@ -21,8 +22,7 @@ class SseDecoder:
             ProviderError: an event is larger than 16 MiB.
         """
         self._buffer += chunk
-        if len(self._buffer) > MAX_EVENT_BYTES:
-            raise ProviderError(Fault.GARBAGE, "the server sent an event of more than 16 MiB")
+        _check_size(len(self._buffer))
         if b"\n" not in chunk and b"\r" not in chunk:
             return []
         held = b"\r" if self._buffer.endswith(b"\r") else b""
@@ -44,8 +44,17 @@ class SseDecoder:
                 self._data.append(value.removeprefix(b" "))
             elif line.startswith(b"{"):
                 self._data.append(line)
+            else:
+                return None
+            self._data_bytes += len(line) + 1
+            _check_size(self._data_bytes)
             return None
         if not self._data:
             return None
-        data, self._data = b"\n".join(self._data), []
+        data, self._data, self._data_bytes = b"\n".join(self._data), [], 0
         return data.decode("utf-8", "replace")
+
+
+def _check_size(size_bytes: int) -> None:
+    if size_bytes > MAX_EVENT_BYTES:
+        raise ProviderError(Fault.GARBAGE, "the server sent an event of more than 16 MiB")
