@@ -22,28 +22,28 @@ class PromptHeld(Exception):
 async def accept(desk: Desk, said: Said, turn_id: str) -> None:
     """Put the user's words into the conversation, unless a hook holds them back.
 
+    What is held back is what the user sent: a command's file is filled in anew, with its tools and its model.
+
     Raises:
         PromptHeld: one does; they wait in the inbox, held back.
     """
-    if said.prompt is not None:
-        try:
-            said = await fill_in(desk, said, turn_id)
-        except asyncio.CancelledError:
-            _hold(desk, said)
-            raise
-    if said.is_reminder or not desk.hooking.wants(HookEvent.USER_PROMPT_SUBMIT):
-        await add_message(desk, said, turn_id)
-        return
     try:
-        verdict = await call_hooks(desk, HookEvent.USER_PROMPT_SUBMIT, {"prompt": said.text})
+        words = said if said.prompt is None else await fill_in(desk, said, turn_id)
+        if words.is_reminder or not desk.hooking.wants(HookEvent.USER_PROMPT_SUBMIT):
+            verdict = None
+        else:
+            verdict = await call_hooks(desk, HookEvent.USER_PROMPT_SUBMIT, {"prompt": words.text})
     except asyncio.CancelledError:
         _hold(desk, said)
         raise
+    if verdict is None:
+        await add_message(desk, words, turn_id)
+        return
     if verdict.blocks or verdict.ends_turn:
         desk.hooking.ended_by = ""
         _hold(desk, said)
         raise PromptHeld(verdict.reason or verdict.end_reason or "it gave no reason")
-    await add_message(desk, said, turn_id)
+    await add_message(desk, words, turn_id)
     tell_model(desk, verdict.context, turn_id)
 
 

@@ -20,13 +20,13 @@ _TIMEOUT_S = 120
 async def run_user_command(desk: Desk, said: Said, turn_id: str) -> None:
     """Run one command, or one call, to its end; a cancel passes on."""
     started = desk.monotonic()
-    files: dict[str, None] = {}
     reason, error_text = TurnReason.DONE, ""
     arguments = said.text if said.tool else json.dumps({"command": said.text, "timeout": _TIMEOUT_S})
+    desk.begin(turn_id)
     try:
         desk.emit(TurnStarted(agent=desk.agent, turn_id=turn_id))
         call = ToolCall(f"user_{turn_id}", said.tool or "shell", arguments)
-        await run_call(desk, call, turn_id, files, by="user" if said.is_told else "user_alone")
+        await run_call(desk, call, turn_id, desk.files, by="user" if said.is_told else "user_alone")
     except asyncio.CancelledError:
         reason = TurnReason.INTERRUPTED
         raise
@@ -41,7 +41,7 @@ async def run_user_command(desk: Desk, said: Said, turn_id: str) -> None:
                     reason=reason,
                     status=str(reason),
                     exit_code=EXIT_CODES[reason],
-                    files_changed=tuple(files),
+                    files_changed=tuple(desk.files),
                     elapsed_s=round(desk.monotonic() - started, 3),
                     sandbox=desk.sandbox_name,
                     error=error_text,

@@ -25,6 +25,7 @@ from lmtui.core.hooks import HookCall, HookEvent, HookRan, HookRun, HookVerdict
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions import Effect, Mode, Rule, Verdict
 from lmtui.core.ports import Limits
+from lmtui.core.prompt_files import PromptFile, fill
 from lmtui.core.sessions import Answer
 from lmtui.engine.team import TeamParts
 from lmtui.tools.registry import child_tools
@@ -224,6 +225,42 @@ async def test_an_interrupt_while_hooks_look_at_words_keeps_them() -> None:
     await rig.session.wait_idle()
     assert ended(rig).reason is TurnReason.INTERRUPTED
     assert rig.session.waiting.drop(0) == "do it"
+
+
+async def begun_with_a_file(hooks: PaperHooks) -> Rig:
+    """Return a session at a command file of which hooks hear."""
+    rig = Rig(FakeProvider(TOUCH, DONE), hooks=hooks)
+    rig.session.prompts.begin(fill(PromptFile("look", "See !`ls`.", "look.md", allowed=("Read", "Shell(ls)")), ""), "/look")
+    async with asyncio.timeout(5):
+        while not hooks.calls:
+            await asyncio.sleep(0)
+    return rig
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+async def test_a_commands_file_that_waited_leaves_the_same_tools_when_it_is_sent_again(is_interrupted: bool) -> None:
+    held = HookEvent.USER_PROMPT_SUBMIT
+    hooks = PaperHooks({held: verdict(Verdict.DENY, "not now")}, hangs=frozenset({held} if is_interrupted else ()))
+    rig = await begun_with_a_file(hooks)
+    if is_interrupted:
+        rig.session.interrupt()
+    await rig.session.wait_idle()
+    assert rig.sandbox.ran == ["ls"]
+    assert [event.queued for event in rig.events if isinstance(event, InboxChanged)][-1] == ("/look",)
+    hooks.says, hooks.hangs = {held: verdict()}, frozenset()
+    rig.session.waiting.go_on()
+    await rig.session.wait_idle()
+    assert rig.sandbox.ran == ["ls", "ls"]
+    assert "/look" in results(rig)[-1][0]
+
+
+async def test_a_turn_that_a_hook_ended_refuses_no_command_of_the_users_own_after_it() -> None:
+    hooks = PaperHooks({PRE: verdict(), POST: verdict(ends_turn=True, end_reason="enough")})
+    rig = Rig(FakeProvider(TOUCH), hooks=hooks)
+    await rig.run()
+    rig.session.waiting.run_command("make")
+    await rig.session.wait_idle()
+    assert rig.sandbox.ran == ["touch a", "make"]
 
 
 async def test_what_hooks_add_to_words_goes_to_the_model() -> None:
