@@ -21,6 +21,7 @@ from lmtui.core.messages import (
     CallForm,
     CallPiece,
     Completion,
+    Hold,
     Message,
     ModelPiece,
     ModelRequest,
@@ -74,17 +75,17 @@ async def _answer_fitting(desk: Desk, request: ModelRequest, turn_id: str) -> Co
     try:
         return await _answer(desk, request, turn_id)
     except ContextOverflow as overflow:
-        return await _answer_smaller(desk, overflow, turn_id)
+        return await _answer_smaller(desk, overflow, request.hold, turn_id)
 
 
-async def _answer_smaller(desk: Desk, overflow: ContextOverflow, turn_id: str) -> Completion:
-    """Make room and ask again; more than once only where the server does not say how large its window is."""
+async def _answer_smaller(desk: Desk, overflow: ContextOverflow, hold: Hold, turn_id: str) -> Completion:
+    """Make room and ask for the same again; more than once only where the server does not say how large its window is."""
     for _ in range(_MOST_REFUSALS):
         await before_room(desk, "auto")
         make_room(desk, overflow)
         tell_state(desk, turn_id)
         try:
-            return await _answer(desk, _request(desk), turn_id)
+            return await _answer(desk, replace(_request(desk), hold=hold), turn_id)
         except ContextOverflow as error:
             if error.window_tokens:
                 raise

@@ -10,6 +10,7 @@ from functools import partial
 
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.children import Brief, ChildResult, Report, ReportStatus
+from lmtui.core.claims import missing, path_of
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import MessageAdded, TurnReason
 from lmtui.core.messages import Role
@@ -105,10 +106,14 @@ class SubAgents:
         desk = self._parent
         found: list[tuple[str, str]] = []
         for path in dict.fromkeys(path for result in before for path in result.report.artifacts):
-            decision = decide_all("read", Access.READ, (path,), desk.mode, desk.all_rules())
-            if len(found) == MAX_INLINED_FILES or decision.verdict is not Verdict.ALLOW:
-                continue
+            if len(found) == MAX_INLINED_FILES:
+                break
             try:
+                paths = tuple(
+                    dict.fromkeys((path, *await desk.sandbox.real_paths([path])))
+                )  # rules hold for what a link leads to
+                if decide_all("read", Access.READ, paths, desk.mode, desk.all_rules()).verdict is not Verdict.ALLOW:
+                    continue
                 content = await desk.sandbox.read_file(path, MAX_INLINED_BYTES)
             except SandboxError:
                 continue
@@ -119,31 +124,19 @@ class SubAgents:
     async def _checked(self, brief: Brief, desk: Desk, report: Report) -> ChildResult:
         """Return a report with what is really there: a claim that does not hold makes of `ok` a `partial`."""
         wanted = brief.deliverable.paths if brief.deliverable.type in ("file", "files") else ()
-        claimed = [(path, _normal(path)) for path in dict.fromkeys((*wanted, *report.artifacts))][:_MAX_FILES]
-        there: dict[str, None] = {}
-        missing: list[str] = []
-        for path, normal in claimed:
-            known = normal if normal and await self._is_there(normal) else _by_name(path, desk.files)
-            if known:
-                there[known] = None
-            else:
-                missing.append(path)
-        there.update(desk.files)
+        claimed = list(dict.fromkeys((*wanted, *report.artifacts)))[:_MAX_FILES]
+        gone = set(await missing(self._parent.sandbox, claimed))
+        found = {path: "" if path in gone else path_of(path) for path in claimed}
+        found = {path: normal or _by_name(path, desk.files) for path, normal in found.items()}
+        lost = [path for path, known in found.items() if not known]
+        there = dict.fromkeys((*filter(None, found.values()), *desk.files))
         status, error = report.status, report.error
-        if missing and status is ReportStatus.OK:
-            status, error = ReportStatus.PARTIAL, f"not on the disk: {', '.join(missing)}"
+        if lost and status is ReportStatus.OK:
+            status, error = ReportStatus.PARTIAL, f"not on the disk: {', '.join(lost)}"
         artifacts = tuple(there)[:_MAX_FILES]
         return ChildResult(
-            desk.agent, Report(status, report.summary, artifacts, report.data, error), tuple(missing), brief.task_id
+            desk.agent, Report(status, report.summary, artifacts, report.data, error), tuple(lost), brief.task_id
         )
-
-    async def _is_there(self, path: str) -> bool:
-        folder = posixpath.dirname(path)
-        try:
-            entries = await self._parent.sandbox.list_directory(folder, 1, _MAX_ENTRIES)
-        except SandboxError:
-            return False
-        return any(entry.path == path for entry in entries)
 
 
 async def _tell(desk: Desk, text: str) -> None:
@@ -161,12 +154,6 @@ def _outcome(result: ChildResult, tally: Tally) -> str:
     return {ReportStatus.OK: "done", ReportStatus.PARTIAL: "partial", ReportStatus.BLOCKED: "blocked"}.get(
         result.status, "failed"
     )
-
-
-def _normal(path: str) -> str:
-    """Return a path relative to the workspace, empty for one that leads out of it."""
-    normal = posixpath.normpath(path.removeprefix("/workspace/"))
-    return "" if normal.startswith(("/", "..")) else normal
 
 
 def _by_name(path: str, files: Mapping[str, None]) -> str:

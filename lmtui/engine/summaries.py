@@ -19,7 +19,7 @@ from lmtui.core.roles import ModelRole
 from lmtui.engine.compaction import Room, summed_up
 from lmtui.engine.desk import Desk
 from lmtui.engine.roles import for_role
-from lmtui.engine.usage import announce, show_usage
+from lmtui.engine.usage import announce, show_usage, usage_beside
 
 MOST_OFTEN = 20
 PATIENCE_S = 60.0
@@ -94,12 +94,20 @@ def _request(desk: Desk, limit_chars: int, focus: str) -> ModelRequest:
 
 
 async def _words(desk: Desk, request: ModelRequest) -> str:
-    """Return what the model answers; nothing where it calls a tool in place of answering."""
-    announce(desk, request)
+    """Return what the model answers; nothing where it calls a tool in place of answering.
+
+    Of another model nothing is learned for the one in use, and its reading tells nothing of that one's cache.
+    """
+    is_same = request.model == desk.settings.model
+    if is_same:
+        announce(desk, request)
     async with contextlib.aclosing(desk.provider.stream(request)) as pieces:
         async for piece in pieces:
             if isinstance(piece, Completion):
-                show_usage(desk, piece, desk.turn_id)
+                if is_same:
+                    show_usage(desk, piece, desk.turn_id)
+                else:
+                    desk.emit(usage_beside(desk.agent, request, piece))
                 return "" if piece.message.tool_calls or piece.problem else clean(piece.message.text).strip()
     return ""
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import ProviderError
-from lmtui.core.events import ROOT, Envelope, Event, MessageAdded, SessionRenamed, TurnEnded, UsageUpdated
-from lmtui.core.messages import Completion, Message, ModelRequest, Role, Urgency, Usage
+from lmtui.core.events import ROOT, Envelope, Event, MessageAdded, SessionRenamed, TurnEnded
+from lmtui.core.messages import Completion, Message, ModelRequest, Role, Urgency
 from lmtui.core.roles import ModelRole, RoleModel
-from lmtui.core.window import bytes_by_four
 from lmtui.engine.desk import Desk
 from lmtui.engine.packing import bare
 from lmtui.engine.roles import for_role
 from lmtui.engine.spending import TITLER
+from lmtui.engine.usage import usage_beside
 
 MAX_TITLE_CHARS = 60
 _MOST_WORDS_CHARS = 1_500
@@ -49,17 +49,10 @@ async def make_title(desk: Desk, history: Callable[[], Sequence[Envelope]], emit
         async with contextlib.aclosing(desk.provider.stream(request)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Completion):
-                    emit(UsageUpdated(agent=TITLER, usage=_usage(request, piece), is_estimate=piece.usage is None))
+                    emit(usage_beside(TITLER, request, piece))
                     title = _title(piece.message.text)
                     if title and wants_title(desk, history(), turns=_ANY):
                         emit(SessionRenamed(title=title))
-
-
-def _usage(request: ModelRequest, answer: Completion) -> Usage:
-    """Return what a title cost: as the server counted it, else by its size."""
-    return answer.usage or Usage(
-        sum(bytes_by_four(message.text) for message in request.messages), bytes_by_four(answer.message.text)
-    )
 
 
 def _title(text: str) -> str:

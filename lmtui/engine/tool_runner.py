@@ -147,6 +147,7 @@ async def _as_answered(desk: Desk, call: ToolCall, asked: Asked, answer: Answer,
         if screened is not None and screened.verdict.blocks:
             ending.refuse(f"a hook said no: {screened.verdict.reason}")
             return None
+        prepared = screened.prepared if screened is not None else prepared
     again = decide(desk, prepared, asked.behind)
     if again.verdict is Verdict.DENY:  # the mode was changed while the question was open
         ending.refuse(f"{again.why}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lmtui.core.events import Level, Notice, PrefillProgress, UsageUpdated
 from lmtui.core.messages import Completion, ModelRequest, Usage
 from lmtui.core.server_words import window_fix
+from lmtui.core.window import bytes_by_four
 from lmtui.engine.desk import Desk
 from lmtui.engine.ledger import Comparison, Reading
 
@@ -66,6 +67,12 @@ def show_usage(desk: Desk, completion: Completion, turn_id: str) -> None:
             turn_id=turn_id,
         )
     )
+
+
+def usage_beside(agent: str, request: ModelRequest, answer: Completion) -> UsageUpdated:
+    """Return what a request beside the conversation cost: as the server counted it, else by size.  Nothing is learned of it."""
+    size = Usage(sum(bytes_by_four(message.text) for message in request.messages), bytes_by_four(answer.message.text))
+    return UsageUpdated(agent=agent, usage=answer.usage or size, is_estimate=answer.usage is None)
 
 
 def _reading(desk: Desk, completion: Completion, usage: Usage) -> Reading:

@@ -17,7 +17,7 @@ from lmtui.core.events import Envelope, Event, Level, ModeChanged, ModelChanged,
 from lmtui.core.hosts import NETWORK_TOOL, parse_pattern
 from lmtui.core.messages import CallForm
 from lmtui.core.permissions import SOURCES, Effect, Mode, Rule, parse_rule
-from lmtui.core.ports import Limits, Policy, SessionLog
+from lmtui.core.ports import Policy, SessionLog
 from lmtui.core.roles import parse_roles
 from lmtui.core.rules import MCP
 from lmtui.core.sessions import Archive
@@ -36,6 +36,7 @@ from lmtui.runtime.files import WorkspaceFiles
 from lmtui.runtime.grants import Grants
 from lmtui.runtime.hooks import hooks_of
 from lmtui.runtime.host_jobs import HostJobs
+from lmtui.runtime.limits import limits_of
 from lmtui.runtime.log_file import write_log_file
 from lmtui.runtime.protection import key_redactor, protect_process
 from lmtui.runtime.sandboxes import interpreter_of, open_sandbox, web_of
@@ -307,7 +308,7 @@ class Runtime:
             compact_at=config.compact_at,
             asks_for_summaries=config.summaries == "on",
             call_form=None if config.call_form == "auto" else CallForm(config.call_form),
-            limits=_limits(config),
+            limits=limits_of(config),
             now=lambda: datetime.now(UTC),
             monotonic=time.monotonic,
             count_tokens=self._count_tokens,
@@ -344,17 +345,6 @@ class Runtime:
         self._sessions.clear()
         for session in sessions:
             await session.close()
-
-
-def _limits(config: Config) -> Limits:
-    return Limits(
-        max_iterations=config.max_iterations,
-        timeout_s=config.timeout_s,
-        max_same_tool_streak=config.max_same_tool_streak,
-        max_no_progress_iters=config.max_no_progress_iters,
-        max_errors=config.max_errors,
-        max_empty_iterations=config.max_empty_iterations,
-    )
 
 
 def _model_settings(config: Config, model: str) -> ModelSettings:

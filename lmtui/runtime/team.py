@@ -7,9 +7,10 @@ from pathlib import Path
 
 from lmtui.config import Config
 from lmtui.core.children import ChildKind
-from lmtui.core.ports import Limits, Toolbox
+from lmtui.core.ports import Toolbox
 from lmtui.engine.team import TeamParts
 from lmtui.runtime.connection import Connection
+from lmtui.runtime.limits import child_limits
 from lmtui.store.papers import AgentPapers
 from lmtui.tools.registry import ToolRegistry, child_tools, tools_without_agents
 
@@ -35,11 +36,7 @@ def team_of(config: Config, workspace: Path, session_id: str, connection: Connec
 
     return TeamParts(
         toolbox=toolbox,
-        limits=Limits(
-            max_iterations=config.agent_max_iterations,
-            max_tokens=config.agent_max_tokens,
-            timeout_s=config.agent_timeout_s,
-        ),
+        limits=child_limits(config),
         parallel=connection.slot_count,
         max_depth=config.agent_max_depth if has_agents(config) else 0,
         papers=AgentPapers(workspace, session_id, is_kept=config.keep_agents == "on"),
