@@ -143,6 +143,15 @@ def test_an_answer_is_held_only_once() -> None:
     assert [calling.take_hold(), calling.take_hold()] == [Hold.CALL, Hold.FREE]
 
 
+async def test_a_held_answer_that_was_too_large_to_ask_for_is_asked_for_held_again() -> None:
+    overflow = ContextOverflow("too large", window_tokens=4000)
+    files = FakeSandbox({f"{name}.txt": b"some words in a line\n" * 300 for name in "abc"})
+    reads = [answer("", ("read", f'{{"path": "{name}.txt"}}')) for name in "abc"]
+    rig = Rig(Asked(*reads, malformed(), [overflow], recovered(), answer("done")), files)
+    await rig.run()
+    assert [request.hold for request in rig.provider.requests[4:6]] == [Hold.CALL, Hold.CALL]
+
+
 @pytest.mark.parametrize("fault", [Fault.REJECTED, Fault.SERVER_ERROR, Fault.UNKNOWN_MODEL, Fault.KEY_REFUSED])
 def test_errors_about_something_else_change_nothing(fault: Fault) -> None:
     assert Calling().refused(ProviderError(fault, "no"), REQUEST) is None

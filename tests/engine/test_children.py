@@ -12,7 +12,7 @@ from lmtui.core.children import ChildKind
 from lmtui.core.events import ApprovalRequested, MessageAdded, Outcome, ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.file_events import FilesChanged
 from lmtui.core.messages import ModelPiece, ModelRequest, Role, Urgency
-from lmtui.core.permissions import Mode
+from lmtui.core.permissions import Effect, Mode, parse_rule
 from lmtui.core.ports import Limits
 from lmtui.core.sessions import Answer
 from lmtui.engine.team import TeamParts
@@ -211,6 +211,19 @@ async def test_tasks_run_at_once_as_far_as_dependencies_and_slots_allow(parallel
     ]  # fmt: skip
     brief = next(request.messages[1].text for request in provider.requests if "task b" in request.messages[1].text)
     assert '<file path="a.md">\nby a\n' in brief
+
+
+async def test_a_link_among_the_results_is_told_under_the_rules_of_what_it_leads_to() -> None:
+    rig = Rig(
+        TalkingProvider(tree_script()),
+        mode=Mode.AUTO,
+        team=team(),
+        rules=(parse_rule("Read(secrets/**)", Effect.DENY, "test"),),
+    )
+    rig.sandbox.links["a.md"] = "secrets/key"
+    await rig.run()
+    brief = next(request.messages[1].text for request in rig.provider.requests if "task b" in request.messages[1].text)
+    assert "by a" not in brief
 
 
 async def test_what_depends_on_a_failed_task_is_skipped_and_told() -> None:

@@ -371,3 +371,17 @@ async def test_before_room_is_made_hooks_are_told_with_what_asked_for_it() -> No
     assert [(call.subject, call.facts) for call in hooks.calls] == [
         ("manual", {"trigger": "manual", "custom_instructions": "the names"})
     ]
+
+
+async def test_what_a_hook_makes_of_the_command_that_the_user_typed_is_what_runs() -> None:
+    def says(call: HookCall) -> HookVerdict:
+        is_typed = call.arguments == {"command": "make test"}
+        return verdict(changed={"command": "make -n test"}) if is_typed else verdict()
+
+    rig = Rig(FakeProvider(TOUCH, DONE), mode=Mode.MANUAL, hooks=PaperHooks({PRE: says}))
+    rig.session.submit("go")
+    asked = await rig.until(lambda event: isinstance(event, ApprovalRequested))
+    assert isinstance(asked, ApprovalRequested)
+    rig.session.answer(asked.approval_id, Answer(Outcome.ONCE, edited="make test"))
+    await rig.session.wait_idle()
+    assert rig.sandbox.ran == ["make -n test"]

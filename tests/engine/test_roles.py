@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from lmtui.core.events import Envelope, ModelChanged, Notice, ToolCallFinished, UsageUpdated
-from lmtui.core.messages import CallForm, ModelPiece, ModelRequest, Role
+from lmtui.core.messages import CallForm, ModelPiece, ModelRequest, Role, Urgency
 from lmtui.core.model_events import CallFormChanged, VisionChanged
 from lmtui.core.permissions import Mode
 from lmtui.core.pictures import Image
@@ -16,8 +17,10 @@ from lmtui.core.roles import ModelRole, RoleModel, Roles, parse_roles
 from lmtui.core.servers import ServedModel
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.roles import for_role
+from lmtui.engine.team import TeamParts
 from lmtui.providers.wire import RequestWriter
 from lmtui.store.images import ImageFolder
+from lmtui.tools.registry import child_tools
 from tests.engine.test_usage import KeptProfiles
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
@@ -104,6 +107,28 @@ async def test_plan_mode_asks_the_planner_and_then_the_sessions_own_model_again(
     changes = [(each.model, each.role, each.window_tokens) for each in rig.events if isinstance(each, ModelChanged)]
     assert changes[-4:] == [("big", "planner", 0), ("big", "planner", 32_000), ("model", "", 0), ("model", "", 24_000)]
     assert [each.miss for each in rig.events if isinstance(each, UsageUpdated)][1] == "model changed"
+
+
+async def test_who_explores_for_a_planner_is_the_sessions_own_model_with_its_own_window(tmp_path: Path) -> None:
+    def script(request: ModelRequest) -> list[ModelPiece | Exception | float]:
+        if request.urgency is Urgency.CHILD:
+            return [*answer("", ("report_result", '{"status": "ok", "summary": "seen"}'))]
+        return (
+            [*answer("Nothing to plan.")] if len(request.messages) > 3 else [*answer("", ("explore", '{"question": "what?"}'))]
+        )
+
+    class Talking(Server):
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+            self.answers = [script(request)]
+            async for piece in super().stream(request):
+                yield piece
+
+    rig = Rig(Talking(), roles=PLANNER, mode=Mode.PLAN, team=TeamParts(partial(child_tools, ""), max_depth=1))
+    rig.session.prepare(is_eager=False)
+    await rig.run("plan it")
+    assert asked(rig)[:2] == ["big", "model"]
+    used = [each for each in rig.events if isinstance(each, UsageUpdated) and each.agent == "agent_1"]
+    assert [each.window_tokens for each in used] == [24_000]
 
 
 async def test_a_role_without_a_model_of_its_own_changes_only_the_sampling(tmp_path: Path) -> None:

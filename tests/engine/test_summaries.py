@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.events import ModelChanged, Notice, TurnEnded
+from lmtui.core.events import ModelChanged, Notice, TurnEnded, UsageUpdated
 from lmtui.core.messages import Completion, FinishReason, Message, ModelPiece, ModelRequest, Role, ToolCall, Usage
 from lmtui.core.model_events import Compacted
 from lmtui.core.roles import ModelRole, RoleModel, Roles
@@ -94,6 +94,8 @@ async def test_summariser_is_asked_where_one_is_named() -> None:
     await rig.run()
     assert {request.model for request in provider.asked} == {"small"}
     assert {request.model for request in provider.requests} == {"model"}
+    misses = {each.miss for each in rig.of("usage_updated") if isinstance(each, UsageUpdated)}
+    assert "model changed" not in misses, "what another model reads says nothing of this one's cache"
 
 
 async def test_user_sums_up_with_what_matters_to_them() -> None:
