@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -91,6 +92,12 @@ def test_nothing_has_a_name_that_says_nothing() -> None:
 def test_every_module_says_what_it_is_for() -> None:
     for path in SOURCES:
         assert ast.get_docstring(ast.parse(path.read_text())), path
+
+
+def test_what_a_class_says_it_implements_is_there() -> None:
+    for path in SOURCES:
+        for module, name in re.findall(r"implements `((?:\w+\.)+)(\w+)[`.]", path.read_text()):
+            assert hasattr(importlib.import_module(f"lmtui.{module.rstrip('.')}"), name), f"{module}{name} in {path}"
 
 
 SILENCED = 61

@@ -18,7 +18,7 @@ _MAX_QUESTIONS = 20
 
 
 class CommandGate:
-    """The gate of one command; implements `core.ports.HostGate`.  What was answered holds for the whole command.
+    """The gate of one command; implements `core.hosts.HostGate`.  What was answered holds for the whole command.
 
     A command cannot bury the user in questions, nor the log in lines: there is one question at a time, and of both a most.
     """

@@ -32,7 +32,7 @@ def read_own_settings(workspace: Path) -> bytes:
 
 
 class NothingToTrust:
-    """A folder that brings nothing; implements `core.sessions.Trust`."""
+    """A folder that brings nothing; implements `core.trust.Trust`."""
 
     def waiting(self) -> Sequence[TrustItem]:
         """Return nothing."""
@@ -58,7 +58,7 @@ class NothingToTrust:
 
 
 class FolderTrust:
-    """A folder with settings of its own; implements `core.sessions.Trust`.
+    """A folder with settings of its own; implements `core.trust.Trust`.
 
     Args:
         loaded: the settings as they were read.
