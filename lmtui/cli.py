@@ -40,7 +40,7 @@ from lmtui.frontends.parsers import (
 )
 from lmtui.frontends.places import check_screen, wants_plain
 from lmtui.paths import config_dir
-from lmtui.store.trust import read_trust
+from lmtui.runtime.trust import read_trust
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import SessionHost

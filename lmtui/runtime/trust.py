@@ -11,7 +11,7 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.trust import TrustItem, check_shown
 from lmtui.store.trust import TrustAnswer, read_trust, trust_file, write_trust
 
-__all__ = ["OWN_SETTINGS", "FolderTrust", "NothingToTrust", "read_own_settings", "trust_file"]
+__all__ = ["OWN_SETTINGS", "FolderTrust", "NothingToTrust", "read_own_settings", "read_trust", "trust_file"]
 
 
 OWN_SETTINGS = ".lmagent/config.toml"
