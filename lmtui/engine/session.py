@@ -98,13 +98,15 @@ class SessionParts:
 
 
 class EngineSession:
-    """One conversation with one agent; implements `core.ports.Session`.
+    """One conversation with one agent; implements `core.sessions.Session`.
 
     Args:
         parts: what it works with.
         past: the events of the log it continues, empty for a fresh one; what a crash left open is ended.
         is_ours: this user's lmtui wrote the log; else what it grants (mode, approvals) does not hold, what it left in the
             inbox is nobody's task, and nothing that it tells of can be undone.
+
+    What is in `when_closed` is called once it has let go of its log.
     """
 
     def __init__(self, parts: SessionParts, past: Sequence[Envelope] = (), *, is_ours: bool = True) -> None:
@@ -130,6 +132,7 @@ class EngineSession:
         self._foreign = 0 if is_ours else len(past)
         self.budget = BudgetByHand(lambda: self._desk.spending, self._journal.emit_from_outside)
         self.is_closed = False
+        self.when_closed: list[Callable[[], object]] = []
         self._team = Team(parts.team)
         self._desk = self._make_desk()
         self._journal.replay(past)
@@ -264,6 +267,8 @@ class EngineSession:
         await self._background.close()
         await self._parts.interpreter.close()
         self._journal.close()
+        while self.when_closed:
+            _ = self.when_closed.pop()()
 
     def _make_desk(self) -> Desk:
         parts = self._parts

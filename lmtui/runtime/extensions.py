@@ -101,8 +101,8 @@ class Extensions:
 
     def follow(self, session: EngineSession) -> None:
         """Let a session's tools know how far its conversation is."""
-        if session.id in self._toolboxes:
-            servers, skills = self._toolboxes[session.id]
+        servers, skills = self._toolboxes.pop(session.id, (None, None))
+        if servers is not None and skills is not None:
             servers.begin_with(session.history())
             _ = session.subscribe(servers.follow)
             _ = session.subscribe(skills.follow)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from lmtui import __version__
@@ -81,7 +82,7 @@ def encode_event(envelope: Envelope) -> str:
 
 
 class Runtime:
-    """Everything that works on one workspace; implements `core.ports.SessionHost`.
+    """Everything that works on one workspace; implements `core.sessions.SessionHost`.
 
     Args:
         workspace: a folder that was checked.
@@ -149,10 +150,15 @@ class Runtime:
         return "" if self._connection.is_chosen else "No model server is chosen yet."
 
     async def sandbox(self) -> WorkspaceSandbox:
-        """Return the workspace's sandbox; it starts when it is first used."""
+        """Return the workspace's sandbox, of the folder and the settings as they are; it starts when it is first used."""
         async with self._selecting:
-            if self._sandbox is None:
-                self._sandbox = await open_sandbox(self._workspace, self.config)
+            while self._sandbox is None:
+                folder, config = self._workspace, self.config
+                opened = await open_sandbox(folder, config)
+                if (folder, config) == (self._workspace, self.config):
+                    self._sandbox = opened
+                else:
+                    self._retired.append(opened)
             return self._sandbox
 
     async def require_sandbox(self) -> None:
@@ -317,6 +323,7 @@ class Runtime:
 
     def _keep(self, session: EngineSession) -> EngineSession:
         self._sessions[session.id] = session
+        session.when_closed.append(partial(self._sessions.pop, session.id, None))
         self._grants.follow(session)
         self.extensions.follow(session)
         self.jobs.follow(session, is_ours=self._store.is_ours(session.id))

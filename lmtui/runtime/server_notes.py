@@ -39,7 +39,7 @@ class ServerNotes:
         def begin(envelope: Envelope) -> None:
             if isinstance(envelope.event, TurnStarted):
                 leave.pop()()
-                _ = self._servers.listen(self._look)
+                self._session.when_closed.append(self._servers.listen(self._look))
                 _ = asyncio.get_running_loop().call_soon(self._look)
 
         leave.append(self._session.subscribe(begin))

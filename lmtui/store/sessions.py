@@ -64,13 +64,15 @@ class SessionFile:
     def append(self, envelope: Envelope) -> None:
         """Write one event; after a failure nothing of it is left in the file."""
         data = encode(envelope).encode("utf-8", "replace") + b"\n"
-        size = os.fstat(self._fd).st_size
+        size: int | None = None
         try:
+            size = os.fstat(self._fd).st_size
             written = 0
             while written < len(data):
                 written += os.write(self._fd, data[written:])
         except OSError as error:
-            os.ftruncate(self._fd, size)
+            if size is not None:
+                os.ftruncate(self._fd, size)
             raise _cannot("write", self.path, error) from error
 
     def sync(self) -> None:

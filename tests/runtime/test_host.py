@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import subprocess
 import sys
+import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from lmtui.config import Config
+from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core.errors import SandboxError, SessionFileError, UsageError
 from lmtui.core.events import Notice, SessionOpened, ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.permissions import Mode
@@ -103,6 +105,31 @@ async def test_all_who_ask_at_once_get_one_sandbox(open_one: Open) -> None:
     runtime = open_one()
     sandboxes = await asyncio.gather(*(runtime.sandbox() for _ in range(4)))
     assert len({id(sandbox) for sandbox in sandboxes}) == 1
+
+
+async def test_a_sandbox_whose_settings_change_while_it_opens_is_not_the_one_in_use(open_one: Open) -> None:
+    runtime = open_one(sandbox="files")
+    sources = dict.fromkeys(SETTINGS, "default")
+    runtime.ask_trust(Loaded(runtime.config, sources), lambda: Loaded(Config(sandbox="process"), sources))
+    opening = asyncio.ensure_future(runtime.sandbox())
+    await asyncio.sleep(0)
+    assert not opening.done()
+    _ = runtime.settings.change("sandbox", "process")
+    assert (await (await opening).status()).backend == "process"
+    assert await runtime.sandbox() is await opening
+
+
+async def test_a_closed_session_is_let_go_of(open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(DONE)).url)
+    session = await runtime.new_session()
+    await run(session)
+    kept, ref = await runtime.new_session(), weakref.ref(session)
+    await session.close()
+    del session
+    await asyncio.sleep(0)
+    gc.collect()
+    assert ref() is None
+    assert runtime.is_open(kept.id)
 
 
 async def test_an_opening_that_failed_does_not_lock_the_session(workspace: Path, open_one: Open, serve: Serve) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -55,6 +56,15 @@ async def test_a_job_runs_as_a_session_of_its_own_named_after_it(workspace: Path
     assert (job.runs, job.last_outcome, job.due, job.state) == (1, "done", None, "done")
     found = list_sessions(workspace)
     assert [(each.id, each.title, each.state) for each in found] == [(job.last_session, "Hello", "done")]
+
+
+async def test_the_session_of_a_job_that_has_run_is_let_go_of(open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(DONE)).url)
+    await runtime.jobs.add(NewJob(text="say hello"))
+    await one_pass(runtime)
+    gc.collect()
+    wanted = (await the_job(runtime)).last_session
+    assert not [each for each in gc.get_objects() if isinstance(each, EngineSession) and each.id == wanted]
 
 
 async def test_what_would_ask_is_refused_and_a_rule_of_the_job_allows_it(workspace: Path, open_one: Open, serve: Serve) -> None:

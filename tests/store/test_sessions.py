@@ -106,6 +106,15 @@ def test_a_session_open_elsewhere_is_refused(tmp_path: Path) -> None:
     store.open(ID).close()
 
 
+def test_a_log_that_was_closed_takes_nothing_and_says_so(tmp_path: Path) -> None:
+    log = SessionStore(tmp_path).create(ID)
+    log.append(story()[0])
+    log.close()
+    with pytest.raises(SessionFileError, match="cannot write"):
+        log.append(story()[1])
+    assert [envelope.seq for envelope in load(log.path).events] == [1]
+
+
 def test_a_full_disk_leaves_no_half_line() -> None:
     store = SessionStore(Path("/dev/shm"))
     log = store.create(ID)
