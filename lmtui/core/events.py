@@ -348,12 +348,15 @@ class PlanChanged(Event):
 class InboxChanged(Event):
     """What the user typed while the agent worked and that has not been taken up yet; commands begin with `!`.
 
-    `is_paused`: the user stopped the agent, and what waits goes on only at their word.
+    `is_paused`: the user stopped the agent, and what waits goes on only at their word.  `kinds` says what each of `queued` is,
+    where its text does not: `reminder` (lmtui says it), `call`, `file` (a command's), `pictures`; the last three are not read
+    back from a log.
     """
 
     kind: ClassVar[str] = "inbox_changed"
     queued: tuple[str, ...] = ()
     is_paused: bool = False
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

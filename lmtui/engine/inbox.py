@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lmtui.core.events import Envelope, InboxChanged
 from lmtui.core.pictures import Image
 from lmtui.core.prompt_files import FilledPrompt
 
 _COMPACT = "/compact"
+_REMINDER = "reminder"
+_LIKE_A_COMMAND = re.compile(rf" *(?:!|{_COMPACT})")
+_LOST = "This waited when the session ended, and cannot be taken up again as it was; send it anew if you still want it: {words}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +44,44 @@ class Said:
         if self.tool:
             return self.typed
         if self.is_command:
-            return ("!" if self.is_told else "!!") + self.text
+            gap = " " if self.text.startswith("!") else ""
+            return ("!" if self.is_told else "!!") + gap + self.text
         if self.is_compaction:
             return f"{_COMPACT} {self.text}".rstrip()
-        return f" {self.text}" if self.text.startswith(("!", _COMPACT)) else self.text
+        return f" {self.text}" if _LIKE_A_COMMAND.match(self.text) else self.text
+
+    @property
+    def kind(self) -> str:
+        """Return what it is where `shown` does not tell (`InboxChanged.kinds`)."""
+        if self.is_reminder:
+            return _REMINDER
+        if self.tool:
+            return "call"
+        if self.prompt is not None:
+            return "file"
+        return "pictures" if self.images else ""
 
 
-def read_said(shown: str) -> Said:
-    """Return what `Said.shown` gave."""
+def read_said(shown: str, kind: str = "") -> Said | None:
+    """Return what gave `Said.shown` and `Said.kind`, but for its `typed`; None where they do not hold all of it."""
+    if kind not in ("", _REMINDER):
+        return None
     if shown.startswith(_COMPACT):
         return Said(shown.removeprefix(_COMPACT).strip(), is_compaction=True)
-    is_command = shown.startswith("!")
-    return Said(shown.lstrip("!") if is_command else shown, is_command=is_command, is_told=not shown.startswith("!!"))
+    if shown.startswith("!"):
+        is_told = not shown.startswith("!!")
+        return Said(shown.removeprefix("!" if is_told else "!!").strip(), is_command=True, is_told=is_told)
+    text = shown[1:] if _LIKE_A_COMMAND.match(shown) else shown
+    return Said(text, is_reminder=kind == _REMINDER)
+
+
+def left_waiting(past: Sequence[Envelope]) -> tuple[tuple[Said, ...], tuple[str, ...]]:
+    """Return what waited when a session ended, oldest first, and notices of what cannot be taken up again."""
+    last = next((each.event for each in reversed(past) if isinstance(each.event, InboxChanged)), InboxChanged())
+    entries = list(zip(last.queued, itertools.chain(last.kinds, itertools.repeat("")), strict=False))
+    read = [(shown, read_said(shown, kind)) for shown, kind in entries]
+    lost = (_LOST.format(words=shown.strip() or "only pictures") for shown, said in read if said is None)
+    return tuple(said for _, said in read if said is not None), tuple(lost)
 
 
 class Inbox:
@@ -70,6 +103,11 @@ class Inbox:
     def is_paused(self) -> bool:
         """Tell whether something is held back."""
         return bool(self._held)
+
+    def as_event(self, agent: str) -> InboxChanged:
+        """Return the event that says what waits; after a resume it waits again."""
+        kinds = tuple(entry.kind for entry in self._held + self._entries)
+        return InboxChanged(agent=agent, queued=self.texts, is_paused=self.is_paused, kinds=kinds if any(kinds) else ())
 
     def put(self, said: Said) -> None:
         """Add to the end."""

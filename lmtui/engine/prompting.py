@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lmtui.core.events import InboxChanged, Level, Notice
+from lmtui.core.events import Level, Notice
 from lmtui.core.hooks import HookEvent
 from lmtui.engine.desk import Desk
 from lmtui.engine.filling import fill_in
@@ -62,4 +62,4 @@ def held_words(held: PromptHeld) -> str:
 
 def _hold(desk: Desk, said: Said) -> None:
     desk.inbox.hold(said)
-    desk.emit(InboxChanged(agent=desk.agent, queued=desk.inbox.texts, is_paused=desk.inbox.is_paused))
+    desk.emit(desk.inbox.as_event(desk.agent))

@@ -12,7 +12,6 @@ from lmtui.core.events import (
     ROOT,
     Envelope,
     Event,
-    InboxChanged,
     Level,
     MessageAdded,
     ModeChanged,
@@ -48,7 +47,7 @@ from lmtui.engine.desk import Desk
 from lmtui.engine.filling import PromptsByHand
 from lmtui.engine.hooking import Hooking
 from lmtui.engine.hooks_beside import HooksBeside
-from lmtui.engine.inbox import Inbox, Said, read_said
+from lmtui.engine.inbox import Inbox, Said, left_waiting
 from lmtui.engine.journal import Journal
 from lmtui.engine.known_model import KnownModel
 from lmtui.engine.planning import SessionPlans
@@ -136,8 +135,9 @@ class EngineSession:
         self._team = Team(parts.team)
         self._desk = self._make_desk()
         self._journal.replay(past)
-        for text in _left_in_inbox(past) if is_ours else ():
-            self._desk.inbox.put(read_said(text))
+        waiting, lost = left_waiting(past) if is_ours else ((), ())
+        for said in waiting:
+            self._desk.inbox.put(said)
         self._desk.approvals.keep_only(parts.policy.rules if is_ours else None)
         if not is_ours:
             self._desk.mode = parts.policy.mode
@@ -146,8 +146,11 @@ class EngineSession:
         ends = ends_for_open_work(past)
         for event in ends:
             self.emit(event)
-        if offer := offered_again(past, ends):
-            self.emit(Notice(level=Level.WARNING, text=offer))
+        for text in (*lost, offered_again(past, ends)):
+            if text:
+                self.emit(Notice(level=Level.WARNING, text=text))
+        if lost:
+            self._worker.show_inbox()
 
     @property
     def id(self) -> str:
@@ -332,9 +335,3 @@ class EngineSession:
                 self._team.count += 1
             case _:
                 pass
-
-
-def _left_in_inbox(past: Sequence[Envelope]) -> tuple[str, ...]:
-    """Return what was queued when the session ended: it waits again, before what is said next."""
-    queues = (envelope.event.queued for envelope in reversed(past) if isinstance(envelope.event, InboxChanged))
-    return next(queues, ())

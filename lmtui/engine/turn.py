@@ -11,7 +11,6 @@ from functools import partial
 
 from lmtui.core.errors import ContextOverflow, ProviderError, SessionFileError, WindowFull
 from lmtui.core.events import (
-    InboxChanged,
     Level,
     Notice,
     ToolCallFinished,
@@ -213,7 +212,7 @@ async def _take_steering(desk: Desk, turn_id: str) -> bool:
             take = make_room_now if said.is_compaction else accept_steering
             await take(desk, said, turn_id)
         finally:
-            desk.emit(InboxChanged(agent=desk.agent, queued=inbox.texts, is_paused=inbox.is_paused))
+            desk.emit(inbox.as_event(desk.agent))
     return is_any
 
 

@@ -50,8 +50,7 @@ class Worker:
 
     def show_inbox(self) -> None:
         """Say what waits."""
-        inbox = self._desk().inbox
-        self._emit(InboxChanged(queued=inbox.texts, is_paused=inbox.is_paused))
+        self._emit(self._desk().inbox.as_event(self._desk().agent))
 
     def interrupt(self) -> None:
         """Stop the running turn; what waits is held back.

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.events import InboxChanged, MessageAdded, Notice
+from lmtui.core.messages import Role
+from lmtui.core.pictures import Image
+from lmtui.core.prompt_files import PromptFile, fill
+from lmtui.engine.inbox import Said, read_said
+from tests.fakes import FakeProvider, Rig, answer
+
+TEXTS = st.text("! /ab") | st.sampled_from(["/compact", " /compact it", "! test -f x", "  !make", "!!"])
+
+
+@given(TEXTS)
+def test_words_stay_words_whatever_they_look_like(text: str) -> None:
+    for said in (Said(text), Said(text, is_reminder=True)):
+        assert read_said(said.shown, said.kind) == said
+
+
+@given(TEXTS.map(str.strip).filter(bool), st.booleans())
+def test_a_command_is_read_back_as_it_was(text: str, is_told: bool) -> None:
+    said = Said(text, is_command=True, is_told=is_told)
+    assert read_said(said.shown, said.kind) == said
+
+
+@given(TEXTS.map(str.strip))
+def test_a_compaction_is_read_back_with_its_focus(text: str) -> None:
+    said = Said(text, is_compaction=True)
+    assert read_said(said.shown, said.kind) == said
+
+
+@pytest.mark.parametrize(
+    ("shown", "said"),
+    [
+        ("go on", Said("go on")),
+        (" !make", Said("!make")),
+        ("!make", Said("make", is_command=True)),
+        ("!!make", Said("make", is_command=True, is_told=False)),
+        ("/compact the tests", Said("the tests", is_compaction=True)),
+    ],
+)
+def test_logs_that_tell_no_kinds_are_read(shown: str, said: Said) -> None:
+    assert read_said(shown) == said
+
+
+def test_a_kind_of_a_newer_lmtui_is_not_taken_for_words() -> None:
+    assert read_said("x", "something new") is None
+
+
+async def test_what_cannot_be_taken_up_after_a_crash_is_told_once_and_reaches_nobody() -> None:
+    rig = Rig(FakeProvider([60.0]))
+    rig.session.submit("go")
+    await asyncio.sleep(0.01)
+    rig.session.skills.promote("a.py", "f", "g")
+    rig.session.submit("go on then")
+    rig.session.submit("what is this", images=(Image("a.png", "image/png", b"x"),))
+    rig.session.prompts.begin(fill(PromptFile("look", "See.", "look.md"), "here"), "/look here")
+    past = list(rig.log.events)
+    await rig.session.close()
+    again = Rig(FakeProvider(answer("one"), answer("two")), past=past)
+    told = [each.event.text for each in again.log.events if isinstance(each.event, Notice)]
+    assert [text.rpartition(": ")[2] for text in told] == ["/promote a.py f g", "what is this", "/look here"]
+    assert [each.event.queued for each in again.log.events if isinstance(each.event, InboxChanged)] == [("go on then",)]
+    await again.run("and this")
+    said = [event.text for event in again.events if isinstance(event, MessageAdded) and event.role is Role.USER]
+    assert said == ["go on then", "and this"]
+    third = Rig(FakeProvider(), past=[*past, *again.log.events])
+    assert [each.event for each in third.log.events if isinstance(each.event, Notice)] == []
