@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lmtui.config import Loaded
+from lmtui.core.addresses import is_same_server
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import UsageError
 from lmtui.core.mcp import ServerState
@@ -24,7 +25,7 @@ from lmtui.runtime.checks import BackendReport, backend_reports, tokenizer_name,
 from lmtui.runtime.guidance import read_guidance
 from lmtui.runtime.hooks import hook_files, hooks_hold, prompt_files
 from lmtui.runtime.mcp_report import look_at_servers, named_servers
-from lmtui.runtime.reports import find_models, is_same_server
+from lmtui.runtime.reports import find_models
 from lmtui.runtime.skills import read_skills
 
 OK, NONE, WARNING, FAILURE = "ok", "none", "warning", "failure"

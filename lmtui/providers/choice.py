@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from lmtui.core.addresses import base_url
 from lmtui.core.errors import UsageError
 from lmtui.paths import state_dir
-from lmtui.providers.endpoint import base_url
 
 
 @dataclass(frozen=True, slots=True)

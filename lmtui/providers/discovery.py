@@ -10,8 +10,9 @@ import asyncio
 import os
 from dataclasses import dataclass, replace
 
+from lmtui.core.addresses import base_url, root_url, without_alias
 from lmtui.core.servers import ServedModel, ServerFound, ServerKind
-from lmtui.providers.endpoint import base_url, is_local, llama_cpp_url, ollama_url, root_url, without_alias
+from lmtui.providers.endpoint import is_local, llama_cpp_url, ollama_url
 from lmtui.providers.servers import llama_cpp, lm_studio, notes, ollama, plain
 from lmtui.providers.servers.client import Client, Reply
 

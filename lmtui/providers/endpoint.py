@@ -1,44 +1,15 @@
-"""Addresses of model servers: what users type, and what requests are sent to."""
+"""Addresses of model servers as the environment names them, and which of them are near."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import ip_address
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
+from lmtui.core.addresses import base_url, root_url, without_alias
 from lmtui.core.errors import UsageError
 
 LOCAL_KEY = "lm-studio"
-
-
-def base_url(address: str) -> str:
-    """Return the `/v1` base of an address given as a root, a `/v1` or a full `/v1/chat/completions` address.
-
-    Raises:
-        UsageError: it is not an http or https address.
-    """
-    text = address.strip()
-    if "://" not in text:
-        text = f"http://{text}"
-    parts = urlsplit(text)
-    try:
-        has_host = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        has_host = False
-    if not has_host:
-        raise UsageError(f"not a server address: {address!r}", "Write it as http://127.0.0.1:1234 or http://127.0.0.1:1234/v1.")
-    path = parts.path.rstrip("/")
-    for ending in ("/chat/completions", "/completions", "/models"):
-        path = path.removesuffix(ending)
-    if not path.endswith(("/v1", "/v3", "/openai")):
-        path += "/v1"
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, path, "", ""))
-
-
-def root_url(address: str) -> str:
-    """Return the address without its `/v1`: where servers have their own endpoints."""
-    return base_url(address).removesuffix("/v1")
 
 
 def ollama_url(host: str) -> str:
@@ -71,15 +42,6 @@ def llama_cpp_url(environment: Mapping[str, str]) -> str:
         return without_alias(root_url(f"http://{name}:{port or 8080}"))
     except UsageError:
         return ""
-
-
-def without_alias(root: str) -> str:
-    """Return an address with this machine's other names as 127.0.0.1, so that one server is not found twice."""
-    parts = urlsplit(root)
-    if parts.hostname not in ("localhost", "0.0.0.0", "::", "::1"):  # noqa: S104  (read, not listened on)
-        return root
-    host = f"127.0.0.1:{parts.port}" if parts.port else "127.0.0.1"
-    return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
 def is_local(address: str) -> bool:

@@ -14,13 +14,14 @@ from collections.abc import AsyncGenerator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from lmtui.core.addresses import base_url
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.messages import CallForm, ModelPiece, ModelRequest, QueuedPiece, RetryPiece
 from lmtui.core.servers import ServedModel, ServerKind
 from lmtui.providers import faults
 from lmtui.providers.assembler import Assembler
 from lmtui.providers.discovery import served_model
-from lmtui.providers.endpoint import LOCAL_KEY, base_url, is_local
+from lmtui.providers.endpoint import LOCAL_KEY, is_local
 from lmtui.providers.retry import RetryPolicy, with_retries
 from lmtui.providers.slots import Slots
 from lmtui.providers.sse import SseDecoder

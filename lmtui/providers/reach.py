@@ -7,7 +7,8 @@ import contextlib
 import os
 from urllib.parse import urlsplit
 
-from lmtui.providers.endpoint import is_local, root_url
+from lmtui.core.addresses import root_url
+from lmtui.providers.endpoint import is_local
 
 _CONNECT_S = 5.0
 _PORTS = {"http": 80, "https": 443}

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lmtui.config import Config
+from lmtui.core.addresses import base_url, is_same_server, root_url
 from lmtui.core.errors import Fault, ProviderError, UsageError
 from lmtui.core.redaction import Redactor
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles
 from lmtui.core.servers import ServerFound
 from lmtui.providers.choice import ServerChoice, read_choice, write_choice
 from lmtui.providers.discovery import find_servers
-from lmtui.providers.endpoint import base_url, root_url, without_alias
 from lmtui.providers.keys import resolve_key
 from lmtui.providers.openai_compat import OpenAICompatible
 from lmtui.providers.retry import RetryPolicy
@@ -77,7 +77,7 @@ class Connection:
 
     def key_for(self, url: str) -> str:
         """Return the key for an address: the user's own for the server in use, none for any other."""
-        is_in_use = bool(self._choice.url) and without_alias(root_url(url)) == without_alias(root_url(self._choice.url))
+        is_in_use = bool(self._choice.url) and is_same_server(url, self._choice.url)
         return self._key if is_in_use else ""
 
     def remember(self, url: str, model: str) -> None:

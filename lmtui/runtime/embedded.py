@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
+from lmtui.core.addresses import root_url
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.servers import LoadProgress, ServedModel, ServerFound, ServerKind
 from lmtui.providers.discovery import look_at
 from lmtui.providers.embedded.engine import EXTRA, Engine, is_installed
 from lmtui.providers.embedded.model_files import ModelFile, find_files
-from lmtui.providers.endpoint import root_url
 
 FILES_URL = "gguf:"
 _LOOK_LIMIT_S = 5.0

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lmtui.config import Config
+from lmtui.core.addresses import base_url
 from lmtui.core.errors import UsageError
 from lmtui.core.exams import EXAM, ExamState, OnStep
 from lmtui.core.ports import Provider
@@ -16,7 +17,6 @@ from lmtui.core.profiles import BY_HAND, ModelKey, ModelProfile, Profiles
 from lmtui.core.servers import ServedModel, ServerFound
 from lmtui.engine.exam import ModelExam
 from lmtui.engine.exam_asking import ExamParts
-from lmtui.providers.endpoint import base_url
 from lmtui.providers.tokens import TokenCounts
 from lmtui.runtime.connection import Connection
 from lmtui.store.profiles import ProfileStore

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lmtui.config import Config
+from lmtui.core.addresses import is_same_server, root_url
 from lmtui.core.events import Envelope
 from lmtui.core.rules import Effect
 from lmtui.core.servers import ServerFound
 from lmtui.core.sessions import SessionSummary
-from lmtui.providers.endpoint import root_url, without_alias
 from lmtui.runtime.connection import Connection
 from lmtui.store.rules import read_rules, rules_file
 from lmtui.store.sessions import SessionStore, load
 from lmtui.store.summaries import summaries
 
 __all__ = [
-    "find_models", "granted_rules", "is_same_server", "list_sessions", "rules_file", "session_events", "session_log",
+    "find_models", "granted_rules", "list_sessions", "rules_file", "session_events", "session_log",
     "silent_address",
 ]  # fmt: skip
 
@@ -54,11 +54,6 @@ def granted_rules(workspace: Path) -> Sequence[str]:
     return [rule.text for rule in read_rules(workspace) if rule.effect is Effect.ALLOW]
 
 
-def is_same_server(one: str, other: str) -> bool:
-    """Tell whether two addresses mean the same server, whatever form they have."""
-    return root_url(one) == root_url(other)
-
-
 async def find_models(config: Config) -> Sequence[ServerFound]:
     """Return the model servers that answer, with what they serve."""
     return await Connection(config).find()
@@ -68,5 +63,4 @@ def silent_address(config: Config, servers: Sequence[ServerFound]) -> str:
     """Return the address that the settings name, if no server was found there; else an empty string."""
     if not config.url:
         return ""
-    root = without_alias(root_url(config.url))
-    return "" if any(without_alias(root_url(server.url)) == root for server in servers) else root_url(config.url)
+    return "" if any(is_same_server(server.url, config.url) for server in servers) else root_url(config.url)

@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 
 from lmtui.config import Config
+from lmtui.core.addresses import is_same_server
 from lmtui.core.errors import UsageError
 from lmtui.core.exams import ExamState, OnStep
 from lmtui.core.profiles import ModelProfile, Profiles
 from lmtui.core.roles import parse_roles
 from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
 from lmtui.providers.discovery import look_at
-from lmtui.providers.endpoint import root_url, without_alias
 from lmtui.providers.openai_compat import OpenAICompatible
 from lmtui.providers.reach import is_reachable
 from lmtui.providers.servers.loading import LOOK_LIMIT_S, Loader
@@ -49,7 +49,7 @@ class Servers:
         """Look on the usual ports, where the environment points, at the server in use, and for model files."""
         found = await self._connection.find()
         own = self._embedded.url
-        others = [server for server in found if not own or not is_same_place(server.url, own)]
+        others = [server for server in found if not own or not is_same_server(server.url, own)]
         return [*others, *await self._embedded.found(is_alone=not others)]
 
     async def look(self, url: str) -> ServerFound | None:
@@ -82,7 +82,7 @@ class Servers:
         """Measure a model and keep the result; on the server in use the session's own requests go first."""
         if url == FILES_URL:
             raise UsageError(f"{model} does not run yet", "Load it first.")
-        is_in_use = self._connection.is_chosen and is_same_place(url, self._connection.provider().url)
+        is_in_use = self._connection.is_chosen and is_same_server(url, self._connection.provider().url)
         provider = self._connection.provider() if is_in_use else OpenAICompatible(url, self._key_for(url))
         try:
             return await self._examiner.examine(provider, model, on_step, is_quick=is_quick)
@@ -131,8 +131,3 @@ def is_one_model(config: Config) -> bool:
     if config.one_model == "auto":
         return not any(each.model for each in parse_roles(config.roles).values())
     return config.one_model == "on"
-
-
-def is_same_place(one: str, other: str) -> bool:
-    """Tell whether two addresses are the same server."""
-    return without_alias(root_url(one)) == without_alias(root_url(other))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 
+from lmtui.core.addresses import root_url
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.servers import LoadProgress, ServedModel, ServerFound, ServerKind
 from lmtui.providers.discovery import look_at
-from lmtui.providers.endpoint import root_url
 from lmtui.providers.faults import unreachable
 from lmtui.providers.servers import lm_studio_loading, ollama_loading, router_loading
 from lmtui.providers.servers.client import Client

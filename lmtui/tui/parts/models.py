@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from textual.worker import Worker
 
+from lmtui.core.addresses import is_same_server
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.model_words import calls_words, set_calls
@@ -134,12 +135,3 @@ class ModelsPart:
 def place_text(url: str) -> str:
     """Return where a server is, in words."""
     return f"at {clean_line(url)}" if "//" in url else "on this machine"
-
-
-def is_same_server(one: str, other: str) -> bool:
-    """Tell whether two addresses mean the same server, with `/v1` or without."""
-    return _root(one) == _root(other)
-
-
-def _root(url: str) -> str:
-    return url.rstrip("/").removesuffix("/v1").rstrip("/")
