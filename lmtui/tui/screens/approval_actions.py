@@ -49,9 +49,15 @@ class ApprovalActions(Screen[None]):
             self._behind_words.clear()
             self.call_after_refresh(self.sync_approval)
 
+    def _is_writing(self) -> bool:
+        """Tell whether words are written that a question made room for: none takes the keys until they are sent or taken back."""
+        self._behind_words &= {each for feed in self.desk.feeds.values() for each in feed.facts.approvals}
+        return bool(self._behind_words and self.typed_words())
+
     def action_session_next_waiting(self) -> None:
         """Go to the next session that waits, this one's own question first."""
         self._postponed.clear()
+        self._behind_words.clear()
         router = self.desk.router
         waiting = router.waiting() if router is not None else []
         if router is None or not waiting:
@@ -85,13 +91,14 @@ class ApprovalActions(Screen[None]):
     def ask_approval(self, feed: Feed) -> None:
         """Show the first question of a session, whatever is open, also one that was left for later."""
         self._postponed -= set(feed.facts.approvals)
+        self._behind_words.clear()
         if self.desk.dialogs is not None and not self._sync_shown():
             self._ask(feed)
 
     def _ask(self, feed: Feed) -> None:
         dialogs = self.desk.dialogs
         open_ids = [each for each in feed.facts.approvals if each not in self._postponed]
-        if open_ids and dialogs is not None:
+        if open_ids and dialogs is not None and not self._is_writing():
             request = feed.facts.approvals[open_ids[0]]
             shown = dialogs.approval_of(request, feed.facts, now=self.now)
             shown.type_on, shown.was_typing = self.type_on, bool(self.typed_words())
@@ -121,7 +128,8 @@ class ApprovalActions(Screen[None]):
             case Left.TYPING:
                 self._postponed.add(approval_id)
                 self._behind_words.add(approval_id)
-                self.say("the question waits until this is sent, or taken back")
+                key = first_key(command("session.next_waiting"))
+                self.say(f"the question waits until this is sent, or taken back; {key} brings it back at once")
             case Left():
                 self._postponed.add(approval_id)
                 self.say(f"left waiting; {first_key(command('session.next_waiting'))} brings the question back")

@@ -79,3 +79,42 @@ async def test_the_line_of_keys_says_that_they_go_to_the_question() -> None:
         await driver.until(lambda: driver.app.screen is driver.app.workbench)
         await driver.settle()
         assert "enter send" in driver.text()
+
+
+async def test_of_several_questions_none_takes_the_words_that_one_made_room_for() -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        for approval_id in ("a1", "a2", "a3"):
+            driver.host.session.ask(approval_id, COMMAND, **COMMAND_FIELDS)
+        await driver.until_screen("Approval")
+        for key in "hey":
+            driver.host.clock.forward(1)
+            await driver.settle()
+            await driver.press(key)
+        assert driver.app.workbench.prompt.text == "hey"
+        assert not driver.host.session.answers
+        await driver.press("backspace", "backspace")
+        assert driver.app.screen is driver.app.workbench
+        await driver.press("backspace")
+        await driver.until_screen("Approval")
+
+
+async def test_words_over_a_question_that_was_answered_elsewhere_hold_up_no_other() -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        await ask(driver)
+        await driver.press(*"hi")
+        driver.host.session.answer("a1", Answer(Outcome.NO))
+        await driver.settle()
+        driver.host.session.ask("a2", COMMAND, **COMMAND_FIELDS)
+        await driver.until_screen("Approval")
+
+
+async def test_the_key_of_the_next_question_brings_it_back_over_the_words() -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        await ask(driver)
+        await driver.press(*"hi")
+        await driver.press("f3")
+        await driver.until_screen("Approval")
+        assert driver.app.workbench.prompt.text == "hi"
