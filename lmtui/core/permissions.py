@@ -48,13 +48,14 @@ __all__ = [
 ]
 
 # A rule that forbids one tool of a family forbids the others: what must not be read must not be searched either.
+_READERS = frozenset({"read", "look", "grep", "git_diff", "data_view"})
 _FAMILIES = (
     frozenset({"write", "edit", "mkdir"}),
-    frozenset({"read", "look", "grep", "git_diff", PROMOTE_TOOL}),
+    _READERS | {PROMOTE_TOOL},
     frozenset({"shell", "python"}),
 )
 _SEARCHERS = frozenset({"grep", "git_diff"})
-_TELL_NAMES_ONLY = frozenset({"ls", "glob", "git_status", "git_branch"})
+_TELL_NAMES_ONLY = frozenset({"ls", "glob", "git_status", "git_branch", "task_reconcile", "task_state_update"})
 
 
 # What belongs to carrying a task out: in plan mode there is nothing yet that it could be said of.
@@ -186,14 +187,14 @@ def _kind(tool: str) -> str:
 
 def _is_within(rule: Rule, tool: str, subject: str) -> bool:
     """Tell whether a difference of a whole folder may show what a rule forbids (a search leaves such files out)."""
-    is_read = rule.tool in ("*", "read", "grep", "git_diff") and rule.pattern != "*"
+    is_read = rule.tool in {"*", *_READERS} and rule.pattern != "*"
     return tool == "git_diff" and is_read and globs.can_be_below(rule.pattern, subject)
 
 
 def _may_break(rule: Rule, tool: str, subject: str) -> bool:
     """Tell whether a call may do what a rule forbids without naming it."""
     if _kind(tool) == "python":
-        return rule.tool in ("*", "read", "grep", "write", "edit", "git_diff") and rule.pattern != "*"
+        return rule.tool in {"*", "write", "edit", *_READERS} and rule.pattern != "*"
     return _is_within(rule, tool, subject)
 
 

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from lmtui.core.errors import ToolError
 from lmtui.core.messages import ToolSet
-from lmtui.core.permissions import Access
+from lmtui.core.permissions import Access, Effect, Mode, Rule, Verdict, decide
 from lmtui.engine.context import system_prompt
 from lmtui.providers.tokens import count_tokens, counter_name
 from lmtui.providers.wire import wire_tool
-from lmtui.tools.registry import ToolRegistry
+from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
+from lmtui.tools.tool import Tool
 
 REGISTRY = ToolRegistry("/home/me/project")
 
@@ -141,3 +143,26 @@ def test_schemas_hold_nothing_that_a_small_model_does_not_need() -> None:
     text = json.dumps([spec.parameters for spec in REGISTRY.specs()])
     for noise in ('"title"', '"default"', '"anyOf"', '"null"', "$ref", "$defs"):
         assert noise not in text
+
+
+def reads(tool: Tool[Any]) -> bool:
+    """Tell whether a call with the required arguments alone, or with all texts given, reads."""
+    fields = tool.arguments.model_fields.items()
+    texts = {name: "https://x.example/" for name, field in fields if field.annotation is str or field.is_required()}
+    few = {name: text for name, text in texts.items() if tool.arguments.model_fields[name].is_required()}
+    return Access.READ in {tool.access(tool.arguments.model_construct(**given)) for given in (few, texts)}
+
+
+@pytest.mark.parametrize("tool", [tool.name for tool in ALL_TOOLS if reads(tool)])
+def test_a_tool_that_reads_heeds_what_must_not_be_read_or_tells_names_only(tool: str) -> None:
+    forbidden = decide(tool, Access.READ, "keys/a.txt", Mode.AUTO, (Rule(Effect.DENY, "read", "keys/*"),))
+    secret = decide(tool, Access.READ, ".env", Mode.NORMAL, ())
+    assert (forbidden.verdict, secret.verdict) in {(Verdict.DENY, Verdict.ASK), (Verdict.ALLOW, Verdict.ALLOW)}
+
+
+def test_the_tools_that_read_are_found() -> None:
+    found = [tool.name for tool in ALL_TOOLS if reads(tool)]
+    assert found == [
+        "read", "glob", "grep", "ls", "git_status", "git_diff", "git_branch", "task_state_update", "task_reconcile",
+        "data_view", "look",
+    ]  # fmt: skip
