@@ -348,9 +348,8 @@ class PlanChanged(Event):
 class InboxChanged(Event):
     """What the user typed while the agent worked and that has not been taken up yet; commands begin with `!`.
 
-    `is_paused`: the user stopped the agent, and what waits goes on only at their word.  `kinds` says what each of `queued` is,
-    where its text does not: `reminder` (lmtui says it), `call`, `file` (a command's), `pictures`; the last three are not read
-    back from a log.
+    `is_paused`: the user stopped the agent, and what waits goes on only at their word.  `kinds` says what each of `queued` is
+    where its text does not: `reminder` (of lmtui's own), or what no log gives back: `call`, `file` (a command's), `pictures`.
     """
 
     kind: ClassVar[str] = "inbox_changed"
