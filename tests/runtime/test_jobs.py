@@ -412,7 +412,7 @@ async def test_a_session_that_the_user_opens_while_its_job_runs_stays_open(open_
 
 
 async def test_a_session_that_waits_is_woken_by_the_lmtui_that_has_it_open(open_one: Open, serve: Serve) -> None:
-    until = (datetime.now(UTC) + timedelta(seconds=1)).isoformat(timespec="seconds")
+    until = (datetime.now(UTC) + timedelta(seconds=3)).isoformat(timespec="seconds")
     server = await serve(ScriptedTurn(f"WAIT: {until}: the build"), DONE)
     holder, other = open_one(server.url), open_one(server.url)
     session = await holder.new_session()
