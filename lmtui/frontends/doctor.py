@@ -211,9 +211,16 @@ async def _server_rows(loaded: Loaded) -> list[Row]:
         return [Row("models", FAILURE, str(error), error.hint)]
     wanted = loaded.config.url
     if wanted and not any(is_same_server(server.url, wanted) for server in servers):
-        return [Row("models", WARNING, f"no model server answers at {wanted}", "Start it, or name another with --url.")]
+        return [
+            Row(
+                "models",
+                WARNING,
+                f"no model server answers at {wanted}",
+                "Start it, or name another: LLM_URL, or `url` in your settings.",
+            )
+        ]
     if not servers:
-        hint = "Start LM Studio, Ollama, llama.cpp or vLLM, or name an address with --url; `lmtui demo` needs none."
+        hint = "Start LM Studio, Ollama, llama.cpp or vLLM, or name an address (LLM_URL, `url`); `lmtui demo` needs none."
         return [Row("models", WARNING, "no model server answers", hint)]
     return [
         Row("models", OK if server.models else WARNING, f"{server.kind} at {server.url}: {_offer(server)}")

@@ -272,7 +272,11 @@ def skills_parser() -> Parser:
 
 def config_parser() -> Parser:
     """Return the parser of `lmtui config`."""
-    parser = _parser("config", "Each setting, its value and where the value came from.", "lmtui config show")
+    parser = _parser(
+        "config",
+        "Each setting, its value and where it came from; the files; and what a folder brings that waits for your yes (trust).",
+        "lmtui config trust --list",
+    )
     parser.add_argument("action", nargs="?", choices=("show", "path", "trust"), default="show")
     parser.add_argument("--yes", action="store_true", help="trust: answer the question with yes")
     parser.add_argument("--list", action="store_true", help="trust: what is trusted, here and in other folders")

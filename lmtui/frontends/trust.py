@@ -78,7 +78,9 @@ def _list(workspace: Path, trusted: Sequence[TrustItem], *, is_json: bool) -> in
 
 
 def _revoke(folder: Path) -> int:
-    revoke_trust(folder)
+    if not revoke_trust(folder):
+        print(f"Nothing that {folder} brings was trusted; `lmtui config trust --list` names the folders where something is.")
+        return 0
     print(f"Nothing that {folder} brings is trusted any more: its servers end, and sessions opened from now on do without it.")
     return 0
 

@@ -16,7 +16,7 @@ from lmtui.core.slash_names import AS_WORDS, OWN_NAMES, nearest, slash_call
 
 _SKILL = ("skill", "skills")
 _SCREENS = "`lmtui` (or `lmtui --plain`)"
-_WAYS = {
+WAYS = {
     "budget": 'the option --budget "WORDS"',
     "calls": "the setting call_form",
     "changes": "`git diff`, or files_changed of --output json",
@@ -61,10 +61,12 @@ async def read_task(extensions: Extensions, text: str, images: tuple[Image, ...]
     name, argument = call
     if images:
         raise UsageError(f"no picture goes along with /{clean_line(name)}", "Leave it out, or say what to do in words.")
-    if name.lower() in _SKILL and argument:
+    if name.lower() in _SKILL:
+        if not argument:
+            raise UsageError(f"/{name} wants the name of a skill", f"`lmtui skills` lists them.  {AS_WORDS}")
         return await _skill(extensions, argument)
     if name.lower() in OWN_NAMES:
-        way = _WAYS.get(name.lower(), _SCREENS)
+        way = WAYS.get(name.lower(), _SCREENS)
         raise UsageError(f"/{name} needs a screen", f"Use {way}.  {AS_WORDS}")
     files = await asyncio.to_thread(extensions.prompts.found)
     prompt = find_prompt(files, text)

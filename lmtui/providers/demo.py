@@ -46,7 +46,7 @@ def _call(name: str, **arguments: object) -> ScriptedCall:
     return ScriptedCall(name, arguments)
 
 
-_STOP = "BLOCKED: the sandbox did not answer as the script expects: {}"
+_STOP = "BLOCKED: the demo's script cannot go on, as a call was refused or came out otherwise than it expects: {}"
 _TURNS = (
     ScriptedTurn(
         "I am a script, not a model, but the tools and the sandbox are real. First I look around.",

@@ -76,15 +76,17 @@ def trusted_folders() -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(kind for kind, folders in kinds if name in folders) for name in names}
 
 
-def revoke_trust(folder: Path) -> None:
-    """Forget every answer for what a folder brings.
+def revoke_trust(folder: Path) -> bool:
+    """Forget every answer for what a folder brings; return whether anything of it was trusted.
 
     Raises:
         ConfigError: it cannot be kept.
     """
+    is_any = str(folder) in trusted_folders() or bool(servers_trust(folder).trusted())
     if store_trust.read_trust(folder).digest:
         store_trust.write_trust(folder, store_trust.TrustAnswer())
     servers_trust(folder).revoke()
+    return is_any
 
 
 def folder_problems(workspace: Path) -> tuple[str, ...]:

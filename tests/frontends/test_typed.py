@@ -47,7 +47,7 @@ async def test_a_skill_is_borrowed_with_the_words_behind_its_name() -> None:
     ("text", "said"),
     [
         ("/mcp", "/mcp needs a screen  Use `lmtui mcp`."),
-        ("/skill", "/skill needs a screen  Use `lmtui skills`."),
+        ("/skill", "/skill wants the name of a skill  `lmtui skills` lists them."),
         ("/init", "/init needs a screen  Use `lmtui` (or `lmtui --plain`)."),
         ("/skill nothing", "there is no skill 'nothing'  There are others."),
         ("/reveiw x", "there is no command /reveiw  Did you mean /review?"),
@@ -63,7 +63,7 @@ async def test_what_cannot_be_done_says_the_way_out(text: str, said: str) -> Non
 
 @pytest.mark.parametrize("name", sorted(OWN_NAMES))
 async def test_no_command_of_our_own_goes_to_the_model(name: str) -> None:
-    with pytest.raises(UsageError, match=f"/{name} needs a screen"):
+    with pytest.raises(UsageError, match=f"/{name} (needs a screen|wants the name)"):
         await begun(f"/{name}")
 
 

@@ -28,6 +28,7 @@ from lmtui.frontends.plain.bringing import (
 from lmtui.frontends.plain.desk import Desk
 from lmtui.frontends.plain.servers import mind_servers
 from lmtui.frontends.plain.words import INDENT, changes_text, count, plan_lines, quoted
+from lmtui.frontends.typed import WAYS
 
 MAX_SESSIONS = 20
 
@@ -76,7 +77,8 @@ class Commands:
     def _missing(self, name: str) -> str:
         """Return that there is no such command here, and the way out."""
         if name in OWN_NAMES:
-            return f"/{name} needs the full screen: run lmtui without --plain; /help lists what can be done here"
+            way = f" or use {WAYS[name]}" if name in WAYS else ""
+            return f"/{name} needs the full screen: run lmtui without --plain{way}; /help lists what can be done here"
         known = (*COMMANDS, *(file.name for file in self.desk.host.extensions.prompts.found() if not file.problem))
         return " ".join(filter(None, (f"no command /{clean_line(name)}.", nearest(name, known), "/help lists them.", AS_WORDS)))
 

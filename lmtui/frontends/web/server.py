@@ -22,6 +22,7 @@ from lmtui.frontends.web.pages import FOCUS_SCRIPT, POLICY, door_page, terminal_
 MOST_KEY_CHARS = 200
 FONT_SIZES = range(8, 41)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_MOST_PORT = 65_535
 
 
 def check_address(host: str, pin: str) -> None:
@@ -161,6 +162,8 @@ def serve(arguments: list[str], workspace: Path, host: str, port: int, pin: str)
         UsageError: the address may not be served on, or the port is taken.
     """
     check_address(host, pin)
+    if not 0 <= port <= _MOST_PORT:
+        raise UsageError(f"there is no port {port}", f"It is a number up to {_MOST_PORT}; 0 takes a free one.")
     os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
     for name in ("TMUX", "SSH_CONNECTION", "SSH_TTY", "NO_COLOR"):  # the browser is another terminal than this one
         os.environ.pop(name, None)

@@ -50,7 +50,7 @@ class ApprovalActions(Screen[None]):
             self.call_after_refresh(self.sync_approval)
 
     def _is_writing(self) -> bool:
-        """Tell whether words are written that a question made room for: none takes the keys until they are sent or taken back."""
+        """Tell whether words are written that a question made room for: none takes the keys until these are gone."""
         self._behind_words &= {each for feed in self.desk.feeds.values() for each in feed.facts.approvals}
         return bool(self._behind_words and self.typed_words())
 
