@@ -14,6 +14,7 @@ from lmtui.providers.endpoint import LOCAL_KEY
 MAX_REPLY_BYTES = 4_000_000
 _START_CHARS = 2_000
 _NOTHING_LISTENS = "nothing listens there"
+_CONNECTED = "connection.connect_tcp.complete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,14 @@ class Client:
     async def _ask(self, method: str, path: str, body: dict[str, object] | None, limit_s: float) -> Reply:
         url = path if "://" in path else self._root + path
         data = bytearray()
+        done: set[str] = set()
+
+        async def note(step: str, _: object) -> None:
+            done.add(step)
+
         try:
-            async with asyncio.timeout(limit_s), self._http.stream(method, url, json=body) as response:
+            traced = {"trace": note}
+            async with asyncio.timeout(limit_s), self._http.stream(method, url, json=body, extensions=traced) as response:
                 async for part in response.aiter_bytes():
                     data += part
                     if len(data) > MAX_REPLY_BYTES:
@@ -94,7 +101,8 @@ class Client:
         except self._refused:
             return Reply(why=_NOTHING_LISTENS)
         except TimeoutError:
-            return Reply(why=f"it says nothing whole within {limit_s:.1f} s")
+            is_there = any(step == _CONNECTED or not step.startswith("connection.") for step in done)  # or one of before serves
+            return Reply(why=f"it says nothing whole within {limit_s:.1f} s" if is_there else _NOTHING_LISTENS)
         except self._broken as error:
             return Reply(why=f"it speaks no proper HTTP ({type(error).__name__})")
         start = bytes(data[:_START_CHARS]).decode("utf-8", "replace")
