@@ -278,10 +278,10 @@ def _report(name: str) -> Callable[[argparse.Namespace], int]:
 
 
 def _print_report(name: str, arguments: argparse.Namespace) -> int:
-    from lmtui.frontends import commands
+    from lmtui.frontends import reports
 
     workspace, loaded = _settings(arguments)
-    return asyncio.run(commands.REPORTS[name](workspace, loaded, arguments))
+    return asyncio.run(reports.REPORTS[name](workspace, loaded, arguments))
 
 
 def _job(name: str) -> Callable[[argparse.Namespace], int]:
