@@ -23,7 +23,7 @@ _PARTS: Mapping[str, Callable[[], list[Figure]]] = {
     "transcript": transcript.figures,
 }
 _UNITS = frozenset({"×", "tokens", "%", ""})  # what does not hang on how fast the machine is
-_WORSE, _NOISE = 4 / 3, 0.15
+_WORSE, _NOISE = 4 / 3, 0.35
 _TIMES = 3
 
 
