@@ -21,7 +21,9 @@ from lmtui.extensions.hooks_run import host_environment, run_in_lane, run_on_hos
 from lmtui.extensions.hooks_words import Surroundings, matched_names, odd_matchers, our_input, payload
 
 _UNSAFE = "your own hooks before tool calls cannot be read, so each call is asked about until {file} is mended"
-_UNTRUSTED = "{count} of this folder ({files}) left out: nobody said yes to {it} as {it_is} now.  `lmtui config trust` asks."
+_UNTRUSTED = (
+    "{count} of this folder ({files}) left out: nobody said yes to {it} as {it_is} now.  `/trust` or `lmtui config trust` asks."
+)
 
 
 @dataclass(frozen=True, slots=True)
