@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks import engine, mcp, models, parsing, prefix, transcript
+from benchmarks import engine, mcp, models, parsing, prefix
 from benchmarks.report import Figure
 
 RECORDED = Path(__file__).with_name("light.json")
@@ -20,7 +20,6 @@ _PARTS: Mapping[str, Callable[[], list[Figure]]] = {
     "prefix": prefix.figures,
     "models": models.figures,
     "mcp": mcp.figures,
-    "transcript": transcript.figures,
 }
 _UNITS = frozenset({"×", "tokens", "%", ""})  # what does not hang on how fast the machine is
 _WORSE, _NOISE = 4 / 3, 0.35
