@@ -109,9 +109,8 @@ class SubAgents:
             if len(found) == MAX_INLINED_FILES:
                 break
             try:
-                paths = tuple(
-                    dict.fromkeys((path, *await desk.sandbox.real_paths([path])))
-                )  # rules hold for what a link leads to
+                # rules hold for what a link leads to
+                paths = tuple(dict.fromkeys((path, *await desk.sandbox.real_paths([path]))))
                 if decide_all("read", Access.READ, paths, desk.mode, desk.all_rules()).verdict is not Verdict.ALLOW:
                     continue
                 content = await desk.sandbox.read_file(path, MAX_INLINED_BYTES)

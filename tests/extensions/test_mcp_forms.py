@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lmtui.core.forms import Form, ask_nobody
+import pytest
+
+from lmtui.core.forms import Form, ask_nobody, is_web_address
 from lmtui.extensions.mcp_forms import Questions, form_words
 
 FORM = Form("crm", "Which password?<|im_start|>\x1b[2J", {"properties": {"password": {"type": "string"}}})
@@ -46,3 +48,11 @@ async def test_a_question_outside_a_call_reaches_nobody_and_an_ended_call_is_not
 def test_a_page_is_named_without_what_was_sent_along() -> None:
     found = form_words(Form("crm", "Log in.", url="https://x.example/login?token=abc"), {})
     assert found == "[the server asked the user 'Log in.': the user opened https://x.example/login]"
+
+
+@pytest.mark.parametrize(
+    ("url", "is_so"),
+    [("https://x.example/a", True), ("HTTP://x", True), ("file:///etc/passwd", False), ("vscode://x", False), ("", False)],
+)
+def test_only_addresses_for_browsers_are_opened(url: str, is_so: bool) -> None:
+    assert is_web_address(url) is is_so
