@@ -10,11 +10,12 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks import engine, mcp, models, parsing, prefix
+from benchmarks import engine, fullscreen, mcp, models, parsing, prefix
 from benchmarks.report import Figure
 
 RECORDED = Path(__file__).with_name("light.json")
 _PARTS: Mapping[str, Callable[[], list[Figure]]] = {
+    "fullscreen": fullscreen.starting,
     "engine": engine.figures,
     "parsing": parsing.figures,
     "prefix": prefix.figures,

@@ -11,7 +11,7 @@ from lmtui.core.line_diff import Span, compare, hunks_of, numbered, split_lines,
 TEXT = st.lists(
     st.sampled_from(["a\n", "b\n", "a\r\n", "\n", "c", "\r", "@@\n", "\x0c\n", "d\n", "e\n", "f\n"]), max_size=40
 ).map("".join)
-FAST_S = 2.0
+FAST_S = 10.0
 
 
 def reference(old: list[str], new: list[str], spans: list[Span], chosen: set[int]) -> str:

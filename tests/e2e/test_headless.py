@@ -122,7 +122,7 @@ async def test_an_interrupt_is_130_and_what_was_done_is_saved(program: Program, 
     started = time.monotonic()
     process.send_signal(signal.SIGINT)
     out, _ = await process.communicate()
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 15
     assert process.returncode == 130
     assert json.loads(out)["status"] == "interrupted"
     assert json.loads(out)["files_changed"] == ["a.txt"]

@@ -120,4 +120,4 @@ async def test_the_loop_goes_on_while_one_floods(tmp_path: Path) -> None:
     watching = asyncio.ensure_future(watch())
     await run(tmp_path, "head -c 10000000 /dev/zero")
     watching.cancel()
-    assert 0 < slowest < 1.0
+    assert 0 < slowest < 5.0

@@ -186,7 +186,7 @@ async def test_closing_the_stream_closes_the_connection() -> None:
                 break
         started = time.monotonic()
         while server.open_streams:
-            assert time.monotonic() - started < 1.0
+            assert time.monotonic() - started < 10
             await asyncio.sleep(0.01)
         await provider.close()
 
@@ -199,7 +199,7 @@ async def test_cancel_while_waiting_for_a_retry_is_prompt() -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert time.monotonic() - started < 1.0
+        assert time.monotonic() - started < 10
 
 
 async def test_half_a_call_at_the_length_limit_is_no_whole_call() -> None:

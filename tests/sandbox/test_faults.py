@@ -247,9 +247,9 @@ async def test_garbage_on_the_wire_is_a_refusal_and_the_next_tier_is_named(works
 async def test_a_command_s_time_does_not_follow_the_wall_clock(open_sandbox: OpenSandbox) -> None:
     sandbox = await open_sandbox("process")
     started = time.monotonic()
-    result = await sandbox.run_command("sleep 5", timeout_s=1)
+    result = await sandbox.run_command("sleep 60", timeout_s=1)
     assert result.is_timed_out
-    assert 0.9 < time.monotonic() - started < 2.5
+    assert 0.9 < time.monotonic() - started < 30
 
 
 _OTHER = """
