@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,19 @@ def imported(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
+
+
+def test_imports_go_round_in_no_circle_not_even_for_types() -> None:
+    paths = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in SOURCES}
+    names = {name: set(imported(path)) | set(members(path)) for name, path in paths.items()}
+    TopologicalSorter({name: found & paths.keys() - {name} for name, found in names.items()}).prepare()
+
+
+def members(path: Path) -> Iterator[str]:
+    """Yield each imported name with its module: it may be a module itself."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from lmtui.core.events import Level, ModelChanged, Notice
-from lmtui.engine.known_model import KnownModel
+from lmtui.engine.desk import Desk
+from lmtui.engine.known_model import Borrowed
 from lmtui.engine.roles import take_up
-
-if TYPE_CHECKING:
-    from lmtui.engine.desk import Desk
-
-
-@dataclass(frozen=True, slots=True)
-class Borrowed:
-    """What the session goes back to, and the model that is asked meanwhile."""
-
-    back: ModelChanged
-    known: KnownModel
-    model: str
 
 
 async def borrow_model(desk: Desk, name: str, who: str) -> None:

@@ -21,16 +21,15 @@ from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.skills import NoSkills, SkillReader
 from lmtui.core.web import NoWeb, Web
 from lmtui.engine.approvals import Approvals
-from lmtui.engine.borrowing import Borrowed
 from lmtui.engine.context import Conversation, ModelSettings
-from lmtui.engine.gate import GateWatch
-from lmtui.engine.hooking import Hooking
+from lmtui.engine.gate_watch import GateWatch
+from lmtui.engine.hooks_in_turn import Hooking
 from lmtui.engine.inbox import Inbox
-from lmtui.engine.known_model import KnownModel
+from lmtui.engine.known_model import Borrowed, KnownModel
 from lmtui.engine.loops import LoopWatch, at_depth
+from lmtui.engine.note_watch import NoteWatch
 from lmtui.engine.skills import SkillWatch
 from lmtui.engine.spending import Spending
-from lmtui.engine.state_note import NoteWatch
 from lmtui.engine.step_watch import StepWatch
 from lmtui.engine.task_steps import TaskSteps
 from lmtui.engine.waits import Waits

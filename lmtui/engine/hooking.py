@@ -6,52 +6,20 @@ A hook makes things stricter, or answers what the mode alone would ask; it never
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from lmtui.core.events import Event, Level, Notice
-from lmtui.core.hooks import HookCall, HookEvent, HookRan, Hooks, HookVerdict, NoHooks
+from lmtui.core.hooks import HookCall, HookEvent, HookRan, HookVerdict
 from lmtui.core.messages import ToolCall
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions import Decision, Effect, Mode, Verdict, decide_all
 from lmtui.core.ports import PreparedCall, ToolResult
-
-if TYPE_CHECKING:
-    from lmtui.engine.desk import Desk
+from lmtui.engine.desk import Desk
 
 MOST_HELD = 3
 _ENOUGH = "A hook held up the end of this turn {count} times; now it ends all the same."
 _END = "a hook ended the turn"
-
-
-async def _at_once() -> None:
-    """Wait for nothing."""
-
-
-@dataclass(slots=True)
-class Hooking:
-    """An agent's hooks.  `ended_by` is why one of them wants no more of this turn, `held` how often its end was held up.
-
-    `begun` waits until the hooks of the session's start have ended.
-    """
-
-    hooks: Hooks = field(default_factory=NoHooks)
-    begun: Callable[[], Awaitable[None]] = _at_once
-    ended_by: str = ""
-    held: int = 0
-
-    def wants(self, event: HookEvent) -> bool:
-        """Tell whether a hook waits for an event."""
-        return self.hooks.wants(event)
-
-    def another(self) -> Hooking:
-        """Return the same hooks for another agent of the session."""
-        return Hooking(self.hooks)
-
-    def begin(self) -> None:
-        """Take note that a turn begins."""
-        self.ended_by, self.held = "", 0
 
 
 @dataclass(frozen=True, slots=True)

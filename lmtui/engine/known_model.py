@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from lmtui.core.events import ModelChanged
 from lmtui.core.messages import CallForm
 from lmtui.core.profiles import BY_HAND, ModelKey, ModelProfile, Profiles
 from lmtui.core.servers import ServedModel
@@ -78,3 +79,12 @@ class KnownModel:
             self.profile = profile
             if self._profiles is not None and self._key.url:
                 self._profiles.put(self._key, profile)
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowed:
+    """What the session goes back to, and the model that is asked meanwhile."""
+
+    back: ModelChanged
+    known: KnownModel
+    model: str

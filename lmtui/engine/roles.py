@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from lmtui.core.events import Event, Level, ModelChanged, Notice
 from lmtui.core.model_events import CallFormChanged, VisionChanged
@@ -12,9 +11,7 @@ from lmtui.core.permissions import Mode
 from lmtui.core.roles import ModelRole, RoleModel, Roles
 from lmtui.core.servers import ServedModel
 from lmtui.engine.context import ModelSettings
-
-if TYPE_CHECKING:
-    from lmtui.engine.desk import Desk
+from lmtui.engine.desk import Desk
 
 
 def for_role(roles: Roles, role: ModelRole, main: ModelSettings) -> ModelSettings:

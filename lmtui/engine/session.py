@@ -45,8 +45,8 @@ from lmtui.engine.children import SubAgents
 from lmtui.engine.context import Conversation, ModelSettings
 from lmtui.engine.desk import Desk
 from lmtui.engine.filling import PromptsByHand
-from lmtui.engine.hooking import Hooking
 from lmtui.engine.hooks_beside import HooksBeside
+from lmtui.engine.hooks_in_turn import Hooking
 from lmtui.engine.inbox import Inbox, Said, left_waiting
 from lmtui.engine.journal import Journal
 from lmtui.engine.known_model import KnownModel

@@ -106,17 +106,17 @@ class LmtuiApp(ThemedApp):
 
     @work(group="start")
     async def _start(self) -> None:
-        self.desk.dialogs = await asyncio.to_thread(_load_dialogs)
+        self.workbench.dialogs = await asyncio.to_thread(_load_dialogs)
         frame_s = SSH_FRAME_S if "SSH_CONNECTION" in os.environ else FRAME_S
-        self.desk.router = self.desk.dialogs.router(self._schedule, self._show_session, self._facts_changed, frame_s)
-        self.attention = self.desk.dialogs.attention(self.write_to_terminal, self.options.notify, os.environ)
-        self.has_job_control = self.desk.dialogs.has_job_control
+        self.desk.router = self.workbench.dialogs.router(self._schedule, self._show_session, self._facts_changed, frame_s)
+        self.attention = self.workbench.dialogs.attention(self.write_to_terminal, self.options.notify, os.environ)
+        self.has_job_control = self.workbench.dialogs.has_job_control
         await self.workbench.furnish()
-        self.follow_theme_file(self.desk.dialogs.theme_watch)
+        self.follow_theme_file(self.workbench.dialogs.theme_watch)
         if self.options.problems:
             self.workbench.say("\n".join(self.options.problems), "error")
         attention = self.attention
-        self._collector = self.desk.dialogs.collector(lambda: attention.is_away)
+        self._collector = self.workbench.dialogs.collector(lambda: attention.is_away)
         self._collector.begin()
         try:
             self.desk.host = await asyncio.to_thread(self._open_host)
@@ -140,7 +140,7 @@ class LmtuiApp(ThemedApp):
 
     async def _ask_first(self) -> None:
         """Ask what must be known before a session opens: which model, and whether the folder's own settings hold."""
-        host, dialogs = self.desk.host, self.desk.dialogs
+        host, dialogs = self.desk.host, self.workbench.dialogs
         assert host is not None
         assert dialogs is not None
         if host.setup_note:
@@ -194,7 +194,7 @@ class LmtuiApp(ThemedApp):
     async def action_leave(self) -> None:
         """Leave; asks once while an agent works."""
         running = self.desk.running
-        dialogs = self.desk.dialogs
+        dialogs = self.workbench.dialogs
         if not running or dialogs is None or isinstance(self.screen, dialogs.confirm):
             self._leave_now(0)
             return
@@ -217,12 +217,12 @@ class LmtuiApp(ThemedApp):
     def action_help(self) -> None:
         """Show every key and command."""
         here = getattr(self.screen, "SCOPE", Scope.WORKBENCH)
-        if self.desk.dialogs is not None and here is not Scope.HELP:
-            _ = self.push_screen(self.desk.dialogs.help(here))
+        if self.workbench.dialogs is not None and here is not Scope.HELP:
+            _ = self.push_screen(self.workbench.dialogs.help(here))
 
     def action_palette(self) -> None:
         """Show all commands of the place where one is, to choose one."""
-        dialogs, screen = self.desk.dialogs, self.screen
+        dialogs, screen = self.workbench.dialogs, self.screen
         here = getattr(screen, "SCOPE", Scope.WORKBENCH)
         if dialogs is None or here not in PALETTE_SCOPES:
             return
@@ -237,8 +237,8 @@ class LmtuiApp(ThemedApp):
 
     def action_theme(self) -> None:
         """Let a theme be chosen."""
-        if self.desk.dialogs is not None:
-            picker = self.desk.dialogs.picker("THEME", theme_choices(), chosen=self.theme)
+        if self.workbench.dialogs is not None:
+            picker = self.workbench.dialogs.picker("THEME", theme_choices(), chosen=self.theme)
             _ = self.push_screen(picker, lambda name: self.use_theme(name) if name else None)
 
     def focus_prompt(self) -> None:

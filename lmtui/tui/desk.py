@@ -14,17 +14,15 @@ from lmtui.core.prompt_files import FilledPrompt
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import Session, SessionHost, SessionSummary
-    from lmtui.tui.dialogs import Dialogs
     from lmtui.tui.router import Feed, Router
 
 
 class Desk:
-    """What lies open: the host, the dialogs and the router of the open sessions, each once it is there."""
+    """What lies open: the host and the router of the open sessions, each once it is there."""
 
     def __init__(self, app: App[Any]) -> None:
         self.router: Router | None = None
         self.host: SessionHost | None = None
-        self.dialogs: Dialogs | None = None
         self._app = app
         self.parked: dict[str, SessionSummary] = {}
         self.marks: set[str] = set()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from textual.app import App
 
 if TYPE_CHECKING:
     from lmtui.tui.desk import Desk
-    from lmtui.tui.screens.approval_actions import Tone
     from lmtui.tui.widgets.panes import Panes
     from lmtui.tui.widgets.prompt import Prompt
 
+Tone = Literal["info", "warning", "error"]
 Handler = Callable[[str], Awaitable[None] | None]
 
 

@@ -1,9 +1,18 @@
-"""How the screen writes times, tokens and folders.  Pure functions, light to import."""
+"""How the screen writes times, tokens, folders and modes.  Pure functions, light to import."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+
+from lmtui.core.rules import Mode
+
+MODE_NOTES = {
+    Mode.MANUAL: "asks before everything",
+    Mode.NORMAL: "reads freely, asks before changes and commands",
+    Mode.AUTO: "asks nothing; the sandbox is what protects you",
+    Mode.PLAN: "only reads, and plans",
+}
 
 
 def duration_text(seconds: float) -> str:

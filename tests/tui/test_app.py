@@ -39,7 +39,7 @@ async def test_text_typed_before_the_host_is_there_is_kept_and_sent() -> None:
     app = LmtuiApp(open_host, StartOptions(workspace="/w", task="first"))
     async with app.run_test(size=SMALL) as pilot:
         driver = Driver(app, pilot, host)
-        await driver.until(lambda: app.desk.dialogs is not None)
+        await driver.until(lambda: app.workbench.dialogs is not None)
         await driver.type("second")
         assert "queued 2" in driver.text()
         gate.set()

@@ -15,9 +15,8 @@ from lmtui.core.skills import SkillState
 from lmtui.tui import themes
 from lmtui.tui.completing import PROMPT_FILES, Wanted, path_offer, prompt_values
 from lmtui.tui.path_index import PathIndex, PathSearch
-from lmtui.tui.screens.session_actions import MODE_NOTES
 from lmtui.tui.stage import Stage
-from lmtui.tui.wording import window_text
+from lmtui.tui.wording import MODE_NOTES, window_text
 
 FRESH_S = 10.0
 MAX_RECENT = 50

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from textual.screen import Screen
 
@@ -15,17 +15,18 @@ from lmtui.tui.modals.results import AllAnswered, Left
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import Answer
+    from lmtui.tui.dialogs import Dialogs
     from lmtui.tui.router import Feed
-
-Tone = Literal["info", "warning", "error"]
+    from lmtui.tui.stage import Tone
 
 
 class ApprovalActions(Screen[None]):
-    """The part of the workbench that brings questions up."""
+    """The part of the workbench that brings questions up.  `dialogs` are there soon after the first frame."""
 
     def __init__(self, desk: Desk, now: Callable[[], datetime]) -> None:
         super().__init__()
         self.desk = desk
+        self.dialogs: Dialogs | None = None
         self.now = now
         self._postponed: set[str] = set()
         self._behind_words: set[str] = set()
@@ -70,7 +71,7 @@ class ApprovalActions(Screen[None]):
     @property
     def is_asked(self) -> bool:
         """Tell whether a question is up and has the keys."""
-        dialogs = self.desk.dialogs
+        dialogs = self.dialogs
         return dialogs is not None and any(isinstance(each, dialogs.approval) for each in self.app.screen_stack)
 
     def on_screen_suspend(self) -> None:
@@ -83,7 +84,7 @@ class ApprovalActions(Screen[None]):
 
     def sync_approval(self) -> None:
         """Show the question of the session on screen, bring the one that is up to date, or put away one that is answered."""
-        active, dialogs = self.desk.active, self.desk.dialogs
+        active, dialogs = self.desk.active, self.dialogs
         if dialogs is None or self._sync_shown() or self.app.screen is not self or active is None:
             return
         self._ask(active)
@@ -92,11 +93,11 @@ class ApprovalActions(Screen[None]):
         """Show the first question of a session, whatever is open, also one that was left for later."""
         self._postponed -= set(feed.facts.approvals)
         self._behind_words.clear()
-        if self.desk.dialogs is not None and not self._sync_shown():
+        if self.dialogs is not None and not self._sync_shown():
             self._ask(feed)
 
     def _ask(self, feed: Feed) -> None:
-        dialogs = self.desk.dialogs
+        dialogs = self.dialogs
         open_ids = [each for each in feed.facts.approvals if each not in self._postponed]
         if open_ids and dialogs is not None and not self._is_writing():
             request = feed.facts.approvals[open_ids[0]]
@@ -106,7 +107,7 @@ class ApprovalActions(Screen[None]):
 
     def _sync_shown(self) -> bool:
         """Keep an approval that is up in line with what is open; False where none is up."""
-        dialogs = self.desk.dialogs
+        dialogs = self.dialogs
         assert dialogs is not None
         shown = next((each for each in self.app.screen_stack if isinstance(each, dialogs.approval)), None)
         if shown is None:

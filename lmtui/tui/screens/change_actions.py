@@ -30,7 +30,7 @@ class ChangeActions(SessionActions):
 
     def show_changes(self, path: str = "", *, is_whole: bool = False) -> None:
         """Show what the session changed, with the cursor on a file; `is_whole`: all of it by file, not step by step."""
-        active, dialogs = self.desk.active, self.desk.dialogs
+        active, dialogs = self.desk.active, self.dialogs
         if active is None or dialogs is None:
             return
         files = self.desk.host.files if self.desk.host is not None else None
@@ -68,7 +68,7 @@ class ChangeActions(SessionActions):
             self.run_worker(self._rewind(changes), group="restore", exclusive=True)
 
     async def _rewind(self, changes: Changes) -> None:
-        active, dialogs = self.desk.active, self.desk.dialogs
+        active, dialogs = self.desk.active, self.dialogs
         assert active is not None
         assert dialogs is not None
         turns = dialogs.turns_of(active.session.history())
@@ -93,7 +93,7 @@ class ChangeActions(SessionActions):
 
     async def restore(self, plan: Awaitable[Restoration], what: str) -> bool:
         """Show a plan, and do what it says if the answer is yes; True if it was done."""
-        changes, dialogs = self._changes(), self.desk.dialogs
+        changes, dialogs = self._changes(), self.dialogs
         if changes is None or dialogs is None:
             return False
         try:
@@ -128,7 +128,7 @@ class ChangeActions(SessionActions):
         return 0
 
     def _changes(self) -> Changes | None:
-        active, dialogs = self.desk.active, self.desk.dialogs
+        active, dialogs = self.desk.active, self.dialogs
         if active is None or dialogs is None:
             self.say("no session yet")
             return None
@@ -138,6 +138,6 @@ class ChangeActions(SessionActions):
 
     def action_rules_show(self) -> None:
         """Show every permission rule of the session."""
-        active, dialogs = self.desk.active, self.desk.dialogs
+        active, dialogs = self.desk.active, self.dialogs
         if active is not None and dialogs is not None:
             _ = self.app.push_screen(dialogs.rules(active.session))

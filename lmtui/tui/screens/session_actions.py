@@ -12,16 +12,10 @@ from lmtui.core.rules import Mode
 from lmtui.tui.desk import Desk
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.approval_actions import ApprovalActions
+from lmtui.tui.wording import MODE_NOTES
 
 if TYPE_CHECKING:
     from lmtui.tui.router import Feed
-
-MODE_NOTES = {
-    Mode.MANUAL: "asks before everything",
-    Mode.NORMAL: "reads freely, asks before changes and commands",
-    Mode.AUTO: "asks nothing; the sandbox is what protects you",
-    Mode.PLAN: "only reads, and plans",
-}
 
 
 class SessionActions(ApprovalActions):
@@ -74,7 +68,7 @@ class SessionActions(ApprovalActions):
 
     def action_session_rename(self) -> None:
         """Ask for a title."""
-        active, dialogs = self.desk.active, self.desk.dialogs
+        active, dialogs = self.desk.active, self.dialogs
         if active is not None and dialogs is not None:
             _ = self.app.push_screen(dialogs.ask_text("Title of this session", value=active.facts.title), self._rename)
 
@@ -84,7 +78,7 @@ class SessionActions(ApprovalActions):
 
     def action_session_status(self) -> None:
         """Say where one stands."""
-        active, dialogs = self.desk.active, self.desk.dialogs
+        active, dialogs = self.desk.active, self.dialogs
         if active is None or dialogs is None:
             self.say("no session yet")
             return
@@ -92,7 +86,7 @@ class SessionActions(ApprovalActions):
 
     def action_mode_choose(self) -> None:
         """Let a mode be chosen."""
-        active, dialogs = self.desk.active, self.desk.dialogs
+        active, dialogs = self.desk.active, self.dialogs
         if dialogs is None:
             return
         choices = [Choice(mode.value, mode.value, note) for mode, note in MODE_NOTES.items()]

@@ -26,9 +26,8 @@ from lmtui.tui.desk import Desk
 from lmtui.tui.hints import hint_parts
 from lmtui.tui.options import StartOptions
 from lmtui.tui.parts.sending import Sending
-from lmtui.tui.screens.approval_actions import Tone
 from lmtui.tui.screens.pane_actions import PaneActions
-from lmtui.tui.stage import Handler
+from lmtui.tui.stage import Handler, Tone
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Spinner
 from lmtui.tui.widgets.fit import Part
 from lmtui.tui.widgets.prompt import Prompt
@@ -111,7 +110,7 @@ class Workbench(PaneActions):
 
     async def furnish(self) -> None:
         """Mount what the first frame did without: the panes and the completions."""
-        dialogs = self.desk.dialogs
+        dialogs = self.dialogs
         assert dialogs is not None
         panes = dialogs.panes()
         await self._body.mount(panes)
@@ -186,10 +185,10 @@ class Workbench(PaneActions):
         active = self.desk.active
         facts = active.facts if active else None
         folder = Path(facts.workspace) if facts and facts.workspace else self._folder
-        if self.desk.dialogs is None:
+        if self.dialogs is None:
             self._header.show([Part("lmtui", "bold $accent"), Part(folder_text(folder, Path.home()))], [])
         else:
-            header = self.desk.dialogs.header_parts(facts, folder, self._options.mode, self.pane if self.has_tabs else "")
+            header = self.dialogs.header_parts(facts, folder, self._options.mode, self.pane if self.has_tabs else "")
             self._header.show(*header)
         self.on_descendant_focus()
         if self.panes is not None:
@@ -209,10 +208,10 @@ class Workbench(PaneActions):
         facts = active.facts if active else None
         now = self.now()
         status = self._status
-        if self.desk.dialogs is None:
+        if self.dialogs is None:
             status.show([Part(self._note, "$text-muted")], [])
         else:
-            status.show(*self.desk.dialogs.status_parts(active, self.desk.feeds.values(), now, self._note))
+            status.show(*self.dialogs.status_parts(active, self.desk.feeds.values(), now, self._note))
         is_busy = facts is not None and facts.is_running and not facts.approvals
         self._spinner.show(is_busy, now)
         if is_busy:

@@ -1,0 +1,37 @@
+"""An agent's hooks, and what they want of the turn under way."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from lmtui.core.hooks import HookEvent, Hooks, NoHooks
+
+
+async def _at_once() -> None:
+    """Wait for nothing."""
+
+
+@dataclass(slots=True)
+class Hooking:
+    """An agent's hooks.  `ended_by` is why one of them wants no more of this turn, `held` how often its end was held up.
+
+    `begun` waits until the hooks of the session's start have ended.
+    """
+
+    hooks: Hooks = field(default_factory=NoHooks)
+    begun: Callable[[], Awaitable[None]] = _at_once
+    ended_by: str = ""
+    held: int = 0
+
+    def wants(self, event: HookEvent) -> bool:
+        """Tell whether a hook waits for an event."""
+        return self.hooks.wants(event)
+
+    def another(self) -> Hooking:
+        """Return the same hooks for another agent of the session."""
+        return Hooking(self.hooks)
+
+    def begin(self) -> None:
+        """Take note that a turn begins."""
+        self.ended_by, self.held = "", 0
