@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import gc
 import time
+from itertools import count
 
 import pytest
+
+APPS_KEPT = 25
+_TESTS = count(1)
 
 
 @pytest.fixture(autouse=True)
@@ -13,3 +18,12 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLORTERM", "truecolor")
     for name in ("NO_COLOR", "SSH_CONNECTION"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _apps_of_other_tests_go() -> None:
+    """An app sets aside for good what it is made of (`tui/collector.py`): look for those that are over now and then."""
+    if next(_TESTS) % APPS_KEPT == 0:
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
