@@ -14,9 +14,9 @@ from lmtui.core.shell.grammar import parse
 from lmtui.core.shell.matching import covers
 from lmtui.core.shell.mentions import fits, is_unclear, mentioned, paths_mentioned, straight
 from lmtui.core.shell.review import layers, review
+from lmtui.core.tool_facts import Deed, tools_that
 
-_FILE_READERS = frozenset({"read", "grep"})
-_FILE_CHANGERS = frozenset({"write", "edit", "mkdir"})
+_FILE_READERS, _FILE_CHANGERS = tools_that(Deed.SHOWS), tools_that(Deed.CHANGES)
 _SEARCHERS = frozenset({"rg", "ag", "ack"})
 _SWEEPERS = _SEARCHERS | {"tar", "zip", "cpio", "rsync", "cp", "7z", "xargs"}
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})

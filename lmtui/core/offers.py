@@ -14,8 +14,7 @@ from lmtui.core.shell.interpreters import is_interpreter
 from lmtui.core.shell.matching import WITH_SUBCOMMANDS, covers
 from lmtui.core.shell.review import layers, review
 from lmtui.core.shell.tools import NEVER_BROAD
-
-_PATH_TOOLS = frozenset({"read", "write", "edit", "mkdir", "ls", "grep", "git_add", "git_diff"})
+from lmtui.core.tool_facts import facts_of
 
 
 def offered_rules(tool: str, access: Access, subjects: tuple[str, ...]) -> tuple[str, ...]:
@@ -27,7 +26,7 @@ def offered_rules(tool: str, access: Access, subjects: tuple[str, ...]) -> tuple
     narrow = exact_rule(tool, subjects[0], THIS_SESSION) if is_one else Rule(Effect.ALLOW, tool)
     if access is Access.EXECUTE and tool == "shell":
         wider = list(_for_command(subjects[0])) if is_one else []
-    elif tool in _PATH_TOOLS:
+    elif facts_of(tool).is_about_paths:
         wider = list(_for_paths(subjects))
     else:
         wider = ["*"]

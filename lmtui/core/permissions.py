@@ -28,6 +28,7 @@ from lmtui.core.rules import (
 from lmtui.core.secrets import is_secret_path
 from lmtui.core.skill_scope import SkillScope
 from lmtui.core.skills import PROMOTE_TOOL, PROMOTED
+from lmtui.core.tool_facts import Deed, facts_of, tools_that
 
 __all__ = [
     "SOURCES",
@@ -48,30 +49,7 @@ __all__ = [
 ]
 
 # A rule that forbids one tool of a family forbids the others: what must not be read must not be searched either.
-_READERS = frozenset({"read", "look", "grep", "git_diff", "data_view"})
-_FAMILIES = (
-    frozenset({"write", "edit", "mkdir"}),
-    _READERS | {PROMOTE_TOOL},
-    frozenset({"shell", "python"}),
-)
-_SEARCHERS = frozenset({"grep", "git_diff"})
-_TELL_NAMES_ONLY = frozenset({"ls", "glob", "git_status", "git_branch", "task_reconcile", "task_state_update"})
-
-
-# What belongs to carrying a task out: in plan mode there is nothing yet that it could be said of.
-_NOT_IN_PLAN_MODE = frozenset(
-    {
-        "plan_complete_step",
-        "todo_add",
-        "todo_update",
-        "todo_complete",
-        "task_state_update",
-        "task_reconcile",
-        "wait",
-        "task_todo_set",
-        "manage_tasks",
-    }
-)
+_FAMILIES = tuple(tools_that(deed) for deed in (Deed.SHOWS, Deed.CHANGES, Deed.RUNS))
 
 
 def decide(
@@ -103,7 +81,7 @@ def decide(
             return Decision(Verdict.DENY, f"your rule {rule} forbids it", str(rule))
     if mode is Mode.PLAN and access in (Access.WRITE, Access.EXECUTE):
         return Decision(Verdict.DENY, "plan mode only reads")
-    if mode is Mode.PLAN and tool in _NOT_IN_PLAN_MODE:
+    if mode is Mode.PLAN and facts_of(tool).is_for_work:
         return Decision(Verdict.DENY, "plan mode only reads and plans; it is for the work on an approved plan")
     if tool == PROMOTE_TOOL:
         return Decision(Verdict.ASK, "a function becomes a tool only by your yes", takes_no_rule=True)
@@ -176,7 +154,7 @@ def _is_about(rule: Rule, tool: str, subject: str) -> bool:
     """Tell whether a rule that forbids or asks is about a call; one for any tool of a family holds for all of it."""
     kind = _kind(tool)
     is_named = rule.names(tool) or any({rule.tool, kind} <= family for family in _FAMILIES)
-    inside = f"{subject}/\0" if tool in _SEARCHERS else subject  # a search of a folder reads what is in it
+    inside = f"{subject}/\0" if facts_of(tool).is_deep else subject  # a search of a folder reads what is in it
     return is_named and any(globs.matches(rule.pattern, each, is_path=True) for each in (subject, inside))
 
 
@@ -187,14 +165,19 @@ def _kind(tool: str) -> str:
 
 def _is_within(rule: Rule, tool: str, subject: str) -> bool:
     """Tell whether a difference of a whole folder may show what a rule forbids (a search leaves such files out)."""
-    is_read = rule.tool in {"*", *_READERS} and rule.pattern != "*"
+    is_read = _takes_in(rule, Deed.SHOWS) and rule.pattern != "*"
     return tool == "git_diff" and is_read and globs.can_be_below(rule.pattern, subject)
+
+
+def _takes_in(rule: Rule, *deeds: Deed) -> bool:
+    """Tell whether a rule is for tools that do one of these."""
+    return rule.tool == "*" or facts_of(rule.tool).deed in deeds
 
 
 def _may_break(rule: Rule, tool: str, subject: str) -> bool:
     """Tell whether a call may do what a rule forbids without naming it."""
     if _kind(tool) == "python":
-        return rule.tool in {"*", "write", "edit", *_READERS} and rule.pattern != "*"
+        return _takes_in(rule, Deed.SHOWS, Deed.CHANGES) and rule.pattern != "*"
     return _is_within(rule, tool, subject)
 
 
@@ -203,4 +186,4 @@ def _allows(rule: Rule, tool: str, subject: str) -> bool:
 
 
 def _shows_secret(tool: str, access: Access, subject: str) -> bool:
-    return access is Access.READ and tool not in _TELL_NAMES_ONLY and is_secret_path(subject)
+    return access is Access.READ and facts_of(tool).deed not in (Deed.LISTS, Deed.GIT) and is_secret_path(subject)

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 
 from lmtui.core.messages import Role
 from lmtui.core.plan import Plan, TodoStatus
+from lmtui.core.tool_facts import Deed, facts_of, tools_that
 from lmtui.core.work_words import task_lines
 from lmtui.engine.entries import Entry
 from lmtui.engine.excerpts import decisive
 
 LAST_FILES = 12
-_READ = frozenset({"read"})
-_CHANGED = frozenset({"write", "edit", "mkdir"})
+_CHANGED = tools_that(Deed.CHANGES)
 _MISREAD = frozenset({"not understood", "too many calls", "not run"})
 _MOST_ERRORS, _MOST_ERROR_CHARS, _LEAST_ERROR_CHARS = 40, 1_500, 160
 _LEAST_LINE_CHARS, _MOST_NAME_CHARS = 60, 200
@@ -83,11 +83,11 @@ class Gist:
             self._mend(entry)
         else:
             self._fail(entry)
-        if entry.tool not in _READ | _CHANGED:
+        if not facts_of(entry.tool).meets_file:
             if entry.subject:
                 _put(self.commands, _outcome(entry))
         elif entry.is_ok and not entry.files:
-            _put(self.read if entry.tool in _READ else self.changed, entry.subject)
+            _put(self.changed if entry.tool in _CHANGED else self.read, entry.subject)
 
     def _fail(self, entry: Entry) -> None:
         key = (entry.tool, entry.subject)

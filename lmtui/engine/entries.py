@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import overload
 
 from lmtui.core.messages import Message, Role
+from lmtui.core.tool_facts import facts_of
 from lmtui.engine.packing import LONG_CHARS, packed, unpacked
 
-_MEETING = frozenset({"read", "write", "edit", "look"})
 _MOST_AT_ONCE = 2
 
 
@@ -64,7 +64,7 @@ class Entries(Sequence[Entry]):
             self._tasks.append(place)
         if entry.part:
             self._places[entry.part] = place
-        if entry.tool in _MEETING and entry.is_ok:
+        if facts_of(entry.tool).meets_file and entry.is_ok:
             self._met.setdefault(entry.subject.partition(" from ")[0], place)
         if entry.message.images:
             self.last_picture = place

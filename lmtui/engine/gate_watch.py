@@ -8,10 +8,10 @@ from lmtui.core.events import Event, MessageAdded, PlanChanged, ToolCallFinished
 from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound
 from lmtui.core.messages import Role
 from lmtui.core.plan import Plan, PlanStep, Todo
+from lmtui.core.tool_facts import facts_of
 from lmtui.core.workspace import FileChangeKind
 from lmtui.engine.completion import goes_on
 
-_OWN = frozenset({"read", "write", "edit", "mkdir", "ls", "glob", "grep", "look", "get_time"})
 _MOST_CLAIMS = 500
 
 
@@ -61,7 +61,7 @@ class GateWatch:
                 self.gone |= gone
             case CheckpointCreated(call_id=call_id):
                 self._kept.add(call_id)
-            case ToolCallFinished(tool=tool, call_id=call_id) if tool not in _OWN and call_id not in self._kept:
+            case ToolCallFinished(tool=tool, call_id=call_id) if facts_of(tool).may_change_unseen and call_id not in self._kept:
                 self.claimed = {}  # what it did to files is not known
             case FilesRestored():
                 self.claimed = {}

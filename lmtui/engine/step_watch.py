@@ -9,8 +9,8 @@ from lmtui.core.file_events import FilesChanged, FilesRestored, Rewound
 from lmtui.core.plan import PlanStep
 from lmtui.core.plan_steps import current_step
 from lmtui.core.step_checks import REFUSED, WELL, CommandRun, StepWork, is_run_of, programs_of
+from lmtui.core.tool_facts import facts_of
 
-_LOOKS = frozenset({"read", "grep", "glob", "ls", "look", "shell", "git_status", "git_diff"})
 _CLAIM = "plan_complete_step"
 _MOST_RUNS = 50
 
@@ -68,7 +68,7 @@ class StepWatch:
             self.runs = [*self.runs, CommandRun(command, outcome)][-_MOST_RUNS:]
             if is_run_of(self._programs, command):
                 self.is_doubted = False
-        if event.tool in _LOOKS and (event.ok or command is not None):
+        if facts_of(event.tool).looks and (event.ok or command is not None):
             self.has_looked = True
         if event.tool == _CLAIM and not event.ok:
             self.is_doubted = True

@@ -133,7 +133,7 @@ def test_auto_mode_asks_about_what_is_unclear_only_where_something_is_forbidden(
         ("cat src/a", ALLOW),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("rule", ["deny Read(secrets/**)", "deny *(secrets/**)"])
+@pytest.mark.parametrize("rule", ["deny Read(secrets/**)", "deny Look(secrets/**)", "deny *(secrets/**)"])
 def test_what_may_not_be_read_may_not_be_named_in_a_command(command: str, expected: Verdict, rule: str) -> None:
     assert verdict(command, Mode.AUTO, rule) is expected
 

@@ -111,11 +111,15 @@ async def test_steps_of_a_plan_that_was_approved_are_to_be_completed() -> None:
 WRITE = ("write", call(path="a.txt", content="text\n"))
 
 
+TODO = ("todo_list", "{}")
+
+
 @pytest.mark.parametrize("has_checkpoints", [False, True])
-async def test_a_file_that_a_call_wrote_and_that_is_gone_is_named(has_checkpoints: bool) -> None:
+@pytest.mark.parametrize("later", [("ls", "{}"), ("git_status", "{}"), TODO])
+async def test_a_file_that_a_call_wrote_and_that_is_gone_is_named(has_checkpoints: bool, later: tuple[str, str]) -> None:
     sandbox = FakeSandbox()
     rig = Rig(
-        FakeProvider(answer("", WRITE), answer("", ("ls", "{}")), answer("Written."), answer("Written.")),
+        FakeProvider(answer("", WRITE), answer("", later), answer("Written."), answer("Written.")),
         sandbox,
         checkpoints=FakeCheckpoints(sandbox) if has_checkpoints else None,
     )

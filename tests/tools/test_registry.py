@@ -8,9 +8,12 @@ import pytest
 from lmtui.core.errors import ToolError
 from lmtui.core.messages import ToolSet
 from lmtui.core.permissions import Access, Effect, Mode, Rule, Verdict, decide
+from lmtui.core.skills import PROMOTE_TOOL
+from lmtui.core.tool_facts import TOOL_FACTS, Deed, facts_of
 from lmtui.engine.context import system_prompt
 from lmtui.providers.tokens import count_tokens, counter_name
 from lmtui.providers.wire import wire_tool
+from lmtui.tools.delegation import REPORT_RESULT
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
 from lmtui.tools.tool import Tool
 
@@ -158,6 +161,28 @@ def test_a_tool_that_reads_heeds_what_must_not_be_read_or_tells_names_only(tool:
     forbidden = decide(tool, Access.READ, "keys/a.txt", Mode.AUTO, (Rule(Effect.DENY, "read", "keys/*"),))
     secret = decide(tool, Access.READ, ".env", Mode.NORMAL, ())
     assert (forbidden.verdict, secret.verdict) in {(Verdict.DENY, Verdict.ASK), (Verdict.ALLOW, Verdict.ALLOW)}
+
+
+def test_every_tool_has_a_row_of_facts_and_no_row_is_left_over() -> None:
+    assert {tool.name for tool in (*ALL_TOOLS, REPORT_RESULT)} == set(TOOL_FACTS)
+
+
+@pytest.mark.parametrize("tool", [*ALL_TOOLS, REPORT_RESULT], ids=lambda tool: tool.name)
+def test_the_facts_of_a_tool_are_what_its_calls_do(tool: Tool[Any]) -> None:
+    facts = facts_of(tool.name)
+    values = {"name": "x", "path": "x", "paths": ("x",), "command": "x", "pattern": "x", "url": "https://x.example/"}
+    given = {name: value for name, value in values.items() if name in tool.arguments.model_fields}
+    access = tool.access(tool.arguments.model_construct(**given))
+    allowed = {
+        Deed.NOTHING: {Access.NONE, Access.WEB},
+        Deed.SHOWS: {Access.READ} | ({Access.WRITE} if tool.name == PROMOTE_TOOL else set()),
+        Deed.LISTS: {Access.READ},
+        Deed.CHANGES: {Access.WRITE},
+        Deed.GIT: {Access.WRITE},
+        Deed.RUNS: {Access.EXECUTE},
+        Deed.UNKNOWN: {Access.NONE},
+    }
+    assert access in allowed[facts.deed], (access, facts)
 
 
 def test_the_tools_that_read_are_found() -> None:
