@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -14,8 +12,8 @@ from lmtui.core.errors import McpError, ToolError
 from lmtui.core.mcp import McpTool
 from lmtui.core.permissions import Access
 from lmtui.core.ports import OutputSink, Preview, ToolContext, ToolResult
+from lmtui.extensions.call_arguments import check_arguments
 
-_CHECKER = "lmtui.extensions.mcp_schema"
 _TITLE_CHARS = 80
 
 Perform = Callable[[McpTool, Mapping[str, object], OutputSink], Awaitable[ToolResult]]
@@ -72,11 +70,7 @@ class ServerCall:
             raise ToolError(str(error), error.hint) from error
 
     async def _check(self) -> None:
-        checker = await asyncio.to_thread(importlib.import_module, _CHECKER)
-        found: tuple[str, ...] = await asyncio.to_thread(checker.problems, self.schema, self.arguments)
-        if found:
-            told = json.dumps(self.spec.parameters, ensure_ascii=False)
-            raise ToolError(f"the arguments of {self.spec.name} do not fit: {'; '.join(found)}. Its schema: {told[:2000]}")
+        await check_arguments(self.spec.name, self.arguments, self.schema, self.spec.parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,28 +111,3 @@ class SearchCall:
         del context  # it touches nothing
         text = await self.answer(self.query)
         return ToolResult(text, "tools of servers")
-
-
-def fitted(arguments: Mapping[str, object], schema: Mapping[str, Any]) -> dict[str, object]:
-    """Return arguments with texts turned into what the schema wants there, as small models write numbers in quotes."""
-    properties = schema.get("properties")
-    if not isinstance(properties, Mapping):
-        return dict(arguments)
-    return {name: _fitted(value, properties.get(name)) for name, value in arguments.items()}
-
-
-def _fitted(value: object, wanted: object) -> object:
-    if not isinstance(value, str) or not isinstance(wanted, Mapping):
-        return value
-    kind = wanted.get("type")
-    if kind in ("integer", "number", "boolean", "array", "object"):
-        try:
-            found: object = json.loads(value.lower() if kind == "boolean" else value)
-        except ValueError:
-            return value
-        fits: dict[str, tuple[type, ...]] = {
-            "integer": (int,), "number": (int, float), "boolean": (bool,), "array": (list,), "object": (dict,),
-        }  # fmt: skip
-        is_right = isinstance(found, fits[kind]) and (kind == "boolean") == isinstance(found, bool)
-        return found if is_right else value
-    return value

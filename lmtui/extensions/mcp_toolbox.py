@@ -6,7 +6,6 @@ looked at again where room is made, as everything is read anew then.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 
 from lmtui.core.errors import ToolError
@@ -15,7 +14,8 @@ from lmtui.core.mcp import PREFIX, McpTool
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.model_events import Compacted
 from lmtui.core.ports import PreparedCall, Toolbox
-from lmtui.extensions.mcp_calls import SearchCall, ServerCall, fitted
+from lmtui.extensions.call_arguments import fitted, read_arguments
+from lmtui.extensions.mcp_calls import SearchCall, ServerCall
 from lmtui.extensions.mcp_names import server_key
 from lmtui.extensions.mcp_room import McpRoom
 from lmtui.extensions.mcp_search import SEARCH, found_text, search_spec
@@ -76,11 +76,11 @@ class McpToolbox:
         if wanted.lower() == SEARCH:
             return self._search(arguments)
         if wanted.lower().startswith(PREFIX):
-            return self._call(wanted, _object(wanted, arguments))
+            return self._call(wanted, read_arguments(wanted, arguments))
         if not self._is_ours(wanted):
             alone = [tool for tool in self._room.tools() if _folded(tool.own_name) == _folded(wanted)]
             if len(alone) == 1:
-                return self._call(alone[0].name, _object(wanted, arguments))
+                return self._call(alone[0].name, read_arguments(wanted, arguments))
         return self._base.prepare(name, arguments)
 
     def _offer(self) -> tuple[ToolSpec, ...]:
@@ -94,10 +94,10 @@ class McpToolbox:
         return told if is_all or not servers else (*told, search_spec(servers))
 
     def _search(self, arguments: str) -> PreparedCall:
-        given = _object(SEARCH, arguments)
+        given = read_arguments(SEARCH, arguments)
         if called := given.get("call") or given.get("name") or given.get("tool"):
             inner = given.get("arguments")
-            return self._call(str(called), inner if isinstance(inner, dict) else _object(SEARCH, str(inner or "")))
+            return self._call(str(called), inner if isinstance(inner, dict) else read_arguments(SEARCH, str(inner or "")))
         query = given.get("query")
         if not isinstance(query, str) or not query.strip():
             raise ToolError(f"{SEARCH} needs query: a few words for what the tool should do, such as create issue")
@@ -131,18 +131,3 @@ class McpToolbox:
 
 def _folded(name: str) -> str:
     return name.lower().replace("-", "_")
-
-
-def _object(tool: str, arguments: str) -> dict[str, object]:
-    """Return the arguments as the model wrote them.
-
-    Raises:
-        ToolError: they are no JSON object.
-    """
-    try:
-        found = json.loads(arguments, strict=False) if arguments.strip() else {}
-    except (ValueError, RecursionError) as error:
-        raise ToolError(f"the arguments of {tool[:64]} are no JSON: {error}. Send one JSON object.") from error
-    if not isinstance(found, dict):
-        raise ToolError(f"the arguments of {tool[:64]} are no JSON object. Send one.")
-    return found

@@ -19,7 +19,7 @@ from lmtui.core.errors import ToolError
 from lmtui.core.permissions import Access
 from lmtui.core.ports import Preview, TokenCounter, ToolContext, ToolResult
 from lmtui.core.skills import PromotedTool
-from lmtui.extensions.promoted_arguments import checked
+from lmtui.extensions.call_arguments import check_arguments
 from lmtui.paths import state_dir
 
 TIMEOUT_S, MEMORY_MB = 60, 512
@@ -146,13 +146,13 @@ class PromotedCall:
     async def preview(self, context: ToolContext) -> Preview:
         """Return the call and the program."""
         del context  # the workspace has nothing to do with what is shown
-        await checked(self.spec, self.arguments)
+        await self._check()
         told = json.dumps(self.arguments, indent=1, ensure_ascii=False)
         return Preview(f"{self.spec.name}\n{told}\n\n{self.spec.source}", limits=f"up to {TIMEOUT_S} s, {MEMORY_MB} MB")
 
     async def run(self, context: ToolContext) -> ToolResult:
         """Run the program in the sandbox."""
-        await checked(self.spec, self.arguments)
+        await self._check()
         mark = f"result {uuid.uuid4().hex} "
         given = (self.spec.source, self.spec.function, json.dumps(self.arguments), mark)
         command = shlex.join(("python3", "-I", "-X", "utf8", "-c", _RUNNER, *given))
@@ -169,6 +169,9 @@ class PromotedCall:
             return ToolResult(text, clean_line(answer.strip())[:_TITLE_CHARS])
         why = f"was stopped after {TIMEOUT_S} s" if ran.is_timed_out else f"failed (exit code {ran.exit_code})"
         return ToolResult(f"{self.spec.name} {why}:\n{ran.output.strip()}", "failed", ok=False)
+
+    async def _check(self) -> None:
+        await check_arguments(self.spec.name, self.arguments, self.spec.parameters, self.spec.parameters)
 
 
 def _read(file: Path) -> PromotedTool | None:

@@ -10,9 +10,8 @@ from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.model_events import Compacted
 from lmtui.core.ports import PreparedCall, Toolbox
 from lmtui.core.skills import PROMOTED
-from lmtui.extensions.mcp_calls import fitted
+from lmtui.extensions.call_arguments import fitted, read_arguments
 from lmtui.extensions.promoted import PromotedCall, PromotedTools
-from lmtui.extensions.promoted_arguments import read
 
 SKILL = "skill"
 _MOST_TOLD_TOKENS = 1_000
@@ -53,7 +52,7 @@ class SkillToolbox:
         if not wanted.startswith(PROMOTED):
             return self._base.prepare(name, arguments)
         tool = self._tools.named(wanted)
-        return PromotedCall(tool, fitted(read(tool, arguments), tool.parameters))
+        return PromotedCall(tool, fitted(read_arguments(tool.name, arguments), tool.parameters))
 
     def _promoted(self) -> tuple[ToolSpec, ...]:
         """Return the promoted tools as far as there is room; the others are called all the same."""

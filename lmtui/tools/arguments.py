@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from lmtui.core.call_values import fit_values
 from lmtui.core.errors import ToolError
 
 M = TypeVar("M", bound=BaseModel)
@@ -18,7 +19,7 @@ def read_object(tool: str, text: str) -> dict[str, object]:
     Raw line breaks inside strings and arguments wrapped in a string once more are taken; nothing is guessed.
 
     Raises:
-        ToolError: they are not one whole JSON object.
+        ToolError: they are not one whole JSON object, are nested too deep, or a path, pattern or command in them holds a NUL.
     """
     try:
         value = json.loads(text or "{}", strict=False)
@@ -35,27 +36,29 @@ def read_object(tool: str, text: str) -> dict[str, object]:
         return {}
     if not isinstance(value, dict):
         raise ToolError(f"{tool} was not run: its arguments must be one JSON object.")
-    return {str(key): _sendable(tool, str(key), each) for key, each in value.items()}
+    given = fit_values(tool, value)
+    for key, each in given.items():
+        _refuse_nul(tool, key, each)
+    return given
 
 
 _FREE_TEXT = frozenset({"content", "contents", "file_text", "text", "search", "replace", "old_string", "new_string"})
 
 
-def _sendable(tool: str, key: str, value: object) -> object:
-    """Return a value without halves of surrogate pairs, which no file and no command can hold.
+def _refuse_nul(tool: str, key: str, value: object) -> None:
+    """Refuse a path, pattern or command that holds a NUL.
 
     Raises:
-        ToolError: a path, pattern or command holds a NUL.
+        ToolError: one does.
     """
-    if isinstance(value, list):
-        return [_sendable(tool, key, each) for each in value]
-    if isinstance(value, dict):
-        return {name: _sendable(tool, str(name), each) for name, each in value.items()}
-    if not isinstance(value, str):
-        return value
-    if "\0" in value and key not in _FREE_TEXT:
+    if isinstance(value, str) and "\0" in value and key not in _FREE_TEXT:
         raise ToolError(f"{tool} was not run: {key} holds a NUL character.")
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        for each in value:
+            _refuse_nul(tool, key, each)
+    if isinstance(value, dict):
+        for name, each in value.items():
+            _refuse_nul(tool, name, each)
 
 
 def check(tool: str, model: type[M], value: dict[str, object], roots: tuple[str, ...] = ()) -> M:
@@ -72,7 +75,7 @@ def check(tool: str, model: type[M], value: dict[str, object], roots: tuple[str,
     except ValidationError as error:
         mended = _mended(given, error)
         if mended is not None:
-            return check(tool, model, mended, roots)
+            return check(tool, model, fit_values(tool, mended), roots)
         problems = "; ".join(_problem(model, each["loc"], each["type"], each["msg"], each["input"]) for each in error.errors())
         raise ToolError(f"{tool} was not run: {problems}.", f"It takes: {signature(model)}.") from error
 

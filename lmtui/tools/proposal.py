@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
+from lmtui.core.call_values import fit_values
 from lmtui.core.errors import ToolError
 from lmtui.core.permissions import Access
 from lmtui.core.ports import ToolContext, ToolResult
@@ -27,14 +28,14 @@ def read_loosely(text: str) -> dict[str, object]:
     """Return the arguments of a plan; fences and trailing commas are taken, a bare list is that of the steps.
 
     Raises:
-        ToolError: they are no JSON.
+        ToolError: they are no JSON, or nested too deep.
     """
     try:
         value = read_loose_json(text or "{}")
         value = read_loose_json(value) if isinstance(value, str) else value
     except ValueError as error:
         raise ToolError("propose_plan was not run: its arguments are no whole JSON object.", f"Give it {FORM}") from error
-    return {str(key): each for key, each in value.items()} if isinstance(value, dict) else {"steps": value}
+    return fit_values(PROPOSE_PLAN.name, value if isinstance(value, dict) else {"steps": value})
 
 
 def _given(arguments: ProposePlanArguments) -> dict[str, object]:

@@ -54,3 +54,26 @@ def test_a_tool_tells_the_parser_its_other_names() -> None:
     read = next(spec for spec in ToolRegistry().specs() if spec.name == "read")
     assert "file_path" in read.argument_aliases["path"]
     assert "read_file" in read.aliases
+
+
+@pytest.mark.parametrize("depth", [65, 300, 500, 700, 900, 5_000, 100_000])
+@pytest.mark.parametrize(
+    ("tool", "before", "one", "after"),
+    [
+        ("read", '{"path": "a", "x":', "[]", "}"),
+        ("decompose", '{"manifest":', "[]", "}"),
+        ("propose_plan", '{"plan":', "[]", "}"),
+        ("manage_tasks", '{"action": "list", "depends_on": "', "[]", '"}'),
+    ],
+)
+def test_arguments_that_are_nested_too_deep_are_refused_in_words(
+    depth: int, tool: str, before: str, one: str, after: str
+) -> None:
+    text = before + one[0] * depth + one[1] * depth + after
+    with pytest.raises(ToolError, match=f"{tool} was not run"):
+        ToolRegistry().prepare(tool, text)
+
+
+def test_a_plan_loses_halves_of_characters_that_no_log_takes() -> None:
+    call = ToolRegistry().prepare("propose_plan", '{"plan": {"title": "a\\ud800"}}')
+    assert call.arguments == {"plan": {"title": "a\ufffd"}}

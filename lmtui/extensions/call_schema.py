@@ -1,6 +1,6 @@
-"""The arguments of a call against the schema that its server gave.  Heavy (jsonschema): imported when a call is checked.
+"""The arguments of a call against the schema of its tool.  Heavy (jsonschema): imported when a call is checked.
 
-A schema is a server's word, so the check itself is bounded: no pattern of a server's runs, nothing is fetched, and one that
+A schema may be a server's word, so the check itself is bounded: no pattern of a server's runs, nothing is fetched, and one that
 doubles at each of its references is given up.
 """
 

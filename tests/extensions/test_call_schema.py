@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from lmtui.extensions.mcp_calls import fitted
-from lmtui.extensions.mcp_schema import problems
+from lmtui.extensions.call_arguments import fitted
+from lmtui.extensions.call_schema import problems
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
