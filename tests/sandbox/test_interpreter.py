@@ -81,6 +81,25 @@ async def test_an_error_shows_the_codes_own_lines_and_keeps_the_names(begin: Beg
     assert (await bench.run("x")).output == "5\n"
 
 
+@pytest.mark.parametrize(
+    "code", ["return 5", "for n in [1]:\n    return n", "break", "yield 1", "x = 6\nyield x", "f(x=1, x=2)"]
+)
+async def test_what_only_the_compiler_refuses_is_an_error_and_the_names_stay(begin: Begin, code: str) -> None:
+    bench = await begin("process")
+    await bench.run("x = 5")
+    ran = await bench.run(code)
+    assert (ran.is_ok, ran.is_lost) == (False, False)
+    assert "SyntaxError" in ran.output
+    assert (await bench.run("x")).output == "5\n"
+
+
+async def test_a_picture_that_is_too_large_is_named_in_words(begin: Begin) -> None:
+    bench = await begin("process")
+    ran = await bench.run("class Large:\n    def _repr_png_(self):\n        return b'x' * 5_000_000\nLarge()")
+    assert ran.is_ok
+    assert "a picture of 5,000,000 bytes is too large" in ran.output
+
+
 async def test_code_and_output_may_be_of_any_length(begin: Begin) -> None:
     bench = await begin("process")
     ran = await bench.run("total = 0\n" + "total += 1\n" * 100_000 + "total", 120)

@@ -42,14 +42,16 @@ class Channel:
         self._descriptor = descriptor
         self._lock = threading.Lock()
 
-    def send(self, frame: dict[str, object]) -> None:
-        """Send one frame whole."""
+    def send(self, frame: dict[str, object]) -> bool:
+        """Send one frame whole; False for one that is too large, of which nothing is sent."""
         data = json.dumps(frame).encode()
-        if len(data) <= _MAX_FRAME_BYTES:
-            view = memoryview(struct.pack(">I", len(data)) + data)
-            with self._lock:
-                while view:
-                    view = view[os.write(self._descriptor, view) :]
+        if len(data) > _MAX_FRAME_BYTES:
+            return False
+        view = memoryview(struct.pack(">I", len(data)) + data)
+        with self._lock:
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+        return True
 
 
 class Printed:
@@ -108,19 +110,20 @@ class Session(code.InteractiveInterpreter):
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
         try:
             tree = ast.parse(text, name)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+            parts = [_compiled(tree, name, "exec")]
+            parts += [_compiled(ast.Interactive([last]), name, "single")] if last is not None else []
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # some mistakes are found only by the compiler
             self.showtraceback()
             return False
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        self._run_part(tree, name, "exec")
-        if last is not None and self._is_ok:
-            self._run_part(ast.Interactive([last]), name, "single")
+        for part in parts:
+            if self._is_ok:
+                self._run_part(part)
         if self._is_ok:
             self.runcode(compile("__lmtui_show__()", "<figures>", "exec"))
         return self._is_ok
 
-    def _run_part(self, tree: ast.Module | ast.Interactive, name: str, mode: str) -> None:
-        part = compile(tree, name, mode, flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    def _run_part(self, part: types.CodeType) -> None:
         if part.co_flags & inspect.CO_COROUTINE:
             self.locals["__lmtui_cell__"] = types.FunctionType(part, self.locals)
             part = compile("__import__('asyncio').run(__lmtui_cell__())", "<await>", "exec")
@@ -165,7 +168,12 @@ class Session(code.InteractiveInterpreter):
         plots.close("all")
 
     def _send_picture(self, data: bytes) -> None:
-        self._channel.send({"image": base64.b64encode(data).decode()})
+        if not self._channel.send({"image": base64.b64encode(data).decode()}):
+            print(f"(a picture of {len(data):,} bytes is too large to be shown)")
+
+
+def _compiled(tree: ast.Module | ast.Interactive, name: str, mode: str) -> types.CodeType:
+    return compile(tree, name, mode, flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 def _picture_of(value: object) -> bytes:
