@@ -173,7 +173,8 @@ class Session(code.InteractiveInterpreter):
 
 
 def _compiled(tree: ast.Module | ast.Interactive, name: str, mode: str) -> types.CodeType:
-    return compile(tree, name, mode, flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    compiled: types.CodeType = compile(tree, name, mode, flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    return compiled
 
 
 def _picture_of(value: object) -> bytes:
