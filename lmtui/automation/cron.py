@@ -17,7 +17,7 @@ _FIELDS = (
     ("month", 1, 12, _MONTHS),
     ("day of the week", 0, 7, _DAYS),
 )
-_PART = re.compile(r"(?:(\*)|(\w+)(?:-(\w+))?)(?:/(\d+))?\Z")
+_PART = re.compile(r"(?:(\*)|(\w+)(?:-(\w+))?)(?:/(\d{1,4}))?\Z")
 SHORTS = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -107,7 +107,7 @@ def _field(text: str, name: str, least: int, most: int, names: tuple[str, ...]) 
 def _number(text: str, name: str, least: int, most: int, names: tuple[str, ...]) -> int:
     if text in names:
         return names.index(text) + least if names is _MONTHS else names.index(text)
-    if not (text.isascii() and text.isdigit()) or not least <= int(text[:6]) <= most:
+    if not (text.isascii() and text.isdigit() and len(text) <= 4) or not least <= int(text) <= most:
         also = f" or {names[0]} … {names[-1]}" if names else ""
         raise _bad(name, text, f"it is {least} to {most}{also}")
     return int(text)

@@ -16,13 +16,13 @@ def base_url(address: str) -> str:
     text = address.strip()
     if "://" not in text:
         text = f"http://{text}"
-    parts = urlsplit(text)
     try:
+        parts = urlsplit(text)
         has_host = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        has_host = False
+    except ValueError as error:
+        raise _not_an_address(address) from error
     if not has_host:
-        raise UsageError(f"not a server address: {address!r}", "Write it as http://127.0.0.1:1234 or http://127.0.0.1:1234/v1.")
+        raise _not_an_address(address)
     path = parts.path.rstrip("/")
     for ending in ("/chat/completions", "/completions", "/models"):
         path = path.removesuffix(ending)
@@ -30,6 +30,10 @@ def base_url(address: str) -> str:
         path += "/v1"
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, path, "", ""))
+
+
+def _not_an_address(address: str) -> UsageError:
+    return UsageError(f"not a server address: {address!r}", "Write it as http://127.0.0.1:1234 or http://127.0.0.1:1234/v1.")
 
 
 def root_url(address: str) -> str:

@@ -12,7 +12,7 @@ from lmtui.core.events import Event
 
 FORM = "3h 200 steps 1.5M tokens"
 _UNITS = r"tokens?|tok|steps?|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s|days?|d"
-_PART = re.compile(rf"(\d+(?:\.\d+)?)\s*([kKmM]?)\s*({_UNITS})\b")
+_PART = re.compile(rf"(\d{{1,12}}(?:\.\d{{1,9}})?)\s*([kKmM]?)\s*({_UNITS})\b")
 _TIMES = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 

@@ -5,6 +5,7 @@ The schema is the flat one of the protocol (elicitation): texts, numbers, yes or
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -69,17 +70,31 @@ class Field:
         if self.kind in ("integer", "number"):
             return self._number(text)
         if not (self.least or 0) <= len(text) <= (self.most if self.most is not None else len(text)):
-            raise UsageError(f"{self.title}: between {self.least or 0:g} and {self.most or 0:g} characters")
+            most = f" and at most {self.most:g}" if self.most is not None else ""
+            raise UsageError(f"{self.title}: at least {self.least or 0:g}{most} characters")
         return text
 
     def _number(self, text: str) -> float:
         try:
             found = int(text) if self.kind == "integer" else float(text)
         except ValueError as error:
-            raise UsageError(f"{self.title}: a {'whole ' if self.kind == 'integer' else ''}number, such as 3") from error
+            raise self._no_number() from error
+        if isinstance(found, float) and not math.isfinite(found):
+            raise self._no_number()
         if (self.least is not None and found < self.least) or (self.most is not None and found > self.most):
             raise UsageError(f"{self.title}: a number from {self.least} to {self.most}")
         return found
+
+    def _no_number(self) -> UsageError:
+        return UsageError(f"{self.title}: a {'whole ' if self.kind == 'integer' else ''}number, such as 3")
+
+
+def _bound(value: object) -> float | None:
+    """Return a bound that a server names, None where it is none that a number can have."""
+    try:
+        return float(value) if isinstance(value, int | float) else None
+    except OverflowError:
+        return None
 
 
 def fields_of(form: Form) -> tuple[Field, ...]:
@@ -104,7 +119,7 @@ def _field(name: str, value: Mapping[str, object], *, is_required: bool) -> Fiel
         value.get("default"),
         is_required,
         _choices(source if isinstance(source, Mapping) else value),
-        *(float(bound) if isinstance(bound, int | float) else None for bound in bounds),
+        *map(_bound, bounds),
     )
 
 

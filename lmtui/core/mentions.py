@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_MENTION = re.compile(r'(?<![\w@.\-/])@(?:"(?P<quoted>[^"\n]+)"(?P<range>:\d+(?:-\d+)?)?|(?P<plain>[^\s"\'`<>()\[\]{},;]+))')
-_RANGE = re.compile(r":(\d+)(?:-(\d+))?\Z")
+_MENTION = re.compile(
+    r'(?<![\w@.\-/])@(?:"(?P<quoted>[^"\n]+)"(?P<range>:\d{1,9}(?:-\d{1,9})?)?|(?P<plain>[^\s"\'`<>()\[\]{},;]+))'
+)
+_RANGE = re.compile(r":(\d{1,9})(?:-(\d{1,9}))?\Z")
 _PLAIN = re.compile(r"[^\s\"'`<>()\[\]{},;]+")
 
 

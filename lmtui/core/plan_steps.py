@@ -68,7 +68,7 @@ def complete_step(plan: Plan, step_id: int, notes: str = "", work: StepWork = NO
             f"step {step_id} is to be checked: {step.verification}", "Check it, and say what that gave in verification_notes."
         )
     known = evidence(step, work)
-    told = notes.strip()[: MAX_RESULT_CHARS - len(known) - 3]
+    told = notes.strip()[: max(0, MAX_RESULT_CHARS - len(known) - 3)]
     done = replace(step, status=TodoStatus.COMPLETED, result=f"{told} [{known}]".strip() if known else told)
     return begin_next(_with(plan, done))
 

@@ -164,6 +164,6 @@ def _step(draft: _Draft, known: set[int]) -> PlanStep:
 def _ids(given: _Field, known: set[int]) -> list[int]:
     words = [word for word in re.split(r"[,\s]+", given.value) if word]
     for word in words:
-        if not word.isdecimal() or int(word[:6]) not in known:
+        if not word.isdecimal() or len(word) > 5 or int(word) not in known:
             raise UsageError(f"line {given.line}: after names {word[:20]!r}, which is no step")
     return [int(word) for word in words]

@@ -91,13 +91,12 @@ def read_moment(text: str, now: datetime, zone: tzinfo) -> datetime:
         UsageError: it names none; the text shows the forms.
     """
     text = text.strip()
-    found = _IN.match(text)
-    if found is not None:
-        return now.astimezone(UTC) + timedelta(seconds=span_s(f"{found[1]}{found[2] or 'm'}"))
-    found = _CLOCK.match(text)
-    if found is not None:
+    if _CLOCK.match(text) is not None:
         return _next_clock(_time_of(text), now, zone)
+    found = _IN.match(text)
     try:
+        if found is not None:
+            return now.astimezone(UTC) + timedelta(seconds=span_s(f"{found[1]}{found[2] or 'm'}"))
         read = datetime.fromisoformat(text.replace(" ", "T", 1) if "T" not in text else text)
         if not _FIRST_YEAR <= read.year <= _LAST_YEAR:
             raise ValueError(f"{read.year} is no year that a clock here shows")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.permissions import Access
@@ -34,12 +34,12 @@ def _until(text: str, now: datetime) -> datetime:
     Raises:
         UsageError: it names none.
     """
-    if text.isascii() and text.isdigit() and len(text) < 10:
-        return now + timedelta(seconds=int(text))
+    is_bare = text.isascii() and text.isdigit()
     try:
-        return now + timedelta(seconds=span_s(text))
+        seconds = span_s(f"{text}s" if is_bare else text)
     except UsageError:
         return read_moment(text, now, LocalZone())
+    return read_moment(f"in {seconds}s", now, LocalZone())
 
 
 WAIT = Tool(

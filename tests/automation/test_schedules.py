@@ -84,6 +84,7 @@ def test_cron_lines(line: str, expected: list[str]) -> None:
     "text",
     [
         "cron 0 9 * *", "cron 60 9 * * *", "cron 0 9 * * mondays", "cron 5-1 9 * * *", "cron */0 9 * * *",
+        "cron 0000099999 0 * * *", f"cron */{'1' * 5000} 0 * * *", "in 999999999d",
         "cron 0 0 31 feb *", "cron a b c d e", "cron 0 9 * * *;", "every", "every 0s", "every 400d", "every soon", "every 1y",
         "daily 25:00", "daily 9", "hourly 60", "hourly :x", "at", "at never", "at 2026-02-30T09:00", "at 0001-01-01T00:00",
         "0 9 * * *", "weekly", "startup now",

@@ -24,7 +24,8 @@ def test_forms_of_an_address(address: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["", "ftp://host", "http://", "http://host:notaport", "file:///etc/passwd", "http://host:0"]
+    "address",
+    ["", "ftp://host", "http://", "http://host:notaport", "file:///etc/passwd", "http://host:0", "http://[::1", "http://[x]"],
 )
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="not a server address"):

@@ -79,3 +79,13 @@ def test_any_schema_gives_questions_or_none(value: Any) -> None:
     schema = value if isinstance(value, dict) else {"properties": value}
     assert len(fields_of(Form("s", "t", schema))) <= 20
     assert len(fields_of(Form("s", "t", {"properties": {"x": value}}))) <= 1
+
+
+def test_bounds_that_no_number_has_are_none_and_no_answer_is_endless() -> None:
+    field = fields(age={"type": "number", "title": "Age", "minimum": 10**400})["age"]
+    assert field.least is None
+    for words in ("nan", "inf", "-1e999"):
+        with pytest.raises(UsageError, match="a number, such as 3"):
+            field.read(words)
+    with pytest.raises(UsageError, match="Name: at least 3 characters"):
+        fields(name={"title": "Name", "minLength": 3})["name"].read("ab")

@@ -18,6 +18,7 @@ from lmtui.core.mentions import Mention, find_mentions, mention_text
         ("me@example.org a/@b @ @... ", []),
         ("@@types/node", [Mention("@types/node")]),
         ('@"a:1"', [Mention("a:1")]),
+        (f"@a:{'1' * 5000}", [Mention(f"a:{'1' * 5000}")]),
     ],
 )
 def test_what_is_mentioned_is_found_once_and_in_order(text: str, found: list[Mention]) -> None:

@@ -97,3 +97,12 @@ async def test_a_wait_in_code_ends_nothing() -> None:
     await rig.run()
     assert ends(rig)[0].reason is TurnReason.DONE
     await rig.session.close()
+
+
+async def test_a_wait_beyond_the_calendar_is_refused_in_words() -> None:
+    rig = Rig(FakeProvider(answer("", ("wait", '{"until": "999999999d"}')), answer("Then I am done.")))
+    await rig.run()
+    told = next(event for event in rig.events if isinstance(event, ToolCallFinished))
+    assert (told.ok, told.summary) == (False, "failed")
+    assert "is no time" in told.result
+    await rig.session.close()
