@@ -33,9 +33,9 @@ _WRAPPERS = ("plan", "proposal", "approved_plan", "arguments", "parameters")
 _LEVELS = {"l": "low", "m": "medium", "h": "high"}
 _MOST_STARTS = 20
 _COMMA = re.compile(r",(?=\s*[\]}])")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_NUMBER = re.compile(r"\s*(?:step\s*)?\d+\s*[.):]\s*", re.IGNORECASE)
-_LIST_MARK = re.compile(r"\s*(?:[-*•]|(?:step\s*)?\d+\s*[.):])\s+", re.IGNORECASE)
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)  # one that is cut ends with the text
+_NUMBER = re.compile(r"\A\s*(?:step\s*)?\d+\s*[.):](?!\d)\s*", re.IGNORECASE)
+_LIST_MARK = re.compile(r"\A\s*(?:[-*•]|(?:step\s*)?\d+\s*[.):])\s+", re.IGNORECASE)
 
 
 def read_loose_json(text: str) -> object:
@@ -108,7 +108,7 @@ def _has_steps(value: Mapping[str, object]) -> bool:
 
 def _fenced(text: str, word: str = "") -> str:
     """Return what stands in the first fence that holds a word, the whole text where none does."""
-    fences = re.findall(r"```[A-Za-z]*\s*\n(.*?)```", text, re.DOTALL)
+    fences = re.findall(r"```[A-Za-z]*[^\S\n]*+\n(.*?)```", text, re.DOTALL)
     return next((each for each in fences if word in each), text)
 
 
@@ -194,7 +194,7 @@ def _numbers(raw: list[object]) -> _Numbers:
     twice = sorted({key for key in keys if keys.count(key) > 1})
     if twice:
         raise ToolError(f"the step ids {', '.join(twice)[:100]} stand there more than once.", f"Give the plan as {FORM}")
-    are_numbers = len(keys) == len(raw) and all(key.isdecimal() and 0 < int(key) < 10_000 for key in keys)
+    are_numbers = len(keys) == len(raw) and all(key.isdecimal() and len(key) < 5 and int(key) > 0 for key in keys)
     own = [int(key) for key in keys] if are_numbers else list(range(1, len(raw) + 1))
     by_id = {str(number): number for number in own}
     by_id |= {_key(given): number for given, number in zip(ids, own, strict=True) if given is not None}
@@ -204,18 +204,18 @@ def _numbers(raw: list[object]) -> _Numbers:
 def _key(given: object) -> str:
     """Return an id in its one form: `Step 2`, `step_2` and 2 are the same."""
     text = str(int(given)) if isinstance(given, float) and given.is_integer() else str(given).strip().lower()
-    found = re.fullmatch(r"(?:step|s|task|t)?[\s_#-]*(\d+)", text, re.ASCII)
+    found = re.fullmatch(r"(?:step|s|task|t)?[\s_#-]*(\d{1,9})", text, re.ASCII)
     return str(int(found[1])) if found else text
 
 
 def _step(given: object, number: int, numbers: _Numbers) -> PlanStep:
     if not isinstance(given, Mapping):
-        return PlanStep(number, _LIST_MARK.sub("", _words(given), count=1))
+        return PlanStep(number, _LIST_MARK.sub("", _words(given)))
     after = _first(given, _AFTER)
     wanted = after if isinstance(after, list) else [] if after in (None, "") else re.split(r"[,\s]+", str(after).strip())
     return PlanStep(
         number,
-        _NUMBER.sub("", _words(_first(given, _TEXT)), count=1),
+        _NUMBER.sub("", _words(_first(given, _TEXT))),
         depends_on=tuple(dict.fromkeys(numbers.of(each) for each in wanted)),
         verification=_words(_first(given, _CHECK)),
         risk=_level(_first(given, ("risk", "risk_level"))),
