@@ -15,9 +15,7 @@ EXIT_CODES = {
     TurnReason.INTERRUPTED: 130,
 }
 
-_BLOCKED = re.compile(r"^\s*BLOCKED:.*$", re.MULTILINE)
-
-
+_BLOCKED = re.compile(r"^[^\S\n]*+BLOCKED:", re.MULTILINE)
 _COMPLETE = re.compile(r"^[ \t>*_`]*TASK_COMPLETE[.!*_`]*[ \t]*(?:\n|\Z)", re.MULTILINE)
 _GOES_ON = re.compile(
     r"(?:please )?(?:go on|continue|carry on|keep going|proceed|resume|weiter|mach weiter)\b.{0,40}", re.IGNORECASE

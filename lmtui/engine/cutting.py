@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_NUMBERED = re.compile(r"^ *(\d+)  ")
+_NUMBERED = re.compile(r"^ *(\d{1,9})  ")
 _REST = {
     "grep": "narrow the pattern, or give path or glob",
     "glob": "narrow the pattern",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CARRY_OUT = "Carry out the approved plan."
 _MOST_NUDGES = 2
 _SHOWN = "The plan was shown to the user. Stop here: they will approve it, change it, or say what should be different."
-_LISTED = re.compile(r"^\s*(?:\d+[.)]|[-*•]|step \d+)", re.IGNORECASE | re.MULTILINE)
+_LISTED = re.compile(r"^[^\S\n]*+(?:\d+[.)]|[-*•]|step \d+)", re.IGNORECASE | re.MULTILINE)
 _AS_VALUE = "That was a plan in words. Give it as a value: call propose_plan, or answer with this object alone, as JSON: "
 _WAITS = "the plan waits to be approved: `lmtui resume` shows it again, and --approve approves it unseen"
 _BEGIN = """\

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -188,6 +189,13 @@ async def test_the_token_counts_as_a_whole_line_and_is_not_shown(text: str, show
     said = [event.text for event in rig.events if isinstance(event, MessageAdded) and event.role is Role.ASSISTANT]
     assert said == [shown]
     assert reason_of(text) is TurnReason.DONE
+
+
+def test_a_line_that_says_blocked_is_found_behind_blanks_and_no_number_of_empty_lines_takes_long() -> None:
+    begun = time.process_time()
+    assert reason_of("\n" * 80_000) is TurnReason.DONE
+    assert reason_of("I tried.\n\n \t BLOCKED: no key") is TurnReason.BLOCKED
+    assert time.process_time() - begun < 3.0
 
 
 @pytest.mark.parametrize(

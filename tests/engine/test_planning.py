@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -305,6 +306,14 @@ async def test_an_answer_to_a_plan_that_is_not_open_does_nothing() -> None:
         give("plan_9")
     rig.session.plans.revise("plan_9", "x")
     assert len(rig.events) == before
+
+
+async def test_an_answer_of_empty_lines_in_plan_mode_is_no_list_and_takes_no_time() -> None:
+    rig = rig_with(answer("\n" * 20_000 + "Hm."))
+    begun = time.process_time()
+    await rig.run()
+    assert time.process_time() - begun < 4.0
+    assert last_end(rig).reason is TurnReason.DONE
 
 
 @pytest.mark.parametrize("cut", range(1, 40))
