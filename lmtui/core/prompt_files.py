@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from lmtui.core.prompt_commands import fill_command
@@ -119,11 +119,6 @@ def find_prompt(files: Sequence[PromptFile], text: str) -> FilledPrompt | None:
         return None
     file = next((each for each in files if each.name == match["name"] and not each.problem), None)
     return fill(file, (match["arguments"] or "").strip()) if file is not None else None
-
-
-def without_runs(file: PromptFile) -> PromptFile:
-    """Return a file whose commands are not run."""
-    return replace(file, may_run=False)
 
 
 def _word(words: Sequence[str], number: str) -> str:

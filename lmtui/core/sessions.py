@@ -332,7 +332,7 @@ class SessionHost(Protocol):
 
     @property
     def extensions(self) -> Extensions:
-        """Return what the workspace and its user bring: MCP servers."""
+        """Return what the workspace and its user bring: MCP servers, skills, slash commands."""
 
     @property
     def jobs(self) -> Jobs:
