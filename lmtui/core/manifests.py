@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lmtui.core.children import MOST_TASKS, Brief, ChildKind, Deliverable
 from lmtui.core.errors import ToolError
+from lmtui.core.loose_json import read_loose_json
 from lmtui.core.ordering import cycle_of
 
 DELIVERABLES = ("file", "files", "data", "report")
 FORM = '[{"task_id": "t1", "objective": "…", "deliverable": {"type": "file", "path": "a.md"}, "depends_on": []}]'
 _MAX_OBJECTIVE_CHARS = 4_000
 _MAX_CONSTRAINTS, _MAX_CONSTRAINT_CHARS, _MAX_PATHS = 20, 400, 50
-_FENCE = re.compile(r"^\s*```[a-zA-Z]*\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
-_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 
 
 def read_manifest(value: object) -> tuple[Brief, ...]:
@@ -49,17 +46,10 @@ def _task_list(value: object) -> list[Any]:
 
 
 def _from_text(text: str) -> object:
-    fenced = _FENCE.match(text)
-    inner = (fenced[1] if fenced else text).strip()
     try:
-        return json.loads(inner)
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return json.loads(_TRAILING_COMMA.sub(r"\1", inner))
-    except (ValueError, RecursionError) as error:
-        where = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise ToolError(f"the manifest is no JSON{where}", f"Send {FORM}.") from error
+        return read_loose_json(text)
+    except ValueError as error:
+        raise ToolError(f"the manifest is {error}", f"Send {FORM}.") from error
 
 
 def _brief(task: object, number: int) -> Brief:

@@ -6,13 +6,12 @@ of any kind.  Never mended: a dependency on a step that is not there, or a text 
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from lmtui.core.errors import ToolError
+from lmtui.core.loose_json import objects_in, read_loose_json
 from lmtui.core.plan import PlanStep
 from lmtui.core.proposals import Proposal, check_proposal
 
@@ -31,41 +30,8 @@ _FILES = ("files", "file_paths", "paths", "file", "path")
 _COMMANDS = ("commands", "command", "shell", "run")
 _WRAPPERS = ("plan", "proposal", "approved_plan", "arguments", "parameters")
 _LEVELS = {"l": "low", "m": "medium", "h": "high"}
-_MOST_STARTS = 20
-_COMMA = re.compile(r",(?=\s*[\]}])")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)  # one that is cut ends with the text
 _NUMBER = re.compile(r"\A\s*(?:step\s*)?\d+\s*[.):](?!\d)\s*", re.IGNORECASE)
 _LIST_MARK = re.compile(r"\A\s*(?:[-*•]|(?:step\s*)?\d+\s*[.):])\s+", re.IGNORECASE)
-
-
-def read_loose_json(text: str) -> object:
-    """Return the JSON value that a text is; a fence around it and trailing commas are taken.
-
-    Raises:
-        ValueError: it is none, or not a whole one.
-    """
-    return next(_whole_values(_fenced(text).strip()))
-
-
-def _whole_values(text: str) -> Iterator[object]:
-    for candidate in (text, _without_commas(text)):
-        with contextlib.suppress(ValueError, RecursionError):
-            yield json.loads(candidate, strict=False)
-    raise ValueError("no whole JSON value")
-
-
-def _objects_in(text: str) -> Iterator[object]:
-    """Yield the objects that stand between other words, those that begin first, and as far as one looks.
-
-    Raises:
-        ValueError: there is no further one.
-    """
-    decoder = json.JSONDecoder(strict=False)
-    for candidate in (text, _without_commas(text)):
-        for start in itertools.islice((found.start() for found in re.finditer(r"\{", candidate)), _MOST_STARTS):
-            with contextlib.suppress(ValueError, RecursionError):
-                yield decoder.raw_decode(candidate, start)[0]
-    raise ValueError("no whole JSON object")
 
 
 def read_proposal(given: Mapping[str, object]) -> Proposal:
@@ -94,32 +60,15 @@ def find_proposal(text: str) -> Proposal | None:
     """
     if "{" not in text or not re.search(r"""["']?(?:steps|plan_steps)["']?\s*:""", text):
         return None
-    try:
-        has_steps = (each for each in _objects_in(_fenced(text, "steps")) if isinstance(each, dict) and _has_steps(each))
-        value = next(has_steps)
-    except ValueError as error:
-        raise ToolError("the plan in your answer is no whole JSON object.", f"Give it as {FORM}") from error
+    found = (each for each in objects_in(text, "steps") if isinstance(each, dict) and _has_steps(each))
+    value = next(found, None)
+    if value is None:
+        raise ToolError("the plan in your answer is no whole JSON object.", f"Give it as {FORM}")
     return read_proposal(value)
 
 
 def _has_steps(value: Mapping[str, object]) -> bool:
     return _first(_unwrapped(value), _STEPS) is not None
-
-
-def _fenced(text: str, word: str = "") -> str:
-    """Return what stands in the first fence that holds a word, the whole text where none does."""
-    fences = re.findall(r"```[A-Za-z]*[^\S\n]*+\n(.*?)```", text, re.DOTALL)
-    return next((each for each in fences if word in each), text)
-
-
-def _without_commas(text: str) -> str:
-    """Return JSON without commas before a closing bracket; strings stay as they are."""
-    parts: list[str] = []
-    end = 0
-    for found in _STRING.finditer(text):
-        parts += [_COMMA.sub("", text[end : found.start()]), found[0]]
-        end = found.end()
-    return "".join((*parts, _COMMA.sub("", text[end:])))
 
 
 def _unwrapped(given: Mapping[str, object]) -> Mapping[str, object]:

@@ -8,9 +8,10 @@ from pydantic import ConfigDict, Field
 
 from lmtui.core.call_values import fit_values
 from lmtui.core.errors import ToolError
+from lmtui.core.loose_json import read_loose_json
 from lmtui.core.permissions import Access
 from lmtui.core.ports import ToolContext, ToolResult
-from lmtui.core.proposal_reading import FORM, read_loose_json, read_proposal
+from lmtui.core.proposal_reading import FORM, read_proposal
 from lmtui.tools.tool import Arguments, Tool, always
 
 _MOST_TITLE_CHARS = 120

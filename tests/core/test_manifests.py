@@ -45,7 +45,7 @@ def test_words_alone_are_tasks() -> None:
     ("value", "words"),
     [
         ([], "has no tasks"),
-        ("no json {", "is no JSON"),
+        ("no json {", "is no whole JSON value at line 1"),
         (7, "no list of tasks but int"),
         ([7], "task 1 is no object"),
         ([{"task_id": "a"}], "task a has no objective"),

@@ -1,0 +1,60 @@
+"""JSON as models write it: fenced, between other words, with stray commas.  A text that is cut is never mended."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import re
+from collections.abc import Iterator
+
+_MOST_STARTS = 20
+_COMMA = re.compile(r",(?=\s*[\]}])")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)  # one that is cut ends with the text
+_FENCED = re.compile(r"```[A-Za-z]*[^\S\n]*+\n(.*?)```", re.DOTALL)
+
+
+def read_loose_json(text: str) -> object:
+    """Return the JSON value that a text is, or its first fence; commas before a closing bracket are passed over.
+
+    Raises:
+        ValueError: it is none, or not a whole one; says where.
+    """
+    where = ""
+    for written in dict.fromkeys((text.strip(), _fenced(text).strip())):
+        for candidate in (written, _without_commas(written)):
+            try:
+                return json.loads(candidate, strict=False)
+            except json.JSONDecodeError as error:
+                where = where or f" at line {error.lineno}"
+            except (ValueError, RecursionError):
+                continue
+    raise ValueError(f"no whole JSON value{where}")
+
+
+def objects_in(text: str, word: str) -> Iterator[object]:
+    """Yield the objects that stand between other words, in the first fence that holds `word` or else in all of the text.
+
+    Those that begin first come first, as far as one looks.
+    """
+    decoder = json.JSONDecoder(strict=False)
+    inner = _fenced(text, word)
+    for candidate in (inner, _without_commas(inner)):
+        for start in itertools.islice((found.start() for found in re.finditer(r"\{", candidate)), _MOST_STARTS):
+            with contextlib.suppress(ValueError, RecursionError):
+                yield decoder.raw_decode(candidate, start)[0]
+
+
+def _fenced(text: str, word: str = "") -> str:
+    """Return what stands in the first fence that holds a word, the whole text where none does."""
+    return next((found[1] for found in _FENCED.finditer(text) if word in found[1]), text)
+
+
+def _without_commas(text: str) -> str:
+    """Return JSON without commas before a closing bracket; strings stay as they are."""
+    parts: list[str] = []
+    end = 0
+    for found in _STRING.finditer(text):
+        parts += [_COMMA.sub("", text[end : found.start()]), found[0]]
+        end = found.end()
+    return "".join((*parts, _COMMA.sub("", text[end:])))
