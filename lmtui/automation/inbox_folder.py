@@ -167,7 +167,7 @@ class InboxFolder:
 
 def _write_reason(failed: Path, why: str) -> None:
     """Say beside a file that was put aside why it was; what fails here is told in any case."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with contextlib.suppress(OSError), os.fdopen(os.open(f"{failed}.txt", flags, 0o600), "w", encoding="utf-8") as file:
         file.write(f"{why}\n")
 

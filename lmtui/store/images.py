@@ -46,9 +46,7 @@ class ImageFolder:
         if len(ref.sha256) != 64 or not ref.sha256.isalnum():
             return None
         try:
-            fd = os.open(self._folder / ref.sha256, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            with os.fdopen(fd, "rb") as file:
-                data = file.read(MAX_IMAGE_BYTES + 1)
+            data = _read(self._folder / ref.sha256)
         except OSError:
             return None
         media_type = sniff(data)
@@ -66,3 +64,12 @@ class ImageFolder:
             for path in self._folder.iterdir():
                 path.unlink()
             self._folder.rmdir()
+
+
+def _read(path: Path) -> bytes:
+    """Return a file's bytes, one more than a picture may have at most; nothing is followed or waited for."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, MAX_IMAGE_BYTES + 1)
+    finally:
+        os.close(descriptor)

@@ -16,7 +16,7 @@ from lmtui.core.errors import SessionFileError
 from lmtui.core.events import ROOT, Envelope, TurnStarted
 from lmtui.core.wait_events import WaitSet
 from lmtui.paths import workspace_dir
-from lmtui.store.codec import UnknownKind, decode
+from lmtui.store.codec import decode
 from lmtui.store.sessions import SessionStore, is_in_use
 
 _MARK_FILE = "waits.seen"
@@ -73,7 +73,8 @@ class OpenWaits:
     def remember(self) -> None:
         """Keep that what was found has been dealt with; where nothing can be written the next look is a longer one."""
         with contextlib.suppress(OSError):
-            os.close(os.open(self._mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            os.close(os.open(self._mark, flags, 0o600))
             os.utime(self._mark, (self._looked_s, self._looked_s), follow_symlinks=False)
 
     def _wait_in(self, path: Path) -> OpenWait | None:
@@ -93,7 +94,7 @@ class OpenWaits:
 def _backwards(tail: bytes, *, is_whole: bool) -> Iterator[Envelope]:
     """Yield the events of a log's end, the last first; what is cut at either end and what cannot be read is passed over."""
     for line in reversed(tail.splitlines(keepends=True)[0 if is_whole else 1 :]):
-        with contextlib.suppress(UnknownKind, SessionFileError):
+        with contextlib.suppress(SessionFileError):
             if line.endswith(b"\n"):
                 yield decode(line.decode("utf-8", "replace"))
 

@@ -45,8 +45,12 @@ class Presence:
 
     def is_anyone(self) -> bool:
         """Tell whether a scheduler is here."""
-        with contextlib.suppress(OSError), _gate(self._path.parent), self._path.open("rb") as file:
-            return not _locked(file.fileno(), fcntl.LOCK_EX)
+        with contextlib.suppress(OSError), _gate(self._path.parent):
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                return not _locked(descriptor, fcntl.LOCK_EX)
+            finally:
+                os.close(descriptor)
         return False
 
     def leave(self) -> None:

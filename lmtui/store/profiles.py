@@ -86,7 +86,7 @@ def _write(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as target:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as target:  # as JSON's escape
             target.write(text)
         Path(name).replace(file)
     except OSError:

@@ -105,7 +105,7 @@ def _locked() -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise _not_kept(error) from error
+        raise _not_kept(error.strerror) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -125,19 +125,23 @@ def _write(tables: Tables) -> None:
                 lines += [f"{effect} = [", *(f"  {_quoted(each)}," for each in texts), "]"]
     draft = rules_file().with_suffix(".new")
     try:
+        data = "\n".join((*lines, "")).encode()
+    except UnicodeEncodeError as error:
+        raise _not_kept("a name in it is no text") from error
+    try:
         draft.unlink(missing_ok=True)
         descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         draft.replace(rules_file())
     except OSError as error:
-        raise _not_kept(error) from error
+        raise _not_kept(error.strerror) from error
 
 
-def _not_kept(error: OSError) -> ConfigError:
-    return ConfigError(f"{rules_file()} could not be changed: {error.strerror}", "What you said holds for this session.")
+def _not_kept(why: str | None) -> ConfigError:
+    return ConfigError(f"{rules_file()} could not be changed: {why}", "What you said holds for this session.")
 
 
 def _quoted(text: str) -> str:

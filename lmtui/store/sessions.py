@@ -63,7 +63,7 @@ class SessionFile:
 
     def append(self, envelope: Envelope) -> None:
         """Write one event; after a failure nothing of it is left in the file."""
-        data = encode(envelope).encode("utf-8", "replace") + b"\n"
+        data = encode(envelope).encode("utf-8", "backslashreplace") + b"\n"  # half a character as JSON's escape
         size: int | None = None
         try:
             size = os.fstat(self._fd).st_size

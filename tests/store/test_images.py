@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,3 +63,20 @@ def test_a_link_in_place_of_the_folder_is_neither_filled_nor_emptied(tmp_path: P
     folder.delete()
     assert not link.is_symlink()
     assert [path.name for path in elsewhere.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_file_in_place_of_a_picture_is_gone_at_once(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    folder = tmp_path / "s.images"
+    ref = ImageFolder(folder).put(PNG)
+    (folder / ref.sha256).unlink()
+    make(folder / ref.sha256)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(ImageFolder(folder).get, ref)
+        try:
+            assert found.result(timeout=10) is None
+        finally:
+            with contextlib.suppress(OSError):  # lets go of who waits for the other end
+                os.close(os.open(folder / ref.sha256, os.O_RDWR | os.O_NONBLOCK))
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

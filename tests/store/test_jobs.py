@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.errors import JobsError
 from lmtui.core.jobs import JobKind, JobRecord, Lease, Missed
+from lmtui.paths import workspace_dir
 from lmtui.store.job_rows import NAMES, to_row
 from lmtui.store.job_signing import Signer, key_file
 from lmtui.store.jobs import JobFile
@@ -234,6 +235,18 @@ def test_done_jobs_are_forgotten_after_a_while(workspace: Path) -> None:
     table.add(job(1, due=None, last_run=datetime.now(UTC)))
     assert [each.id for each in table.read().records] == ["job1"]
     table.close()
+
+
+def test_a_pipe_in_place_of_the_sign_keeps_nobody_waiting(workspace: Path) -> None:
+    JobFile(workspace).add(job())
+    pipe = workspace_dir(workspace) / "scheduler.lock"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(Presence(workspace).is_anyone)
+        try:
+            assert not found.result(timeout=10)
+        finally:
+            os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))  # lets go of who waits for the other end
 
 
 def test_the_sign_of_a_scheduler_goes_with_it(workspace: Path) -> None:

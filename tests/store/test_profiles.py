@@ -56,3 +56,10 @@ def test_where_it_cannot_be_written_it_holds_for_this_process(tmp_path: Path) ->
     store = ProfileStore(tmp_path / "state" / "models.json")
     store.put(KEY, PROFILE)
     assert store.get(KEY) == PROFILE
+
+
+def test_a_name_that_is_no_text_is_kept_as_it_is(tmp_path: Path) -> None:
+    key = ModelKey(KEY.url, "half\ud800")
+    ProfileStore(tmp_path / "models.json").put(key, PROFILE)
+    assert ProfileStore(tmp_path / "models.json").get(key) == PROFILE
+    assert [path.name for path in tmp_path.iterdir()] == ["models.json"]

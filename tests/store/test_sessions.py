@@ -30,7 +30,7 @@ def story() -> list[Envelope]:
         SessionOpened(workspace="/w", version="0.1.0"),
         SessionRenamed(title="Fix the bug"),
         TurnStarted(turn_id="turn_1"),
-        MessageAdded(role=Role.USER, text="fix\nit ☃"),
+        MessageAdded(role=Role.USER, text="fix\nit ☃ \ud800"),
         MessageAdded(role=Role.ASSISTANT, text="looking at it", thinking="hm", tool_calls=(call,)),
         TurnEnded(turn_id="turn_1", reason=TurnReason.DONE, status="done", usage=Usage(1, 2, 3), files_changed=("a",)),
     ]
