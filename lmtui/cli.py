@@ -196,13 +196,19 @@ def _serve(arguments: argparse.Namespace) -> int:
     workspace, _ = _settings(arguments)
     if arguments.api_key:
         os.environ["LLM_API_KEY"] = arguments.api_key  # not in the arguments of the apps, which other users can see
+    return serve(passed_on(arguments), workspace, arguments.host, arguments.port, arguments.pin)
+
+
+def passed_on(arguments: argparse.Namespace) -> list[str]:
+    """Return the settings among the arguments of `lmtui serve` as arguments of the app in each tab."""
     passed: list[str] = []
     for name in _PASSED_ON:
         value = getattr(arguments, name)
         flag = f"--{name.replace('_', '-')}"
-        passed += [part for each in value for part in (flag, each)] if isinstance(value, list) else []
-        passed += [f"{flag}={value}"] if value is not None and not isinstance(value, list) else []
-    return serve(passed, workspace, arguments.host, arguments.port, arguments.pin)
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        passed += [f"{flag}={each}" for each in values]
+    passed += [f"--no-{name.replace('_', '-')}" for name in _SWITCHED_OFF if getattr(arguments, name) == "off"]
+    return passed
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -297,7 +303,9 @@ def _run_job_command(name: str, arguments: argparse.Namespace) -> int:
 
 _PASSED_ON = (
     "url", "model", "mode", "sandbox", "network", "max_iterations", "temperature", "seed", "timeout_s", "allow", "deny",
+    "budget",
 )  # fmt: skip
+_SWITCHED_OFF = ("sub_agents", "mcp")  # by flags that begin with --no-
 _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], int]]] = {
     "": (app_parser, _app),
     "run": (run_parser, _run),

@@ -12,10 +12,7 @@ from lmtui.core.errors import SessionFileError
 from lmtui.frontends.headless import HeadlessTask, run_headless
 from lmtui.runtime.demo import fresh_folder
 from lmtui.runtime.host import open_runtime
-from lmtui.runtime.reports import (
-    list_sessions,
-    session_log,
-)
+from lmtui.runtime.reports import list_sessions, session_log
 
 EXIT_BLOCKED = 3
 

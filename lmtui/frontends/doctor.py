@@ -14,6 +14,7 @@ from pathlib import Path
 from lmtui.config import Loaded
 from lmtui.core.addresses import is_same_server
 from lmtui.core.clean import clean_line
+from lmtui.core.counting import counted
 from lmtui.core.errors import UsageError
 from lmtui.core.mcp import ServerState
 from lmtui.core.server_words import window_words
@@ -96,7 +97,7 @@ def _workspace_rows(workspace: Path, loaded: Loaded) -> Iterable[Row]:
         yield Row("workspace", FAILURE, str(problem), problem.hint)
     else:
         count = len(list(sessions_dir(workspace).glob("*.jsonl"))) if sessions_dir(workspace).is_dir() else 0
-        yield Row("workspace", OK, f"{workspace}, {count} sessions")
+        yield Row("workspace", OK, f"{workspace}, {counted(count, 'session')}")
     if loaded.ignored:
         hint = "Put them into your own config.toml if you want them: a folder's own files may only tighten."
         yield Row("trust", WARNING, f"not taken from this folder: {', '.join(loaded.ignored)}", hint)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 from lmtui.core.clean import clean, clean_line
+from lmtui.core.counting import counted
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.events import (
     ROOT,
@@ -242,14 +243,10 @@ def _call_line(event: ToolCallFinished, title: str) -> str:
 
 
 def _summary(session: Session, end: TurnEnded) -> str:
-    files = f", {_count(len(end.files_changed), 'file')} changed" if end.files_changed else ""
+    files = f", {counted(len(end.files_changed), 'file')} changed" if end.files_changed else ""
     where = f", sandbox {end.sandbox}" if end.sandbox else ""
-    steps = _count(end.iterations, "step")
+    steps = counted(end.iterations, "step")
     return f"[{end.status} in {end.elapsed_s:.1f} s, {steps}{files}{where}; session {session.id}]\n"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _failure(session: Session | None, error: LmtuiError | None, output: str) -> dict[str, object]:

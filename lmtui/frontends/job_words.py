@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from lmtui.core.clean import clean_line
+from lmtui.core.counting import counted
 from lmtui.core.jobs import JobRecord
 from lmtui.core.times import moment_text, zone_of
 from lmtui.runtime.job_words import shown_schedule
@@ -18,8 +19,8 @@ def job_lines(records: Sequence[JobRecord], now: datetime) -> Iterator[str]:
     for job in sorted(records, key=lambda each: (each.state == "done", each.due is None, each.due or each.created)):
         last = f"  last: {clean_line(job.last_outcome)}" if job.last_outcome else ""
         where = f" in {job.last_session}" if job.last_session else ""
-        runs = f"  {job.runs} run{'' if job.runs == 1 else 's'}" if job.runs else ""
-        runs += f"  tried {job.tries} time{'' if job.tries == 1 else 's'}" if job.tries else ""
+        runs = f"  {counted(job.runs, 'run')}" if job.runs else ""
+        runs += f"  tried {counted(job.tries, 'time')}" if job.tries else ""
         is_again = job.schedule not in ("once", "") and job.due is not None and job.lease is None and job.is_enabled
         again = f"  ({clean_line(job.schedule)})" if is_again else ""
         yield f"{job.id}  {job.state:<8} {when_text(job, now):<18} {clean_line(job.title)}{again}{runs}{last}{where}"

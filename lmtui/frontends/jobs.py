@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lmtui.config import Loaded
 from lmtui.core.clean import clean_line
+from lmtui.core.counting import counted
 from lmtui.core.errors import UsageError
 from lmtui.core.jobs import JobRecord, Missed, NewJob
 from lmtui.frontends.job_words import job_lines, when_text
@@ -142,15 +143,11 @@ class _Teller:
         coming = min(waiting, key=lambda job: job.next_time or job.created, default=None)
         parts = [
             "stopped" if is_stopped else "nothing more is due",
-            f"{_count(ran)} ran",
-            *([f"{_count(cut)} to be gone on with"] if cut else []),
+            f"{counted(ran, 'job')} ran",
+            *([f"{counted(cut, 'job')} to be gone on with"] if cut else []),
             f"next is {clean_line(coming.title)}, {when_text(coming, datetime.now(UTC))}" if coming else "none to come",
         ]
         return "; ".join(parts)
-
-
-def _count(jobs: int) -> str:
-    return f"{jobs} job" if jobs == 1 else f"{jobs} jobs"
 
 
 def _state(job: JobRecord) -> str:

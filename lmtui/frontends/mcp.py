@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lmtui.config import Loaded
 from lmtui.core.clean import clean_line
+from lmtui.core.counting import counted
 from lmtui.core.errors import UsageError
 from lmtui.core.mcp import McpServer, ServerState, changes_text
 from lmtui.runtime.mcp_report import Login, ServersSeen, look_at_servers
@@ -77,7 +78,7 @@ def as_json(server: McpServer) -> dict[str, object]:
 def state_words(server: McpServer) -> str:
     """Return where a server stands, and why."""
     if server.state is ServerState.READY:
-        return f"{len(server.tools)} tools, {server.tokens:,} tokens, {server.place}"
+        return f"{counted(len(server.tools), 'tool')}, {counted(server.tokens, 'token')}, {server.place}"
     if server.state is ServerState.STARTING:
         return f"no answer within {WAIT_S:.0f} s"
     why = server.problem or changes_text(server.changes)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lmtui.core.clean import clean_line, reveal
+from lmtui.core.clean import clean_line, reveal, reveal_line
+from lmtui.core.counting import counted
 from lmtui.core.events import ApprovalRequested, Outcome
 from lmtui.core.rules import GrantScope
 from lmtui.core.sessions import Answer
-from lmtui.frontends.plain.words import INDENT, count
+from lmtui.frontends.plain.words import INDENT
 
 SHELL, NETWORK = "shell", "network"
 PLACES = {GrantScope.WORKSPACE: "in this folder", GrantScope.USER: "everywhere"}
@@ -32,7 +33,7 @@ class Grant:
     scope: GrantScope
 
     def __str__(self) -> str:
-        return f"{clean_line(self.rule)}, {PLACES[self.scope]}"
+        return f"{reveal_line(self.rule)}, {PLACES[self.scope]}"
 
 
 def question(request: ApprovalRequested) -> Iterator[str]:
@@ -44,7 +45,7 @@ def question(request: ApprovalRequested) -> Iterator[str]:
     if shown != text:
         yield "warning: it holds characters that cannot be seen or pass for others; they are named like <U+202E> above"
     conditions = [
-        count(request.commands, "command") if request.commands else "",
+        counted(request.commands, "command") if request.commands else "",
         f"in {clean_line(request.cwd)}" if request.cwd else "",
         clean_line(request.limits),
         f"sandbox {clean_line(request.sandbox)}" if request.sandbox else "",
@@ -52,7 +53,7 @@ def question(request: ApprovalRequested) -> Iterator[str]:
     if any(conditions):
         yield f"it would run: {', '.join(part for part in conditions if part)}"
     if request.uncovered:
-        yield f"not covered by your rules: {'; '.join(map(_shown, request.uncovered))}"
+        yield f"not covered by your rules: {'; '.join(map(reveal_line, request.uncovered))}"
     elif request.why:
         yield f"it asks because: {clean_line(request.why)}"
 
@@ -61,7 +62,7 @@ def choices(request: ApprovalRequested) -> list[Choice]:
     """Return what may be answered."""
     found = [Choice("y", "yes", "let it happen this once")]
     if request.suggested_rule:
-        found.append(Choice("s", "session", f"and allow {clean_line(request.suggested_rule)} until this session ends"))
+        found.append(Choice("s", "session", f"and allow {reveal_line(request.suggested_rule)} until this session ends"))
         found.append(Choice("a", "always", "and keep a rule that you choose next"))
     found.append(Choice("n", "no", "refuse"))
     found.append(Choice("f", "because", "refuse and tell the model why; words may follow at once"))
@@ -105,11 +106,6 @@ def grants(request: ApprovalRequested) -> list[Grant]:
     return [Grant(rule, scope) for scope in PLACES for rule in dict.fromkeys(rules)]
 
 
-def _shown(text: str) -> str:
-    """Return text on one line with everything hidden in it named."""
-    return clean_line(reveal(text))
-
-
 def _deed(request: ApprovalRequested) -> str:
     who = clean_line(request.agent)
     who = "lmtui" if who == "root" else who
@@ -117,4 +113,5 @@ def _deed(request: ApprovalRequested) -> str:
         return "a command wants to reach the host"
     if request.tool == SHELL:
         return f"{who} asks to run a command"
-    return f"{who} asks to change {_shown(request.path)}" if request.path else f"{who} asks to use {clean_line(request.tool)}"
+    deed = f"change {reveal_line(request.path)}" if request.path else f"use {clean_line(request.tool)}"
+    return f"{who} asks to {deed}"

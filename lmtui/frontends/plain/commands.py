@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lmtui.core.clean import clean_line, reveal
+from lmtui.core.clean import clean_line, reveal_line
+from lmtui.core.counting import counted
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import MessageAdded, PlanChanged, SessionRenamed
 from lmtui.core.long_words import begin_deep, budget_words, set_budget
@@ -27,7 +28,7 @@ from lmtui.frontends.plain.bringing import (
 )
 from lmtui.frontends.plain.desk import Desk
 from lmtui.frontends.plain.servers import mind_servers
-from lmtui.frontends.plain.words import INDENT, changes_text, count, plan_lines, quoted
+from lmtui.frontends.plain.words import INDENT, changes_text, plan_lines, quoted
 from lmtui.frontends.typed import WAYS
 
 MAX_SESSIONS = 20
@@ -103,7 +104,7 @@ class Commands:
         for number, each in enumerate(self._listed, 1):
             here = ", this one" if each.id == self.desk.session.id else ""
             title = clean_line(each.title) or "without a title"
-            self.desk.say(f"{number}. {title}: {each.state}, {count(each.changed_files, 'file')} changed, id {each.id}{here}")
+            self.desk.say(f"{number}. {title}: {each.state}, {counted(each.changed_files, 'file')} changed, id {each.id}{here}")
         self.desk.say("/resume and a number opens one" if self._listed else "no sessions")
 
     def jobs(self, _: str) -> None:
@@ -131,7 +132,7 @@ class Commands:
         titles = [event.title for event in events if isinstance(event, SessionRenamed)]
         said = [event for event in events if isinstance(event, MessageAdded) and event.text.strip()]
         title = clean_line(titles[-1]) if titles else "without a title"
-        self.desk.say(f"session {self.desk.session.id}: {title}, {count(len(said), 'message')}")
+        self.desk.say(f"session {self.desk.session.id}: {title}, {counted(len(said), 'message')}")
         if said:
             self.desk.say("you said last:" if said[-1].role is Role.USER else "lmtui answered last:", *quoted(said[-1].text))
 
@@ -189,7 +190,7 @@ class Commands:
             f"session {session.id}",
             f"folder {clean_line(str(self.desk.host.workspace))}",
             f"mode {session.mode.value}",
-            f"the next request holds about {count(sum(part.tokens for part in parts), 'token')}",
+            f"the next request holds about {counted(sum(part.tokens for part in parts), 'token')}",
         )
 
     def plan(self, task: str) -> None:
@@ -247,7 +248,7 @@ class Commands:
             return
         self.desk.say(f"{plan.action} would do this: {changes_text(plan.changes) or 'nothing'}")
         if plan.left_out:
-            self.desk.say(f"not kept, so not put back: {', '.join(reveal(clean_line(each)) for each in plan.left_out)}")
+            self.desk.say(f"not kept, so not put back: {', '.join(reveal_line(each) for each in plan.left_out)}")
         self.desk.terminal.drop_typed()
         if self.desk.terminal.read("yes or no? ").strip().lower() in ("y", "yes"):
             self.desk.room.wait(changes.apply(plan))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean_line, reveal_line
 from lmtui.core.errors import LmtuiError
 from lmtui.frontends.plain.desk import Desk
 
@@ -41,7 +41,7 @@ def ask_for_trust(desk: Desk) -> None:
     if not waiting:
         return
     desk.say("this folder brings settings of its own; they do not hold until you trust them:")
-    desk.say(*(f"  {clean_line(item.kind)} in {clean_line(item.source)}: {clean_line(item.text)}" for item in waiting))
+    desk.say(*(f"  {clean_line(item.kind)} in {clean_line(item.source)}: {reveal_line(item.text)}" for item in waiting))
     desk.terminal.drop_typed()
     typed = desk.terminal.read("trust all of these, yes or no? ").strip().lower()
     try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from lmtui.core.clean import clean_line
+from lmtui.core.counting import counted
 from lmtui.core.errors import UsageError
 from lmtui.core.mcp import McpServer, McpServers, ServerState
 from lmtui.frontends.plain.desk import Desk
-from lmtui.frontends.plain.words import count
 
 _USE = "Say /mcp, or /mcp yes|on|off|restart|tools NAME."
 
@@ -48,7 +48,7 @@ def _do(desk: Desk, servers: McpServers, server: McpServer, word: str) -> None:
 
 def server_line(server: McpServer) -> str:
     """Return where a server stands, in one line."""
-    tools = f", {count(len(server.tools), 'tool')}, {server.tokens:,} tokens" if server.state is ServerState.READY else ""
+    tools = f", {counted(len(server.tools), 'tool')}, {server.tokens:,} tokens" if server.state is ServerState.READY else ""
     place = f", {server.place}" if server.place else ""
     problem = f": {server.problem}" if server.problem else ""
     return clean_line(f"{server.name}: {server.state}{tools}{place}{problem}")

@@ -9,6 +9,7 @@ from datetime import datetime
 from lmtui.core.answer_words import answer_words
 from lmtui.core.budgets import ReportWritten
 from lmtui.core.clean import clean, clean_line
+from lmtui.core.counting import counted
 from lmtui.core.events import (
     ApprovalResolved,
     Envelope,
@@ -138,14 +139,14 @@ class Teller:
             return []
         if not self._is_time(now):
             return []
-        return [f"still thinking, {count(round((now - self._thinks_since).total_seconds()), 'second')}"]
+        return [f"still thinking, {counted(round((now - self._thinks_since).total_seconds()), 'second')}"]
 
     def _end_of_thinking(self, now: datetime) -> list[str]:
         since, self._thinks_since = self._thinks_since, None
         if since is None:
             return []
         seconds = round((now - since).total_seconds())
-        return [f"thinking, {count(seconds, 'second') if seconds else 'under a second'}"]
+        return [f"thinking, {counted(seconds, 'second') if seconds else 'under a second'}"]
 
     def _read(self, event: PrefillProgress, now: datetime) -> list[str]:
         if self._reads_since is None:
@@ -227,9 +228,9 @@ def _around(event: Event) -> Iterator[str]:
 
 def end_text(end: TurnEnded, calls: int) -> str:
     """Return how a turn ended, in words."""
-    parts = [end.reason.value, *([count(calls, "tool call")] if calls else [])]
+    parts = [end.reason.value, *([counted(calls, "tool call")] if calls else [])]
     if end.files_changed:
-        parts.append(f"{count(len(end.files_changed), 'file')} changed")
+        parts.append(f"{counted(len(end.files_changed), 'file')} changed")
     parts.append(duration(round(end.elapsed_s * 1000)))
     return f"turn finished: {', '.join(parts)}"
 
@@ -262,7 +263,7 @@ def in_words(summary: str) -> str:
 
 
 def _more_and_fewer(added: int, removed: int) -> str:
-    return f"{count(added, 'line')} more, {removed} fewer"
+    return f"{counted(added, 'line')} more, {removed} fewer"
 
 
 def duration(elapsed_ms: int) -> str:
@@ -272,12 +273,7 @@ def duration(elapsed_ms: int) -> str:
     if elapsed_ms < 10_000:
         return f"{elapsed_ms / 1000:.1f} seconds"
     minutes, seconds = divmod(round(elapsed_ms / 1000), 60)
-    return f"{count(minutes, 'minute')} {count(seconds, 'second')}" if minutes else count(seconds, "second")
-
-
-def count(number: int, thing: str) -> str:
-    """Return a number of things."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+    return f"{counted(minutes, 'minute')} {counted(seconds, 'second')}" if minutes else counted(seconds, "second")
 
 
 def _call_text(call: ToolCallStarted) -> str:
@@ -298,4 +294,4 @@ def _first_lines(text: str, most: int) -> Iterator[str]:
     lines = quoted(text.rstrip()) if text.strip() else []
     yield from lines[:most]
     if len(lines) > most:
-        yield f"and {count(len(lines) - most, 'more line')}"
+        yield f"and {counted(len(lines) - most, 'more line')}"

@@ -8,6 +8,7 @@ import ipaddress
 import os
 import shlex
 import signal
+import socket
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -164,6 +165,7 @@ def serve(arguments: list[str], workspace: Path, host: str, port: int, pin: str)
     check_address(host, pin)
     if not 0 <= port <= _MOST_PORT:
         raise UsageError(f"there is no port {port}", f"It is a number up to {_MOST_PORT}; 0 takes a free one.")
+    port = port or _free_port(host)
     os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
     for name in ("TMUX", "SSH_CONNECTION", "SSH_TTY", "NO_COLOR"):  # the browser is another terminal than this one
         os.environ.pop(name, None)
@@ -179,6 +181,17 @@ def serve(arguments: list[str], workspace: Path, host: str, port: int, pin: str)
     server = WebServer(command, host, port, Door(names_of(host, port), pin), tell)
     asyncio.run(server.run())
     return 0
+
+
+def _free_port(host: str) -> int:
+    """Return a port that is free now, as the link and the door have to name one before it is served on."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family) as probe:
+            probe.bind((host, 0))
+            return int(probe.getsockname()[1])
+    except OSError as error:
+        raise UsageError(f"nothing can be served on {host}: {error.strerror}", "Choose another with --host.") from error
 
 
 async def _no_icon(_: web.Request) -> web.Response:
