@@ -197,11 +197,11 @@ class Scanner:
     def _step_quote(self, *, is_final: bool) -> bool:
         """Pass a quotation through up to what closes it."""
         tape = self._tape
-        end = tape.text.lower().find(self._closer.lower(), tape.at)
-        if end < 0:
+        closer = re.compile(re.escape(self._closer), re.IGNORECASE).search(tape.text, tape.at)
+        if closer is None:
             self._say(len(tape.text) if is_final else max(tape.at, len(tape.text) - len(self._closer) + 1))
             return False
-        self._say(end + len(self._closer))
+        self._say(closer.end())
         self.state = State.TEXT
         return True
 

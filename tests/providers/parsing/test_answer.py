@@ -260,3 +260,11 @@ def test_what_is_told_the_model_shows_the_form_that_it_is_to_use() -> None:
     assert told[CallForm.TEXT].endswith('<tool_call>{"name": "write", "arguments": {"path": "…", "content": "…"}}</tool_call>')
     assert told[CallForm.SCHEMA].endswith('{"name": "write", "arguments": {"path": "…", "content": "…"}}')
     assert all(len(text) < 260 for text in told.values())
+
+
+@pytest.mark.parametrize("letter", ["I", "\u0130", "\u00df", "\U0001f600"])
+def test_a_quotation_ends_at_its_tag_whatever_letters_stand_in_it(letter: str) -> None:
+    text = f"<quote>{letter * 40}</QUOTE>\nI'll list the folder now:\n\n{tagged(J_LS)}"
+    whole, parts = read([text], TOOLS, CallForm.TEXT), read(text, TOOLS, CallForm.TEXT)
+    assert len(calls_of(whole[0])) == 1
+    assert whole[0] == parts[0]
