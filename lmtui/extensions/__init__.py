@@ -1,1 +1,1 @@
-"""What people bring with them: MCP servers; each kind in modules of its own, none of which knows of the others."""
+"""What people bring with them: instructions, MCP servers, skills, promoted tools, hooks, commands; and the way to the web."""

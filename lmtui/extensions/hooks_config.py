@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean_line, reveal_line
 from lmtui.core.errors import ConfigError
 from lmtui.core.hooks import HookEvent
 from lmtui.extensions.plain_files import NotPlain, read_plain
@@ -49,7 +49,7 @@ class HookEntry:
     def words(self) -> str:
         """Return when it runs and what."""
         matcher = f" {self.matcher}" if self.matcher else ""
-        return clean_line(f"{self.event}{matcher}: {self.command}")
+        return reveal_line(f"{self.event}{matcher}: {self.command}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from bs4 import BeautifulSoup
 from markdownify import MarkdownConverter
 
 _TIME_S, _MEMORY_BYTES = 20, 2 << 30
+_MOST_CHARS = 5_000_000  # nesting makes a page longer than it was: each level stands before each of its lines
 _DROPPED = ("script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "form", "button", "nav")
 
 
@@ -30,7 +31,8 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (_TIME_S, _TIME_S))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     sys.setrecursionlimit(10_000)
-    sys.stdout.buffer.write(convert(sys.stdin.buffer.read().decode("utf-8", "replace")).encode("utf-8", "replace"))
+    text = convert(sys.stdin.buffer.read().decode("utf-8", "replace"))
+    sys.stdout.buffer.write(text[:_MOST_CHARS].encode("utf-8", "replace"))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean_line, reveal_line
 from lmtui.core.errors import ConfigError
 from lmtui.extensions.mcp_warnings import entry_warnings, file_warning
 from lmtui.extensions.plain_files import NotPlain, read_plain
@@ -67,7 +67,7 @@ class ServerEntry:
     @property
     def words(self) -> str:
         """Return its command or address, as the file has it."""
-        return clean_line(" ".join(self.command) if self.command else self.url)
+        return reveal_line(" ".join(self.command) if self.command else self.url)
 
     @property
     def needs_yes(self) -> bool:

@@ -37,7 +37,7 @@ def _structured(found: types.CallToolResult, text: str) -> str:
     try:
         if text.strip() and json.loads(text) == found.structured_content:
             return ""
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     content = found.structured_content
     if isinstance(content, dict) and list(content) == ["result"] and str(content["result"]).strip() == text.strip():

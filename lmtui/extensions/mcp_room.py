@@ -50,6 +50,7 @@ class McpRoom:
         self._told = ToldTools(count_tokens)
         self._ask: Ask = ask_nobody
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     def start(self) -> None:
         """Read the files and start what may start, behind the caller's back; once."""
@@ -162,7 +163,8 @@ class McpRoom:
         return await server.call(tool.own_name, arguments, on_output, self._ask)
 
     async def close(self) -> None:
-        """End every server."""
+        """End every server; none is started again."""
+        self._is_closed = True
         if self._loading is not None:
             self._loading.cancel()
             await asyncio.wait({self._loading})
@@ -190,7 +192,8 @@ class McpRoom:
 
     async def _begin_again(self, server: RunningServer) -> None:
         await server.close()
-        self._begin(server)
+        if not self._is_closed:
+            self._begin(server)
 
     def _run(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)

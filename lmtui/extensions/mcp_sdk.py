@@ -193,11 +193,11 @@ async def _over_pipes(process: Served, hooks: Hooks) -> AsyncIterator[Any]:  # A
             buffer = bytearray()
             while piece := await process.read():
                 buffer += piece
-                *lines, rest = buffer.split(b"\n") if b"\n" in piece else (buffer,)
-                buffer = bytearray(rest)
-                for line in lines:
-                    if (message := _message(bytes(line), hooks.redactor)) is not None:
-                        await to_client.send(message)
+                if b"\n" in piece:
+                    *lines, buffer = buffer.split(b"\n")
+                    for line in lines:
+                        if (message := _message(bytes(line), hooks.redactor)) is not None:
+                            await to_client.send(message)
                 if len(buffer) > _MAX_LINE_BYTES:
                     _log.warning("an MCP server sent a line without end")
                     break

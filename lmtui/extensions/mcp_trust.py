@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import reveal_line
 from lmtui.core.mcp import ServerState
 from lmtui.core.trust import TrustItem, check_shown
 from lmtui.extensions.mcp_config import ServerEntry, read_servers, variables_in
@@ -104,7 +104,7 @@ def _item(entry: ServerEntry) -> TrustItem:
     given = f", given your {', '.join(f'${name}' for name in _variables(entry))}" if _variables(entry) else ""
     reads = "" if entry.can_write or entry.url else ", workspace read-only"
     words = f"{entry.name}: {place}{entry.words}{begins}{variables}{sends}{login}{given}{folders}{reach}{reads}"
-    return TrustItem(KIND, entry.source, clean_line(words), entry.digest)
+    return TrustItem(KIND, entry.source, reveal_line(words), entry.digest)
 
 
 def _variables(entry: ServerEntry) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
+from lmtui.core.clean import clean_line
 from lmtui.core.errors import ToolError
 from lmtui.core.hosts import HostGate, is_covered, is_public
 from lmtui.core.web import Address, Page, read_address
@@ -29,6 +30,7 @@ _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TEXT = ("text/", "application/json", "application/xml", "application/yaml", "application/toml", "application/javascript")
 _HTML = ("text/html", "application/xhtml+xml")
+_NO_CHARSETS = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape"})
 _REQUEST = "lmtui.extensions.web_request"
 _OFF = 'The user can allow single hosts: --network proxy, or network = "proxy" in the settings.'
 
@@ -107,7 +109,7 @@ class WebClient:
                 gate.reached(address.host, len(address.url), len(answer.body), "")
             if answer.status not in _REDIRECTS or not answer.location:
                 return await self._page(address, answer)
-            following = read_address(urljoin(address.url, answer.location))
+            following = read_address(_joined(address, answer.location))
             if following.place != address.place and not following.is_public:
                 raise ToolError(f"it leads to {following.place}, which is not on the public internet: fetch that by itself")
             address, may_be_private = following, may_be_private and not following.is_public
@@ -163,11 +165,26 @@ def _is_text(media_type: str) -> bool:
     return media_type.startswith(_TEXT) or media_type in _HTML or media_type.endswith(("+json", "+xml"))
 
 
-def _known(encoding: str) -> str:
+def _joined(address: Address, location: str) -> str:
+    """Return where a redirect leads.
+
+    Raises:
+        ToolError: to nothing that is an address.
+    """
     try:
-        return codecs.lookup(encoding).name
-    except LookupError:
+        return urljoin(address.url, location)
+    except ValueError as error:
+        raise ToolError(f"{address.place} leads to {clean_line(location)[:80]!r}, which is no address") from error
+
+
+def _known(encoding: str) -> str:
+    """Return an encoding that pages are written in; Python's own for other things (hex, punycode) break, or take hours."""
+    try:
+        name = codecs.lookup(encoding).name
+        _ = b"a".decode(name, "replace")
+    except (LookupError, ValueError):
         return "utf-8"
+    return "utf-8" if name in _NO_CHARSETS else name
 
 
 async def _look_up(host: str, port: int) -> list[str]:

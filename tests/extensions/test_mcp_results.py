@@ -75,3 +75,9 @@ def test_structured_content_is_told_once() -> None:
     assert as_result("t", result(types.TextContent(text="three"), structured_content={"result": "three"})).text == "three"
     assert as_result("t", result(types.TextContent(text="sum"), structured_content={"total": 3})).text == 'sum\n{"total": 3}'
     assert as_result("t", result(structured_content={"total": 3})).text == '{"total": 3}'
+
+
+def test_a_text_that_no_parser_takes_stays_a_text_beside_structured_content() -> None:
+    found = as_result("t", result(types.TextContent(text="[" * 100_000), structured_content={"total": 3}))
+    assert found.text.startswith("[[[")
+    assert found.text.endswith('{"total": 3}')

@@ -285,3 +285,26 @@ async def test_any_html_gives_text_or_a_clear_error(html: str) -> None:
     except ToolError as error:
         said = str(error)
     assert said in ("", "the page cannot be read as HTML", "the page is too much to be read as text")
+
+
+@pytest.mark.parametrize(
+    "encoding", ["punycode", "idna", "hex", "zlib", "rot13", "undefined", "\0", "no-such", "unicode_escape"]
+)
+async def test_what_is_no_charset_of_pages_is_read_as_utf_8(encoding: str) -> None:
+    net = Internet()
+    net.pages["https://a.example.com/"] = Answer(
+        200, "text/plain", "", "a–b".encode() + b"c" * 60_000, is_cut=False, encoding=encoding
+    )
+    page = await net.client("on").get(read_address("https://a.example.com/"), Gate())
+    assert page.text.startswith("a–bccc")
+
+
+async def test_a_redirect_to_nothing_is_told_in_words() -> None:
+    net = Internet()
+    net.pages["https://a.example.com/"] = Answer(302, "", "http://[half", b"", is_cut=False, encoding="utf-8")
+    with pytest.raises(ToolError, match="which is no address"):
+        await net.client("on").get(read_address("https://a.example.com/"), Gate())
+
+
+async def test_what_a_page_gives_is_cut_at_a_length() -> None:
+    assert len(await to_markdown(f"<p>{'x' * 6_000_000}</p>")) == 5_000_000
