@@ -97,6 +97,9 @@ async def attach(socket_path: str, container_id: str, remove: Callable[[], Await
     except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
         writer.close()
         raise OSError("the engine does not answer to attach") from error
+    except BaseException:
+        writer.close()
+        raise
     status = answer[:_MAX_HEADER_BYTES].split(b" ", 2)[1:2]
     if status not in ([b"101"], [b"200"]):
         writer.close()

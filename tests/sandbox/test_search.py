@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from lmtui.sandbox.inside.beneath import Refused, Root
-from lmtui.sandbox.inside.search import Query, grep
+from lmtui.sandbox.inside.search import Query, glob, grep
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{99999999999999999999}", "(" * 3000 + ")" * 3000])
@@ -18,3 +19,24 @@ def test_a_pattern_that_python_cannot_compile_is_refused_in_words(
         _ = grep(
             Root(str(tmp_path)), Query(pattern, "", "", ignore_case=False, is_literal=False, context_lines=0, max_matches=10)
         )
+
+
+@pytest.mark.parametrize("letter", ["a", "\u6587", "\U0001f600", "\x01"])
+def test_what_is_found_fits_into_one_answer_whatever_its_letters(tmp_path: Path, letter: str) -> None:
+    (tmp_path / "a.txt").write_text(f"{letter * 490}\n" * 1_000)
+    query = Query(letter, "", "", ignore_case=False, is_literal=True, context_lines=3, max_matches=1_000)
+    found = grep(Root(str(tmp_path)), query)
+    assert len(found["matches"]) > 50
+    assert len(json.dumps(found)) < 700_000
+
+
+def test_names_that_do_not_fit_into_one_answer_are_refused_in_words(tmp_path: Path) -> None:
+    for number in range(700):
+        (tmp_path / f"{number}{chr(0x6587) * 80}").touch()
+    assert len(glob(Root(str(tmp_path)), ".*", 200)["paths"]) == 200
+    folder = tmp_path / (chr(0x6587) * 80)
+    folder.mkdir()
+    for number in range(700):
+        (folder / f"{number}{chr(0x6587) * 80}").touch()
+    with pytest.raises(Refused, match="a pattern that matches fewer"):
+        _ = glob(Root(str(tmp_path)), ".*", 10_000)

@@ -26,6 +26,8 @@ MAX_NAMED = 50
 _MAX_CHANGES = 2000
 _MAX_LIMITS = 1000  # paths that go onto a command line
 _MAX_PATCH_BYTES = 524_288
+_MAX_NAMES_BYTES = 262_144  # as they travel
+_FACTS_BYTES = 40
 LONGEST_S = 180.0
 _LOCK_S = 20.0
 _GIT_S = 120.0
@@ -187,7 +189,8 @@ class Store:
     def changes(self, before: str, after: str, paths: list[str], skip: int) -> Message:
         """Return the difference of two states: [path, status, added lines or -1, removed lines, patch] for each file.
 
-        There are at most 2,000 at once, from `skip` on; `total` counts them all.  Only the first have patches.
+        There are at most 2,000 at once, or what one answer holds, from `skip` on; `total` counts them all.  Only the first
+        have patches.
         """
         is_long = len(paths) > _MAX_LIMITS
         limits = ["--", *paths] if paths and not is_long else []
@@ -209,10 +212,13 @@ class Store:
             wanted = set(paths)
             statuses = [each for each in statuses if each[0] in wanted]
         files: list[list[object]] = []
-        room = _MAX_PATCH_BYTES
+        room, names = _MAX_PATCH_BYTES, 0
         for path, status in statuses[skip : skip + _MAX_CHANGES]:
             patch = "".join(next(patches, "") for _ in range(2 if status == "T" else 1))
             room -= len(json.dumps(patch))  # as it travels
+            names += len(json.dumps(path)) + _FACTS_BYTES
+            if files and names > _MAX_NAMES_BYTES:
+                break  # the rest is asked for by `skip`
             files.append([path, status, *counts.get(path, (0, 0)), patch if room > 0 else ""])
         return {"files": files, "total": len(statuses)}
 

@@ -24,7 +24,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _MAX_LINE = 500
 _MAX_FILE_BYTES = 4_194_304
 _MAX_FILES = 100_000
-_MAX_RESULT_CHARS = 600_000
+_MAX_RESULT_BYTES = 600_000  # as it travels: letters beyond ASCII are six bytes each
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,11 @@ class Query:
 
 
 def glob(root: Root, expression: str, max_results: int) -> Message:
-    """Return files whose path matches a regular expression, newest first; `total` counts them all."""
+    """Return files whose path matches a regular expression, newest first; `total` counts them all.
+
+    Raises:
+        Refused: the names that are asked for do not fit into one answer.
+    """
     matches = re.compile(expression).match
     with root.opened("", _FOLDER) as (folder, _):
         dated: list[tuple[float, str]] = []
@@ -53,7 +57,10 @@ def glob(root: Root, expression: str, max_results: int) -> Message:
                     continue
                 dated.append((info.st_mtime, path))
     dated.sort(key=lambda item: (-item[0], item[1]))
-    return {"paths": [path for _, path in dated[:max_results]], "total": len(dated)}
+    paths = [path for _, path in dated[:max_results]]
+    if len(json.dumps(paths)) > _MAX_RESULT_BYTES:
+        raise Refused(f"the names of {len(paths):,} files are too much for one answer: use a pattern that matches fewer")
+    return {"paths": paths, "total": len(dated)}
 
 
 def grep(root: Root, query: Query) -> Message:
@@ -63,8 +70,8 @@ def grep(root: Root, query: Query) -> Message:
     matches = size = 0
     for line in lines:
         matches += not line[3]
-        size += len(str(line[2])) + len(str(line[0]))
-        if matches > query.max_matches or size > _MAX_RESULT_CHARS:
+        size += len(json.dumps(line))
+        if matches > query.max_matches or size > _MAX_RESULT_BYTES:
             return {"matches": found, "is_cut": True}
         found.append(line)
     return {"matches": found, "is_cut": False}
