@@ -144,7 +144,7 @@ def nearest_region(lines: list[str], wanted: list[str]) -> str:
     words = [frozenset(re.findall(r"\w+", line)) for line in stripped]
     target = Counter(word for line in wanted for word in re.findall(r"\w+", line))
     if not target or not lines:
-        return "Nothing in the file is like it."
+        return _UNLIKE
     scores = [sum(word in target for word in line) for line in words]
     window = sum(scores[:size])
     ranked = [(window, 0)]

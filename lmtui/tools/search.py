@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from lmtui.core.clean import clean_line
+from lmtui.core.counting import counted
 from lmtui.core.permissions import Access, Verdict
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.secrets import is_secret_path
@@ -48,7 +49,7 @@ async def _glob(arguments: GlobArguments, context: ToolContext) -> ToolResult:
     if not paths:
         return ToolResult("no files match", "none")
     more = f"\n(the first {_MAX_FILES})" if len(paths) >= _MAX_FILES else ""
-    return ToolResult("\n".join(map(clean_line, paths)) + more, f"{len(paths)} files")
+    return ToolResult("\n".join(map(clean_line, paths)) + more, counted(len(paths), "file"))
 
 
 async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
@@ -63,23 +64,21 @@ async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
     left_out = {match.path for match in matches if _is_kept_back(match.path, arguments.path, context)}
     matches = [match for match in matches if match.path not in left_out]
     hits = [match for match in matches if not match.is_context]
-    kept_back = f"\n({_count(len(left_out))} with matches left out: secrets, or forbidden; read asks)" if left_out else ""
+    kept_back = (
+        f"\n({counted(len(left_out), 'file')} with matches left out: secrets, or forbidden; read asks)" if left_out else ""
+    )
     if not hits:
         return ToolResult(f"no matches{kept_back}", "none")
     more = f"\n(the first {_MAX_MATCHES}){kept_back}" if len(hits) >= _MAX_MATCHES else kept_back
     files = Counter(match.path for match in hits)
     text = _shown(arguments.mode, matches, files)
-    return ToolResult(text + more, f"{len(hits)} in {len(files)} files")
+    return ToolResult(text + more, f"{len(hits)} in {counted(len(files), 'file')}")
 
 
 def _is_kept_back(found: str, asked_for: str, context: ToolContext) -> bool:
     """Tell whether matches in a file are not shown: it may hold secrets and was not named, or a rule forbids to read it."""
     is_named = is_secret_path(asked_for)
     return (is_secret_path(found) and not is_named) or context.on_reading(found) is Verdict.DENY
-
-
-def _count(files: int) -> str:
-    return "1 file" if files == 1 else f"{files} files"
 
 
 def _shown(mode: GrepMode, matches: Sequence[GrepMatch], files: Counter[str]) -> str:
