@@ -19,7 +19,7 @@ class TodoStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Todo:
-    """One thing to do; ids count from 1 and are never reused.
+    """One thing to do; ids count from 1.
 
     It belongs to the todo `parent` (0: to none) and is not begun before those of `depends_on` are completed.
     """

@@ -13,6 +13,7 @@ MAX_QUEUE_CHARS = 12_000
 MAX_NAME_CHARS = 400
 MAX_TEXT_CHARS = 500
 _SHOWN = 5
+_MOST_COUNT = 10**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,8 @@ def _counted(state: TaskState, change: TaskChange) -> TaskState:
     queued = len(state.remaining_queue) + state.queue_rest
     if total < 0 or processed < 0:
         raise ToolError("counts begin at 0")
+    if max(total, processed) > _MOST_COUNT:
+        raise ToolError(f"counts end at {_MOST_COUNT:,}")
     if total and processed > total:
         raise ToolError(f"processed_count {processed} is more than total_count {total}")
     if queued and total and queued > total - processed:

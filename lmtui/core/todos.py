@@ -15,6 +15,7 @@ from lmtui.core.plan import Plan, Todo, TodoStatus
 
 MAX_TODOS = 200
 MAX_TEXT_CHARS = 500
+MAX_ID = 10**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ def set_todos(plan: Plan, todos: Sequence[Todo]) -> Plan:
     for todo in todos:
         if not todo.text.strip():
             raise ToolError("a todo needs a text")
+        if todo.id > MAX_ID:
+            raise ToolError(f"the id of a todo is at most {MAX_ID:,}", "Number them from 1.")
         listed.append(replace(todo, id=todo.id or free, text=_clip(todo.text), notes=_clip(todo.notes)))
         free += todo.id == 0
     check_order(listed)

@@ -52,7 +52,7 @@ def listed(item: TodoItem) -> Todo | None:
     status = _status(item.status)
     if status is None and item.status.strip().lower() in _CANCELLED:
         return None
-    number = int(item.id) if isinstance(item.id, int) or item.id.strip().isdecimal() else 0
+    number = int(item.id) if isinstance(item.id, int) or (item.id.strip().isdecimal() and len(item.id) < 20) else 0
     return Todo(max(0, number), item.content, status or TodoStatus.PENDING, item.notes)
 
 

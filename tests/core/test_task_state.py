@@ -53,6 +53,8 @@ def test_three_of_five_is_not_finished() -> None:
         (TaskChange(processed_count=2), "do not fit 5 names in the queue"),
         (TaskChange(total_count=4), "do not fit 5 names"),
         (TaskChange(total_count=-1), "begin at 0"),
+        (TaskChange(total_count=10**5000), "end at 1,000,000,000,000"),
+        (TaskChange(total_count=0, processed_count=10**5000, remaining_queue=()), "end at 1,000,000,000,000"),
         (TaskChange(added=("x" * 500,)), "at most 400 characters"),
     ],
 )

@@ -99,6 +99,8 @@ def test_a_whole_list_replaces_the_old_one_and_gets_ids() -> None:
     assert [(todo.id, todo.text) for todo in plan.todos] == [(6, "a"), (5, "b"), (7, "c")]
     with pytest.raises(ToolError, match="todo 1 is there twice"):
         set_todos(plan, [Todo(1, "a"), Todo(1, "b")])
+    with pytest.raises(ToolError, match="at most 1,000,000,000,000"):
+        set_todos(plan, [Todo(10**4300, "a")])
 
 
 IDS = st.integers(0, 8)
