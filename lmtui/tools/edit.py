@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from lmtui.core.errors import ToolError
+from lmtui.tools.text import lines_of
 
 _MAX_PLACES = 8
 _SMALL_LINES, _SMALL_CHARS = 40, 1500
@@ -73,15 +74,15 @@ def _ambiguous(lines: list[int]) -> str:
 
 def _tolerant(text: str, search: str, replace: str, newline: str, *, is_all: bool) -> Edited:
     """Compare line by line without trailing white space, then without indentation; the match must be of whole lines."""
-    lines = text.splitlines(keepends=True)
-    wanted = search.splitlines()
+    lines = lines_of(text)
+    wanted = _bare(search)
     while wanted and not wanted[0].strip():
         wanted = wanted[1:]
     while wanted and not wanted[-1].strip():
         wanted = wanted[:-1]
     if not wanted:
         raise ToolError("the text to replace is only white space and is not in the file")
-    bare = [line.rstrip("\r\n") for line in lines]
+    bare = _bare(text)
     for remark, form in (("ignoring white space at line ends", str.rstrip), ("ignoring indentation", str.strip)):
         places = _places([form(line) for line in bare], [form(line) for line in wanted])
         if len(places) > 1 and not is_all:
@@ -89,12 +90,17 @@ def _tolerant(text: str, search: str, replace: str, newline: str, *, is_all: boo
         if places:
             for place in reversed(places):
                 found = bare[place : place + len(wanted)]
-                block = _reindented(replace, wanted, found).strip("\r\n").splitlines() if replace.strip() else []
+                block = _bare(_reindented(replace, wanted, found).strip("\r\n")) if replace.strip() else []
                 ending = lines[place + len(wanted) - 1]
                 last = ending[len(ending.rstrip("\r\n")) :]
                 lines[place : place + len(wanted)] = _joined(block, newline, last)
             return Edited("".join(lines), len(places), remark)
     raise ToolError(f"the text is not in the file; nothing was changed. {nearest_region(bare, wanted)}")
+
+
+def _bare(text: str) -> list[str]:
+    """Return the lines of a text without their ends."""
+    return [line.rstrip("\r\n") for line in lines_of(text)]
 
 
 def _joined(block: list[str], newline: str, last: str) -> list[str]:
@@ -121,13 +127,13 @@ def _reindented(replace: str, wanted: list[str], found: list[str]) -> str:
     added = {have.removesuffix(want) for want, have in shifts if have.endswith(want)}
     if len(added) == 1 and all(have.endswith(want) for want, have in shifts):
         extra = next(iter(added))
-        return "".join(extra + line if line.strip() else line for line in replace.splitlines(keepends=True))
+        return "".join(extra + line if line.strip() else line for line in lines_of(replace))
     dropped = {want.removesuffix(have) for want, have in shifts if want.endswith(have)}
     if len(dropped) == 1 and all(want.endswith(have) for want, have in shifts):
         less = next(iter(dropped))
-        return "".join(line.removeprefix(less) for line in replace.splitlines(keepends=True))
+        return "".join(line.removeprefix(less) for line in lines_of(replace))
     mapping = dict(pairs)
-    return "".join(mapping.get(_indent(line), _indent(line)) + line.lstrip(" \t") for line in replace.splitlines(keepends=True))
+    return "".join(mapping.get(_indent(line), _indent(line)) + line.lstrip(" \t") for line in lines_of(replace))
 
 
 def _indent(line: str) -> str:

@@ -10,7 +10,7 @@ from lmtui.core.permissions import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, FileContent
 from lmtui.tools.hunks import accept
-from lmtui.tools.text import TextFile, binary_kind, decode, describe_change, hunk_count
+from lmtui.tools.text import TextFile, binary_kind, decode, describe_change, hunk_count, lines_of
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
 
 _MAX_READ_BYTES = 8 * 1024 * 1024
@@ -66,7 +66,7 @@ async def read_text(context: ToolContext, path: str) -> tuple[FileContent, TextF
 
 async def _read(arguments: ReadArguments, context: ToolContext) -> ToolResult:
     _, file = await read_text(context, arguments.path)
-    lines = file.text.splitlines()
+    lines = [line.rstrip("\r\n") for line in lines_of(file.text)]
     total = len(lines)
     if total == 0:
         return ToolResult("(empty file)", "0 lines")
@@ -136,7 +136,7 @@ def _check_known(content: FileContent | None, file: TextFile | None, path: str, 
     """
     if content is None or not content.data or context.knows(path):
         return
-    size = f"{len(file.text.splitlines())} lines" if file is not None else f"{content.size_bytes:,} bytes"
+    size = f"{len(lines_of(file.text))} lines" if file is not None else f"{content.size_bytes:,} bytes"
     raise ToolError(
         f"{path} is there already ({size}) and would be lost; nothing was written",
         "To change it, read it first. To rename or copy a file use shell (mv, cp), to add a line: echo … >> file.",

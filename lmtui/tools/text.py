@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -30,6 +31,7 @@ _MAGIC = (
     (b"\xca\xfe\xba\xbe", "a Java class or a Mach-O program"),
     (b"\0asm", "a WebAssembly module"),
 )
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 MAX_DIFF_CHARS = 64 * 1024
 MAX_DIFF_LINES = 20_000
 
@@ -78,6 +80,14 @@ def decode(data: bytes) -> TextFile | None:
         bad = sum("\udc80" <= char <= "\udcff" for char in text)
         is_utf8 = bad * 20 <= sum(char > "\x7f" for char in text)
         return TextFile(text, "utf-8") if is_utf8 else TextFile(data.decode("latin-1"), "latin-1")
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text with their ends, numbered as editors and grep number them.
+
+    Only line breaks end one; `str.splitlines` would take form feeds, U+2028 and others for line ends, and lose them.
+    """
+    return _LINE.findall(text)
 
 
 def binary_kind(data: bytes) -> str:

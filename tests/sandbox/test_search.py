@@ -40,3 +40,14 @@ def test_names_that_do_not_fit_into_one_answer_are_refused_in_words(tmp_path: Pa
         (folder / f"{number}{chr(0x6587) * 80}").touch()
     with pytest.raises(Refused, match="a pattern that matches fewer"):
         _ = glob(Root(str(tmp_path)), ".*", 10_000)
+
+
+@pytest.mark.parametrize("has_ripgrep", [True, False])
+def test_lines_are_numbered_as_editors_do_with_ripgrep_and_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_ripgrep: bool
+) -> None:
+    if not has_ripgrep:
+        monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    (tmp_path / "a.txt").write_bytes("one\x0c\nt\u2028wo\x85\r\n\nfour x".encode())
+    query = Query("x", "", "", ignore_case=False, is_literal=True, context_lines=1, max_matches=10)
+    assert [line[1] for line in grep(Root(str(tmp_path)), query)["matches"]] == [3, 4]

@@ -106,3 +106,11 @@ def test_an_edit_either_raises_or_changes_what_it_says(text: str, search: str, r
         return
     assert edited.count >= 1
     assert edited.remark or text.count(search) == 1
+
+
+@pytest.mark.parametrize("sign", ["\x0c", "\x0b", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_signs_that_only_python_takes_for_line_ends_stay_in_their_lines(sign: str) -> None:
+    text = f"    a{sign}b\n    c\n    d{sign}\ne\n"
+    edited = apply_edit(text, f"a{sign}b\nc\nd{sign}", f"a{sign}B\nc{sign}c\nd{sign}")
+    assert edited.text == f"    a{sign}B\n    c{sign}c\n    d{sign}\ne\n"
+    assert edited.remark

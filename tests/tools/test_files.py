@@ -47,6 +47,12 @@ async def test_read_numbers_lines_and_tells_the_total() -> None:
     assert tail.text == "    9  line 9\n   10  line 10\n(lines 9–10 of 10)"
 
 
+async def test_read_numbers_lines_as_editors_and_grep_do() -> None:
+    bench = Bench(a="one\x0c\nt\u2028wo\x85\r\nthree\rfour".encode())
+    numbers = [line[:5] for line in (await bench.call("read", path="a", offset=3)).text.split("\n")]
+    assert numbers == ["    3", "    4", "(line"]
+
+
 async def test_read_past_the_end_says_how_long_the_file_is() -> None:
     with pytest.raises(ToolError, match="has 1 lines; line 5 is past its end"):
         await Bench(a=b"x\n").call("read", path="a", offset=5)

@@ -183,7 +183,7 @@ def _grep_file(root: Root, path: str, expression: re.Pattern[str], around: int) 
         data = file.read(_MAX_FILE_BYTES)
     if b"\0" in data[:8192]:
         return
-    lines = data.decode("utf-8", "replace").splitlines()
+    lines = [line.removesuffix("\r") for line in data.decode("utf-8", "replace").removesuffix("\n").split("\n")]
     hits = {number for number, line in enumerate(lines) if expression.search(line)}
     wanted = {near for hit in hits for near in range(max(0, hit - around), min(len(lines), hit + around + 1))}
     for number in sorted(wanted):
