@@ -47,6 +47,18 @@ async def take_back(sandbox: WorkspaceSandbox, before: Snapshot) -> None:
     await sandbox.checkpoints.restore(before.id, [change.path for change in changes], expected=after.id)
 
 
+async def test_changes_whose_names_do_not_fit_into_one_answer_come_in_several(
+    workspace: Path, open_sandbox: OpenSandbox
+) -> None:
+    sandbox = await opened(open_sandbox, "process")
+    before = await sandbox.checkpoints.snapshot()
+    names = [f"{number}{chr(0x6587) * 80}" for number in range(1_999)]
+    for name in names:
+        (workspace / name).touch()
+    changes = await sandbox.checkpoints.changes(before.id, (await sandbox.checkpoints.snapshot()).id)
+    assert sorted(change.path for change in changes) == sorted(names)
+
+
 @EVERYWHERE
 async def test_all_that_was_done_is_taken_back_to_the_byte(backend: str, workspace: Path, open_sandbox: OpenSandbox) -> None:
     (workspace / "run.sh").write_text("echo\n")
