@@ -39,16 +39,28 @@ def clean(text: str) -> str:
     return _HIDDEN.sub(_name, text)
 
 
+_ALL_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _WORD = re.compile(r"[^\W\d_]+")
+
+
+def show_controls(text: str) -> str:
+    """Return text with a picture for every control character but newline and tab: unlike in `clean`, nothing is dropped."""
+    return _ALL_CONTROLS.sub(_picture, text)
 
 
 def reveal(text: str) -> str:
     """Return text with every control and hidden character named and nothing dropped: what a person is asked to approve.
 
-    In a word of Latin letters, a letter of another script is named as well: it may be there to pass for one.
+    In a word of Latin letters, a letter of another script is named as well: it may be there to pass for one.  Text that was
+    revealed before stays as it is.
     """
-    text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", _picture, text)
+    text = show_controls(text)
     return _HIDDEN.sub(_name, text if text.isascii() else _WORD.sub(_name_strangers, text))
+
+
+def reveal_line(text: str) -> str:
+    """Return `reveal(text)` on one line, as `clean_line` does: what is asked about in a list or in a sentence."""
+    return clean_line(reveal(text))
 
 
 def clean_line(text: str) -> str:
@@ -67,7 +79,9 @@ def _name_strangers(match: re.Match[str]) -> str:
     word = match[0]
     if word.isascii() or not any(char.isascii() for char in word):
         return word
-    return "".join(char if _is_latin(char) else f"{char}<U+{ord(char):04X}>" for char in word)
+    named = "".join(char if _is_latin(char) else f"{char}<U+{ord(char):04X}>" for char in word)
+    last = f"<U+{ord(word[-1]):04X}>"
+    return named.removesuffix(last) if match.string.startswith(last, match.end()) else named
 
 
 def _is_latin(char: str) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lmtui.core.clean import clean_line, reveal
+from lmtui.core.clean import clean_line, reveal_line
+from lmtui.core.counting import counted
 from lmtui.core.events import Event
 from lmtui.core.model_events import Reminder
 from lmtui.core.plan import PlanStep
@@ -50,37 +51,28 @@ def _decided(event: PlanDecided) -> str:
 
 def proposal_lines(proposal: Proposal) -> Iterator[str]:
     """Yield a plan line by line, with hidden characters named: everything in it is a model's words."""
-    yield f"plan: {_shown(proposal.title)}"
+    yield f"plan: {reveal_line(proposal.title)}"
     if proposal.goal:
-        yield f"goal: {_shown(proposal.goal)}"
+        yield f"goal: {reveal_line(proposal.goal)}"
     for step in proposal.steps:
         yield from step_lines(step)
     for risk in proposal.risks:
-        yield f"watch out: {_shown(risk)}"
+        yield f"watch out: {reveal_line(risk)}"
 
 
 def step_lines(step: PlanStep) -> Iterator[str]:
     """Yield a step, what it names and how it is checked."""
     more = [f"risk {step.risk}"] if step.risk != STEP_RISKS[0] else []
     more += [f"after {', '.join(map(str, step.depends_on))}"] if step.depends_on else []
-    yield f"{step.id}. {_shown(step.text)}" + (f" ({', '.join(more)})" if more else "")
+    yield f"{step.id}. {reveal_line(step.text)}" + (f" ({', '.join(more)})" if more else "")
     if step.files:
-        yield f"   files: {', '.join(map(_shown, step.files))}"
-    yield from (f"   runs: {_shown(command)}" for command in step.commands)
+        yield f"   files: {', '.join(map(reveal_line, step.files))}"
+    yield from (f"   runs: {reveal_line(command)}" for command in step.commands)
     if step.verification:
-        yield f"   check: {_shown(step.verification)}"
+        yield f"   check: {reveal_line(step.verification)}"
 
 
 def grant_lines(grants: Grants) -> Iterator[str]:
     """Yield what a plan would be allowed, and what of it would not."""
-    yield from (f"allow {_shown(rule)}" for rule in grants.rules)
-    yield from (f"not allowed: {_shown(each.name)} ({each.why})" for each in grants.left_out)
-
-
-def counted(number: int, thing: str) -> str:
-    """Return a number with its thing."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def _shown(text: str) -> str:
-    return clean_line(reveal(text))
+    yield from (f"allow {reveal_line(rule)}" for rule in grants.rules)
+    yield from (f"not allowed: {reveal_line(each.name)} ({each.why})" for each in grants.left_out)

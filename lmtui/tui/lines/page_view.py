@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Unpack
 
-from lmtui.core.clean import clean
+from lmtui.core.clean import clean, clean_line, show_controls
 from lmtui.tui.lines.base import LineView
 from lmtui.tui.lines.surface import WidgetOptions
 from lmtui.tui.lines.text import Line, indent, restyle, wrap
@@ -52,9 +52,9 @@ class PageView(LineView, can_focus=True, inherit_bindings=False):
 
 
 def whole_text(text: str, width: int, role: str = "") -> list[Line]:
-    """Return a text as it is asked about: hidden characters named and marked, a line that goes on behind a sign of its own."""
+    """Return a text, all of it: hidden characters named and marked, a line that goes on behind a sign of its own."""
     found: list[Line] = []
-    for source in clean(text).split("\n"):
+    for source in clean(show_controls(text)).split("\n"):
         line: Line = ((source.expandtabs(4), role),) if source else ()
         for hidden in HIDDEN.finditer(source.expandtabs(4)):
             line = restyle(line, hidden.start(), hidden.end(), "warn strong")
@@ -67,5 +67,5 @@ def paragraphs(texts: list[str], width: int) -> list[Line]:
     """Return texts one below the other, each wrapped, with a blank line between them."""
     found: list[Line] = []
     for text in texts:
-        found += [(), *wrap(((text, ""),), max(8, width - 1))] if found else wrap(((text, ""),), max(8, width - 1))
+        found += [*([()] if found else []), *wrap(((clean_line(text), ""),), max(8, width - 1))]
     return found

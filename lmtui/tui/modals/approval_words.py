@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean_line, reveal_line
+from lmtui.core.counting import counted
 from lmtui.core.events import ApprovalRequested
 from lmtui.core.rules import GrantScope
 from lmtui.tui.commands import command, first_key
@@ -15,7 +16,7 @@ from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.patch import MINUS, digits_of, parse_patch, unified_lines
 from lmtui.tui.lines.text import Line
 from lmtui.tui.summary import sandbox_style, sandbox_text
-from lmtui.tui.wording import count_text, shorten_middle
+from lmtui.tui.wording import shorten_middle
 
 NETWORK, SHELL = "network", "shell"
 MOST_PARTS, PART_CELLS = 4, 72
@@ -44,7 +45,7 @@ def deed(request: ApprovalRequested) -> str:
     """Return what is asked for in a few words."""
     if request.tool == SHELL:
         return "run a command"
-    return f"change {clean_line(request.path)}" if request.path else f"use {clean_line(request.tool)}"
+    return f"change {reveal_line(request.path)}" if request.path else f"use {clean_line(request.tool)}"
 
 
 def question(request: ApprovalRequested) -> str:
@@ -63,7 +64,7 @@ def sandbox_words(request: ApprovalRequested, facts: Facts) -> str:
 
 def conditions(request: ApprovalRequested) -> str:
     """Return how much, where and within which limits it would run."""
-    parts = [count_text(request.commands, "command") if request.commands else ""]
+    parts = [counted(request.commands, "command") if request.commands else ""]
     if request.diff and request.path:
         patches = parse_patch(request.diff, request.path)
         parts.append(f"+{sum(each.added for each in patches)} {MINUS}{sum(each.removed for each in patches)}")
@@ -101,9 +102,9 @@ def explanation(request: ApprovalRequested, facts: Facts) -> list[str]:
     found.append(f"{_key('once')}  lets it happen this once. Nothing is kept.")
     if request.suggested_rule:
         found.append(
-            f"{_key('session')}  also allows {clean_line(request.suggested_rule)} without asking until this session ends."
+            f"{_key('session')}  also allows {reveal_line(request.suggested_rule)} without asking until this session ends."
         )
-        offered = " · ".join(dict.fromkeys(clean_line(grant.rule) for grant in grants(request)))
+        offered = " · ".join(dict.fromkeys(reveal_line(grant.rule) for grant in grants(request)))
         found.append(f"{_key('always')}  keeps a rule that you choose next, in this folder or everywhere: {offered}")
     if request.tool == SHELL:
         found.append(f"{_key('edit')}  lets you change the command first. Only what you leave there runs, this once.")

@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import reveal_line
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
 from lmtui.tui.modals.approval_words import SCOPE_MEANINGS, SCOPE_WORDS, Grant
 from lmtui.tui.modals.consent import DeadTime
@@ -61,7 +61,7 @@ class GrantChoice(ModalScreen[Grant | None]):
     def _explain(self, event: OptionList.OptionHighlighted) -> None:
         grant = self._grants[event.option_index]
         meaning = f"\nallowed without asking {SCOPE_MEANINGS[grant.scope]}, until you revoke it in /rules"
-        self._meaning.update(Content.assemble((clean_line(grant.rule), "$accent"), (meaning, "$text-muted")))
+        self._meaning.update(Content.assemble((reveal_line(grant.rule), "$accent"), (meaning, "$text-muted")))
 
     @on(OptionList.OptionSelected)
     def _clicked(self, event: OptionList.OptionSelected) -> None:
@@ -80,4 +80,4 @@ class GrantChoice(ModalScreen[Grant | None]):
 
 
 def _line(grant: Grant) -> Content:
-    return Content.assemble((SCOPE_WORDS[grant.scope].ljust(SCOPE_CELLS), "$text-muted"), (clean_line(grant.rule), "$text"))
+    return Content.assemble((SCOPE_WORDS[grant.scope].ljust(SCOPE_CELLS), "$text-muted"), (reveal_line(grant.rule), "$text"))

@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean_line, reveal_line
 from lmtui.core.mcp import McpServer, McpServers, ServerState, changes_text
 from lmtui.tui.commands import Scope, bindings, closing, command, first_key, of_scope
 from lmtui.tui.lines.page_view import whole_text
@@ -154,7 +154,8 @@ class McpList(ModalScreen[None]):
         elif server.state is ServerState.LOGIN:
             title, text = "Open this in your browser, to log in?", clean_line(server.problem)
         else:
-            title, text = "Let this server start?", f"{clean_line(server.name)}: {server.words}\n{clean_line(server.source)}"
+            words = f"{clean_line(server.name)}: {reveal_line(server.words)}\n{clean_line(server.source)}"
+            title, text = "Let this server start?", words
         if await self.app.push_screen_wait(self._confirm(title, text)):
             self._servers.accept(server.name)
 

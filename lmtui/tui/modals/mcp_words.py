@@ -7,12 +7,12 @@ from pathlib import Path
 
 from textual.content import Content
 
-from lmtui.core.clean import clean, clean_line
+from lmtui.core.clean import clean, clean_line, reveal_line
+from lmtui.core.counting import counted
 from lmtui.core.mcp import McpServer, ServerState, changes_text
 from lmtui.tui.commands import command, first_key
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.text import Line, fit, pad
-from lmtui.tui.wording import count_text
 
 SIGNS = {
     ServerState.READY: ("✓", "$success"),
@@ -48,7 +48,7 @@ _SHORT = {
 def server_line(server: McpServer, width: int) -> Content:
     """Return a server in aligned columns."""
     sign, style = SIGNS[server.state]
-    tools = f"{count_text(len(server.tools), 'tool')}, {server.tokens:,} tokens" if server.tools else ""
+    tools = f"{counted(len(server.tools), 'tool')}, {server.tokens:,} tokens" if server.tools else ""
     place = server.place or server.transport
     room = max(12, width - _NAME_CELLS - 5 - (_PLACE_CELLS + 1 if width > 70 else 0))
     state = tools if server.state is ServerState.READY else str(server.state)
@@ -62,7 +62,7 @@ def server_line(server: McpServer, width: int) -> Content:
 
 def about(server: McpServer) -> str:
     """Return what there is to know of a server, on a few lines."""
-    tools = f"{count_text(len(server.tools), 'tool')}, {server.tokens:,} tokens if all are told" if server.tools else ""
+    tools = f"{counted(len(server.tools), 'tool')}, {server.tokens:,} tokens if all are told" if server.tools else ""
     place = f"runs in: {server.place}" if server.place and server.transport == "stdio" else server.transport
     first = " · ".join(part for part in (str(server.state), place, tools, server.version) if part)
     is_hinted = server.problem or server.state is ServerState.STARTING
@@ -86,7 +86,7 @@ def tool_lines(server: McpServer, width: int) -> list[Line]:
         lines += whole_text(heading, width, "muted") if tools and server.offered else []
         for tool in tools:
             price = f"  {tool.tokens} tokens" if tool.tokens else ""
-            lines += [*whole_text(f"{tool.name}{price}", width, "strong"), *whole_text(clean(tool.description), width), ()]
+            lines += [*whole_text(f"{tool.name}{price}", width, "strong"), *whole_text(tool.description, width), ()]
     return lines[:-1] or [*whole_text("It has none, or they are not known yet.", width)]
 
 
@@ -98,7 +98,7 @@ def change_lines(server: McpServer, width: int) -> list[Line]:
         sign, role = _CHANGES.get(change.kind, ("~", "warn"))
         lines += whole_text(f"{sign} {change.kind}: {clean_line(change.name)}", width, f"{role} strong")
         for line in change.lines:
-            lines += whole_text(f"  {clean_line(line)}", width, {"+": "good", "-": "bad"}.get(line[:1], "muted"))
+            lines += whole_text(f"  {reveal_line(line)}", width, {"+": "good", "-": "bad"}.get(line[:1], "muted"))
         lines.append(())
     return lines
 

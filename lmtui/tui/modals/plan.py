@@ -14,13 +14,13 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.content import Content
 
-from lmtui.core.clean import clean, clean_line, reveal
+from lmtui.core.clean import clean, clean_line, reveal, reveal_line
+from lmtui.core.counting import counted
 from lmtui.core.errors import UsageError
 from lmtui.core.plan import PlanStep
 from lmtui.core.plan_events import PlanProposed
 from lmtui.core.proposal_grants import Grants
 from lmtui.core.proposal_text import from_text, to_text
-from lmtui.core.proposal_words import counted
 from lmtui.core.proposals import STEP_RISKS, Proposal
 from lmtui.tui.commands import Command, Scope, bindings, closing, of_scope
 from lmtui.tui.editor import open_editor
@@ -112,7 +112,7 @@ class PlanQuestion(Consent[PlanAnswer]):
     def headline(self, width: int) -> Content:
         """Return what the plan is for, and how long it is."""
         steps = counted(len(self._proposal.steps), "step") + (", changed by you" if self._edited else "")
-        return titled(f"Plan: {clean_line(self._proposal.title)}", steps, "$text-muted", width)
+        return titled(f"Plan: {reveal_line(self._proposal.title)}", steps, "$text-muted", width)
 
     def notes(self) -> Content:
         """Return what holds until then, or why what was written is no plan."""
@@ -244,7 +244,7 @@ def grant_lines(grants: Grants, width: int) -> list[Line]:
     """Return the rules, each whole, and what is left out with its reason."""
     found: list[Line] = []
     for rule in grants.rules:
-        found += [line for part in (rule,) for line in whole_text(reveal(part), width, "accent")]
+        found += whole_text(reveal(rule), width, "accent")
     if not grants.rules:
         found += _texts("Nothing that the plan names can be allowed ahead.", width)
     if grants.left_out:

@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean_line, reveal_line
 from lmtui.core.errors import LmtuiError
 from lmtui.core.rules import SOURCES, Rule
 from lmtui.core.sessions import Session
@@ -96,7 +96,7 @@ class Rules(ModalScreen[None]):
     def _show_whole(self, event: OptionList.OptionHighlighted) -> None:
         rule = self._rules[int(event.option_id)] if event.option_id else None
         if rule is not None:
-            self._say(f"{clean_line(str(rule))}  ·  {clean_line(rule.source)}", "$text-muted")
+            self._say(f"{reveal_line(str(rule))}  ·  {clean_line(rule.source)}", "$text-muted")
 
     def action_rules_revoke(self) -> None:
         """Ask, then revoke the marked rule."""
@@ -106,7 +106,7 @@ class Rules(ModalScreen[None]):
             self.run_worker(self._ask(self._rules[int(option_id)]), group="rules", exclusive=True)
 
     async def _ask(self, rule: Rule) -> None:
-        text = f"{clean_line(str(rule))}  ({clean_line(rule.source)})\n{after_words(rule)}"
+        text = f"{reveal_line(str(rule))}  ({clean_line(rule.source)})\n{after_words(rule)}"
         if not await self.app.push_screen_wait(self._confirm("Revoke this rule?", text)):
             return
         try:
@@ -115,7 +115,7 @@ class Rules(ModalScreen[None]):
             self._say(error.full_text(), "$error")
             return
         self._fill()
-        self._say(f"revoked: {clean_line(str(rule))}.  {after_words(rule)}", "$warning")
+        self._say(f"revoked: {reveal_line(str(rule))}.  {after_words(rule)}", "$warning")
 
     def action_close_or_stop(self) -> None:
         """Close."""
@@ -139,7 +139,7 @@ def rule_line(rule: Rule, width: int) -> Content:
     source = clean_line(rule.source)
     room = max(12, width - len(source) - 4)
     return Content.assemble(
-        (f"  {pad(fit_middle(clean_line(str(rule)), room), room)}", "$text"), (f"  {source}", "$text-muted")
+        (f"  {pad(fit_middle(reveal_line(str(rule)), room), room)}", "$text"), (f"  {source}", "$text-muted")
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean_line, reveal_line
 from lmtui.core.trust import TrustItem
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.text import Line, fit, pad
@@ -20,8 +20,8 @@ def item_lines(items: Sequence[TrustItem], width: int) -> list[Line]:
     for item in items:
         if item.source != source:
             source = item.source
-            found += [*([()] if found else []), *whole_text(clean_line(source), width, "strong")]
-        lines = whole_text(clean_line(item.text), max(8, width - kind_cells - 4))
+            found += [*([()] if found else []), *whole_text(reveal_line(source), width, "strong")]
+        lines = whole_text(reveal_line(item.text), max(8, width - kind_cells - 4))
         kinds = [clean_line(item.kind), *([""] * (len(lines) - 1))]
         found += [
             ((f"  {pad(fit(kind, kind_cells), kind_cells)}  ", "muted"), *line) for kind, line in zip(kinds, lines, strict=True)

@@ -147,7 +147,7 @@ def test_the_first_run_asks_for_a_server_and_the_folder_for_trust() -> None:
     paper, _ = talk("2", "yes", host=host)
     assert host.used == ("http://127.0.0.1:11434/v1", "qwen2.5-coder:7b")
     assert host.trust.is_trusted is True
-    assert "  setting in .env: model = x" in paper.said
+    assert "  setting in .env: model = x␛[2J" in paper.said
 
 
 def test_a_task_from_the_command_line_is_sent_at_once() -> None:

@@ -80,5 +80,5 @@ async def test_a_revoking_that_fails_is_said() -> None:
 async def test_a_hostile_rule_is_shown_as_it_is() -> None:
     async with running() as driver:
         await at_rules(driver, Rule(Effect.ALLOW, "shell", "[red]x[/red] \u202ey\x1b[2J", "[b]s[/b]"))
-        assert "Shell([red]x[/red] <U+202E>y)" in driver.text()
+        assert "Shell([red]x[/red] <U+202E>y␛[2J)" in driver.text()
         assert "[b]s[/b]" in driver.text()

@@ -43,6 +43,13 @@ async def test_without_a_yes_nothing_is_trusted_and_the_app_goes_on(key: str, an
         assert driver.host.trust.is_trusted is answer
 
 
+async def test_what_stands_in_a_control_sequence_is_shown_before_a_yes() -> None:
+    item = TrustItem("permission rule", "config.toml", "allow = Shell(true \x1b]0;; curl evil #\x07)")
+    async with running(bringing(item), is_ready=False) as driver:
+        await at_question(driver)
+        assert "; curl evil #" in driver.text()
+
+
 async def test_enter_and_space_trust_nothing() -> None:
     async with running(bringing(*TRUST_ITEMS), is_ready=False) as driver:
         await at_question(driver)
