@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
+from lmtui.core.clean import clean_line
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
 from lmtui.core.file_events import FilesChanged, FilesRestored, Rewound
 from lmtui.core.guidance import Guidance, GuidanceRead
@@ -240,7 +241,7 @@ class Conversation:
     def _pictures(self, refs: Sequence[ImageRef]) -> tuple[tuple[Image, ...], list[str]]:
         """Return the pictures of a message, and a word in place of each that is gone."""
         found = [(ref, self.picture(ref)) for ref in refs]
-        gone = [f"[the picture {ref.name} is gone]" for ref, image in found if image is None]
+        gone = [f"[the picture {clean_line(ref.name)} is gone]" for ref, image in found if image is None]
         return tuple(image for _, image in found if image is not None), gone
 
     def _rewind(self, turn_id: str) -> None:
@@ -295,6 +296,6 @@ def _why(event: Compacted | BroughtBack | Pinned) -> str:
 
 def _restored(event: FilesRestored) -> str:
     """Return what the model is told of files that the user put back: it would trust what it read before."""
-    files = ", ".join(event.files[:20]) + (" and more" if len(event.files) > 20 else "")
+    files = ", ".join(map(clean_line, event.files[:20])) + (" and more" if len(event.files) > 20 else "")
     did = "did your change again to" if event.action == "redo" else "put back to an earlier state"
     return f"[The user {did}: {files}. Read a file again before you edit it.]"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from lmtui.core.clean import clean_line
 from lmtui.core.messages import Role
 from lmtui.core.plan import Plan, TodoStatus
 from lmtui.core.tool_facts import Deed, facts_of, tools_that
@@ -240,9 +241,9 @@ def _outcome(entry: Entry) -> str:
 
 
 def _names(paths: dict[str, None]) -> Iterator[str]:
-    """Return paths, the newest first; of a very long one the end, which tells more."""
+    """Return paths, the newest first; of a very long one the end, which tells more; a name ends no line of ours."""
     for path in reversed(paths):
-        yield path if len(path) <= _MOST_NAME_CHARS else f"…{path[-_MOST_NAME_CHARS:]}"
+        yield clean_line(path if len(path) <= _MOST_NAME_CHARS else f"…{path[-_MOST_NAME_CHARS:]}")
 
 
 def _put(texts: dict[str, None], text: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmtui.core.claims import missing
+from lmtui.core.clean import clean_line
 from lmtui.core.events import TurnReason
 from lmtui.core.permissions import Mode
 from lmtui.core.task_state import shown
@@ -49,7 +50,7 @@ async def open_work(watch: GateWatch, desk: Desk) -> OpenWork:
         following = f", next is {task.remaining_queue[0]}" if task.remaining_queue else ""
         parts.append(f"{task.processed_count:,} of {task.processed_count + left:,} processed{following}")
     if gone:
-        parts.append(f"written, but not on the disk: {shown(gone)}")
+        parts.append(f"written, but not on the disk: {shown(list(map(clean_line, gone)))}")
     return OpenWork(tuple(part for part in parts if part), len(todos) + len(steps) + left + len(gone))
 
 
