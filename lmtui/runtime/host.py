@@ -24,7 +24,6 @@ from lmtui.core.rules import MCP
 from lmtui.core.sessions import Archive
 from lmtui.core.settings import Settings
 from lmtui.core.skills import PROMOTED
-from lmtui.core.trust import Trust
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.providers.demo import AGENTS_DEMO_TASK, DEMO_MODEL, DEMO_RULES, DEMO_TASK, PLAN_DEMO_TASK
@@ -44,7 +43,7 @@ from lmtui.runtime.sandboxes import interpreter_of, open_sandbox, web_of
 from lmtui.runtime.servers import Servers, is_one_model
 from lmtui.runtime.settings import UserSettings
 from lmtui.runtime.team import team_of, tools_of
-from lmtui.runtime.trust import FolderTrust, NothingToTrust
+from lmtui.runtime.trust import FolderTrust
 from lmtui.runtime.trusts import Together
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -92,7 +91,6 @@ class Runtime:
     """
 
     def __init__(self, workspace: Path, config: Config, *, is_attended: bool, is_mode_forced: bool = False) -> None:
-        self._workspace = workspace
         self.config = config
         self._is_attended = is_attended
         self._is_mode_forced = is_mode_forced
@@ -102,32 +100,23 @@ class Runtime:
         self._count_tokens = TokenCounts()
         self._profiles = ProfileStore()
         self.servers = Servers(self._connection, lambda: is_one_model(self.config), profiles=self._profiles)
-        self._store = SessionStore(workspace)
         self._sandbox: WorkspaceSandbox | None = None
         self._retired: list[WorkspaceSandbox] = []
         self._selecting = asyncio.Lock()
         self._sessions: dict[str, EngineSession] = {}
         self._start_folder = Path.cwd()
-        self.archive: Archive = self._archive()
         self._demo: Demo | None = None
         self.demo_folder: Path | None = None  # where the demo is to work; None: in a folder of its own
-        self.jobs = HostJobs(self, lambda: list(self._sessions.values()))
-        self._grants = Grants(workspace, lambda: list(self._sessions.values()))
-        self._own_trust: Trust = NothingToTrust()
-        self.trust: Trust = self._own_trust
         defaults = Loaded(config, dict.fromkeys(SETTINGS, "default"))
         self.settings: Settings = UserSettings(defaults, lambda: defaults, self._use_config)
         self.files = WorkspaceFiles(lambda: self._workspace, self.sandbox)
-        self.extensions = Extensions(
-            workspace, self.sandbox, self._count_tokens, is_attended=is_attended, is_on=config.mcp == "on"
-        )
-        self.guide = self.extensions.guide
+        self._settle_in(workspace)
         self.plans_first = False  # the next new session begins in plan mode, and goes back to the configured one
 
     def ask_trust(self, loaded: Loaded, reload: Callable[[], Loaded]) -> None:
         """Let front ends ask whether the folder's own settings hold, and change the user's; `reload` reads them again."""
-        self._own_trust = FolderTrust(self._workspace, loaded, reload, self._use_config)
-        self.trust = Together(self._own_trust, self.extensions.trust)
+        own = FolderTrust(self._workspace, loaded, reload, self._use_config)
+        self.trust = Together(own, self.extensions.trust)
         self.settings = UserSettings(loaded, reload, self._use_config)
 
     def _use_config(self, config: Config) -> None:
@@ -330,22 +319,24 @@ class Runtime:
         session.prepare(is_eager=self._is_attended)
         return session
 
-    def _archive(self) -> Archive:
-        return SessionArchive(self._store, self._sessions, self._first_events, self._start_folder)
+    def _settle_in(self, folder: Path) -> None:
+        """Make what belongs to a folder alone; its own settings are asked about where `ask_trust` says so."""
+        self._workspace, self._store = folder, SessionStore(folder)
+        self.archive: Archive = SessionArchive(self._store, self._sessions, self._first_events, self._start_folder)
+        self.jobs = HostJobs(self, lambda: list(self._sessions.values()))
+        self._grants = Grants(folder, lambda: list(self._sessions.values()))
+        self.extensions = Extensions(
+            folder, self.sandbox, self._count_tokens, is_attended=self._is_attended, is_on=self.config.mcp == "on"
+        )
+        self.guide, self.trust = self.extensions.guide, Together(self.extensions.trust)
 
     async def _use_workspace(self, folder: Path) -> None:
         if self._sandbox is not None:  # whoever still looks into the old folder gets an answer
             self._retired.append(self._sandbox)
             self._sandbox = None
-        self._workspace, self._store = folder, SessionStore(folder)
-        self.archive = self._archive()
-        self.jobs = HostJobs(self, lambda: list(self._sessions.values()))
-        self._grants = Grants(folder, lambda: list(self._sessions.values()))
+        await self.jobs.close()
         await self.extensions.close()
-        self.extensions = Extensions(
-            folder, self.sandbox, self._count_tokens, is_attended=self._is_attended, is_on=self.config.mcp == "on"
-        )
-        self.guide, self.trust = self.extensions.guide, Together(self._own_trust, self.extensions.trust)
+        self._settle_in(folder)
 
     async def _close_sessions(self) -> None:
         sessions = list(self._sessions.values())

@@ -11,7 +11,7 @@ from lmtui.core.errors import SandboxError
 from lmtui.core.trust import TrustItem, check_shown
 from lmtui.store.trust import TrustAnswer, read_trust, trust_file, write_trust
 
-__all__ = ["OWN_SETTINGS", "FolderTrust", "NothingToTrust", "read_own_settings", "read_trust", "trust_file"]
+__all__ = ["OWN_SETTINGS", "FolderTrust", "read_own_settings", "read_trust", "trust_file"]
 
 
 OWN_SETTINGS = ".lmagent/config.toml"
@@ -29,32 +29,6 @@ def read_own_settings(workspace: Path) -> bytes:
             return file.read(_MAX_BYTES)
     except OSError as error:
         raise SandboxError(f"{OWN_SETTINGS} cannot be read: {error.strerror}") from error
-
-
-class NothingToTrust:
-    """A folder that brings nothing; implements `core.trust.Trust`."""
-
-    def waiting(self) -> Sequence[TrustItem]:
-        """Return nothing."""
-        return ()
-
-    def refused(self) -> Sequence[TrustItem]:
-        """Return nothing."""
-        return ()
-
-    def trusted(self) -> Sequence[TrustItem]:
-        """Return nothing."""
-        return ()
-
-    def revoke(self) -> None:
-        """Do nothing."""
-
-    def answered_elsewhere(self) -> bool | None:
-        """Return None: nothing is asked."""
-        return None
-
-    def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
-        """Do nothing."""
 
 
 class FolderTrust:

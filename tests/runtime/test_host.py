@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.config import SETTINGS, Config, Loaded
+from lmtui.config import SETTINGS, Config, Loaded, load_config
 from lmtui.core.errors import SandboxError, SessionFileError, UsageError
 from lmtui.core.events import Notice, SessionOpened, ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.permissions import Mode
@@ -261,6 +261,18 @@ async def test_the_demo_builds_tests_and_commits_what_it_says(tmp_path: Path, op
     assert log == "Add slugify with tests\n"
     tests = [sys.executable, "-m", "unittest", "discover", "-s", "tests", "-t", "."]
     assert subprocess.run(tests, cwd=folder, capture_output=True, check=False).returncode == 0
+
+
+async def test_the_demo_asks_nothing_of_the_folder_that_was_left(workspace: Path, tmp_path: Path, open_one: Open) -> None:
+    (workspace / ".lmagent").mkdir(exist_ok=True)
+    (workspace / ".lmagent" / "config.toml").write_text('mode = "auto"\n')
+    loaded = load_config(workspace, {}, {})
+    runtime = open_one()
+    runtime.ask_trust(loaded, lambda: loaded)
+    assert [item.text for item in runtime.trust.waiting()] == ["mode = auto"]
+    (tmp_path / "demo").mkdir()
+    await runtime.use_demo(tmp_path / "demo", rate=0.0)
+    assert not runtime.trust.waiting()
 
 
 async def test_ask_rules_of_the_settings_hold_in_every_mode(open_one: Open, serve: Serve) -> None:
