@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lmtui.core.errors import ConfigError
 from lmtui.core.trust import TrustItem, check_shown
+from lmtui.extensions.own_files import replace_file
 from lmtui.paths import state_dir
 
 _MAX_BYTES = 4_194_304
@@ -96,12 +96,8 @@ class FolderYes:
         known = _load(file)
         of_kind = known.get(self._name)
         known[self._name] = {**(of_kind if isinstance(of_kind, dict) else {}), self._key: answers}
-        draft = file.with_suffix(".new")
         try:
-            draft.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:
-                json.dump(known, opened, indent=1)
-            draft.replace(file)
+            replace_file(file, json.dumps(known, indent=1))
         except OSError as error:
             raise ConfigError(f"the answer could not be kept in {file}: {error.strerror}", "Free the disk.") from error
 

@@ -10,7 +10,6 @@ import contextlib
 import importlib
 import json
 import logging
-import os
 import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -23,6 +22,7 @@ from pydantic import AnyUrl, ValidationError
 
 from lmtui.core.errors import McpError
 from lmtui.extensions.mcp_link import Address
+from lmtui.extensions.own_files import replace_file
 
 _log = logging.getLogger(__name__)
 _SERVICE = "lmtui-mcp"
@@ -106,11 +106,7 @@ class TokenStore:
             self._keyring.set_password(_SERVICE, self._path.stem, text)
             return
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            draft = self._path.with_suffix(".new")
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-                file.write(text)
-            draft.replace(self._path)
+            replace_file(self._path, text)
         except OSError as error:
             _log.warning("%s cannot be written, so the login holds for this run only: %s", self._path, error)
 

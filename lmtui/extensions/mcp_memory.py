@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from lmtui.core.errors import ConfigError
 from lmtui.core.redaction import Redactor
 from lmtui.extensions.mcp_config import ServerEntry
 from lmtui.extensions.mcp_names import RawTool, plain
+from lmtui.extensions.own_files import replace_file
 from lmtui.paths import state_dir
 
 _log = logging.getLogger(__name__)
@@ -67,12 +67,8 @@ class Memory:
     def keep(self, known: Known) -> None:
         """Take what is known from now on, and write it down."""
         self.known = known = replace(known, tools_of=self._entry if known.tools_digest else "", folder=self._scope)
-        draft = self._file.with_suffix(".new")
         try:
-            draft.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-                json.dump(asdict(known), file, ensure_ascii=True)
-            draft.replace(self._file)
+            replace_file(self._file, json.dumps(asdict(known)))
         except OSError as error:
             _log.warning("%s cannot be written: %s", self._file, error)
 

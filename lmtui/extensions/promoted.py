@@ -20,6 +20,7 @@ from lmtui.core.permissions import Access
 from lmtui.core.ports import Preview, TokenCounter, ToolContext, ToolResult
 from lmtui.core.skills import PromotedTool
 from lmtui.extensions.call_arguments import check_arguments
+from lmtui.extensions.own_files import replace_file
 from lmtui.paths import state_dir
 
 TIMEOUT_S, MEMORY_MB = 60, 512
@@ -95,13 +96,8 @@ class PromotedTools:
         known = {each.name: each for each in self.all()}
         if len(known) >= _MOST_TOOLS and tool.name not in known:
             raise ToolError(f"there are {_MOST_TOOLS} promoted tools already", "The user can remove some: /skill.")
-        file = self._folder / f"{tool.name}.json"
-        draft = file.with_suffix(".new")
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:
-                json.dump(asdict(tool), opened)
-            draft.replace(file)
+            replace_file(self._folder / f"{tool.name}.json", json.dumps(asdict(tool)))
         except OSError as error:
             raise ToolError(f"{tool.name} could not be kept: {error.strerror}") from error
         self._known = known | {tool.name: self.priced(tool)}

@@ -17,6 +17,7 @@ from lmtui.core.clean import clean, clean_line
 from lmtui.core.errors import ConfigError
 from lmtui.core.skills import SkillSource, SkillState
 from lmtui.core.trust import TrustItem, check_shown
+from lmtui.extensions.own_files import replace_file
 from lmtui.extensions.skill_places import FOLDERS, Place, RawSkill, skills_in
 from lmtui.paths import state_dir
 
@@ -135,13 +136,9 @@ def _file(workspace: Path) -> Path:
 
 def _write(workspace: Path, answers: Answers) -> None:
     file = _file(workspace)
-    draft = file.with_suffix(".new")
     allowed, refused = sorted(answers.allowed)[:_MOST_ANSWERS], sorted(answers.refused)[:_MOST_ANSWERS]
     told = {"folder": str(workspace), "allowed": allowed, "refused": refused}
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:
-            json.dump(told, opened)
-        draft.replace(file)
+        replace_file(file, json.dumps(told))
     except OSError as error:
         raise ConfigError(f"the answer could not be kept in {file}: {error.strerror}", "Free the disk.") from error
