@@ -4,13 +4,22 @@ import asyncio
 
 import pytest
 
-from lmtui.core.events import ApprovalRequested, InboxChanged, Outcome, ToolCallFinished, ToolCallStarted, TurnEnded
+from lmtui.core.events import (
+    ApprovalRequested,
+    Envelope,
+    InboxChanged,
+    Outcome,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    TurnReason,
+)
 from lmtui.core.file_events import FilesChanged
 from lmtui.core.messages import Role
 from lmtui.core.permissions import Effect, Mode, parse_rule
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import ExecResult
-from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
+from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 
 MAKE = {"make": ExecResult(0, "built\n", 6, 1)}
 
@@ -172,3 +181,18 @@ async def test_after_a_crash_only_what_was_a_command_runs(is_command: bool) -> N
     resumed = Rig(FakeProvider(answer("a"), answer("b")), FakeSandbox(commands=dict(MAKE)), past=past)
     await resumed.run("next")
     assert resumed.sandbox.ran == (["make"] if is_command else [])
+
+
+class FailsInside(MemoryLog):
+    def append(self, envelope: Envelope) -> None:
+        if isinstance(envelope.event, ToolCallStarted):
+            raise RuntimeError("a bug")
+        super().append(envelope)
+
+
+async def test_a_command_that_fails_inside_lmtui_is_not_done() -> None:
+    rig = Rig(FakeProvider(), FakeSandbox(commands=dict(MAKE)), log=FailsInside())
+    await ran(rig, "make")
+    end = next(event for event in rig.events if isinstance(event, TurnEnded))
+    assert (end.reason, end.exit_code) == (TurnReason.ERROR, 1)
+    assert end.error.startswith("lmtui failed inside")
