@@ -18,7 +18,7 @@ _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?\Z")
 _NAMES_S = ((1, "s sec second"), (60, "m min minute"), (3600, "h hour"), (86_400, "d day"))
 _UNITS_S = {name: seconds for seconds, names in _NAMES_S for name in names.split()}
 _SPAN = re.compile(r"(\d{1,9})\s*([a-z]+)\Z", re.IGNORECASE)
-_FIRST_YEAR, _LAST_YEAR = 1970, 9000
+FIRST_YEAR, LAST_YEAR = 1970, 9000
 
 
 class LocalZone(tzinfo):
@@ -98,7 +98,7 @@ def read_moment(text: str, now: datetime, zone: tzinfo) -> datetime:
         if found is not None:
             return now.astimezone(UTC) + timedelta(seconds=span_s(f"{found[1]}{found[2] or 'm'}"))
         read = datetime.fromisoformat(text.replace(" ", "T", 1) if "T" not in text else text)
-        if not _FIRST_YEAR <= read.year <= _LAST_YEAR:
+        if not FIRST_YEAR <= read.year <= LAST_YEAR:
             raise ValueError(f"{read.year} is no year that a clock here shows")
         return read.astimezone(UTC) if read.tzinfo is not None else moment_of(read, zone)
     except (ValueError, OverflowError) as error:

@@ -90,8 +90,7 @@ async def ask(
     """
     context, decision = context or context_of(desk, call), decision or decide(desk, prepared, behind)
     request = await question(desk, call.id, prepared, context, decision)
-    is_hooks = (
-        decide(desk, prepared, behind).verdict is Verdict.ALLOW
-    )  # a rule that is granted meanwhile does not answer a hook
+    # a rule that is granted meanwhile does not answer a hook
+    is_hooks = decide(desk, prepared, behind).verdict is Verdict.ALLOW
     opened = desk.approvals.open(request, lambda: not is_hooks and decide(desk, prepared, behind).verdict is Verdict.ALLOW)
     return Asked(prepared, decision, context, opened, behind=behind)

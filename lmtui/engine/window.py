@@ -74,9 +74,8 @@ class RequestParts:
     def pin(self, item_id: str, *, is_pinned: bool = True) -> None:
         """Keep something when room is made, or do not any more."""
         if (entry := self._entry(item_id)) is not None:
-            for part in [call.id for call in entry.message.tool_calls] or [
-                item_id
-            ]:  # of an answer its calls with their results
+            calls = [call.id for call in entry.message.tool_calls]  # of an answer those, with their results
+            for part in calls or [item_id]:
                 self._emit(Pinned(agent=self._desk().agent, part=part, is_pinned=is_pinned))
 
     def _shorten(self, item_id: str, *, is_folded: bool) -> None:

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from lmtui.core.errors import SessionFileError
 from lmtui.core.event_types import EVENT_TYPES
 from lmtui.core.events import Envelope, Event
+from lmtui.core.times import FIRST_YEAR, LAST_YEAR
 
 _BY_KIND = {event_type.kind: event_type for event_type in EVENT_TYPES}
 
@@ -59,12 +60,11 @@ def read_time(text: str) -> datetime:
         ValueError: it is no time, or one that cannot be told in every zone.
     """
     time = datetime.fromisoformat(text)
-    if not _FIRST_YEAR <= time.year <= _LAST_YEAR:
+    if not FIRST_YEAR <= time.year <= LAST_YEAR:
         raise ValueError(f"no event can have happened in {time.year}")
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
-_FIRST_YEAR, _LAST_YEAR = 1970, 9000
 _HEAD = frozenset({"seq", "time", "session", "kind"})
 
 
