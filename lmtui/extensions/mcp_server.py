@@ -8,7 +8,6 @@ import importlib
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import ConfigError, McpError, SandboxError
@@ -30,7 +29,6 @@ _log = logging.getLogger(__name__)
 _SDK = "lmtui.extensions.mcp_sdk"
 _LONGEST_PAUSE_S = 60.0
 _SHORT_LIFE_S = 10.0
-_INSIDE = Path("/workspace")
 
 
 class RunningServer:

@@ -19,6 +19,5 @@ def replace_file(file: Path, text: str) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as opened:
             opened.write(text)
         Path(draft).replace(file)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+    finally:
+        Path(draft).unlink(missing_ok=True)  # where it did not become the file
