@@ -22,7 +22,7 @@ from lmtui.core.servers import ServerFound
 from lmtui.core.skills import Skill, SkillState
 from lmtui.frontends.mcp import BROKEN, WAIT_S, state_words
 from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
-from lmtui.runtime.checks import BackendReport, backend_reports, tokenizer_name, workspace_problem
+from lmtui.runtime.checks import FULL, BackendReport, backend_reports, tokenizer_name, workspace_problem
 from lmtui.runtime.guidance import read_guidance
 from lmtui.runtime.hooks import hook_files, hooks_hold, prompt_files
 from lmtui.runtime.mcp_report import look_at_servers, named_servers
@@ -30,7 +30,6 @@ from lmtui.runtime.reports import find_models
 from lmtui.runtime.skills import read_skills
 
 OK, NONE, WARNING, FAILURE = "ok", "none", "warning", "failure"
-_ISOLATING = ("docker", "podman", "bubblewrap")
 _PLAIN = "Put a plain file in its place: links are not followed."
 _SIGNS = {OK: "✓", NONE: "–", WARNING: "!", FAILURE: "✗"}
 _ENTRY = "docs/mcp.md lists the keys of an entry; `lmtui mcp list` names its tools."
@@ -117,10 +116,10 @@ def sandbox_rows(reports: Sequence[BackendReport]) -> list[Row]:
         for found in reports
     ]
     working = {found.name for found in reports if found.works}
-    fixes = " ".join(dict.fromkeys(found.fix for found in reports if found.name in _ISOLATING and found.fix))
-    if working.isdisjoint((*_ISOLATING, "landlock")):
+    fixes = " ".join(dict.fromkeys(found.fix for found in reports if found.name in FULL and found.fix))
+    if working.isdisjoint((*FULL, "landlock")):
         rows.append(Row("sandbox", FAILURE, "no sandbox works: there is no shell, only file tools", fixes))
-    elif working.isdisjoint(_ISOLATING):
+    elif working.isdisjoint(FULL):
         rows.append(Row("sandbox", WARNING, "only landlock works: it isolates less, and each command asks", fixes))
     return rows
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from lmtui.core.errors import UsageError
 from lmtui.providers.tokens import counter_name
+from lmtui.sandbox.backend import FULL
 from lmtui.sandbox.check import BackendReport, check_backends
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.image import build_image
 
-__all__ = ["BackendReport", "backend_reports", "make_image", "tokenizer_name", "workspace_problem"]
+__all__ = ["FULL", "BackendReport", "backend_reports", "make_image", "tokenizer_name", "workspace_problem"]
 
 
 async def backend_reports(workspace: Path) -> Sequence[BackendReport]:

@@ -14,6 +14,7 @@ from lmtui.sandbox.host_paths import MOUNT_POINT, STORE_INSIDE
 from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.link import Lane, Link
 
+FULL = ("docker", "podman", "bubblewrap")  # those with a container or namespaces around each lane, in which it has mounts
 INSIDE = Path(__file__).parent / "inside"
 FOLDER_INSIDE = "/opt/lmtui"
 HOME_INSIDE = "/tmp/home"  # noqa: S108  (a private tmpfs of the lane, not the host's /tmp)

@@ -12,9 +12,9 @@ from lmtui.paths import workspace_dir
 from lmtui.sandbox.backend import Isolation
 from lmtui.sandbox.docker import DEFAULT_IMAGE
 from lmtui.sandbox.host_paths import check_workspace
-from lmtui.sandbox.select import Options, make_backend, start
+from lmtui.sandbox.select import BACKENDS, Options, make_backend, start
 
-_CHECKED = ("docker", "podman", "bubblewrap", "landlock", "process", "files")
+_CHECKED = tuple(name for name in BACKENDS if name != "auto")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from lmtui.core.hosts import parse_pattern
 from lmtui.core.serving import Launch
 from lmtui.core.workspace import SandboxStatus
 from lmtui.sandbox import selftest
-from lmtui.sandbox.backend import Backend
+from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.client import Client
 from lmtui.sandbox.docker import DEFAULT_IMAGE, DockerBackend
@@ -30,10 +30,9 @@ from lmtui.sandbox.serving import LaneLauncher
 from lmtui.sandbox.toolchains import check_toolchains
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
-BACKENDS = ("auto", "docker", "podman", "bubblewrap", "landlock", "process", "files")
+BACKENDS = ("auto", *FULL, "landlock", "process", "files")
 NETWORKS = ("none", "proxy", "on")
-_ORDER = ("docker", "podman", "bubblewrap", "landlock", "files")
-_FULL = ("docker", "podman", "bubblewrap")
+_ORDER = (*FULL, "landlock", "files")
 _ENGINES = ("docker", "podman")
 
 
@@ -89,7 +88,7 @@ async def select_sandbox(
         raise UsageError(f"there is no sandbox called {backend}", f"Choose one of {', '.join(BACKENDS)}.")
     if network not in NETWORKS:
         raise UsageError(f"the sandbox's network cannot be {network}", "It is none, proxy or on.")
-    if network == "proxy" and backend not in ("auto", *_FULL):
+    if network == "proxy" and backend not in ("auto", *FULL):
         raise UsageError(f"{backend} has no proxy", "The proxy needs docker, podman or bubblewrap; or take --network off.")
     if runtime and backend not in ("auto", *_ENGINES):
         raise UsageError(f"{backend} has no runtime {runtime}", "Only docker and podman have runtimes.")
@@ -184,7 +183,7 @@ async def start(backend: Backend, workspace: Path) -> Client:
 
 
 def _status(backend: Backend, refusals: Sequence[SandboxUnavailable], options: Options) -> SandboxStatus:
-    is_proxied = options.network == "proxy" and backend.name in _FULL
+    is_proxied = options.network == "proxy" and backend.name in FULL
     network = "no network" if backend.network == "none" else "network on"
     if is_proxied:
         count = len(options.hosts)
@@ -204,7 +203,7 @@ def _status(backend: Backend, refusals: Sequence[SandboxUnavailable], options: O
         network=network if is_proxied else backend.network,
         text=text,
         has_shell=backend.has_shell,
-        is_weaker=backend.name not in _FULL,
+        is_weaker=backend.name not in FULL,
         reason=reason,
         facts=backend.isolation.facts(),
         asks_each_command=backend.is_reduced,

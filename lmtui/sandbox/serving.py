@@ -16,7 +16,7 @@ from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.hosts import HostGate, parse_pattern
 from lmtui.core.serving import Launch, Served
-from lmtui.sandbox.backend import Backend
+from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.client import Client
 from lmtui.sandbox.custody import Findings
 from lmtui.sandbox.host_paths import MOUNT_POINT
@@ -27,7 +27,6 @@ from lmtui.sandbox.proxy import Proxy
 _log = logging.getLogger(__name__)
 _MOST_UNREAD_BYTES = 67_108_864
 _GUARD_MEMORY_MB = 64  # of a command that is not there: the guard only looks
-_FULL = ("docker", "podman", "bubblewrap")
 _ON_HOST = 'Name it in its entry with `"sandbox": "host"` if it may run on this machine without one.'
 
 MakeBackend = Callable[[str, Launch, Proxy | None], Backend]
@@ -171,7 +170,7 @@ class LaneLauncher:
             raise SandboxUnavailable(
                 f"no sandbox works here, so the server cannot run: {status.reason or status.text}", _ON_HOST
             )
-        if launch.hosts and status.backend not in (*_FULL, "process"):
+        if launch.hosts and status.backend not in (*FULL, "process"):
             raise SandboxUnavailable(f"{status.backend} has no proxy, so the server reaches no hosts", _ON_HOST)
         return status.backend
 
