@@ -16,9 +16,7 @@ from lmtui.core.pictures import MAX_IMAGE_BYTES, Image, sniff
 
 MAX_PATHS = 20
 CLIPBOARD_TIMEOUT_S = 5.0
-_LOOKS_LIKE_PATH = re.compile(
-    r"""\s*['"]?(?:file://|~?/|\.{1,2}/|[A-Za-z]:\\)|\s*['"]?[^\s/]+(?:/[^\s]+)*\.\w{1,5}['"]?\s*\Z"""
-)
+_LOOKS_LIKE_PATH = re.compile(r"""\s*['"]?(?:file://|~?/|\.{1,2}/|[A-Za-z]:\\)|\s*['"]?[^\s/]\S*\.\w{1,5}['"]?\s*\Z""")
 _CLIPBOARD_COMMANDS = (
     ("wl-paste", "--no-newline", "--type", "image/png"),
     ("xclip", "-selection", "clipboard", "-target", "image/png", "-out"),
@@ -33,9 +31,9 @@ def paths_in(text: str) -> list[str]:
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     try:
         words = [word for line in lines for word in ([line] if line.startswith("file://") else shlex.split(line))]
+        return [_plain(word) for word in words[:MAX_PATHS]]
     except ValueError:
         return []
-    return [_plain(word) for word in words][:MAX_PATHS]
 
 
 def _plain(word: str) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,20 @@ PNG = b"\x89PNG\r\n\x1a\nrest"
         ("hello there", []),
         ("/it's broken", []),
         ("", []),
+        ("file://[", []),
+        ("a/b.py", ["a/b.py"]),
+        ("src/main/java", []),
     ],
 )
 def test_a_paste_of_nothing_but_paths_is_read(text: str, paths: list[str]) -> None:
     assert paths_in(text) == paths
+
+
+@pytest.mark.parametrize("text", ["a" + "/a" * 24, "https://x" + "/a" * 24 + " b", "a." * 400 + " "])
+def test_a_paste_that_is_no_path_is_told_from_one_at_once(text: str) -> None:
+    began = time.process_time()
+    assert paths_in(text) == []
+    assert time.process_time() - began < 0.5
 
 
 def test_what_is_below_the_workspace_becomes_a_mention(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ class DraftPart:
         self._folder = folder
         self._on_sent = on_sent
         self._store: PromptStore | None = None
-        self._session_id = ""
+        self._session_id = self._wanted_id = ""  # whose text stands in the prompt, and whose is to
         self._saved = Typed("")
         self._timer: Timer | None = None
         self._writing = asyncio.Lock()
@@ -49,16 +49,19 @@ class DraftPart:
 
     async def show(self, session_id: str) -> None:
         """Keep the draft of the session that was on screen and bring up that of another."""
+        self._wanted_id = session_id
         if self._store is None or session_id == self._session_id:
             return
         prompt, store, before = self._stage.prompt, self._store, self._session_id
         if before:
             await self.save()
         text = prompt.text
-        self._session_id = session_id
         found = await asyncio.to_thread(store.draft, session_id)
         if not before and not found.text:
             found = await asyncio.to_thread(store.take_newest_draft, session_id, frozenset(self._stage.desk.parked))
+        if self._wanted_id != session_id:
+            return  # another session is on screen by now
+        self._session_id = session_id
         if prompt.text == text and (before or (found.text and not text)):
             prompt.folds.load(found.pastes)
             self._saved = found

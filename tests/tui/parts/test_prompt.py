@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -208,6 +209,19 @@ async def test_each_session_keeps_its_own_draft() -> None:
         assert driver.app.desk.router is not None
         driver.app.desk.router.show(feeds[first])
         await driver.until(lambda: prompt_text(driver) == "for the first")
+
+
+async def test_a_draft_that_is_read_late_does_not_come_to_the_session_shown_by_then() -> None:
+    async with running() as driver:
+        first = driver.host.session.id
+        await driver.press(*"first")
+        await driver.press("f4")
+        await driver.until(lambda: len(driver.host.opened) == 2 and prompt_text(driver) == "")
+        await driver.press(*"second")
+        part = driver.app.workbench.prompt_part
+        assert part is not None
+        await asyncio.gather(part.show(first), part.show(driver.host.session.id))
+        assert prompt_text(driver) == "second"
 
 
 async def test_pictures_of_the_command_line_begin_the_prompt(tmp_path: Path) -> None:
