@@ -6,13 +6,14 @@ import json
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from lmtui.core.clean import clean
+from lmtui.core.clean import clean, clean_line
 from lmtui.core.events import ROOT, Envelope, ToolCallFinished, ToolCallStarted
 from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.text import Line
 from lmtui.tui.lines.transcript import Transcript
 from lmtui.tui.modals.reading import Reading
+from lmtui.tui.router import Feed
 from lmtui.tui.stage import Handler, Stage
 from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import Bar
@@ -47,6 +48,7 @@ class AgentPart:
         if agent != ROOT:
             view = current.agent = Transcript(agent, classes="transcript")
             view.empty_text = "This agent has said nothing yet."
+            self._draw_what_is_pending(active)
             for envelope in active.session.history():
                 view.apply(envelope)
             active.panels = (*active.panels, view)
@@ -58,6 +60,12 @@ class AgentPart:
         current.transcript.focus()
         if call_id:
             _ = current.transcript.show_call(call_id)
+
+    def _draw_what_is_pending(self, feed: Feed) -> None:
+        """Let the panels catch up: what is in the history already must not come to a new one a second time."""
+        panes = self._stage.panes
+        while feed.is_behind:
+            feed.draw((panes.plan, panes.files) if panes is not None else ())
 
     async def leave(self, *, is_quiet: bool = False) -> bool:
         """Show the root's conversation again; False where it is shown already."""
@@ -87,7 +95,7 @@ class AgentPart:
             agent = active.facts.agents.by_id.get(view.agent)
             title = f"{agent.title} · {agent.state}" if agent is not None else ""
             self._line.show(
-                [Part(view.agent, "bold $accent"), Part(title, "$text-muted", 1)], [Part("esc back", "$text-muted")]
+                [Part(clean_line(view.agent), "bold $accent"), Part(title, "$text-muted", 1)], [Part("esc back", "$text-muted")]
             )
 
     # -- the log --------------------------------------------------------------------------------------------------------

@@ -112,6 +112,7 @@ class Panes(Columns):
         """Take away the panes of a session that is gone."""
         panes = self._by_session.pop(session_id, None)
         if panes is not None:
+            self.current = None if self.current is panes else self.current
             await panes.root.remove()
             if panes.agent is not None:
                 await panes.agent.remove()

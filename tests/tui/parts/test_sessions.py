@@ -4,9 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from lmtui.core.agent_events import AgentStarted
+from lmtui.core.errors import SessionFileError
+from lmtui.core.events import MessageAdded
+from lmtui.core.messages import Role
 from lmtui.tui.options import StartOptions
 from tests.tui.driving import Driver, running
-from tests.tui.fakes import FakeHost, play_work
+from tests.tui.fakes import FakeHost, FakeSession, play_work
 from tests.tui.modals.test_switcher import host_with_sessions
 from tests.tui.scenes_sessions import send_agents
 
@@ -190,3 +194,31 @@ async def test_the_log_is_narrowed_by_a_line_and_a_call_read_whole() -> None:
         assert "command: pytest -q tests/test_lexer.py" in driver.text()
         await driver.press("escape", "slash", "escape")
         assert "of 3" not in driver.text()
+
+
+async def test_what_an_agent_does_when_its_conversation_is_opened_stands_there_once() -> None:
+    async with running() as driver:
+        part = driver.app.workbench.agent_part
+        assert part is not None
+        driver.host.session.emit(AgentStarted(agent="tester", title="write tests"))
+        driver.host.session.emit(MessageAdded(agent="tester", role=Role.USER, text="Please write tests."))
+        await part.show("tester")
+        await driver.settle()
+        assert driver.text("#chat-pane").count("Please write tests.") == 1
+
+
+async def test_no_pane_of_a_closed_session_is_left_where_no_other_can_be_opened() -> None:
+    class Failing(FakeHost):
+        async def new_session(self) -> FakeSession:
+            if self.opened:
+                raise SessionFileError("the disk is full")
+            return await super().new_session()
+
+    async with running(Failing()) as driver:
+        await driver.type("/close")
+        await driver.until(lambda: "the disk is full" in driver.text("#say"))
+        panes = driver.app.workbench.panes
+        assert panes is not None
+        assert panes.current is None
+        await driver.press("f9", "pageup", "f8")
+        assert driver.app.focused is driver.app.workbench.prompt
