@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pygments.token import Token, _TokenType
 from pygments.util import ClassNotFound
 
+from lmtui.core.clean import clean_line, show_controls
 from lmtui.tui.lines.text import Line, Span
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ def lexer_for_path(path: str) -> Lexer | None:
         return get_lexer_for_filename(path, stripnl=False, ensurenl=False)
     except ClassNotFound:
         return None
+
+
+def source_line(raw: str) -> str:
+    """Return a raw line of a file (or a part of one) as it is shown: a control character is a sign, nothing is left out."""
+    return clean_line(show_controls(raw.removesuffix("\r").expandtabs(4)))
 
 
 def highlight(lines: list[str], lexer: Lexer | None) -> list[Line]:

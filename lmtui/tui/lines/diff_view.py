@@ -9,10 +9,9 @@ from typing import Unpack
 from textual.message import Message
 
 from lmtui.tui.lines.diff_lines import SPLIT_FROM_WIDTH, DiffLines, Heading
+from lmtui.tui.lines.matches import Matches
 from lmtui.tui.lines.surface import WidgetOptions
-from lmtui.tui.lines.text import Line, plain, restyle
-
-_MAX_MARKED = 64
+from lmtui.tui.lines.text import Line
 
 
 def split_word(*, is_split: bool) -> str:
@@ -40,15 +39,13 @@ class DiffView(DiffLines, can_focus=True, inherit_bindings=False):
         self, split_from: int = SPLIT_FROM_WIDTH, *, heading: Heading | None = None, **options: Unpack[WidgetOptions]
     ) -> None:
         self._hunk = 0
-        self._words = ""
-        self._matches: list[int] = []
-        self._match = -1
+        self._matches = Matches[int]()
         super().__init__(split_from, heading=heading, **options)
 
     def begin_anew(self) -> None:
         """Go to the first hunk and look for nothing."""
         self._hunk = 0
-        self._words, self._matches, self._match = "", [], -1
+        self._matches.take("", ())
 
     @property
     def hunk_count(self) -> int:
@@ -92,51 +89,38 @@ class DiffView(DiffLines, can_focus=True, inherit_bindings=False):
 
     def search(self, words: str) -> None:
         """Mark words in what is shown and go to the first place from the top of the pane on; none ends the search."""
-        self._words, self._match = words, -1
-        self._matches = self.rows.find(words) if words.strip() else []
-        if self._matches:
-            self._go_to_match(bisect_left(self._matches, self.scroll_offset.y) % len(self._matches))
+        places = self.rows.find(words) if words.strip() else []
+        self._matches.take(words, places)
+        if places:
+            self._go_to_match(bisect_left(places, self.scroll_offset.y))
         self.redraw()
 
     @property
     def match_text(self) -> str:
         """Return which match one is at, in words; empty where nothing is looked for."""
-        if not self._words.strip():
-            return ""
-        return f"{self._match + 1:,} of {len(self._matches):,}" if self._matches else "not found"
+        return self._matches.text
 
     def step_match(self, step: int) -> None:
         """Go to the next match, or the one before; round the end."""
-        if self._matches:
-            self._go_to_match((self._match + step) % len(self._matches))
+        if self._matches.places:
+            self._go_to_match(self._matches.at + step)
             self.redraw()
 
-    def _go_to_match(self, index: int) -> None:
-        self._match = index
-        self.bring_into_view(self._matches[index])
+    def _go_to_match(self, number: int) -> None:
+        self.bring_into_view(self._matches.go(number))
         self.note_place()
 
     def marked(self, content: Line, row_line: int) -> Line:
         """Return a line with what was found in it marked."""
-        wanted = self._words.casefold()
-        if not wanted.strip():
-            return content
-        text = plain(content).casefold()
-        is_here = self._match >= 0 and self._matches[self._match] == row_line
-        at = text.find(wanted)
-        for _ in range(_MAX_MARKED):
-            if at < 0:
-                break
-            content = restyle(content, at, at + len(wanted), "match strong" if is_here else "match")
-            at = text.find(wanted, at + len(wanted))
-        return content
+        return self._matches.marked(content, is_here=self._matches.here == row_line)
 
     def lay_out(self) -> None:
         """Lay out, and find again what is looked for."""
         super().lay_out()
-        if self._words:
-            self._matches = self.rows.find(self._words)
-            self._match = min(self._match, len(self._matches) - 1)
+        matches = self._matches
+        if matches.words:
+            matches.places = self.rows.find(matches.words)
+            matches.at = min(matches.at, len(matches.places) - 1)
 
     def _set_hunk(self, hunk: int) -> None:
         if hunk != self._hunk:

@@ -107,7 +107,7 @@ class FileLines(LineView, can_focus=True, inherit_bindings=False):
         return (self._wrapping.total if self._wrapping is not None else self.line_count) + bool(self._note)
 
     def virtual_width(self) -> int:
-        """Return the width of the longest line."""
+        """Return about the width of the longest line."""
         longest = 0 if self._wrapping is not None else min(self.text_shown.longest, 1_000_000) + self.lead_cells + 1
         return max(self.content_width, longest)
 
@@ -131,7 +131,7 @@ class FileLines(LineView, can_focus=True, inherit_bindings=False):
         """Return what is copied from a row: all of it, also what does not fit into the pane."""
         if self._wrapping is not None or self.scroll_offset.x or line >= self.line_count:
             return super().copied_line(line)
-        return " " * self.lead_cells + self.text_shown.part(line, 0, self.text_shown.longest)
+        return " " * self.lead_cells + self.text_shown.part(line, 0, len(self.text_shown.lines[line]))
 
     def width_changed(self) -> None:
         """Wrap anew."""
@@ -143,11 +143,11 @@ class FileLines(LineView, can_focus=True, inherit_bindings=False):
         self.redraw()
         super().watch_scroll_x(old_value, new_value)
 
-    def go_to_line(self, number: int) -> None:
-        """Put a line, counted from 1, in the middle of the pane."""
+    def go_to_line(self, number: int, column: int = 0) -> None:
+        """Put a line, counted from 1, in the middle of the pane; of one that is wrapped, the row with a character of it."""
         self.line_gone_to = max(0, min(self.line_count, number) - 1)
         self.sync()
-        self.jump(self._row_of(self.line_gone_to) - self.size.height // 2)
+        self.jump(self.row_of(self.line_gone_to, column) - self.size.height // 2)
 
     def action_scroll_aside_left(self) -> None:
         """Show what is further left."""
@@ -173,7 +173,7 @@ class FileLines(LineView, can_focus=True, inherit_bindings=False):
         change()
         self.redraw()
         self.sync()
-        self.jump(self._row_of(line))
+        self.jump(self.row_of(line))
 
     def line_of(self, row: int) -> int:
         """Return the line, from 0, that a row belongs to."""
@@ -181,8 +181,9 @@ class FileLines(LineView, can_focus=True, inherit_bindings=False):
             return max(0, min(row, self.line_count - 1))
         return self._wrapping.locate(min(row, self._wrapping.total - 1))[0] if self._wrapping.total else 0
 
-    def _row_of(self, line: int) -> int:
-        return line if self._wrapping is None else self._wrapping.row_of(line)
+    def row_of(self, line: int, column: int = 0) -> int:
+        """Return the row, from 0, that a character of a line (from 0, as it is shown) stands in."""
+        return line if self._wrapping is None else self._wrapping.row_of(line, column)
 
     def scroll_aside(self, column: int) -> None:
         """Show the lines from a column on."""

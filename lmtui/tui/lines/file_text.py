@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lmtui.core.clean import clean_line
-from lmtui.tui.lines.code import LONGEST_LINE, highlight, lexer_for_path
+from rich.cells import cell_len
+
+from lmtui.tui.lines.code import LONGEST_LINE, highlight, lexer_for_path, source_line
 from lmtui.tui.lines.text import Line
 
 MAX_MATCHES = 100_000
@@ -31,7 +32,7 @@ class FileText:
         self.is_binary = isinstance(data, bytes) and b"\0" in data[:_SNIFFED_BYTES]
         text = "" if self.is_binary else data if isinstance(data, str) else data.decode("utf-8", "replace")
         self.lines = text.removesuffix("\n").split("\n") if text else []
-        self.longest = max(map(len, self.lines), default=0)
+        self.longest = max(map(_about_cells, self.lines), default=0)
         self._lexer = lexer_for_path(path)
         self._chunks: dict[int, list[Line]] = {}
 
@@ -41,7 +42,7 @@ class FileText:
 
     def part(self, number: int, start: int, end: int) -> str:
         """Return a part of a line, clean, without looking at the rest of it."""
-        return shown(self.lines[number][start:end])
+        return source_line(self.lines[number][start:end])
 
     def line(self, number: int) -> Line:
         """Return a line, clean and highlighted."""
@@ -51,9 +52,13 @@ class FileText:
             if len(self._chunks) >= _KEPT_CHUNKS:
                 self._chunks.pop(next(iter(self._chunks)))
             raw = self.lines[chunk * _CHUNK_LINES : (chunk + 1) * _CHUNK_LINES]
-            found = highlight([shown(each[: LONGEST_LINE + 1]) for each in raw], self._lexer)
+            found = highlight([source_line(each[: LONGEST_LINE + 1]) for each in raw], self._lexer)
             self._chunks[chunk] = found
         return found[at]
+
+    def shown_column(self, number: int, column: int) -> int:
+        """Return where a character of a raw line stands in what is shown of it."""
+        return column if self.is_long(number) else len(source_line(self.lines[number][:column]))
 
     def find_all(self, words: str) -> list[Match]:
         """Return where a text stands, letter case aside, at most `MAX_MATCHES` places; fit for a thread."""
@@ -68,6 +73,6 @@ class FileText:
         return found
 
 
-def shown(raw: str) -> str:
-    """Return a raw line (or a part of one) as it is shown."""
-    return clean_line(raw.removesuffix("\r").expandtabs(4))
+def _about_cells(raw: str) -> int:
+    """Return how wide a raw line is at most, as it is shown; hidden characters, which have long names, aside."""
+    return (len(raw) if raw.isascii() else max(len(raw), cell_len(raw))) + 3 * raw.count("\t")

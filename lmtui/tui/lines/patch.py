@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from lmtui.core.clean import clean_line
 from lmtui.core.line_diff import Span, compare, hunks_of, split_lines
 from lmtui.core.workspace import FileChange, FileChangeKind
-from lmtui.tui.lines.patch_lines import NO_END, NONE, DiffLine, Run, TextLines, shown
+from lmtui.tui.lines.code import source_line
+from lmtui.tui.lines.patch_lines import NO_END, NONE, DiffLine, Run, TextLines
 from lmtui.tui.lines.text import Line, fold, indent
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)")
+_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)")
 _LONGEST_DIFF = 65_000
 _NOTHING = "(no text to compare)"
 MINUS = "−"
@@ -63,7 +64,7 @@ def parse_patch(text: str, path: str = "") -> tuple[FilePatch, ...]:
     """Read a unified diff of one or more files; `path` names a file that the diff does not."""
     files: list[FilePatch] = []
     hunks: list[Hunk] = []
-    note = ""
+    note, path = "", clean_line(path)
     last_old = 0
     lines = text.split("\n")
     at = 0
@@ -123,7 +124,7 @@ def with_context(file: FilePatch, lines: Sequence[str]) -> FilePatch | None:
     for hunk in file.hunks:
         start = seen_new + hunk.skipped
         new = [line.text for line in hunk.lines if line.sign != "-"]
-        if [shown(line) for line in lines[start : start + len(new)]] != new:
+        if [source_line(line) for line in lines[start : start + len(new)]] != new:
             return None
         before = TextLines(" ", lines, seen_new, start, old=seen_old + 1, new=seen_new + 1)
         hunks.append(replace(hunk, before=before))

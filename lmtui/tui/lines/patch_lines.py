@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
-from lmtui.core.clean import clean_line
+from lmtui.tui.lines.code import source_line
 
 NO_END = "⟨no line end⟩"
 
@@ -75,7 +75,7 @@ class TextLines(Sequence[DiffLine]):
         return whole.isascii() and whole.replace("\r\n", "").replace("\n", "").isprintable()
 
     def _line(self, at: int) -> DiffLine:
-        text = shown(self._texts[self._start + at][self._cut :].removesuffix("\n"))
+        text = source_line(self._texts[self._start + at][self._cut :].removesuffix("\n"))
         note = self.note if at == len(self) - 1 else ""
         return DiffLine(self.sign, self.old and self.old + at, self.new and self.new + at, text, note)
 
@@ -99,8 +99,3 @@ class Run:
         """Yield the lines one below the other."""
         yield from self.old
         yield from self.new
-
-
-def shown(text: str) -> str:
-    """Return a raw line as it is shown."""
-    return clean_line(text.removesuffix("\r").expandtabs(4))

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from rich.cells import cell_len
 
-from lmtui.tui.lines.code import LONGEST_LINE
+from lmtui.tui.lines.code import LONGEST_LINE, source_line
 
 
 class Wrapping:
@@ -31,16 +31,15 @@ class Wrapping:
         start = (row - self.row_of(line)) * step
         return line, start, start + step
 
-    def row_of(self, line: int) -> int:
-        """Return the first row of a line."""
-        return self._ends[line - 1] if line else 0
+    def row_of(self, line: int, column: int = 0) -> int:
+        """Return the row of a line that has a character of it, without one the first."""
+        first = self._ends[line - 1] if line else 0
+        return min(first + column // self._step(self._lines[line]), self._ends[line] - 1) if column else first
 
     def _rows_of(self, raw: str) -> int:
         size = len(raw)
-        if size <= self._width and raw.isascii() and "\t" not in raw:
-            return 1
-        if "\t" in raw and size <= LONGEST_LINE:
-            size = len(raw.expandtabs(4))
+        if size <= LONGEST_LINE and not (raw.isascii() and raw.isprintable()):
+            size = len(source_line(raw))
         return max(1, -(-size // self._step(raw)))
 
     def _step(self, raw: str) -> int:

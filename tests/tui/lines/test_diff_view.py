@@ -120,7 +120,7 @@ async def test_long_and_hostile_lines_are_folded_never_cut() -> None:
         view.show_texts([("a.txt", "", "x" * 100 + "\u202e\x1b[2J\x07end\n")])
         await settled(pilot)
         text = "".join(line[10:] for line in screen_lines(view))
-        assert text.replace(" ", "") == "x" * 100 + "<U+202E>\u2407end"
+        assert text.replace(" ", "") == "x" * 100 + "<U+202E>\u241b[2J\u2407end"
 
 
 async def test_an_empty_diff_says_so() -> None:
@@ -185,3 +185,25 @@ def test_marked_words_are_in_order_and_inside(text: str, other: str) -> None:
     flat = [at for pair in changed_ranges(text, other) for at in pair]
     assert flat == sorted(flat)
     assert all(0 <= at <= len(text) for at in flat)
+
+
+def test_numbers_of_lines_that_no_file_has_are_no_head_of_a_hunk() -> None:
+    assert parse_patch(f"@@ -{'9' * 5000} +1 @@\n+x\n") == ()
+
+
+def test_a_path_given_beside_a_diff_cannot_steer_the_terminal() -> None:
+    (patch,) = parse_patch("Binary files differ", "a\x1b[2Jb")
+    assert patch.path == "ab"
+
+
+async def test_blanks_are_looked_for_neither_at_once_nor_at_another_width() -> None:
+    view = DiffView()
+    async with Stage(view).run_test(size=(60, 12)) as pilot:
+        view.show_diff(DIFF)
+        await settled(pilot)
+        view.search("  ")
+        view.action_toggle_split()
+        view.step_match(1)
+        assert view.match_text == ""
+        view.search("depth")
+        assert view.match_text == "1 of 2"

@@ -10,7 +10,7 @@ async def test_lines_are_numbered_clean_and_coloured() -> None:
     async with Stage(view).run_test(size=(40, 8)) as pilot:
         view.show(FileText("a.py", b"def f():\r\n\treturn 'x\x1b[31m'\n# \xff\xe2\x80\xae end\n"))
         await settled(pilot)
-        assert screen_lines(view)[:3] == ["    1 def f():", "    2     return 'x'", "    3 # \ufffd<U+202E> end"]
+        assert screen_lines(view)[:3] == ["    1 def f():", "    2     return 'x\u241b[31m'", "    3 # \ufffd<U+202E> end"]
         styles = {segment.text: segment.style for segment in view.render_line(0)}
         assert styles["def"] != styles["    1 "]
 
@@ -57,6 +57,40 @@ async def test_a_match_far_to_the_right_is_scrolled_to() -> None:
         view.show_matches("needle", found)
         await settled(pilot)
         assert "needle" in screen_lines(view)[0]
+
+
+async def test_a_match_deep_in_a_wrapped_line_is_scrolled_to() -> None:
+    view = FileView()
+    async with Stage(view).run_test(size=(40, 6)) as pilot:
+        view.show("x" * 9_000 + "needle" + "x" * 9_000 + "needle")
+        view.action_toggle_wrap()
+        await settled(pilot)
+        view.show_matches("needle", view.search("needle"))
+        for _ in range(3):
+            await settled(pilot)
+            assert any("needle" in line for line in screen_lines(view))
+            view.step_match(1)
+
+
+async def test_a_match_behind_tabs_and_the_end_of_its_line_can_be_seen() -> None:
+    view = FileView()
+    async with Stage(view).run_test(size=(40, 6)) as pilot:
+        view.show("\t" * 10 + "needle end")
+        await settled(pilot)
+        view.show_matches("needle", view.search("needle"))
+        await settled(pilot)
+        assert "needle end" in screen_lines(view)[0]
+
+
+async def test_what_hides_in_a_control_sequence_is_seen_wrapped_too() -> None:
+    view = FileView()
+    async with Stage(view).run_test(size=(40, 6)) as pilot:
+        view.show("true \x1b]0;; curl evil\x07" + "\u202e" * 10 + " THE END")
+        await settled(pilot)
+        assert "; curl evil" in screen_lines(view)[0]
+        view.action_toggle_wrap()
+        await settled(pilot)
+        assert "THE END" in "".join(screen_lines(view))
 
 
 async def test_wrapped_lines_lose_nothing_and_keep_their_place() -> None:
