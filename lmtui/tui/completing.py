@@ -141,7 +141,7 @@ def value_offers(query: str, values: Sequence[tuple[str, str]]) -> list[Offer]:
         lambda value: has_in_order(wanted, value),
     )
     found = dict.fromkeys(pair for is_fit in tests for pair in values if is_fit(pair[0].lower()))
-    return [Offer(clean_line(value), note, value) for value, note in found]
+    return [Offer(clean_line(value), clean_line(note), value) for value, note in found]
 
 
 def past_offers(texts: Sequence[str]) -> list[Offer]:

@@ -138,7 +138,7 @@ class Facts:
             case WaitSet():
                 self.wakes = as_utc(event.until)
             case events.ModeChanged():
-                self.mode = event.mode
+                self.mode = clean_line(event.mode)
             case events.SandboxSelected():
                 self.sandbox = event
             case events.PlanChanged():

@@ -119,12 +119,12 @@ def header_parts(facts: Facts | None, folder: Path, first_mode: str, pane: str) 
     mode = facts.mode or first_mode
     mode_style = {"auto": "$warning", "plan": "$accent"}.get(mode, "$text-muted")
     if pane:
-        name = facts.title or folder.name
+        name = facts.title or clean_line(folder.name)
         left = [Part(shorten_middle(name, MAX_TITLE_CHARS), "bold", 0), Part(facts.model, "$text-muted", 4)]
         left += [Part(_short_sandbox(facts), sandbox_style(facts), 1), Part(mode, mode_style, 2)]
         tabs = " ".join(f"[{each}]" if each == pane else each for each in PANES)
         return left, [Part(tabs, "$text-muted", 3)]
-    left = [Part("lmtui", "bold $accent", 3), Part(folder_text(folder, Path.home()), "", 0)]
+    left = [Part("lmtui", "bold $accent", 3), Part(clean_line(folder_text(folder, Path.home())), "", 0)]
     window = f"{window_text(facts.window_tokens)} window" if facts.window_tokens else ""
     right = [Part(_model_text(facts), "", 1), Part(window, "$text-muted", 4)]
     right += [Part(f"sandbox: {sandbox_text(facts)}", sandbox_style(facts), 0), Part(f"mode: {mode}", mode_style, 2)]

@@ -127,7 +127,7 @@ def _spent(event: UsageUpdated) -> Spent:
     reused = event.reused_tokens or (0 if event.reread_tokens or event.miss else event.usage.cached_tokens)
     new = max(0, prompt - reused - event.reread_tokens)
     read_s = event.read_s or event.first_token_s
-    return Spent(reused, event.reread_tokens, new, read_s, 1, event.is_cache_told, event.miss, event.tokens_per_s)
+    return Spent(reused, event.reread_tokens, new, read_s, 1, event.is_cache_told, clean_line(event.miss), event.tokens_per_s)
 
 
 def _line(title: str, spent: Spent, role: str) -> Callable[[int], Line]:

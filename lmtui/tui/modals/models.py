@@ -32,7 +32,7 @@ from lmtui.tui.widgets.verbs import Verbs
 FRAME_ROWS = 12
 LEAST_WINDOW = 512
 NOTHING = "No model server answers. Start one and look again."
-_WINDOW = re.compile(r"([0-9][0-9.,_ ]*?)\s*(k?)", re.IGNORECASE)
+_WINDOW = re.compile(r"([0-9][0-9.,_ ]{0,20}?)\s*(k?)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Models(ModalScreen[ModelPicked | None]):
     def _rows(self) -> list[ModelRow]:
         wanted = self._filter.value.strip()
         names = [model.name for server in self._servers for model in server.models]
-        found = set(FuzzyPaths(names).search(wanted)[0])
+        found = set(FuzzyPaths(names).search(wanted)[0] if wanted else names)
         rows: list[ModelRow] = []
         for server in self._servers:
             models = [model for model in server.models if model.name in found]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -14,7 +15,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from lmtui.core.clean import clean_line
 from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
+from lmtui.tui.lines.text import pad
 from lmtui.tui.modals.results import Choice
 
 
@@ -76,7 +79,7 @@ class Picker(ModalScreen[str | None]):
         words = typed.lower().split()
         found = [each for each in self._choices if all(word in f"{each.text} {each.note}".lower() for word in words)]
         options = self._options
-        width = max((len(each.text) for each in self._choices), default=0) + 2
+        width = max((cell_len(clean_line(each.text)) for each in self._choices), default=0) + 2
         options.clear_options()
         options.add_options([Option(_line(each, width), id=each.id) for each in found])
         ids = [each.id for each in found]
@@ -84,4 +87,4 @@ class Picker(ModalScreen[str | None]):
 
 
 def _line(choice: Choice, width: int) -> Content:
-    return Content.assemble((choice.text.ljust(width), "$text"), (choice.note, "$text-muted"))
+    return Content.assemble((pad(clean_line(choice.text), width), "$text"), (clean_line(choice.note), "$text-muted"))

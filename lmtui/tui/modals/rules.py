@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from lmtui.core.clean import clean_line, reveal_line
+from lmtui.core.clean import clean, clean_line, reveal_line
 from lmtui.core.errors import LmtuiError
 from lmtui.core.rules import SOURCES, Rule
 from lmtui.core.sessions import Session
@@ -122,7 +122,7 @@ class Rules(ModalScreen[None]):
         _ = self.dismiss(None)
 
     def _say(self, text: str, style: str) -> None:
-        self._state.update(Content.styled(text, style))
+        self._state.update(Content.styled(clean(text), style))
 
 
 def after_words(rule: Rule) -> str:

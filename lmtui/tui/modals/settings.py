@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean, clean_line
 from lmtui.core.errors import LmtuiError
 from lmtui.core.settings import SettingRow, Settings
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
@@ -126,7 +126,7 @@ class SettingsScreen(ModalScreen[None]):
             text = await self.app.push_screen_wait(Picker(row.name.upper(), choices, chosen=row.text, note=row.doc))
         else:
             hint = "with commas between" if row.is_list else row.doc
-            text = await self.app.push_screen_wait(AskText(row.name, value=row.text, placeholder=hint))
+            text = await self.app.push_screen_wait(AskText(row.name, value=clean_line(row.text), placeholder=hint))
         if text is not None:
             await self._put(row.name, text)
 
@@ -151,7 +151,7 @@ class SettingsScreen(ModalScreen[None]):
         _ = self.dismiss(None)
 
     def _say(self, text: str, style: str) -> None:
-        self._state.update(Content.styled(text, style))
+        self._state.update(Content.styled(clean(text), style))
 
 
 def after_words(row: SettingRow) -> str:

@@ -201,7 +201,7 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
         self.run_worker(self._try(deed), group="deed")
 
     async def _rename(self, current: SessionSummary) -> None:
-        title = await self.app.push_screen_wait(AskText("Title", value=current.title))
+        title = await self.app.push_screen_wait(AskText("Title", value=clean_line(current.title)))
         if title:
             await self._deeds.rename(current.id, title)
 

@@ -17,7 +17,7 @@ from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean, clean_line
 from lmtui.core.errors import LmtuiError
 from lmtui.core.server_words import model_facts, short_facts
 from lmtui.core.servers import ServedModel, ServerFound, ServerKind
@@ -177,7 +177,7 @@ class FirstRun(Screen[Chosen]):
         options.highlighted = 0
 
     def _say(self, text: str, style: str = "$text-muted") -> None:
-        self._state.update(Content.styled(text, style))
+        self._state.update(Content.styled(clean(text), style))
 
     def _trust_parts(self) -> list[tuple[str, str]]:
         """Return whether the folder is trusted; nothing where it brings nothing."""

@@ -19,7 +19,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from lmtui.core.clean import clean
+from lmtui.core.clean import clean, clean_line
 from lmtui.paths import state_dir
 from lmtui.tui.commands import Scope, SlashCall, bindings, parse_slash
 from lmtui.tui.desk import Desk
@@ -186,7 +186,7 @@ class Workbench(PaneActions):
         facts = active.facts if active else None
         folder = Path(facts.workspace) if facts and facts.workspace else self._folder
         if self.dialogs is None:
-            self._header.show([Part("lmtui", "bold $accent"), Part(folder_text(folder, Path.home()))], [])
+            self._header.show([Part("lmtui", "bold $accent"), Part(clean_line(folder_text(folder, Path.home())))], [])
         else:
             header = self.dialogs.header_parts(facts, folder, self._options.mode, self.pane if self.has_tabs else "")
             self._header.show(*header)
