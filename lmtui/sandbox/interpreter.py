@@ -17,6 +17,7 @@ from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.interpreter import Ran
 from lmtui.core.pictures import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
 from lmtui.core.serving import GuardedLauncher, Launch, Served
+from lmtui.sandbox.waiting import to_the_end
 
 _STOP_S = 3.0
 _MAX_FRAME_BYTES = 8_388_608
@@ -88,7 +89,7 @@ class LaneInterpreter:
             await self._end()
             return self._ran(held, is_ok=False, is_fresh=is_fresh, is_lost=True)
         except asyncio.CancelledError:
-            await asyncio.shield(self._stop(process, held, on_output))
+            await to_the_end(self._stop(process, held, on_output))
             raise
 
     async def close(self) -> None:
@@ -143,30 +144,31 @@ class LaneInterpreter:
                 return frame["done"] is True
 
     async def _next(self, process: Served) -> dict[str, object]:
-        """Return the next frame.
+        """Return the next frame; one that is waited for no longer stays unread as a whole.
 
         Raises:
             _Broken: there is none, or it is none.
         """
-        head = await self._take(process, _HEAD_BYTES)
-        (size,) = struct.unpack(">I", head)
+        await self._fill(process, _HEAD_BYTES)
+        (size,) = struct.unpack_from(">I", self._unread)
         if size > _MAX_FRAME_BYTES:
             raise _Broken
+        end = _HEAD_BYTES + size
+        await self._fill(process, end)
+        body = bytes(self._unread[_HEAD_BYTES:end])
+        del self._unread[:end]
         try:
-            frame = json.loads(await self._take(process, size))
+            frame = json.loads(body)
         except (ValueError, RecursionError) as error:
             raise _Broken from error
         return frame if isinstance(frame, dict) else {}
 
-    async def _take(self, process: Served, count: int) -> bytes:
+    async def _fill(self, process: Served, count: int) -> None:
         while len(self._unread) < count:
             piece = await process.read()
             if not piece:
                 raise _Broken
             self._unread += piece
-        taken = bytes(self._unread[:count])
-        del self._unread[:count]
-        return taken
 
     def _ran(self, held: _Held, *, is_ok: bool, is_fresh: bool, is_lost: bool = False, is_timed_out: bool = False) -> Ran:
         return Ran(held.text, is_ok, tuple(held.images), is_fresh, is_lost, is_timed_out, held.total)

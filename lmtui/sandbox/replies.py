@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 
+from lmtui.core.clean import clean
 from lmtui.core.errors import SandboxError
 
 _MAX_BYTES = 2**64
@@ -167,7 +168,7 @@ def parse(facts: dict[str, object], shape: type[R]) -> R:
     """
     error = facts.get("error")
     if isinstance(error, str):
-        raise SandboxError(error[:4000])
+        raise SandboxError(clean(error[:4000])[:4000])
     try:
         return shape.model_validate(facts)
     except ValidationError as invalid:

@@ -176,6 +176,12 @@ def test_an_error_of_the_supervisor_is_passed_on_and_bounded() -> None:
     assert len(str(raised.value)) <= 4000
 
 
+def test_an_error_of_the_supervisor_has_nothing_in_it_that_a_terminal_obeys() -> None:
+    with pytest.raises(SandboxError) as raised:
+        replies.parse({"error": "a\x1b]0;title\x07b\x1b[2J\u202ec"}, replies.Reply)
+    assert str(raised.value) == "ab<U+202E>c"
+
+
 @given(entries=st.lists(st.tuples(st.text(max_size=10), st.sampled_from(["file", "dir"]), st.integers(-5, 5))))
 def test_lists_are_checked_entry_by_entry(entries: list[tuple[str, str, int]]) -> None:
     facts: dict[str, object] = {"entries": [list(entry) for entry in entries]}

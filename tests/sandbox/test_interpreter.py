@@ -272,6 +272,64 @@ async def test_however_many_frames_there_are_the_loop_goes_on() -> None:
     assert turns > 1_000
 
 
+class Slow(Liar):
+    """A program that says its last pieces only after it was told to stop, and then takes its time."""
+
+    def __init__(self, *pieces: bytes, late: tuple[bytes, ...]) -> None:
+        super().__init__(*pieces)
+        self.late = late
+        self.is_waited_for = asyncio.Event()
+        self.may_end = asyncio.Event()
+        self.told: list[bytes] = []
+
+    async def write(self, data: bytes) -> None:
+        self.told.append(data)
+
+    async def read(self) -> bytes:
+        if not self.pieces:
+            self.is_waited_for.set()
+            await self.may_end.wait()
+            self.pieces, self.late = list(self.late), ()
+        return await super().read()
+
+
+async def test_a_frame_of_which_half_was_read_when_it_was_stopped_is_not_lost() -> None:
+    whole = framed('{"out": "all of it"}')
+    slow = Slow(whole[:9], late=(whole[9:], framed('{"done": false}')))
+
+    async def launcher() -> GuardedLauncher | None:
+        return OneLauncher(slow)
+
+    running = asyncio.create_task(Bench(launcher).run("1", 0.05))
+    async with asyncio.timeout(10):
+        while len(slow.told) < 2:
+            await asyncio.sleep(0.01)
+    slow.may_end.set()
+    ran = await running
+    assert (ran.output, ran.is_timed_out, ran.is_lost) == ("all of it", True, False)
+    assert not slow.is_closed
+
+
+async def test_however_often_it_is_cancelled_the_next_code_waits_until_it_has_stopped() -> None:
+    slow = Slow(late=(framed('{"out": "old"}'), framed('{"done": false}'), framed('{"out": "new"}'), framed('{"done": true}')))
+
+    async def launcher() -> GuardedLauncher | None:
+        return OneLauncher(slow)
+
+    bench = Bench(launcher)
+    running = asyncio.create_task(bench.run("1"))
+    await slow.is_waited_for.wait()
+    for _ in range(3):
+        running.cancel()
+        await asyncio.sleep(0.01)
+    after = asyncio.create_task(bench.run("2"))
+    await asyncio.sleep(0.01)
+    slow.may_end.set()
+    assert (await after).output == "new"
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
 async def test_without_a_sandbox_there_is_none() -> None:
     async def launcher() -> GuardedLauncher | None:
         return None
