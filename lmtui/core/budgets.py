@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
+from lmtui.core.counting import counted
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
 
@@ -39,8 +40,8 @@ class SessionBudget:
     def __str__(self) -> str:
         parts = (
             _time_words(self.seconds) if self.seconds else "",
-            _counted(self.steps, "step"),
-            _counted(self.tokens, "token"),
+            counted(self.steps, "step") if self.steps else "",
+            counted(self.tokens, "token") if self.tokens else "",
         )
         return ", ".join(part for part in parts if part) or "nothing"
 
@@ -106,10 +107,6 @@ def _with(budget: SessionBudget, number: float, scale: str, unit: str) -> Sessio
     if unit.startswith("step"):
         return replace(budget, steps=math.ceil(amount))
     return replace(budget, seconds=budget.seconds + amount * _TIMES[unit[0]])
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' if number > 1 else ''}" if number else ""
 
 
 def _time_words(seconds: float) -> str:

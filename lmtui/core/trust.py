@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from lmtui.core.counting import counted
 from lmtui.core.errors import ConfigError
 
 
@@ -45,7 +46,7 @@ def part_by_time(items: Sequence[TrustItem]) -> tuple[Sequence[TrustItem], Seque
 def kinds_text(items: Sequence[TrustItem]) -> str:
     """Return which kinds of things these are, each with how many: `2 hooks, 1 setting`."""
     counts = Counter(item.kind for item in items)
-    return ", ".join(f"{count} {kind}" if count == 1 else f"{count} {kind}s" for kind, count in counts.items())
+    return ", ".join(counted(count, kind) for kind, count in counts.items())
 
 
 class Trust(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lmtui.core.counting import counted
 from lmtui.core.plan import DEFAULT_GATE, Plan, PlanStep, TaskState, Todo, TodoStatus
 from lmtui.core.plan_steps import current_step
 from lmtui.core.task_state import shown
@@ -75,7 +76,7 @@ def work_lines(plan: Plan) -> list[str]:
         current = current_step(plan)
         done = len(plan.steps) - len(plan.open_steps)
         now = f"; under way is {_clip(step_words(current))}" if current else ""
-        lines.append(f"plan: {done} of {len(plan.steps)} steps done{now}")
+        lines.append(f"plan: {done} of {counted(len(plan.steps), 'step')} done{now}")
         lines += _few([step for step in plan.open_steps if step is not current], "later")
     if plan.todos:
         lines.append(f"todos: {len(plan.todos) - len(plan.open_todos)} of {len(plan.todos)} done")

@@ -85,7 +85,8 @@ def choose_tools(setting: str, window_tokens: int, read_tokens_per_s: float) -> 
         return ToolSet.LEAN, f"the window has only {window_tokens:,} tokens"
     if 0 < read_tokens_per_s < LEAN_READ_TOKENS_PER_S:
         return ToolSet.LEAN, f"the model reads only {read_tokens_per_s:.0f} tokens a second"
-    return ToolSet.FULL, "the window and the speed allow it"
+    known = f"the window of {window_tokens:,} tokens has room" if window_tokens else "the window is not known yet"
+    return ToolSet.FULL, known
 
 
 def _choose_tools(desk: Desk) -> None:

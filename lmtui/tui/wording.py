@@ -37,11 +37,6 @@ def tokens_text(count: int) -> str:
     return f"{thousands:.1f}k".replace(".0k", "k") if thousands < 10 else f"{thousands:.0f}k"
 
 
-def count_text(count: int, noun: str) -> str:
-    """Return a number with its noun: `1 change`, `2 changes`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def window_text(count: int) -> str:
     """Return a context window: powers of two in their usual names (8,192 is `8k`)."""
     return f"{count // 1024}k" if count % 1024 == 0 else tokens_text(count)

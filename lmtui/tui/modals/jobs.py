@@ -16,6 +16,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from lmtui.core.clean import clean_line
+from lmtui.core.counting import counted
 from lmtui.core.errors import LmtuiError
 from lmtui.core.jobs import JobRecord, Jobs
 from lmtui.core.times import LocalZone, moment_text
@@ -23,7 +24,6 @@ from lmtui.tui.commands import Scope, bindings, closing, of_scope
 from lmtui.tui.lines.text import fit, pad
 from lmtui.tui.modals.questions import Confirm
 from lmtui.tui.widgets.verbs import Verbs
-from lmtui.tui.wording import count_text
 
 NEW = "new"
 SIGNS = {"running": ("●", "$accent"), "waiting": ("⏲", "$text"), "paused": ("–", "$text-muted"), "done": ("✓", "$success")}
@@ -207,8 +207,8 @@ def job_line(job: JobRecord, now: datetime, width: int) -> Content:
 def whole_text(job: JobRecord, now: datetime) -> str:
     """Return what there is to know of a job, on a few lines."""
     schedule = "wakes its session" if job.kind == "wake" else f"{job.schedule} {job.zone}".strip()
-    parts = [schedule, f"mode {job.mode}" if job.mode else "", count_text(job.runs, "run") if job.runs else "not run yet"]
-    parts += [f"tried {count_text(job.tries, 'time')}: {clean_line(job.last_outcome)}"] if job.tries else []
+    parts = [schedule, f"mode {job.mode}" if job.mode else "", counted(job.runs, "run") if job.runs else "not run yet"]
+    parts += [f"tried {counted(job.tries, 'time')}: {clean_line(job.last_outcome)}"] if job.tries else []
     last = ""
     if job.last_run is not None and job.lease is not None:
         last = f"runs since {moment_text(job.last_run, now, LocalZone())}"

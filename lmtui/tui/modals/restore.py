@@ -11,13 +11,13 @@ from textual.binding import BindingType
 from textual.content import Content
 
 from lmtui.core.clean import clean_line
+from lmtui.core.counting import counted
 from lmtui.core.sessions import Restoration
 from lmtui.tui.commands import Command, Scope, bindings, closing, command
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.patch import MINUS, patches_of
 from lmtui.tui.modals.approval_words import titled
 from lmtui.tui.modals.consent import Consent
-from lmtui.tui.wording import count_text
 
 _MOST_NAMES = 6
 _TITLES = {"undo": "Undo", "redo": "Do again", "restore": "Put back", "rewind": "Rewind to before this turn"}
@@ -59,7 +59,7 @@ class RestoreQuestion(Consent[Way | None]):
         """Return what would be done, and how much of it."""
         changes = self._plan.changes
         added, removed = sum(each.added_lines for each in changes), sum(each.removed_lines for each in changes)
-        counts = f"{count_text(len(changes), 'file')}  +{added} {MINUS}{removed}" if changes else "no files"
+        counts = f"{counted(len(changes), 'file')}  +{added} {MINUS}{removed}" if changes else "no files"
         title = _TITLES.get(self._plan.action, clean_line(self._plan.action))
         return titled(f"{title}: {clean_line(self._what)}" if self._what else title, counts, "$text-muted", width)
 

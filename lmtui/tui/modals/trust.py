@@ -12,6 +12,7 @@ from textual.binding import BindingType
 from textual.content import Content
 
 from lmtui.core.clean import clean_line
+from lmtui.core.counting import counted
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sessions import SessionHost
 from lmtui.core.trust import TrustItem
@@ -24,7 +25,7 @@ from lmtui.tui.modals.results import Choice
 from lmtui.tui.modals.trust_items import item_lines
 from lmtui.tui.modals.trusted import Trusted
 from lmtui.tui.screens.viewer import Viewer
-from lmtui.tui.wording import count_text, folder_text
+from lmtui.tui.wording import folder_text
 
 LOOK_S = 0.5
 NOTE = (
@@ -71,7 +72,7 @@ class TrustQuestion(Consent[bool | None]):
     def headline(self, width: int) -> Content:
         """Return which folder, and how much it brings."""
         folder = clean_line(folder_text(self._host.workspace, Path.home()))
-        return titled(f"Trust what {folder} brings?", count_text(len(self._items), "item"), "$text-muted", width)
+        return titled(f"Trust what {folder} brings?", counted(len(self._items), "item"), "$text-muted", width)
 
     def notes(self) -> Content:
         """Return what trust means."""

@@ -13,6 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from lmtui.core.clean import clean_line
+from lmtui.core.counting import counted
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
@@ -20,7 +21,7 @@ from lmtui.tui.lines.page_view import PageView
 from lmtui.tui.modals.questions import Confirm
 from lmtui.tui.modals.trust_items import item_lines
 from lmtui.tui.widgets.verbs import Verbs
-from lmtui.tui.wording import count_text, folder_text
+from lmtui.tui.wording import folder_text
 
 FRAME_ROWS = 11
 NOTE = "A change to any of these asks again.  `lmtui config trust --list` names your other folders."
@@ -69,7 +70,7 @@ class Trusted(ModalScreen[bool]):
         self.run_worker(self._ask(), group="trusted", exclusive=True)
 
     async def _ask(self) -> None:
-        text = f"{count_text(len(self._items), 'item')}: none of it holds any more until you trust it again."
+        text = f"{counted(len(self._items), 'item')}: none of it holds any more until you trust it again."
         if not await self.app.push_screen_wait(Confirm("Take back your trust in this folder?", text)):
             return
         try:

@@ -6,11 +6,11 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from lmtui.core.clean import clean_line
+from lmtui.core.counting import counted
 from lmtui.core.errors import LmtuiError
 from lmtui.tui.lines.text import fit
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.session_actions import SessionActions
-from lmtui.tui.wording import count_text
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import Changes, Restoration
@@ -80,7 +80,7 @@ class ChangeActions(SessionActions):
             Choice(
                 turn.id,
                 fit(clean_line(turn.text.strip()), TURN_CELLS),
-                f"{turn.time.astimezone():%H:%M}" + (f"  {count_text(touched[turn.id], 'step')}" if touched[turn.id] else ""),
+                f"{turn.time.astimezone():%H:%M}" + (f"  {counted(touched[turn.id], 'step')}" if touched[turn.id] else ""),
             )
             for turn in reversed(turns)
         ]

@@ -14,6 +14,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from lmtui.core.clean import clean_line
+from lmtui.core.counting import counted
 from lmtui.core.errors import LmtuiError
 from lmtui.core.sessions import Changes, Restoration
 from lmtui.tui.change_views import ChangeSources, ChangeView, Listed
@@ -26,7 +27,6 @@ from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar
 from lmtui.tui.widgets.fit import Part
 from lmtui.tui.widgets.verbs import Verbs
-from lmtui.tui.wording import count_text
 
 NO_CHANGES = "undo is not available here: no checkpoints can be made in this session"
 _NO_TEXT = "No text to compare: the file is binary, empty or too large."
@@ -173,7 +173,7 @@ class ChangesScreen(DiffScreen):
             listed = Listed([], ()) if view is ChangeView.GIT else self._sources.told_only()
         total = listed.total
         added, removed = sum(each.added_lines for each in total), sum(each.removed_lines for each in total)
-        self._counts = f"{count_text(len(total), 'file')}  +{added} {MINUS}{removed} {view.value[1]}"
+        self._counts = f"{counted(len(total), 'file')}  +{added} {MINUS}{removed} {view.value[1]}"
         if self._path:
             self._list.cursor = next((at for at, row in enumerate(listed.rows) if row.path == self._path), 0)
             self._path = ""
