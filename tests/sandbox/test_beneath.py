@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -116,6 +117,31 @@ def test_links_inside_are_followed_by_both_openers(root: Root) -> None:
 def test_the_real_path_is_told(root: Root) -> None:
     with root.opened("inner/f", os.O_RDONLY) as (_, real):
         assert real == "a/b/f"
+
+
+@pytest.mark.parametrize("comes_between", [False, True])
+def test_a_new_file_is_written_where_there_are_no_hard_links_and_replaces_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, comes_between: bool
+) -> None:
+    def no_links(*names: str, **options: object) -> None:
+        del names, options
+        if comes_between:
+            (tmp_path / "new.txt").write_text("theirs")
+        raise OSError(errno.EPERM, "no hard links here")
+
+    monkeypatch.setattr(os, "link", no_links)
+    root = Root(str(tmp_path), beneath.by_component)
+    try:
+        if comes_between:
+            with pytest.raises(Refused, match="exists already"):
+                files.write(root, "new.txt", b"mine", "")
+        else:
+            files.write(root, "new.txt", b"mine", "")
+    finally:
+        os.close(root.fd)
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [
+        ("new.txt", "theirs" if comes_between else "mine")
+    ]
 
 
 def _guarded(tree: Path) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import secrets
@@ -16,6 +17,7 @@ from .protocol import MAX_UPLOAD_BYTES, Message
 MAX_READ_BYTES = 16_777_216
 _MAX_HASHED_BYTES = 67_108_864
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
+_NO_LINKS = (errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 def read(root: Root, path: str, max_bytes: int) -> tuple[Message, bytes]:
@@ -218,14 +220,29 @@ def _replace(folder: int, name: str, data: bytes, mode: int | None, *, is_new: b
             os.fsync(fd)
         finally:
             os.close(fd)
-        if is_new:  # a link, unlike a rename, does not replace what came in between
-            os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        if is_new and _is_linked(folder, temporary, name):
             os.unlink(temporary, dir_fd=folder)
         else:
             os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError:
         _remove(folder, temporary)
         raise
+
+
+def _is_linked(folder: int, temporary: str, name: str) -> bool:
+    """Give the file its name where there is none yet: a link, unlike a rename, does not replace what came in between.
+
+    Where the file system has no hard links (exFAT, folders shared with a virtual machine), the name is taken and left empty,
+    for a rename to fill.
+    """
+    try:
+        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder))
+        return False
+    return True
 
 
 def _remove(folder: int, name: str) -> None:
