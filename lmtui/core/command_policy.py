@@ -12,7 +12,7 @@ from lmtui.core.secrets import could_be_secret
 from lmtui.core.shell.command import ParsedCommand, SimpleCommand
 from lmtui.core.shell.grammar import parse
 from lmtui.core.shell.matching import covers
-from lmtui.core.shell.mentions import fits, is_unclear, mentioned, paths_mentioned, straight
+from lmtui.core.shell.mentions import fits, has_more_paths, is_unclear, mentioned, paths_mentioned, straight
 from lmtui.core.shell.review import layers, review
 from lmtui.core.tool_facts import Deed, tools_that
 
@@ -144,6 +144,9 @@ def _doubt(tool: str, text: str, parsed: ParsedCommand, rules: tuple[Rule, ...])
     patterns = tuple(rule.pattern for rule in denying if rule.tool == tool)
     if patterns and is_unclear(text, patterns):
         return "it may run what one of your rules forbids"
+    strict = (rule.tool for rule in rules if rule.effect is not Effect.ALLOW and rule.pattern != "*")
+    if {*_FILE_READERS, *_FILE_CHANGERS, "*"} & set(strict) and has_more_paths(text):
+        return "it goes to more folders than can be looked through"
     for rule in denying:
         if rule.tool in (*_FILE_READERS, "*") and rule.pattern != "*" and _may_show(text, parsed, rule.pattern):
             return f"it may show what your rule {rule} forbids"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -376,3 +377,14 @@ def test_a_difference_is_a_way_to_read() -> None:
     assert decide("git_diff", Access.READ, "secrets/key", Mode.NORMAL, deny).verdict is DENY
     assert decide("git_diff", Access.READ, ".", Mode.NORMAL, deny).verdict is ASK
     assert decide("git_diff", Access.READ, "src", Mode.NORMAL, deny).verdict is ALLOW
+
+
+def test_a_command_that_goes_to_many_folders_is_asked_about_without_delay() -> None:
+    begun = time.process_time()
+    for count in (20, 400, 2000):
+        command = f"{' '.join(f'cd d{number};' for number in range(count))} cat x"
+        assert verdict(command, Mode.AUTO, "deny Read(a/b/s)") is ASK
+        assert verdict(command, Mode.AUTO, "ask Write(a/b/s)") is ASK
+        assert verdict(command, Mode.AUTO, "deny rm *") is ALLOW
+    assert verdict("cd a; cd b; cd c; cd d; cat s", Mode.AUTO, "deny Read(a/b/c/d/s)") is DENY
+    assert time.process_time() - begun < 5.0

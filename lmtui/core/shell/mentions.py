@@ -22,7 +22,8 @@ from lmtui.core.shell.tools import NEVER_BROAD
 _MAX_DEPTH = 4
 _MAX_CHARS = 16 * 1024
 _MAX_WORDS = 48
-_MAX_MOVES = 3
+_MAX_MOVES = 4
+_MOST_PLACES = 40_000
 _MOVERS = frozenset({"cd", "pushd", "-C", "--chdir"})
 _SEGMENT_BREAK = re.compile(r"[;&|\n\r(){}`<>]+|\$\(")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
@@ -81,21 +82,37 @@ def _holds(text: str, names: tuple[str, ...]) -> bool:
     return all(re.search(rf"(?<![A-Za-z0-9_-]){re.escape(name)}(?![A-Za-z0-9_-])", text) for name in names)
 
 
-@lru_cache(maxsize=256)
 def paths_mentioned(text: str) -> frozenset[str]:
     """Return every word of a text that could be a path, also values behind `=`, as seen from the workspace.
 
-    Ways round are made straight: `a/../b` and `/workspace/b` are `b`, and behind `cd a` a word `b` is `a/b` too.
+    Ways round are made straight: `a/../b` and `/workspace/b` are `b`, and behind `cd a` a word `b` is `a/b` too, unless
+    that would be too many (`has_more_paths`).
     """
+    return _places(text)[0]
+
+
+def has_more_paths(text: str) -> bool:
+    """Tell whether a text goes to so many folders that not all of the paths it may mean are looked at."""
+    return _places(text)[1]
+
+
+@lru_cache(maxsize=256)
+def _places(text: str) -> tuple[frozenset[str], bool]:
     words = {word for command in mentioned(text) for word in command[1:]}
     words |= {piece for word in (*words, _without_quotes(text)) for piece in _PIECES.split(word)}
     plain = {straight(word) for word in words if word}
     found = {*plain, *(word.removeprefix("./") for word in words if word)}
-    folders = {straight(after) for command in mentioned(text) for word, after in pairwise(command) if word in _MOVERS}
-    for _ in range(min(len(folders), _MAX_MOVES)):
-        found |= {straight(f"{folder}/{word}") for folder in folders for word in (*plain, *folders)}
-        folders |= {straight(f"{one}/{other}") for one in folders for other in folders if len(folders) < _MAX_WORDS}
-    return frozenset(found - {""})
+    steps = {straight(after) for command in mentioned(text) for word, after in pairwise(command) if word in _MOVERS}
+    folders = steps
+    for _ in range(min(len(steps), _MAX_MOVES) - 1):
+        if len(folders) * len(steps) > _MOST_PLACES:
+            return frozenset(found - {""}), True
+        folders = folders | {straight(f"{one}/{other}") for one in folders for other in steps}
+    if len(folders) * (len(plain) + len(steps)) > _MOST_PLACES:
+        return frozenset(found - {""}), True
+    found |= folders
+    found |= {straight(f"{folder}/{word}") for folder in folders for word in (*plain, *steps)}
+    return frozenset(found - {""}), False
 
 
 def straight(path: str) -> str:
