@@ -87,7 +87,7 @@ class CopyingSurface(LineSurface, can_focus=True, inherit_bindings=False):
 
     def note_line(self) -> None:
         """Say, or say no more, what the keys do."""
-        keys = hint_text([each for each in of_scope(Scope.COPYING) if each.hint])
+        keys = hint_text(of_scope(Scope.COPYING))
         self.show_note((("copy mode  ", "accent"), (keys, "muted")) if self.copying is not None else ())
 
     def action_copying(self, step: str) -> None:

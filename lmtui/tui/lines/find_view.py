@@ -128,7 +128,7 @@ class FindView(BlockView, can_focus=True, inherit_bindings=False):
             ((f" {which}{more}  ", "accent"),) if finder.total else ((" not found  " if finder.is_done else " … ", "warn"),)
         )
         words: Line = ((fit(clean_line(finder.words), _WORDS_CELLS), "strong"),)
-        keys = hint_text([each for each in of_scope(Scope.FINDING) if each.hint])
+        keys = hint_text(of_scope(Scope.FINDING))
         self.show_note((*words, *found, (keys, "muted")) if self.has_focus else found)
 
     def _number(self, finder: Finder) -> int:

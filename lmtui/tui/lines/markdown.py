@@ -58,7 +58,7 @@ def code_lines(lines: list[str], language: str, width: int) -> list[Line]:
 
 
 class _Document:
-    """One walk over the tokens of a piece.  `head_rows` says how many lines of a table were drawn before."""
+    """One walk over the tokens of a piece.  `head_lines` says how many lines of a table were drawn before."""
 
     def __init__(self, width: int, head_lines: int = 0) -> None:
         self._width = width

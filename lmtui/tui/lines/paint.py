@@ -16,7 +16,6 @@ ROLES = (
     "match", "cursor", "selected", "caret",
 )  # fmt: skip
 PREFIX = "lines--"
-_MOST_STYLES = 20_000
 _MOST_STYLES = 2000
 
 
@@ -38,8 +37,6 @@ class Palette:
             for role in roles.split():
                 target = link_target(role)
                 found += Style(link=target) if target else self._own(role)
-            if len(self._styles) > _MOST_STYLES:
-                self._styles.clear()
             self._styles[roles] = found
         return found
 

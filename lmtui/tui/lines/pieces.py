@@ -21,7 +21,7 @@ _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _RULE = re.compile(r" {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$")
 _ITEM = re.compile(r" {0,1}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
 _ORDERED_LATER = re.compile(r" {0,1}(?!1[.)])\d{1,9}[.)]")
-_DELIMITER = re.compile(r" {0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
+_DELIMITER = re.compile(r" {0,3}\|?\s*+:?-++:?\s*+(?:\|\s*+:?-++:?\s*+)*+\|?\s*+$")
 
 
 @dataclass(frozen=True, slots=True)

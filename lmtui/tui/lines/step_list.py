@@ -137,7 +137,7 @@ def row_line(found: StepRow, width: int, zone: tzinfo | None = None) -> Line:
     step = found.step
     clock = f" {step.time.astimezone(zone):%H:%M}" if width >= _TIGHT_WIDTH else ""
     lead = f"{clock} {pad(fit(clean_line(step.tool), _TOOL_COLUMN), _TOOL_COLUMN)} "
-    name = clean_line(found.path) if found.path else f"{clean_line(step.title)}"
+    name = clean_line(found.path) if found.path else clean_line(step.title)
     room = max(6, width - len(lead) - sum(len(text) for text, _ in right) - 2)
     return row(((lead, "muted"), (fit_middle(name, room), "muted" if step.is_undone else "")), right, width)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from lmtui.core.clean import clean, clean_line
 from lmtui.core.events import ROOT, Envelope, ToolCallFinished, ToolCallStarted
+from lmtui.tui.lines.arguments import value_text
 from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.text import Line
@@ -163,7 +163,7 @@ def call_page(history: Sequence[Envelope], call_id: str) -> list[_Section]:
         match envelope.event:
             case ToolCallStarted() as event if event.call_id == call_id:
                 who = f"{event.agent}, {envelope.time.astimezone():%Y-%m-%d %H:%M:%S}"
-                arguments = "\n".join(f"{name}: {_told(value)}" for name, value in event.arguments.items())
+                arguments = "\n".join(f"{name}: {value_text(value)}" for name, value in event.arguments.items())
                 found += [_Section("CALL", f"{event.tool} by {who}"), _Section("ARGUMENTS", arguments or "none")]
             case ToolCallFinished() as event if event.call_id == call_id:
                 decided = " · ".join(part for part in (event.decision, event.rule, event.why) if part)
@@ -173,7 +173,3 @@ def call_page(history: Sequence[Envelope], call_id: str) -> list[_Section]:
             case _:
                 pass
     return found
-
-
-def _told(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

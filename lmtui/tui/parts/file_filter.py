@@ -16,16 +16,11 @@ from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.fit import Part
 
 
-class FileFilter:
-    """The filter of the tree; `work` runs a coroutine in a worker."""
+class OnFiles:
+    """What works on the workspace's files and their tree, once these are there."""
 
-    def __init__(self, stage: Stage, work: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+    def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._work = work
-        self._line = AskLine("files-filter")
-        self._index: FuzzyPaths | None = None
-        self._words = ""
-        self._searches = Latest[str](work, self._search)
 
     @property
     def _tree(self) -> FileTree | None:
@@ -34,6 +29,18 @@ class FileFilter:
     @property
     def _files(self) -> Files | None:
         return self._stage.desk.host.files if self._stage.desk.host is not None else None
+
+
+class FileFilter(OnFiles):
+    """The filter of the tree; `work` runs a coroutine in a worker."""
+
+    def __init__(self, stage: Stage, work: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+        super().__init__(stage)
+        self._work = work
+        self._line = AskLine("files-filter")
+        self._index: FuzzyPaths | None = None
+        self._words = ""
+        self._searches = Latest[str](work, self._search)
 
     def forget_paths(self) -> None:
         """Read the files again when they are asked for next; what is being searched stays as it is."""

@@ -7,22 +7,21 @@ from typing import Any
 
 from lmtui.core.errors import LmtuiError, SandboxError
 from lmtui.core.mentions import mention_text
-from lmtui.core.workspace_files import Files, FoldersChanged
+from lmtui.core.workspace_files import FoldersChanged
 from lmtui.tui.editor import open_editor
 from lmtui.tui.latest import Latest
-from lmtui.tui.lines.file_tree import FileTree
-from lmtui.tui.parts.file_filter import FileFilter
+from lmtui.tui.parts.file_filter import FileFilter, OnFiles
 from lmtui.tui.screens.viewer import Viewer
 from lmtui.tui.stage import Handler, Stage
 
 _GROUP = "files"
 
 
-class FilesPart:
+class FilesPart(OnFiles):
     """Answers the commands of the files and keeps the tree as the disk is."""
 
     def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+        super().__init__(stage)
         self._filter = FileFilter(stage, self._work)
         self._git = Latest[None](self._work, self._read_git)
         self._problem = ""
@@ -37,14 +36,6 @@ class FilesPart:
             "files.edit": lambda _: self._edit(),
             "files.find": self._filter.find,
         }
-
-    @property
-    def _tree(self) -> FileTree | None:
-        return self._stage.panes.files if self._stage.panes is not None else None
-
-    @property
-    def _files(self) -> Files | None:
-        return self._stage.desk.host.files if self._stage.desk.host is not None else None
 
     # -- the tree as the disk is ----------------------------------------------------------------------------------------
 

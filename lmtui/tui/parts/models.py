@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from textual.worker import Worker
 
@@ -85,24 +86,20 @@ class ModelsPart:
 
     def load(self, model: ModelId, window_tokens: int) -> None:
         """Begin to load a model."""
-        host = self._stage.desk.host
-        if host is not None and model not in self.loads.progress:
-            work = self.loads.load(host.servers, model, window_tokens)
-            self._workers[model] = self._stage.app.run_worker(work, group="model-loads")
+        self._begin(model, lambda servers: self.loads.load(servers, model, window_tokens))
 
     def unload(self, model: ModelId) -> None:
         """Begin to unload a model."""
-        host = self._stage.desk.host
-        if host is not None and model not in self.loads.progress:
-            work = self.loads.unload(host.servers, model)
-            self._workers[model] = self._stage.app.run_worker(work, group="model-loads")
+        self._begin(model, lambda servers: self.loads.unload(servers, model))
 
     def examine(self, model: ModelId) -> None:
         """Begin to examine a model."""
+        self._begin(model, lambda servers: self.loads.examine(servers, model))
+
+    def _begin(self, model: ModelId, work: Callable[[ModelServers], Coroutine[Any, Any, None]]) -> None:
         host = self._stage.desk.host
         if host is not None and model not in self.loads.progress:
-            work = self.loads.examine(host.servers, model)
-            self._workers[model] = self._stage.app.run_worker(work, group="model-loads")
+            self._workers[model] = self._stage.app.run_worker(work(host.servers), group="model-loads")
 
     def known(self, url: str, model: ServedModel) -> ModelProfile:
         """Return what was learned or measured of a model before."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from datetime import datetime
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,8 +27,6 @@ MESSAGE_CELLS = 52
 
 class SessionStage(Stage, Protocol):
     """The main screen as this part sees it."""
-
-    now: Callable[[], datetime]
 
     async def open_session(self, session_id: str = "") -> Feed | None:
         """Open a session and put it on screen; None where it could not be opened, which is said."""

@@ -28,13 +28,21 @@ def test_a_long_one_is_cut_and_says_how_much_is_left() -> None:
     assert len(shown({"new_text": LONG}, is_all=True)) == 30
 
 
+def test_what_is_left_out_of_a_very_long_one_is_said() -> None:
+    text = "\n".join(str(number) for number in range(2500))
+    assert shown({"text": text}, is_all=True)[-1].strip() == "… 500 more lines"
+    assert shown({"text": text})[-1].endswith("2497 more")
+
+
 def test_no_line_is_wider_than_there_is_room() -> None:
     lines = argument_lines({"a very long name of an argument": "漢字" * 200, "b": "x" * 500}, 30, is_all=True)
     assert max(map(width_of, lines)) <= 30
 
 
 def test_what_controls_the_terminal_is_not_shown_as_it_is() -> None:
-    assert "\x1b" not in "".join(shown({"\x1b[31mname": "\x1b]52;c;eA==\x07text"}))
+    lines = "".join(shown({"\x1b[31mname": "\x1b]52;c;eA==\x07text"}))
+    assert "\x1b" not in lines
+    assert "52;c;eA==" in lines
 
 
 def test_a_call_unfolds_in_two_steps_where_an_argument_is_long() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -140,3 +141,10 @@ def test_finished_pieces_are_not_drawn_again() -> None:
 def test_copying_a_part_gives_the_whole_answer() -> None:
     text = "\n\n".join(["a paragraph of words " * 20] * 12)
     assert {block.copy_text() for block in split(text).blocks} == {text}
+
+
+def test_a_line_that_is_nearly_the_rule_of_a_table_is_told_from_one_at_once() -> None:
+    began = time.process_time()
+    for _ in range(10):
+        split("a | b\n-" + " " * 4000 + "x\n")
+    assert time.process_time() - began < 1.0

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lmtui.core import events
+from lmtui.core.errors import UsageError
+from lmtui.core.messages import Usage
+from tests.tui.driving import SMALL, WIDE, Driver, running
+from tests.tui.fake_servers import FakeServers
+from tests.tui.fakes import FakeHost
+from tests.tui.modals.test_switcher import host_with_sessions
+
+STEERING = "\x1b]0;evil\x07\x1b[2J\x9b31m"
+
+
+def is_clean(driver: Driver) -> bool:
+    return not any(char in driver.text() for char in "\x1b\x07\x9b")
+
+
+@pytest.mark.parametrize("size", [SMALL, WIDE])
+async def test_what_a_log_says_of_folder_mode_and_cache_cannot_steer_the_terminal(size: tuple[int, int]) -> None:
+    async with running(size=size) as driver:
+        session = driver.host.session
+        session.emit(events.SessionOpened(workspace=f"/a{STEERING}", version="1"))
+        session.emit(events.ModeChanged(mode=f"auto{STEERING}"))
+        usage = events.UsageUpdated(usage=Usage(900, 10), reread_tokens=800, miss=f"odd{STEERING}", turn_id="t")
+        session.emit(usage)
+        await driver.settle()
+        assert "auto" in driver.text("#header")
+        assert is_clean(driver)
+        await driver.type("/cache")
+        await driver.press("end")
+        assert "800 read again (odd" in driver.text()
+        assert is_clean(driver)
+
+
+async def test_a_title_in_a_log_cannot_steer_the_terminal_where_it_is_changed() -> None:
+    host = host_with_sessions()
+    host.summaries = [replace(each, title=f"docs{STEERING}") for each in host.summaries]
+    async with running(host) as driver:
+        await driver.press("f2", "end", "r")
+        await driver.until_screen("AskText")
+        assert "docs" in driver.text()
+        assert is_clean(driver)
+
+
+async def test_what_a_server_says_cannot_steer_the_terminal_on_the_first_screen() -> None:
+    class Refusing(FakeServers):
+        async def use(self, url: str, model: str) -> None:
+            raise UsageError(f"it said {STEERING}")
+
+    host = FakeHost(setup_note="no model yet")
+    host.servers = Refusing(host)
+    async with running(host, is_ready=False) as driver:
+        await driver.until_screen("FirstRun")
+        await driver.press("enter")
+        await driver.until(lambda: "it said" in driver.text())
+        assert is_clean(driver)
