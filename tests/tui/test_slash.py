@@ -152,3 +152,9 @@ async def test_several_lines_grow_the_prompt_and_are_sent_as_one() -> None:
         await driver.press("enter")
         assert driver.host.session.submitted == ["a\nb\nc"]
         assert driver.app.workbench.prompt.region.height == 1
+
+
+async def test_any_number_of_steps_may_be_typed() -> None:
+    async with running() as driver:
+        await driver.type(f"/undo {'9' * 5000}")
+        assert "undo is not available" in driver.text("#say")

@@ -120,10 +120,10 @@ class ChangeActions(SessionActions):
             self.app.notify(clean_line(text), severity="error" if is_error else "information", markup=False)
 
     def _count(self, argument: str) -> int:
-        if argument.strip() in ("", "1"):
-            return 1
-        if argument.strip().isascii() and argument.strip().isdigit() and int(argument) > 0:
-            return int(argument)
+        typed = argument.strip() or "1"
+        count = int(typed[:9]) if typed.isascii() and typed.isdigit() else 0
+        if count:
+            return count
         self.say(f"how many steps? {clean_line(argument)!r} is no number", "error")
         return 0
 
