@@ -116,7 +116,7 @@ class LmtuiApp(ThemedApp):
         if self.options.problems:
             self.workbench.say("\n".join(self.options.problems), "error")
         attention = self.attention
-        self._collector = self.workbench.dialogs.collector(lambda: attention.is_away)
+        self._collector = self.workbench.dialogs.collector(lambda: attention.is_quiet)
         self._collector.begin()
         try:
             self.desk.host = await asyncio.to_thread(self._open_host)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lmtui.tui.facts import Facts
     from lmtui.tui.router import Feed
 
-AWAY_S = 30.0
+AWAY_S, QUIET_S = 30.0, 3.0
 TITLE_CHARS, TEXT_CHARS = 60, 120
 KEEP_TITLE, GIVE_TITLE_BACK = "\x1b[22;2t", "\x1b[23;2t"
 _OSC_777 = ("foot", "ghostty", "rxvt")
@@ -65,6 +65,11 @@ class Attention:
     def is_away(self) -> bool:
         """Tell whether nobody looks: the window is not in front, or where no terminal says so, no key was pressed lately."""
         return not self._is_in_front if self._knows_focus else self._clock() - self._last_key > AWAY_S
+
+    @property
+    def is_quiet(self) -> bool:
+        """Tell whether nobody types."""
+        return self.is_away or self._clock() - self._last_key > QUIET_S
 
     def look(self, feeds: Iterable[Feed], active: Feed | None) -> None:
         """Compare with what was seen last: tell what is new, and bring the title in line."""

@@ -1,7 +1,8 @@
 """When Python looks for garbage: often and over what is new, never over a whole day's objects while somebody types.
 
 A full collection takes as long as there are objects, a tenth of a second for some hundred thousand.  What is alive after a
-small one is set aside (`gc.freeze`) and not looked at again; now and then, when nobody looks, everything is.
+small one is set aside (`gc.freeze`) and not looked at again until enough of it has come together and no key is pressed: lines
+that were on the screen are rings, which nothing else frees.
 """
 
 from __future__ import annotations
@@ -12,20 +13,22 @@ from collections.abc import Callable
 YOUNG = 5_000
 BATCHES = 2
 NEVER_BY_ITSELF = 1_000
-THOROUGH_EVERY = 500
+ENOUGH = 100_000
+COUNT_EVERY = 10  # to count what is set aside takes a millisecond or two
 
 
 class Collector:
-    """Decides when to collect.  `is_away` tells whether nobody looks."""
+    """Decides when to collect.  `is_quiet` tells whether a pause would be felt by nobody."""
 
-    def __init__(self, is_away: Callable[[], bool]) -> None:
-        self._is_away = is_away
-        self._count = 0
+    def __init__(self, is_quiet: Callable[[], bool]) -> None:
+        self._is_quiet = is_quiet
+        self._looks = 0
+        self._living = 0
+        self._is_due = False
 
     def begin(self) -> None:
         """Set aside what the program itself is made of."""
-        gc.collect()
-        gc.freeze()
+        self._collect_all()
         gc.set_threshold(YOUNG, NEVER_BY_ITSELF, NEVER_BY_ITSELF)
         gc.enable()
 
@@ -33,10 +36,18 @@ class Collector:
         """Collect what is new, if there is enough of it; cheap where there is not."""
         if gc.get_count()[1] < BATCHES:
             return
-        self._count += 1
-        is_thorough = self._count >= THOROUGH_EVERY and self._is_away()
-        if is_thorough:
-            self._count = 0
-            gc.unfreeze()
-        gc.collect(2 if is_thorough else 1)
+        self._looks += 1
+        if self._looks % COUNT_EVERY == 0:
+            self._is_due = gc.get_freeze_count() - self._living >= ENOUGH
+        if self._is_due and self._is_quiet():
+            self._collect_all()
+            return
+        gc.collect(1)
         gc.freeze()
+
+    def _collect_all(self) -> None:
+        self._is_due = False
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+        self._living = gc.get_freeze_count()

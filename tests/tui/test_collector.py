@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lmtui.tui.collector import BATCHES, THOROUGH_EVERY, YOUNG, Collector
+from lmtui.tui.collector import BATCHES, COUNT_EVERY, ENOUGH, YOUNG, Collector
 
 
 @pytest.fixture(autouse=True)
@@ -44,20 +44,26 @@ def test_what_is_new_is_collected_and_the_living_set_aside() -> None:
     assert gc.get_freeze_count() >= before + len(kept)
 
 
-def test_what_was_set_aside_is_looked_at_again_when_nobody_looks() -> None:
-    is_away = False
-    collector = Collector(lambda: is_away)
+def test_what_was_set_aside_is_looked_at_again_once_it_is_much_and_nobody_types() -> None:
+    is_quiet = True
+    collector = Collector(lambda: is_quiet)
     collector.begin()
+    before = gc.get_freeze_count()
     ring = Ring()
     gone = weakref.ref(ring)
-    _ = work()
+    kept = [work()]
     collector.look()
     del ring
-    for _ in range(THOROUGH_EVERY):
+    for _ in range(2 * COUNT_EVERY):
         _ = work()
         collector.look()
-    assert gone() is not None
-    is_away = True
+    assert gone() is not None, "too little was set aside for a look at all of it"
+    is_quiet = False
+    while gc.get_freeze_count() < before + ENOUGH or len(kept) < 2 * COUNT_EVERY:
+        kept.append(work())
+        collector.look()
+    assert gone() is not None, "somebody types"
+    is_quiet = True
     _ = work()
     collector.look()
     assert gone() is None
