@@ -388,3 +388,10 @@ def test_a_command_that_goes_to_many_folders_is_asked_about_without_delay() -> N
         assert verdict(command, Mode.AUTO, "deny rm *") is ALLOW
     assert verdict("cd a; cd b; cd c; cd d; cat s", Mode.AUTO, "deny Read(a/b/c/d/s)") is DENY
     assert time.process_time() - begun < 5.0
+
+
+@pytest.mark.parametrize("wrapper", ["env ", "npx ", "npx env ", "timeout 5 ", "nice "])
+def test_a_command_wrapped_without_end_is_asked_about(wrapper: str) -> None:
+    command = wrapper * (3_600 // len(wrapper))
+    assert verdict(f"{command}ls") is ASK
+    assert verdict(f"{command}ls", Mode.PLAN) is DENY

@@ -13,6 +13,7 @@ from lmtui.core.shell.scripts import review_awk, review_find, review_sed
 from lmtui.core.shell.tools import review_tool
 from lmtui.core.shell.wrappers import inner_place, is_transparent, is_wrapper, reads_names_from_input, runs_package
 
+_MOST_WRAPPED = 20
 _SCRIPTED = {
     "sed": review_sed, "find": review_find, "git": review_git,
     "awk": review_awk, "gawk": review_awk, "mawk": review_awk, "nawk": review_awk,
@@ -31,22 +32,33 @@ def layers(command: SimpleCommand) -> tuple[SimpleCommand, ...]:
 @lru_cache(maxsize=256)
 def review(command: SimpleCommand) -> Review:
     """Return what a command does, with what it wraps."""
+    return _reviewed(command, 0)
+
+
+def _reviewed(command: SimpleCommand, depth: int) -> Review:
+    """Return what a command does that so many others wrap; of very many nothing is known."""
+    if depth > _MOST_WRAPPED:
+        return _runs_any(command)
     if _tells_version(command) or reads_names_from_input(command):
         return Review(is_reader=True)
     place = inner_place(command)
     if place:
-        inner = review(command.from_word(place))
+        inner = _reviewed(command.from_word(place), depth + 1)
         risks = (Risk(place, f"{command.program} runs another program"), *_shifted(inner.risks, place))
         shows = tuple(index + place for index in inner.shows)
         return Review(inner.is_reader and is_transparent(command), shows, risks)
     if command.words[:2] in (("command", "-v"), ("command", "-V")):
         return Review(is_reader=True)
     if runs_package(command):
-        inner = review(command.from_word(1))
+        inner = _reviewed(command.from_word(1), depth + 1)
         return Review(risks=(Risk(1, f"{command.program} fetches and runs a package"), *_shifted(inner.risks, 1)))
     if is_wrapper(command):
-        return Review(risks=tuple(Risk(i, f"{command.program} runs another program") for i in range(1, len(command.words) + 1)))
+        return _runs_any(command)
     return _of_program(command)
+
+
+def _runs_any(command: SimpleCommand) -> Review:
+    return Review(risks=tuple(Risk(i, f"{command.program} runs another program") for i in range(1, len(command.words) + 1)))
 
 
 def _of_program(command: SimpleCommand) -> Review:
