@@ -117,7 +117,10 @@ def _edited(desk: Desk, proposal: Proposal, edit: Editor) -> Proposal:
 
 def _in_editor(text: str) -> str | None:
     """Return what the user's editor made of a text; blocks until it ends."""
-    command = shlex.split(os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip())
+    try:
+        command = shlex.split(os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip())
+    except ValueError:  # a quotation in it that does not end
+        return None
     if not command:
         return None
     with tempfile.TemporaryDirectory(prefix="lmtui-plan-") as folder:

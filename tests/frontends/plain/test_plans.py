@@ -111,7 +111,7 @@ def test_a_resumed_session_asks_about_its_plan() -> None:
     assert session.plans.answers == [("approve", ())]
 
 
-def edited_with(edit: Editor, *typed: str) -> tuple[Paper, FakeSession]:
+def edited_with(edit: Editor | None, *typed: str) -> tuple[Paper, FakeSession]:
     room, paper, host = Room(), Paper(*typed), host_with_plan()
     desk = Desk(room, host, paper)
     try:
@@ -146,3 +146,10 @@ def test_without_an_editor_the_plan_stays() -> None:
     assert any("there is no editor" in line for line in paper.said)
     found: Proposal | None = decided(session)[0].edited
     assert found is None
+
+
+def test_where_the_editor_set_is_no_command_the_plan_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISUAL", "'broken")
+    paper, session = edited_with(None, "e", "y")
+    assert any("set VISUAL or EDITOR" in line for line in paper.said)
+    assert decided(session)[0].edited is None
