@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lmtui.core.errors import Fault, ProviderError
@@ -188,6 +190,15 @@ async def test_a_few_characters_narrow_the_list_down() -> None:
         await driver.until(lambda: "MODELS  7" in driver.text())
 
 
+async def test_a_server_with_very_many_models_shows_all_of_them() -> None:
+    host = FakeHost()
+    models = tuple(ServedModel(f"model-{number}") for number in range(600))
+    host.servers.found = [replace(host.servers.found[0], models=models)]
+    async with running(host) as driver:
+        await driver.press("alt+e")
+        await driver.until(lambda: "MODELS  600" in driver.text())
+
+
 async def test_looking_again_asks_the_servers() -> None:
     async with running(rich_host()) as driver:
         await open_models(driver)
@@ -239,6 +250,7 @@ def test_progress_is_a_bar_where_the_server_tells_it() -> None:
         ("12", None),
         ("x", None),
         ("-5", None),
+        ("9" * 5000, None),
     ],
 )
 def test_windows_are_read_as_people_write_them(typed: str, window: int | None) -> None:
