@@ -13,7 +13,7 @@ from textual.screen import Screen
 
 from lmtui.core import events
 from lmtui.core.clean import clean_line
-from lmtui.core.events import Envelope
+from lmtui.core.events import ROOT, Envelope
 from lmtui.core.sessions import SessionSummary
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
 from lmtui.tui.desk import Desk
@@ -71,9 +71,10 @@ class Grid(Screen[Picked | None]):
 
     def _happened(self, envelope: Envelope) -> None:
         event = envelope.event
-        if isinstance(event, events.TextDelta):
+        is_own = event.agent == ROOT  # sub-agents may write at once, and their words would be mixed
+        if is_own and isinstance(event, events.TextDelta):
             self._streams[envelope.session] = (self._streams.get(envelope.session, "") + event.text)[-STREAM_CHARS:]
-        elif isinstance(event, events.MessageAdded | events.TurnEnded):
+        elif is_own and isinstance(event, events.MessageAdded | events.TurnEnded):
             self._streams.pop(envelope.session, None)
         if not self._is_due:
             self._is_due = True

@@ -6,7 +6,7 @@ import pytest
 
 from lmtui.core.agent_events import AgentStarted
 from lmtui.core.errors import SessionFileError
-from lmtui.core.events import MessageAdded
+from lmtui.core.events import MessageAdded, TextDelta
 from lmtui.core.messages import Role
 from lmtui.tui.options import StartOptions
 from tests.tui.driving import Driver, running
@@ -194,6 +194,18 @@ async def test_the_log_is_narrowed_by_a_line_and_a_call_read_whole() -> None:
         assert "command: pytest -q tests/test_lexer.py" in driver.text()
         await driver.press("escape", "slash", "escape")
         assert "of 3" not in driver.text()
+
+
+async def test_the_grid_mixes_no_words_of_agents_that_write_at_once() -> None:
+    async with running() as driver:
+        session = driver.host.session
+        session.begin_turn("Go.")
+        await driver.type("/grid")
+        await driver.until_screen("Grid")
+        for agent, text in (("a", "one "), ("b", "two "), ("root", "its own words")):
+            session.emit(TextDelta(agent=agent, text=text))
+        await driver.until(lambda: "its own words" in driver.text())
+        assert "one" not in driver.text("#grid-tiles")
 
 
 async def test_what_an_agent_does_when_its_conversation_is_opened_stands_there_once() -> None:
