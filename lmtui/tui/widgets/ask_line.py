@@ -47,7 +47,6 @@ class AskLine(Input, inherit_bindings=True):
 
     def ask(self, asked: Asked, what: str, text: str = "", *, move: Callable[[int], None] = lambda _: None) -> None:
         """Show the line; `move` gets -1 or 1 for up and down."""
-        self._asked = None  # what stands there already is not typed
         self.placeholder, self.value, self._move = what, text, move
         self.cursor_position = len(text)
         self._asked = asked
