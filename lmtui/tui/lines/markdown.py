@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
+MOST_CHARS = 24_000  # a longer paragraph or table is drawn as it was written: to parse one may take seconds
 _BULLET = "• "
 _QUOTE: Line = (("▌ ", "muted"),)
 _TAB = "    "
@@ -45,7 +46,10 @@ def piece_lines(piece: Piece, width: int) -> list[Line]:
     gap: list[Line] = [()] if piece.has_gap else []
     if piece.kind == "fence":
         return gap + code_lines(list(piece.lines), piece.fence, width)
-    return gap + _Document(width, len(piece.head)).lines_of("\n".join((*piece.head, *piece.lines)))
+    text = "\n".join((*piece.head, *piece.lines))
+    if len(text) > MOST_CHARS:
+        return gap + [part for line in text.split("\n") for part in wrap(((line.expandtabs(4), ""),), width)]
+    return gap + _Document(width, len(piece.head)).lines_of(text)
 
 
 def code_lines(lines: list[str], language: str, width: int) -> list[Line]:

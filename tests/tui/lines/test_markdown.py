@@ -148,3 +148,11 @@ def test_a_line_that_is_nearly_the_rule_of_a_table_is_told_from_one_at_once() ->
     for _ in range(10):
         split("a | b\n-" + " " * 4000 + "x\n")
     assert time.process_time() - began < 1.0
+
+
+def test_a_paragraph_that_takes_long_to_parse_is_drawn_as_it_was_written() -> None:
+    began = time.process_time()
+    lines = shown("\n".join("[" * 2000 for _ in range(100)))
+    assert time.process_time() - began < 2
+    assert "".join(lines) == "[" * 200_000
+    assert shown("\n".join(["**a** b"] * 10)) == shown(" ".join(["**a** b"] * 10)), "a usual one is not"
