@@ -120,8 +120,10 @@ class Runtime:
         self.settings = UserSettings(loaded, reload, self._use_config)
 
     def _use_config(self, config: Config) -> None:
-        """Take other settings; they hold for sessions opened from now on."""
+        """Take other settings; they hold for sessions opened from now on, but not in the demo, which has its own server."""
         _rules(config, self._workspace)
+        if self._demo is not None:
+            return
         self.config = config
         self._connection.use_config(config)
         if self._sandbox is not None:
