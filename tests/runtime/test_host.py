@@ -278,15 +278,14 @@ async def test_the_demo_asks_nothing_of_the_folder_that_was_left(workspace: Path
 async def test_a_setting_that_is_changed_in_the_demo_brings_back_no_other_server(tmp_path: Path, open_one: Open) -> None:
     runtime = open_one("http://127.0.0.1:9", sandbox="process")
     sources = dict.fromkeys(SETTINGS, "default")
-    other = Config(sandbox="files", url="http://127.0.0.1:9")
+    other = Config(sandbox="process", url="http://127.0.0.1:9", network="on")
     runtime.ask_trust(Loaded(runtime.config, sources), lambda: Loaded(other, sources))
     (tmp_path / "demo").mkdir()
     await runtime.use_demo(tmp_path / "demo", rate=0.0)
-    _ = runtime.settings.change("sandbox", "files")
+    _ = runtime.settings.change("network", "on")
     end = (await run(await runtime.new_session(), "start"))[-1]
     assert isinstance(end, TurnEnded)
     assert end.reason is not TurnReason.ERROR, "the script answers"
-    assert (await (await runtime.sandbox()).status()).backend == "process"
 
 
 async def test_ask_rules_of_the_settings_hold_in_every_mode(open_one: Open, serve: Serve) -> None:
