@@ -17,6 +17,8 @@ from lmtui.core.shell.review import layers, review
 from lmtui.core.tool_facts import Deed, tools_that
 
 _FILE_READERS, _FILE_CHANGERS = tools_that(Deed.SHOWS), tools_that(Deed.CHANGES)
+MOST_CHARS = 50_000
+_TOO_LONG = f"it is longer than {MOST_CHARS:,} characters: whether a rule forbids any of it was not looked for"
 _SEARCHERS = frozenset({"rg", "ag", "ack"})
 _SWEEPERS = _SEARCHERS | {"tar", "zip", "cpio", "rsync", "cp", "7z", "xargs"}
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
@@ -36,6 +38,8 @@ def decide_command(
         asks_each: nothing but an exact rule of this session or of the settings lets a command run unasked (a reduced sandbox).
         is_read_only: the sandbox keeps commands from changing anything; without that none may run in plan mode.
     """
+    if len(text) > MOST_CHARS:
+        return Decision(Verdict.DENY if mode is Mode.PLAN else Verdict.ASK, _TOO_LONG, takes_no_rule=True)
     parsed = parse(text)
     count = len(parsed.commands)
     for rule in rules:

@@ -395,3 +395,13 @@ def test_a_command_wrapped_without_end_is_asked_about(wrapper: str) -> None:
     command = wrapper * (3_600 // len(wrapper))
     assert verdict(f"{command}ls") is ASK
     assert verdict(f"{command}ls", Mode.PLAN) is DENY
+
+
+def test_a_command_of_a_megabyte_is_asked_about_at_once_and_no_rule_is_offered() -> None:
+    long = "cat <<E\n" + "word 'and' $more; " * 60_000 + "\nE"
+    began = time.process_time()
+    asked = decide("shell", Access.EXECUTE, long, Mode.AUTO, rules("deny Shell(git *)", "allow Shell(*)"))
+    assert (asked.verdict, asked.takes_no_rule) == (ASK, True)
+    assert decide("shell", Access.EXECUTE, long, Mode.PLAN, ()).verdict is DENY
+    assert time.process_time() - began < 1
+    assert decide("shell", Access.EXECUTE, f"cat <<E\n{'word ' * 2000}\nE", Mode.AUTO, ()).verdict is ALLOW
