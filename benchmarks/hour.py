@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-import resource
 from asyncio.events import Handle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import thread_time
 from typing import Any
 
+import psutil
 from textual.geometry import Size
 from textual.pilot import Pilot
 
@@ -50,13 +50,14 @@ async def _figures() -> list[Figure]:
         while app.desk.active is None:
             await pilot.pause(0.02)
         rss: list[float] = []
+        own = psutil.Process()
         with _timed(blocks):
             heart = asyncio.create_task(_beat(blocks, beats))
             for turn in range(TURNS):
                 if turn == WARM_UP:
                     beats.clear()
                 await _turn(pilot, app, host.session, turn, source)
-                rss.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+                rss.append(own.memory_info().rss / 2**20)
             heart.cancel()
     worst = sorted(beats)
     return [
