@@ -28,7 +28,7 @@ class Collector:
 
     def begin(self) -> None:
         """Set aside what the program itself is made of."""
-        self._collect_all()
+        self._set_aside()
         gc.set_threshold(YOUNG, NEVER_BY_ITSELF, NEVER_BY_ITSELF)
         gc.enable()
 
@@ -40,14 +40,13 @@ class Collector:
         if self._looks % COUNT_EVERY == 0:
             self._is_due = gc.get_freeze_count() - self._living >= ENOUGH
         if self._is_due and self._is_quiet():
-            self._collect_all()
+            gc.unfreeze()
+            self._set_aside()
             return
         gc.collect(1)
         gc.freeze()
 
-    def _collect_all(self) -> None:
-        self._is_due = False
-        gc.unfreeze()
+    def _set_aside(self) -> None:
         gc.collect()
         gc.freeze()
-        self._living = gc.get_freeze_count()
+        self._living, self._is_due = gc.get_freeze_count(), False
