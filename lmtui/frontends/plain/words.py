@@ -85,7 +85,7 @@ class Teller:
                 times = f", attempt {retry.attempt} of {retry.attempts}" if retry.attempt else ""
                 began = " What was said of this answer does not count." if self._streamed else ""
                 self._forget_stream()
-                yield f"{clean_line(retry.reason)}. Again in {retry.wait_s:g} seconds{times}.{began}"
+                yield f"{clean_line(retry.reason)}. Again in {_seconds(retry.wait_s)}{times}.{began}"
             case TurnEnded() as end:
                 yield from self._rest()
                 if end.error:
@@ -295,3 +295,7 @@ def _first_lines(text: str, most: int) -> Iterator[str]:
     yield from lines[:most]
     if len(lines) > most:
         yield f"and {counted(len(lines) - most, 'more line')}"
+
+
+def _seconds(seconds: float) -> str:
+    return "1 second" if seconds == 1 else f"{seconds:g} seconds"

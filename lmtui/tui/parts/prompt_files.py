@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from lmtui.core.clean import clean_line
 from lmtui.core.prompt_files import PromptFile, find_prompt
+from lmtui.core.slash_names import AS_WORDS
 from lmtui.tui.completing import PROMPT_FILES, prompt_values
 from lmtui.tui.modals.picker import Picker
 from lmtui.tui.modals.results import Choice
@@ -31,7 +32,7 @@ class PromptFilesPart:
         active = self._stage.desk.active
         if prompt is None:
             name = clean_line(text.partition(" ")[0])
-            self._stage.say(f"no command /{name}; /help and /commands list them", "error")
+            self._stage.say(f"no command /{name}; /help and /commands list them. {AS_WORDS}", "error")
         elif active is None:
             self._stage.say("no session yet")
         else:
