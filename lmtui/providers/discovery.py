@@ -17,7 +17,7 @@ from lmtui.providers.servers import llama_cpp, lm_studio, notes, ollama, plain
 from lmtui.providers.servers.client import Client, Reply
 
 PROBE_TIMEOUT_S = 0.9
-_FAR_TIMEOUT_S = 4.0
+_PATIENT_S = 4.0  # for one that is far away, or that the user named: it may be busy with loading a model
 _KNOWN_SERVER_TIMEOUT_S = 10.0
 _FIRST_SHARE = 0.7  # of the time for the lists; the rest is for what each model can do
 KNOWN_ADDRESSES = (
@@ -44,13 +44,12 @@ async def find_servers(extra: tuple[str, ...] = (), key: str = "") -> list[Serve
     roots: dict[str, str] = {}
     for root in map(root_url, addresses):
         roots.setdefault(without_alias(root), root)
-    looks = (look_at(root, key if root in named else "", _limit_s(root), is_named=root in named) for root in roots.values())
+    patient = {root: root in named or not is_local(root) for root in roots.values()}
+    looks = (
+        look_at(root, key if root in named else "", _PATIENT_S if is_patient else PROBE_TIMEOUT_S, is_named=root in named)
+        for root, is_patient in patient.items()
+    )
     return [server for server in await asyncio.gather(*looks) if server is not None]
-
-
-def _limit_s(root: str) -> float:
-    """Return how long an address may take: one that a user named out in the internet longer than one nearby."""
-    return PROBE_TIMEOUT_S if is_local(root) else _FAR_TIMEOUT_S
 
 
 async def look_at(url: str, key: str = "", limit_s: float = PROBE_TIMEOUT_S, *, is_named: bool = False) -> ServerFound | None:

@@ -128,6 +128,11 @@ async def test_a_hanging_route_hides_no_other(serve: Serve) -> None:
     assert time.monotonic() - started < 5
 
 
+async def test_one_that_was_named_may_take_its_time(serve: Serve) -> None:
+    slow = await serve({"/v1/models": listing({"id": "m"})}, otherwise=None, drip_s=0.02)
+    assert [server.models for server in await find_servers((slow.url,))] == [(ServedModel("m"),)]
+
+
 async def test_hanging_and_dripping_servers_cost_a_second_however_many_there_are(serve: Serve) -> None:
     hanging = [await serve({}, otherwise=None) for _ in range(3)]
     dripping = await serve({}, otherwise=ok(listing({"id": "x" * 500})), drip_s=0.05)
