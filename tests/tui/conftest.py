@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-APPS_KEPT = 25
+APPS_KEPT = 60
 _TESTS = count(1)
 
 
