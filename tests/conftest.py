@@ -7,8 +7,10 @@ Property tests have no deadline: how long an example takes on a busy machine say
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -27,6 +29,17 @@ def _own_home(
     has_folder = "tmp_path" in request.fixturenames  # to make one for each of ten thousand tests would cost more than they do
     own: Path = request.getfixturevalue("tmp_path") if has_folder else tmp_path_factory.getbasetemp() / f"{next(_NUMBERS)}"
     monkeypatch.setenv("LMTUI_HOME", str(own / "home"))
+
+
+@pytest.fixture(autouse=True)
+def _no_log_file_of_another_test() -> Iterator[None]:
+    """The program sends its log to the file of the home that it began in; the next test has a home of its own."""
+    yield
+    logger = logging.getLogger("lmtui")
+    for handler in logger.handlers[:]:
+        logger.removeHandler(handler)
+        handler.close()
+    logger.propagate = True
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ YOUNG = 5_000
 BATCHES = 2
 NEVER_BY_ITSELF = 1_000
 ENOUGH = 100_000
-COUNT_EVERY = 10  # to count what is set aside takes a millisecond or two
+COUNT_EVERY = 100  # to count what is set aside takes some ten milliseconds
 
 
 class Collector:
@@ -23,7 +23,7 @@ class Collector:
     def __init__(self, is_quiet: Callable[[], bool]) -> None:
         self._is_quiet = is_quiet
         self._looks = 0
-        self._living = 0
+        self._living: int | None = None
         self._is_due = False
 
     def begin(self) -> None:
@@ -38,7 +38,7 @@ class Collector:
             return
         self._looks += 1
         if self._looks % COUNT_EVERY == 0:
-            self._is_due = gc.get_freeze_count() - self._living >= ENOUGH
+            self._count()
         if self._is_due and self._is_quiet():
             gc.unfreeze()
             self._set_aside()
@@ -46,7 +46,12 @@ class Collector:
         gc.collect(1)
         gc.freeze()
 
+    def _count(self) -> None:
+        now = gc.get_freeze_count()
+        self._living = now if self._living is None else self._living
+        self._is_due = now - self._living >= ENOUGH
+
     def _set_aside(self) -> None:
         gc.collect()
         gc.freeze()
-        self._living, self._is_due = gc.get_freeze_count(), False
+        self._living, self._is_due = None, False

@@ -28,7 +28,7 @@ async def look(server: FakeServer, key: str = "") -> ServerFound:
 
 
 async def named(server: FakeServer) -> ServerFound:
-    found = await look_at(server.url, is_named=True)
+    found = await look_at(server.url, limit_s=20, is_named=True)
     assert found is not None
     return found
 

@@ -48,7 +48,6 @@ def test_what_was_set_aside_is_looked_at_again_once_it_is_much_and_nobody_types(
     is_quiet = True
     collector = Collector(lambda: is_quiet)
     collector.begin()
-    before = gc.get_freeze_count()
     ring = Ring()
     gone = weakref.ref(ring)
     kept = [work()]
@@ -58,9 +57,13 @@ def test_what_was_set_aside_is_looked_at_again_once_it_is_much_and_nobody_types(
         _ = work()
         collector.look()
     assert gone() is not None, "too little was set aside for a look at all of it"
+    before = gc.get_freeze_count()
     is_quiet = False
-    while gc.get_freeze_count() < before + ENOUGH or len(kept) < 2 * COUNT_EVERY:
+    while gc.get_freeze_count() < before + ENOUGH:
         kept.append(work())
+        collector.look()
+    for _ in range(COUNT_EVERY):
+        _ = work()
         collector.look()
     assert gone() is not None, "somebody types"
     is_quiet = True

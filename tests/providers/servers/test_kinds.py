@@ -23,8 +23,8 @@ from tests.providers.servers.answers import (
 )
 
 
-async def look(serve: Serve, answers: dict[str, Any], otherwise: Answer = NO_ROUTE) -> ServerFound:
-    found = await look_at((await serve(answers, otherwise)).url)
+async def look(serve: Serve, answers: dict[str, Any], otherwise: Answer = NO_ROUTE, limit_s: float = 20) -> ServerFound:
+    found = await look_at((await serve(answers, otherwise)).url, limit_s=limit_s)
     assert found is not None
     return found
 
@@ -106,7 +106,7 @@ async def test_ollama_is_asked_about_a_bounded_number_of_models_and_nothing_is_l
     server = await serve(
         {"/api/tags": tags, "/api/ps": {"models": [{"name": "m199", "context_length": 2048}]}, "/api/show": shown}
     )
-    found = await look_at(server.url)
+    found = await look_at(server.url, limit_s=20)
     assert found is not None
     assert len(found.models) == 200
     assert {path for path, _ in server.posted} == {"/api/show"}
@@ -196,7 +196,7 @@ async def test_a_router_is_asked_about_loaded_models_alone_and_told_to_load_none
         "/props?model=big%3AQ4&autoload=false": LLAMA_CPP_PROPS | {"default_generation_settings": {"n_ctx": 16_384}},
     }
     server = await serve(answers)
-    found = await look_at(server.url)
+    found = await look_at(server.url, limit_s=20)
     assert found is not None
     assert (found.kind, found.can_load) == ("llama.cpp", True)
     told = [(model.name, model.is_loaded, model.is_loading, model.window_tokens) for model in found.models]
