@@ -82,7 +82,7 @@ def members(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_ceilings_of_size(path: Path) -> None:
     text = path.read_text()
-    assert text.count("\n") <= 400, "a file has one reason to exist: find the missing concept"
+    assert text.count("\n") <= 600, "a file holds one subject: a longer one needs a reason"
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or 0) - node.lineno + 1
@@ -90,7 +90,7 @@ def test_ceilings_of_size(path: Path) -> None:
         elif isinstance(node, ast.ClassDef):
             methods = [each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
             is_protocol = any(getattr(base, "id", "") == "Protocol" for base in node.bases)
-            assert len(methods) <= 25 or is_protocol, f"{node.name} has {len(methods)} methods"
+            assert len(methods) <= 40 or is_protocol, f"{node.name} has {len(methods)} methods"
 
 
 def test_nothing_has_a_name_that_says_nothing() -> None:

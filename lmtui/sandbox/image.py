@@ -197,6 +197,7 @@ def _export(engine: DockerClient, path: Path, image: str) -> None:
     from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see docker.py)
 
     partial = path.with_suffix(".partial")
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with partial.open("wb") as file:
             for piece in engine.images.get(image).save(named=True):
