@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from lmtui.core import globs
+from lmtui.core import globs, path_patterns
 from lmtui.core.rules import SETTINGS, THIS_SESSION, Decision, Effect, Mode, Rule, Verdict
 from lmtui.core.secrets import could_be_secret
 from lmtui.core.shell.command import ParsedCommand, SimpleCommand
@@ -136,7 +136,11 @@ def _is_about(rule: Rule, tool: str, text: str) -> bool:
 
 def _names_path(pattern: str, text: str) -> bool:
     """Tell whether a text names what a path rule is about, or the folder that holds it (`secrets` for `secrets/**`)."""
-    if any(globs.matches(pattern, each, is_path=True) for path in paths_mentioned(text) for each in (path, f"{path}/\0")):
+    if any(
+        path_patterns.matches(pattern, each, covers_below=True)
+        for path in paths_mentioned(text)
+        for each in (path, f"{path}/\0")
+    ):
         return True
     stars = (each for part in parse(text).commands for each in part.globs if each)
     return any(globs.can_meet(each.removeprefix("./"), pattern) for each in stars)
@@ -188,7 +192,7 @@ def _sweeps(words: tuple[str, ...], pattern: str) -> bool:
             operands = list(itertools.takewhile(lambda word: not word.startswith("-"), rest)) if name == "find" else []
         operands = operands[1:] if name in _SEARCHERS else operands
     places = [word for word in operands if not word.startswith("/") or word.startswith("/workspace")]
-    return is_sweep and any(globs.can_be_below(pattern, straight(place)) for place in places or ["."])
+    return is_sweep and any(path_patterns.can_be_below(pattern, straight(place)) for place in places or ["."])
 
 
 def _named_secret(text: str, parsed: ParsedCommand) -> str:

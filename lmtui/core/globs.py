@@ -8,26 +8,32 @@ from typing import NamedTuple
 
 
 class Token(NamedTuple):
-    """A piece of a glob: `char` itself, or with `char` empty any character but those in `but`; again and again if `is_star`."""
+    """A piece of a glob: `char` itself, or with `char` empty any character; again and again if `is_star`."""
 
     char: str = ""
-    but: str = ""
     is_star: bool = False
-    is_folders: bool = False
 
 
-def matches(pattern: str, subject: str, *, is_path: bool) -> bool:
-    """Match a glob against a whole subject in time linear in both, however many stars it has (a rule may be hostile)."""
+def matches(pattern: str, subject: str) -> bool:
+    """Match a glob against a whole subject in time linear in it, however many stars there are (a rule may be hostile)."""
     fixed = literal(pattern)
     if fixed is not None:
         return fixed == subject
-    pieces = tokens(pattern, is_path=is_path)
-    states = _closure({0}, pieces)
-    for char in subject:
-        states = _closure({after for state in states for after in _step(state, char, pieces)}, pieces)
-        if not states:
-            return False
-    return len(pieces) in states
+    return _compiled(pattern).fullmatch(subject) is not None
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Return an expression in which each star takes the first place where what follows fits, and never another one."""
+    pieces = [""]
+    for token in tokens(pattern):
+        if token.is_star:
+            pieces.append("")
+        else:
+            pieces[-1] += re.escape(token.char) or "."
+    if len(pieces) == 1:
+        return re.compile(pieces[0], re.DOTALL)
+    return re.compile(f"{pieces[0]}{''.join(f'(?>.*?{piece})' for piece in pieces[1:-1])}.*{pieces[-1]}", re.DOTALL)
 
 
 def escape(text: str) -> str:
@@ -43,22 +49,9 @@ def literal(pattern: str) -> str | None:
     return re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
 
 
-def can_be_below(pattern: str, folder: str) -> bool:
-    """Tell whether a path that a pattern matches can lie in a folder; `.` and an empty folder are the workspace itself."""
-    wanted = pattern.split("/")
-    for i, part in enumerate(each for each in folder.split("/") if each not in ("", ".")):
-        if i >= len(wanted) - 1:
-            return "**" in wanted[-1] or pattern == "*"
-        if "**" in wanted[i]:
-            return True
-        if not can_meet(wanted[i], escape(part)):
-            return False
-    return True
-
-
 def can_meet(one: str, other: str) -> bool:
     """Tell whether some text (without a `/`) matches both globs."""
-    left, right = tokens(one, is_path=False), tokens(other, is_path=False)
+    left, right = tokens(one), tokens(other)
     seen: set[tuple[int, int]] = set()
     todo = [(0, 0)]
     while todo:
@@ -85,52 +78,18 @@ def _meeting_steps(left: tuple[Token, ...], right: tuple[Token, ...], i: int, j:
 
 
 @lru_cache(maxsize=1024)
-def tokens(pattern: str, *, is_path: bool) -> tuple[Token, ...]:
-    r"""Read a glob; a backslash takes the next character as itself.
-
-    In paths `*` stops at `/` and `**` does not, `**/` is also nothing; in words of a command `*` is anything.
-    """
+def tokens(pattern: str) -> tuple[Token, ...]:
+    """Read a glob: `*` is any text, `?` any character, and a backslash takes the next character as itself."""
     out: list[Token] = []
     i = 0
     while i < len(pattern):
-        char, is_wide = pattern[i], not is_path or pattern == "*"
+        char = pattern[i]
         if char == "\\" and i + 1 < len(pattern):
-            out.append(Token(pattern[i + 1]))
             i += 1
-        elif char == "*" and pattern[i : i + 3] == "**/" and is_path:
-            out.append(Token(is_star=True, is_folders=True))
-            i += 2
+            out.append(Token(pattern[i]))
         elif char == "*":
-            is_double = pattern[i : i + 2] == "**"
-            out.append(Token(but="" if is_wide or is_double else "/", is_star=True))
-            i += is_double
-        elif char == "?":
-            out.append(Token(but="/" if is_path else ""))
+            out.append(Token(is_star=True))
         else:
-            out.append(Token(char))
+            out.append(Token("" if char == "?" else char))
         i += 1
     return tuple(out)
-
-
-def _closure(states: set[int], pieces: tuple[Token, ...]) -> set[int]:
-    """Return the states with those reached without a character.  `**/` is left only at its start or behind a `/`."""
-    todo = list(states)
-    while todo:
-        state = todo.pop()
-        if 0 <= state < len(pieces) and pieces[state].is_star and state + 1 not in states:
-            states.add(state + 1)
-            todo.append(state + 1)
-    return states
-
-
-def _step(state: int, char: str, pieces: tuple[Token, ...]) -> tuple[int, ...]:
-    """Return where a character leads.  A negative state is inside the folders of a `**/`."""
-    if state < 0:
-        return (state, ~state) if char == "/" else (state,)
-    if state >= len(pieces):
-        return ()
-    token = pieces[state]
-    if token.is_folders:
-        return (~state, state) if char == "/" else (~state,)
-    fits = char == token.char if token.char else char not in token.but
-    return () if not fits else (state,) if token.is_star else (state + 1,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from lmtui.core import globs
+from lmtui.core import globs, path_patterns
 from lmtui.core.rules import MCP, THIS_SESSION, Access, Effect, Rule, exact_rule
 from lmtui.core.secrets import is_secret_path
 from lmtui.core.shell.command import SimpleCommand
@@ -64,5 +64,5 @@ def _for_paths(subjects: tuple[str, ...]) -> Iterator[str]:
     folder = posixpath.commonpath([posixpath.dirname(subject.rstrip("/")) or "." for subject in subjects])
     if folder in ("", "."):
         return
-    yield f"{globs.escape(folder)}/**"
-    yield f"{globs.escape(folder.split('/')[0])}/**"
+    yield f"{path_patterns.escape(folder)}/**"
+    yield f"{path_patterns.escape(folder.split('/')[0])}/**"

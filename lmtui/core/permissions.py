@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from lmtui.core import globs
+from lmtui.core import path_patterns
 from lmtui.core.command_policy import decide_command
 from lmtui.core.rules import (
     SOURCES,
@@ -155,7 +155,7 @@ def _is_about(rule: Rule, tool: str, subject: str) -> bool:
     kind = _kind(tool)
     is_named = rule.names(tool) or any({rule.tool, kind} <= family for family in _FAMILIES)
     inside = f"{subject}/\0" if facts_of(tool).is_deep else subject  # a search of a folder reads what is in it
-    return is_named and any(globs.matches(rule.pattern, each, is_path=True) for each in (subject, inside))
+    return is_named and any(rule.is_about(each) for each in (subject, inside))
 
 
 def _kind(tool: str) -> str:
@@ -166,7 +166,7 @@ def _kind(tool: str) -> str:
 def _is_within(rule: Rule, tool: str, subject: str) -> bool:
     """Tell whether a difference of a whole folder may show what a rule forbids (a search leaves such files out)."""
     is_read = _takes_in(rule, Deed.SHOWS) and rule.pattern != "*"
-    return tool == "git_diff" and is_read and globs.can_be_below(rule.pattern, subject)
+    return tool == "git_diff" and is_read and path_patterns.can_be_below(rule.pattern, subject)
 
 
 def _takes_in(rule: Rule, *deeds: Deed) -> bool:
@@ -182,7 +182,7 @@ def _may_break(rule: Rule, tool: str, subject: str) -> bool:
 
 
 def _allows(rule: Rule, tool: str, subject: str) -> bool:
-    return rule.names(tool) and globs.matches(rule.pattern, subject, is_path=True)
+    return rule.names(tool) and rule.is_about(subject)
 
 
 def _shows_secret(tool: str, access: Access, subject: str) -> bool:

@@ -1,17 +1,18 @@
 """The words of permissions: modes, what a call does, rules and how they are written, verdicts.
 
 A rule is written `Tool(pattern)`: `Shell(git status *)`, `Write(src/**)`, `Edit`, `*(docs/**)`; one about tools of MCP servers
-names them: `mcp__server__tool`, `mcp__server__*`, `mcp__*`.
+names them: `mcp__server__tool`, `mcp__server__*`, `mcp__*`.  Patterns of paths are those of `core.path_patterns`.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from lmtui.core import globs
+from lmtui.core import globs, path_patterns
 from lmtui.core.errors import UsageError
+from lmtui.core.tool_facts import facts_of
 
 
 class Mode(StrEnum):
@@ -92,12 +93,24 @@ class Rule:
     def names(self, tool: str) -> bool:
         """Tell whether the rule is about a tool."""
         if self.tool.startswith(MCP):
-            return globs.matches(self.tool.lower(), tool.lower(), is_path=False)
+            return globs.matches(self.tool.lower(), tool.lower())
         return self.tool in ("*", tool)
+
+    @property
+    def is_about_paths(self) -> bool:
+        """Tell whether the pattern is one of paths (see `core.path_patterns`)."""
+        return self.tool == "*" or facts_of(self.tool).is_about_paths
 
     def is_exactly(self, subject: str) -> bool:
         """Tell whether the rule names this subject to the letter."""
-        return self.pattern != "*" and globs.literal(self.pattern) == subject
+        literal = path_patterns.literal if self.is_about_paths else globs.literal
+        return self.pattern != "*" and literal(self.pattern) == subject
+
+    def is_about(self, subject: str) -> bool:
+        """Tell whether the pattern covers a subject; a rule that forbids or asks about a folder is about all in it."""
+        if not self.is_about_paths:
+            return globs.matches(self.pattern, subject)
+        return path_patterns.matches(self.pattern, subject, covers_below=self.effect is not Effect.ALLOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +143,30 @@ def parse_rule(text: str, effect: Effect, source: str) -> Rule:
     if match is None:
         raise UsageError(f"not a permission rule: {text!r}", "Write it as Tool or Tool(pattern), such as Shell(git status *).")
     name = match["tool"].lower()
-    pattern = match["pattern"]
+    pattern = "*" if match["pattern"] is None else match["pattern"]
     if name.startswith(MCP):
-        return Rule(effect, match["tool"], "*" if pattern is None else pattern, source)
+        return Rule(effect, match["tool"], pattern, source)
     if name == "mcp":  # Mcp(server/tool)
-        server, _, tool = (pattern or "*").partition("/")
-        return Rule(effect, f"{MCP}{server}__{tool or '*'}", "*", source)
-    return Rule(effect, _NAMES.get(name, name), "*" if pattern is None else pattern, source)
+        server, _, tool = pattern.partition("/")
+        return Rule(effect, f"{MCP}{server or '*'}__{tool or '*'}", "*", source)
+    return checked(Rule(effect, _NAMES.get(name, name), pattern, source))
+
+
+def checked(rule: Rule) -> Rule:
+    """Return a rule with its pattern of paths normalized.
+
+    Raises:
+        UsageError: the pattern is none.
+    """
+    if not rule.is_about_paths:
+        return rule
+    try:
+        return replace(rule, pattern=path_patterns.normalize(rule.pattern))
+    except UsageError as error:
+        raise UsageError(f"the {rule.effect} rule {rule} is not understood: {error}", error.hint) from error
 
 
 def exact_rule(tool: str, subject: str, source: str) -> Rule:
     """Return the allow rule that covers this one subject and nothing else."""
-    return Rule(Effect.ALLOW, tool, globs.escape(subject), source)
+    rule = Rule(Effect.ALLOW, tool, source=source)
+    return replace(rule, pattern=path_patterns.escape(subject) if rule.is_about_paths else globs.escape(subject))

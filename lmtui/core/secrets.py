@@ -16,6 +16,10 @@ _NAMES = (
 )  # fmt: skip
 _OPEN_ENDED = ("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "credentials*", "secrets.*")
 _ENV_SHOWN = (".example", ".sample", ".template")
+# What package managers put there is public: tests of libraries have keys, tools have `credentials.json` of examples.
+_DEPENDENCIES = (
+    "node_modules", ".venv", "venv", "site-packages", ".tox", "__pycache__", "vendor", "target", ".cargo", "go/pkg",
+)  # fmt: skip
 # Source and prose: `credentials.py` is code that handles credentials, `id_rsa.pub` is meant to be shown.
 _HARMLESS_ENDS = (
     ".py", ".pyi", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".go", ".rs", ".java", ".kt", ".swift", ".c", ".h", ".cc",
@@ -27,6 +31,26 @@ _ANY_SECRET = re.compile(
     "|".join(re.escape(each).replace(r"\*", ".*") for each in (*_FOLDERS, *_NAMES, *_OPEN_ENDED, *sum(_PAIRS, ()), "environ")),
     re.DOTALL,
 )
+
+
+def secret_regex() -> str:
+    """Return the expression of the paths whose contents a sandbox hides; see `core.masks` for how to use it.
+
+    It knows no look-alike letters and leaves out what lies in folders of dependencies.
+    """
+    names = "|".join(_name_regex(name) for name in _NAMES)
+    opened = "|".join(_name_regex(name) for name in _OPEN_ENDED)
+    pairs = "|".join(f"{re.escape(folder)}/{re.escape(name)}" for folder, name in _PAIRS)
+    folders = "|".join(map(re.escape, _FOLDERS))
+    dependencies = "|".join(map(re.escape, _DEPENDENCIES))
+    shown = rf"\.env[^/]*(?:{'|'.join(map(re.escape, _ENV_SHOWN))})(?:/|\Z)"
+    ends = rf"[^/]*(?:{'|'.join(map(re.escape, _HARMLESS_ENDS))})(?:/|\Z)"
+    one = rf"(?:(?:{folders}|{pairs})(?:/|\Z)|(?!{shown})(?:{names})\Z|(?!{ends})(?:{opened})\Z)"
+    return rf"(?si:(?!(?:[^/]*/)*?(?:{dependencies})/)(?:[^/]*/)*?{one})"
+
+
+def _name_regex(name: str) -> str:
+    return re.escape(name).replace(r"\*", "[^/]*")
 
 
 def is_secret_path(path: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lmtui.core import globs
 from lmtui.core.command_policy import decide_command
 from lmtui.core.rules import Access, Mode, Rule, Verdict
 
@@ -33,4 +32,4 @@ class SkillScope:
         rules = tuple(rule for rule in self.rules if rule.names(tool) or rule.tool == _COVERS.get(tool))
         if tool == "shell" and not any(rule.pattern == "*" for rule in rules):
             return bool(rules) and decide_command(tool, subject, Mode.MANUAL, rules, asks_each=False).verdict is Verdict.ALLOW
-        return any(globs.matches(rule.pattern, subject, is_path=True) for rule in rules)
+        return any(rule.is_about(subject) for rule in rules)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,16 +138,6 @@ def test_a_call_about_several_files_needs_every_one_allowed() -> None:
 def test_a_hostile_pattern_takes_no_time() -> None:
     rule = deny("Shell(" + "*e" * 40 + "z)")
     assert verdict("shell", Access.EXECUTE, "e" * 4000, Mode.AUTO, rule) is Verdict.ALLOW
-
-
-@given(st.text("ab/*?", max_size=7), st.text("ab/", max_size=7))
-def test_the_matcher_agrees_with_a_plain_reading_of_the_glob(pattern: str, path: str) -> None:
-    parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
-    names = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*" if pattern != "*" else ".*", "?": "[^/]"}
-    plain = "".join(names.get(part, re.escape(part)) for part in parts)
-    expected = Verdict.ALLOW if re.fullmatch(plain, path) else Verdict.ASK
-    rule = Rule(Effect.ALLOW, "write", pattern)
-    assert verdict("write", Access.WRITE, path, Mode.NORMAL, rule) is expected
 
 
 def ask(text: str) -> Rule:

@@ -51,7 +51,7 @@ def named_places(pattern: str, words: tuple[str, ...]) -> frozenset[int] | None:
     if len(words) < len(wanted) or (len(words) > len(wanted) and not is_open):
         return None
     pairs = list(zip(wanted, words, strict=False))
-    if not all(globs.matches(each, word, is_path=False) for each, word in pairs):
+    if not all(globs.matches(each, word) for each, word in pairs):
         return None
     return frozenset(i for i, (each, _) in enumerate(pairs) if globs.literal(each) is not None)
 

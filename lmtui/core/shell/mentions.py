@@ -46,7 +46,7 @@ def mentioned(text: str) -> frozenset[tuple[str, ...]]:
 
 def fits(pattern: str, text: str) -> bool:
     """Tell whether a rule that forbids (or asks) is about something in a text.  Its words are a beginning: more may follow."""
-    if pattern == "*" or globs.matches(pattern, text, is_path=False):
+    if pattern == "*" or globs.matches(pattern, text):
         return True
     wanted = pattern_words(pattern)
     return any(_begins(wanted, words) for words in mentioned(text))
@@ -182,7 +182,7 @@ def _begins(wanted: tuple[str, ...], words: tuple[str, ...]) -> bool:
     wanted = wanted[:-1] if wanted and wanted[-1].strip("*") == "" else wanted
     if not wanted:
         return True
-    if not globs.matches(_word_glob(wanted[0]), words[0], is_path=False):
+    if not globs.matches(_word_glob(wanted[0]), words[0]):
         return False
     letters, longs, operands = _sorted(words[1:])
     for each in wanted[1:]:
@@ -229,7 +229,7 @@ def _has_option(wanted: str, letters: set[str], longs: set[str]) -> bool:
 def _follows(names: list[str], operands: list[str]) -> bool:
     if len(operands) < len(names):
         return False
-    return all(globs.matches(each, word, is_path=False) for each, word in zip(names, operands, strict=False))
+    return all(globs.matches(each, word) for each, word in zip(names, operands, strict=False))
 
 
 def _without_quotes(text: str) -> str:

@@ -1,0 +1,46 @@
+"""Which files no process in the sandbox may see: what deny rules for reading name, and files that hold secrets by their name.
+
+The sandbox hides them; here are only the expressions by which it finds them.  They are ASCII, need nothing but `re`, and match
+the bytes of a path relative to the workspace, that of a folder with `/` behind it: `re.compile(source.encode()).match(path)`.
+A folder that matches is hidden with all in it.
+"""
+
+from __future__ import annotations
+
+from lmtui.core import path_patterns
+from lmtui.core.rules import Effect, Rule
+from lmtui.core.secrets import is_secret_path, secret_regex
+from lmtui.core.tool_facts import Deed, tools_that
+
+__all__ = ["mask_regex", "masking_patterns", "revealing_patterns", "reveals_secret", "secret_regex"]
+
+_READERS = tools_that(Deed.SHOWS)
+
+
+def masking_patterns(rules: tuple[Rule, ...]) -> tuple[str, ...]:
+    """Return the patterns of all files that rules forbid to be read.
+
+    A rule that forbids a tool as a whole (`Read`) hides no file.
+    """
+    return _patterns(rules, Effect.DENY)
+
+
+def revealing_patterns(rules: tuple[Rule, ...]) -> tuple[str, ...]:
+    """Return the patterns of secret files that rules allow to be read: only those that name such files (`Read(.env)`)."""
+    return tuple(pattern for pattern in _patterns(rules, Effect.ALLOW) if reveals_secret(pattern))
+
+
+def reveals_secret(pattern: str) -> bool:
+    """Tell whether each path that a pattern matches would count as a secret file: `**/*.pem` does, `src/**` does not."""
+    names = [each.replace("**/", "").replace("*", "x").replace("?", "x") for each in path_patterns.alternatives(pattern)]
+    return all(is_secret_path(name) for name in names)
+
+
+def mask_regex(patterns: tuple[str, ...]) -> str:
+    """Return one expression for normalized patterns; without any it matches nothing."""
+    return path_patterns.regex(patterns)
+
+
+def _patterns(rules: tuple[Rule, ...], effect: Effect) -> tuple[str, ...]:
+    found = [rule.pattern for rule in rules if rule.effect is effect and rule.tool in (*_READERS, "*") and rule.pattern != "*"]
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,240 @@
+r"""Patterns of paths in rules: `src/**`, `*.py`, `secrets`, `conf/{dev,prod}.toml`.
+
+A pattern is relative to the workspace.  `*` is anything but `/`, `**` any number of folders, `?` one character, `[a-z]` or
+`[!a]` one of a set, `{a,b}` either; a backslash takes one of these as itself.  A last part without `*` names a file, or a
+folder and all in it.  Whatever else looks like a pattern is an error, so that no rule silently means nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from itertools import pairwise
+
+from lmtui.core.errors import UsageError
+
+EVERYTHING = "*"
+_MOST_CHARS, _MOST_ALTERNATIVES = 4096, 64
+_SPECIAL = "*?[]{},!\\ '\"~"
+_ANY_CHAR = r"(?>[^/\x80-\xff]|[\xc2-\xf4][\x80-\xbf]+|[\x80-\xff])"
+_PART = r"(?:\\.|\[[^\]/]*\]|[^/\\\[\]])*"
+_NEVER = "(?!)"
+
+
+def normalize(pattern: str) -> str:
+    """Return a pattern without detours: `./x`, `/x` and `x/` are `x`; `.` and `/` are everything.
+
+    Raises:
+        UsageError: it is not a pattern of paths in the workspace.
+    """
+    if pattern == EVERYTHING:
+        return pattern
+    if not pattern or len(pattern) > _MOST_CHARS or "\0" in pattern:
+        raise _wrong("it is empty, too long or contains a NUL character")
+    if pattern[0] in " \t\n'\"!~" or re.search(r"(?<!\\)(?:\\\\)*[ \t\n]\Z", pattern):
+        raise _wrong(
+            "it begins with a blank, a quote, ! or ~, or ends with a blank", "Write that character behind a backslash."
+        )
+    parts = [part for part in pattern.split("/") if part not in ("", ".")]
+    text = "/".join(parts) or "**"
+    for alternative in alternatives(text):
+        _check(alternative)
+    return text
+
+
+def escape(path: str) -> str:
+    """Return the pattern of one path."""
+    return re.sub(r"([*?\[\]{},!\\'\"~]|\A[ \t\n]|[ \t\n]\Z)", r"\\\1", path)
+
+
+def literal(pattern: str) -> str | None:
+    """Return the one path that a pattern without wildcards names, else None."""
+    if re.search(r"(?<!\\)(?:\\\\)*[*?\[{]", pattern):
+        return None
+    return re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
+
+
+def matches(pattern: str, path: str, *, covers_below: bool = False) -> bool:
+    """Tell whether a pattern is about a path; with `covers_below` also about one in a folder that it matches.
+
+    Takes time linear in the path for any pattern.
+    """
+    if pattern == EVERYTHING:
+        return True
+    data = path.removeprefix("./").encode("utf-8", "surrogatepass")
+    return _compiled(pattern, covers_below).match(data) is not None
+
+
+def can_be_below(pattern: str, folder: str) -> bool:
+    """Tell whether a path that a pattern matches may lie in a folder; `.` and an empty folder are the workspace itself."""
+    wanted_folder = [part for part in folder.split("/") if part not in ("", ".")]
+    if pattern == EVERYTHING or not wanted_folder:
+        return True
+    return any(_meets_folder(each.split("/"), wanted_folder) for each in alternatives(pattern))
+
+
+def _meets_folder(wanted: list[str], folder: list[str]) -> bool:
+    for i, part in enumerate(folder):
+        if i >= len(wanted):
+            return "*" not in wanted[-1]
+        if wanted[i] == "**":
+            return True
+        if not matches(wanted[i], part):
+            return False
+    return True
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str, covers_below: bool) -> re.Pattern[bytes]:
+    return re.compile(regex((pattern,), covers_below=covers_below).encode())
+
+
+def regex(patterns: tuple[str, ...], *, covers_below: bool = True) -> str:
+    """Return one regular expression for normalized patterns: ASCII, for `re.compile(it.encode()).match(path)` of bytes.
+
+    Each star takes the first place where what follows it fits, and never another one: so no path takes more than linear time.
+    """
+    found = [_one_regex(each, covers_below) for pattern in patterns for each in alternatives(pattern)]
+    return f"(?s:(?:{'|'.join(dict.fromkeys(found))}))" if found else _NEVER
+
+
+def _one_regex(pattern: str, covers_below: bool) -> str:
+    if pattern == EVERYTHING:
+        return ""
+    *folders, last = pattern.split("/")
+    end = r"(?:/|\Z)" if covers_below or "*" not in re.sub(r"\\.", "", last) else r"\Z"
+    runs: list[list[str]] = [[]]
+    for part in (*folders, last):
+        if part == "**":
+            runs.append([])
+        else:
+            runs[-1].append(_part_regex(part))
+    if last == "**":  # all below: one more name
+        runs[-1].append("[^/]+")
+        end = r"(?:/|\Z)"
+    middle = [f"(?>(?:[^/]*/)*?{'/'.join(run)}/)" for run in runs[1:-1] if run]
+    first = "/".join(runs[0])
+    if len(runs) == 1:
+        return first + end
+    return (f"{first}/" if first else "") + "".join(middle) + f"(?>(?:[^/]*/)*?{'/'.join(runs[-1])}{end})"
+
+
+def _part_regex(part: str) -> str:
+    """Return the expression of one name; it matches a whole name and ends before `/` or at the end."""
+    pieces: list[str] = [""]
+    i = 0
+    while i < len(part):
+        char = part[i]
+        if char == "*":
+            pieces.append("")
+        elif char == "?":
+            pieces[-1] += _ANY_CHAR
+        elif char == "[":
+            end = part.index("]", i + 1)
+            pieces[-1] += _set_regex(part[i + 1 : end])
+            i = end
+        else:
+            i += char == "\\"
+            pieces[-1] += _bytes_regex(part[i])
+        i += 1
+    if len(pieces) == 1:
+        return pieces[0]
+    stars = "".join(f"(?>[^/]*?{piece})" for piece in pieces[1:-1] if piece)
+    return f"{pieces[0]}{stars}(?>[^/]*?{pieces[-1]}(?=/|\\Z))"
+
+
+def _set_regex(inner: str) -> str:
+    is_negated = inner[0] in "!^"
+    members = inner[is_negated:]
+    parts: list[str] = []
+    while members:
+        if len(members) > 2 and members[1] == "-":
+            parts.append(f"[{_bytes_regex(members[0])}-{_bytes_regex(members[2])}]")
+            members = members[3:]
+        else:
+            parts.append(_bytes_regex(members[0]))
+            members = members[1:]
+    one = f"(?:{'|'.join(parts)})"
+    return f"(?!{one}){_ANY_CHAR}" if is_negated else one
+
+
+def _bytes_regex(char: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
+
+
+def _check(pattern: str) -> None:
+    """Raise where one alternative of a pattern is not understood."""
+    if not pattern or any(part in ("", ".", "..") for part in pattern.split("/")):
+        raise _wrong("it leaves the workspace or has an empty part", "Name paths from the workspace's root, without `..`.")
+    for match in re.finditer(r"\\(.|\Z)", pattern, re.DOTALL):
+        if match[1] not in (*_SPECIAL, "\t", "\n"):
+            raise _wrong("it has a backslash before an ordinary character", "Separate folders by `/`.")
+    for part in pattern.split("/"):
+        bare = re.sub(r"\\.", "_", part, flags=re.DOTALL)
+        if "**" in bare and bare != "**":
+            raise _wrong("** is not a whole part of it", "Write `src/**/*.py` instead of `src/**.py`.")
+        if re.fullmatch(_PART, part, re.DOTALL) is None:
+            raise _wrong("its brackets do not close, or hold a `/`", "Write a bracket in a name as `\\[`.")
+        for found in re.finditer(r"(?:\\.)|\[([^\]]*)\]", part, re.DOTALL):
+            if found[1] is not None:
+                _check_set(found[1])
+
+
+def _check_set(inner: str) -> None:
+    members = inner[1:] if inner[:1] in ("!", "^") else inner
+    is_odd = not members or "\\" in members or "[" in members or "," in members or "/" in members
+    ranges = re.findall(r"(.)-(.)", members, re.DOTALL)
+    if is_odd or any(low > high or max(low, high) > "\x7f" for low, high in ranges):
+        raise _wrong(f"[{inner}] is not a set of characters", "Write `[a-z]`, `[abc]` or `[!a]`; a bracket in a name as `\\[`.")
+
+
+def _wrong(what: str, way_out: str = "") -> UsageError:
+    return UsageError(what, way_out)
+
+
+@lru_cache(maxsize=1024)
+def alternatives(pattern: str) -> tuple[str, ...]:
+    """Return a pattern's alternatives without braces.
+
+    Raises:
+        UsageError: its braces do not close, hold nothing to choose from, or make too many alternatives.
+    """
+    done: list[str] = []
+    todo = [pattern]
+    while todo:
+        text = todo.pop()
+        found = _first_brace(text)
+        if found is None:
+            done.append(text)
+            continue
+        start, commas, end = found
+        edges = [start, *commas, end]
+        todo += [text[:start] + text[a + 1 : b] + text[end + 1 :] for a, b in pairwise(edges)]
+        if len(todo) + len(done) > _MOST_ALTERNATIVES:
+            raise _wrong(f"its braces make more than {_MOST_ALTERNATIVES} alternatives")
+    return tuple(dict.fromkeys(done))
+
+
+def _first_brace(text: str) -> tuple[int, list[int], int] | None:
+    """Return where the first brace opens, its commas and where it closes; None where there is none."""
+    depth, start, commas = 0, -1, []
+    i = 0
+    while i < len(text):
+        char = text[i]
+        if char == "\\":
+            i += 1
+        elif char == "{":
+            start = i if depth == 0 else start
+            depth += 1
+        elif char == "," and depth == 1:
+            commas.append(i)
+        elif char == "}":
+            depth -= 1
+            if depth == 0 and commas:
+                return start, commas, i
+            if depth <= 0:
+                break
+        i += 1
+    if depth or start >= 0:
+        raise _wrong("its braces do not close or hold only one choice", "Write a brace in a name as `\\{`.")
+    return None
