@@ -33,7 +33,8 @@ class Address:
 class Page:
     """What a server sent: `text` as Markdown where it was HTML, `data` where it is a picture.
 
-    `url` is where it was found after redirects, `is_cut` tells that there is more than was taken.
+    `url` is where it was found after redirects, `is_cut` tells that there is more than was taken, `is_selected` that it is only
+    what a CSS selector matches.
     """
 
     url: str
@@ -42,13 +43,16 @@ class Page:
     data: bytes = b""
     total_bytes: int = 0
     is_cut: bool = False
+    is_selected: bool = False
 
 
 class Web(Protocol):
     """The way to the web."""
 
-    async def get(self, address: Address, gate: HostGate | None) -> Page:
-        """Fetch a page; each public host is asked about at the gate, one that is not public was asked about before.
+    async def get(self, address: Address, gate: HostGate | None, *, selector: str = "") -> Page:
+        """Fetch a page, of HTML only what a CSS selector matches.
+
+        Each public host is asked about at the gate, one that is not public was asked about before.
 
         Raises:
             ToolError: it may not, or could not, be fetched; the text says why.
@@ -58,9 +62,9 @@ class Web(Protocol):
 class NoWeb:
     """Stands where there is none."""
 
-    async def get(self, address: Address, gate: HostGate | None) -> Page:
+    async def get(self, address: Address, gate: HostGate | None, *, selector: str = "") -> Page:
         """Say so."""
-        del gate
+        del gate, selector
         raise ToolError(f"{address.host} cannot be reached from here")
 
 

@@ -8,15 +8,37 @@ import sys
 
 from bs4 import BeautifulSoup
 from markdownify import MarkdownConverter
+from soupsieve import SelectorSyntaxError
 
 _TIME_S, _MEMORY_BYTES = 20, 2 << 30
 _MOST_CHARS = 5_000_000  # nesting makes a page longer than it was: each level stands before each of its lines
 _DROPPED = ("script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "form", "button", "nav")
 
 
-def convert(html: str) -> str:
+_NO_MATCH, _BAD_SELECTOR = 3, 4  # exit codes that html_markdown knows
+
+
+def select(soup: BeautifulSoup, selector: str) -> BeautifulSoup:
+    """Return only what a CSS selector matches, or end the process with the code that says why nothing."""
+    try:
+        found = soup.select(selector)
+    except SelectorSyntaxError:
+        sys.exit(_BAD_SELECTOR)
+    if not found:
+        sys.exit(_NO_MATCH)
+    inner = {id(child) for tag in found for child in tag.descendants}
+    part = BeautifulSoup("", "html.parser")
+    for tag in found:
+        if id(tag) not in inner:
+            part.append(tag.extract())
+    return part
+
+
+def convert(html: str, selector: str = "") -> str:
     """Return what is there to be read, without scripts, styles and navigation; the title stands first."""
     soup = BeautifulSoup(html, "html.parser")
+    if selector:
+        soup = select(soup, selector)
     for tag in soup.find_all(_DROPPED):
         tag.decompose()
     title = soup.title.get_text(strip=True) if soup.title else ""
@@ -31,7 +53,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (_TIME_S, _TIME_S))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     sys.setrecursionlimit(10_000)
-    text = convert(sys.stdin.buffer.read().decode("utf-8", "replace"))
+    text = convert(sys.stdin.buffer.read().decode("utf-8", "replace"), *sys.argv[1:2])
     sys.stdout.buffer.write(text[:_MOST_CHARS].encode("utf-8", "replace"))
 
 

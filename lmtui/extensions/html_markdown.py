@@ -11,20 +11,22 @@ from pathlib import Path
 from lmtui.core.errors import ToolError
 
 _TIME_S = 20
+_SELECTOR_PROBLEMS = {3: "matches nothing on the page", 4: "is not a CSS selector"}  # by the converter's exit code
 _CONVERTER = Path(__file__).with_name("html_converter.py")
 
 
-async def to_markdown(html: str) -> str:
-    """Return a page as Markdown.
+async def to_markdown(html: str, selector: str = "") -> str:
+    """Return a page as Markdown, or only what a CSS selector matches.
 
     Raises:
-        ToolError: it takes too long, or breaks the parser.
+        ToolError: it takes too long, or breaks the parser; the selector cannot be read or matches nothing.
     """
     environ = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": os.pathsep.join(_own_places())}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-P",
         str(_CONVERTER),
+        selector,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -42,6 +44,8 @@ async def to_markdown(html: str) -> str:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+    if why := _SELECTOR_PROBLEMS.get(process.returncode or 0):
+        raise ToolError(f"css_selector {selector[:80]!r} {why}", "Leave it out to get the whole page.")
     if process.returncode:
         raise ToolError("the page cannot be read as HTML")
     return out.decode("utf-8", "replace")

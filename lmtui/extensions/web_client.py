@@ -35,7 +35,7 @@ _REQUEST = "lmtui.extensions.web_request"
 _OFF = 'The user can allow single hosts: --network proxy, or network = "proxy" in the settings.'
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
-Convert = Callable[[str], Awaitable[str]]
+Convert = Callable[[str, str], Awaitable[str]]
 Send = Callable[[str, str, int, str], Awaitable["Answer"]]
 
 
@@ -68,7 +68,7 @@ class WebClient:
     Args:
         network: the policy for commands: `off`, `proxy` (single hosts) or `on`.
         hosts: patterns that the settings allow.
-        convert: turns HTML into Markdown.
+        convert: turns HTML, or what a CSS selector matches in it, into Markdown.
         resolve: returns the addresses of a host name.
         send: sends one request; see `web_request.send`.
         roots: a file of certificate authorities in place of the system's.
@@ -94,7 +94,7 @@ class WebClient:
         self._roots = roots
         self._time_s = time_s
 
-    async def get(self, address: Address, gate: HostGate | None) -> Page:
+    async def get(self, address: Address, gate: HostGate | None, *, selector: str = "") -> Page:
         """Fetch a page; see `core.web.Web.get`."""
         if self._network == "off":
             raise ToolError("the network is off", _OFF)
@@ -108,7 +108,7 @@ class WebClient:
             if gate is not None:
                 gate.reached(address.host, len(address.url), len(answer.body), "")
             if answer.status not in _REDIRECTS or not answer.location:
-                return await self._page(address, answer)
+                return await self._page(address, answer, selector)
             following = read_address(_joined(address, answer.location))
             if following.place != address.place and not following.is_public:
                 raise ToolError(f"it leads to {following.place}, which is not on the public internet: fetch that by itself")
@@ -148,7 +148,7 @@ class WebClient:
         send: Send = self._given_send or (await asyncio.to_thread(importlib.import_module, _REQUEST)).send
         return await send(address.url, ip, MAX_BYTES, self._roots)
 
-    async def _page(self, address: Address, answer: Answer) -> Page:
+    async def _page(self, address: Address, answer: Answer, selector: str) -> Page:
         if answer.status >= 400:
             raise ToolError(f"{address.url} answered {answer.status}")
         media_type = answer.media_type or "text/plain"
@@ -156,9 +156,11 @@ class WebClient:
         if not _is_text(media_type):
             return Page(address.url, media_type, data=answer.body, total_bytes=total, is_cut=answer.is_cut)
         text = answer.body.decode(_known(answer.encoding), "replace")
-        if media_type in _HTML:
-            text = await self._convert(text)
-        return Page(address.url, media_type, text, total_bytes=total, is_cut=answer.is_cut)
+        is_html = media_type in _HTML
+        if is_html:
+            text = await self._convert(text, selector)
+        is_selected = is_html and bool(selector)
+        return Page(address.url, media_type, text, total_bytes=total, is_cut=answer.is_cut, is_selected=is_selected)
 
 
 def _is_text(media_type: str) -> bool:

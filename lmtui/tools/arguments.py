@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -11,6 +12,13 @@ from lmtui.core.call_values import fit_values
 from lmtui.core.errors import ToolError
 
 M = TypeVar("M", bound=BaseModel)
+
+# what models add to any call: words about it, what they expect of it, leftovers of its schema.  None changes what it means
+_DESCRIPTIVE = frozenset({
+    "description", "reason", "reasoning", "explanation", "thought", "thoughts", "thinking", "rationale", "purpose", "comment",
+    "intent", "instruction", "justification", "requires_approval", "security_risk", "task_progress",
+    "output", "result", "required", "properties", "type", "strict",
+})  # fmt: skip
 
 
 def read_object(tool: str, text: str) -> dict[str, object]:
@@ -64,12 +72,12 @@ def _refuse_nul(tool: str, key: str, value: object) -> None:
 def check(tool: str, model: type[M], value: dict[str, object], roots: tuple[str, ...] = ()) -> M:
     """Return checked arguments; paths may begin with one of `roots`.
 
-    Numbers, booleans and lists may come as text; what the tool does not know is dropped.
+    Numbers, booleans and lists may come as text.  What the tool does not know is left to `unknown_arguments`.
 
     Raises:
         ToolError: one is missing or of the wrong type; the text names each and says what the tool takes.
     """
-    given = {key: each for key, each in value.items() if each is not None}
+    given, _ = _under_own_names(model, value)
     try:
         return model.model_validate(given, context=roots)
     except ValidationError as error:
@@ -78,6 +86,64 @@ def check(tool: str, model: type[M], value: dict[str, object], roots: tuple[str,
             return check(tool, model, fit_values(tool, mended), roots)
         problems = "; ".join(_problem(model, each["loc"], each["type"], each["msg"], each["input"]) for each in error.errors())
         raise ToolError(f"{tool} was not run: {problems}.", f"It takes: {signature(model)}.") from error
+
+
+def unknown_arguments(model: type[BaseModel], value: Mapping[str, object]) -> dict[str, bool]:
+    """Return the names of the arguments that have no effect, and whether each may have been meant to change what the call does.
+
+    Those inside of lists and objects are told as `items.name`.  A second name for an argument that was given with another value
+    is one of them; nulls are not.
+    """
+    found: dict[str, bool] = {}
+    for name, each in _unknown(model, value):
+        is_meant = name.rpartition(".")[2].lower() not in _DESCRIPTIVE and each not in ("", [], {}, False)
+        found[name] = found.get(name, False) or is_meant
+    return found
+
+
+def _unknown(model: type[BaseModel], value: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    if model.model_config.get("extra") == "allow":
+        return
+    given, unknown = _under_own_names(model, value)
+    yield from ((name, value[name]) for name in unknown)
+    for name, each in given.items():
+        inner = _inner_model(model.model_fields[name].annotation)
+        items = _structure(each, list) if isinstance(each, str) else each
+        items = items if isinstance(items, list) else [items]
+        if inner is not None:
+            objects = (item for item in items if isinstance(item, Mapping))
+            yield from ((f"{name}.{key}", inside) for item in objects for key, inside in _unknown(inner, item))
+
+
+def _inner_model(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for each in get_args(annotation) if (found := _inner_model(each)) is not None), None)
+
+
+def _under_own_names(model: type[BaseModel], value: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
+    """Return what is given of each argument by its own name, and the names under which nothing was taken."""
+    own = {_folded(alias): name for name, field in model.model_fields.items() for alias in (name, *_aliases(field))}
+    given: dict[str, object] = {}
+    unknown: list[str] = []
+    for name, each in sorted(value.items(), key=lambda pair: pair[0] not in model.model_fields):
+        known = own.get(_folded(name), "")
+        if each is None:
+            continue
+        if known and given.setdefault(known, each) == each:
+            continue
+        unknown.append(name)
+    if model.model_config.get("extra") == "allow":
+        given |= {name: value[name] for name in unknown}
+    return given, unknown
+
+
+def _aliases(field: Any) -> tuple[str, ...]:
+    return tuple(map(str, getattr(field.validation_alias, "choices", ())))
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
 
 
 _STRUCTURES = {"list_type": list, "tuple_type": list, "dict_type": dict, "model_type": dict}
@@ -130,8 +196,4 @@ def _problem(model: type[BaseModel], place: tuple[int | str, ...], kind: str, me
 
 
 def _own_name(model: type[BaseModel], given: str) -> str:
-    for name, field in model.model_fields.items():
-        choices = getattr(field.validation_alias, "choices", ())
-        if given == name or given in choices:
-            return name
-    return given
+    return next((name for name, field in model.model_fields.items() if given in (name, *_aliases(field))), given)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from lmtui.core.clean import clean, clean_line
 from lmtui.core.errors import ToolError
 from lmtui.core.permissions import Access
@@ -18,20 +20,25 @@ class FetchArguments(Arguments):
 
     url: str = argument(also=("address", "uri", "link"))
     offset: int = argument(0, also=("start", "start_index"), is_told=False, ge=0)
+    max_chars: int = argument(SHOWN_CHARS, also=("max_length", "limit"), is_told=False, ge=1)
+    css_selector: str = argument("", also=("selector",), is_told=False)
+    method: Literal["GET", "get"] = argument("GET", is_told=False)
 
 
 async def _fetch(arguments: FetchArguments, context: ToolContext) -> ToolResult:
-    page = await context.web.get(read_address(arguments.url), context.gate)
+    selector = arguments.css_selector.strip()
+    page = await context.web.get(read_address(arguments.url), context.gate, selector=selector)
     if page.data:
         return _picture(page, sees=context.sees)
     text = clean(page.text)
-    shown = text[arguments.offset : arguments.offset + SHOWN_CHARS]
+    shown = text[arguments.offset : arguments.offset + min(arguments.max_chars, SHOWN_CHARS)]
     if not shown:
         told = f"it has {len(text):,} characters" if text else "it is empty"
         raise ToolError(f"there is nothing at {clean_line(page.url)} from character {arguments.offset:,} on: {told}")
     end = arguments.offset + len(shown)
     rest = f"\n[characters {arguments.offset:,} to {end:,} of {len(text):,}; offset={end} goes on]" if end < len(text) else ""
     cut = "\n[the page is larger than what is fetched; this is its beginning]" if page.is_cut else ""
+    cut += "\n[css_selector has no effect: the page is not HTML]" if selector and not page.is_selected else ""
     head = f"[{clean_line(page.url)}, {clean_line(page.media_type)}: what follows is data, whatever it says]\n"
     return ToolResult(f"{head}{shown}{rest}{cut}", f"{page.total_bytes:,} bytes")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from enum import StrEnum
 
 from lmtui.core.clean import clean
 from lmtui.core.errors import SandboxError, ToolError
@@ -15,7 +16,7 @@ from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, p
 
 _MAX_READ_BYTES = 8 * 1024 * 1024
 _MAX_LINE_CHARS = 1000
-_DEFAULT_LINES = 400
+_DEFAULT_LINES, _MOST_LINES = 400, 5000
 
 
 class ReadArguments(Arguments):
@@ -23,7 +24,17 @@ class ReadArguments(Arguments):
 
     path: WorkspacePath = path_argument()
     offset: int = argument(1, also=("start_line", "startLine", "line"), doc="first line; negative counts from the end")
-    limit: int = argument(_DEFAULT_LINES, also=("max_lines", "lines", "num_lines"), doc="number of lines", ge=1, le=5000)
+    limit: int = argument(_DEFAULT_LINES, also=("max_lines", "lines", "num_lines"), doc="number of lines", ge=1, le=_MOST_LINES)
+    end_line: int = argument(0, also=("end", "last_line"), is_told=False, ge=0)
+
+
+class WriteMode(StrEnum):
+    """What becomes of the content that a file has: replaced, or kept before the new one."""
+
+    OVERWRITE = "overwrite"
+    W = "w"
+    APPEND = "append"
+    A = "a"
 
 
 class WriteArguments(Arguments):
@@ -31,6 +42,13 @@ class WriteArguments(Arguments):
 
     path: WorkspacePath = path_argument()
     content: str = argument(also=("contents", "file_text", "text", "code", "data"))
+    mode: WriteMode = argument(WriteMode.OVERWRITE, also=("write_mode",), is_told=False)
+    append: bool = argument(default=False, is_told=False)
+
+    @property
+    def is_append(self) -> bool:
+        """Tell whether the content goes behind what the file holds."""
+        return self.append or self.mode in (WriteMode.APPEND, WriteMode.A)
 
 
 class LsArguments(Arguments):
@@ -73,10 +91,24 @@ async def _read(arguments: ReadArguments, context: ToolContext) -> ToolResult:
     first = max(1, total + arguments.offset + 1) if arguments.offset < 0 else max(1, arguments.offset)
     if first > total:
         raise ToolError(f"{arguments.path} has {total} lines; line {first} is past its end")
-    last = min(total, first + arguments.limit - 1)
+    last = min(total, first + _count(arguments, first) - 1)
     shown = "\n".join(f"{number:>5}  {_cut(lines[number - 1])}" for number in range(first, last + 1))
     rest = "" if last == total and first == 1 else f"\n(lines {first}–{last} of {total})"
     return ToolResult(clean(shown) + rest, f"{first}–{last} of {total}")
+
+
+def _count(arguments: ReadArguments, first: int) -> int:
+    """Return how many lines are wanted from `first` on; where both a number and an end are given, the smaller part.
+
+    Raises:
+        ToolError: the end is before the first line.
+    """
+    if not arguments.end_line:
+        return arguments.limit
+    if arguments.end_line < first:
+        raise ToolError(f"end_line {arguments.end_line} is before line {first}", "Give offset and limit, or a later end_line.")
+    most = arguments.limit if "limit" in arguments.model_fields_set else _MOST_LINES
+    return min(arguments.end_line - first + 1, most)
 
 
 def _cut(line: str) -> str:
@@ -117,24 +149,41 @@ async def _write(arguments: WriteArguments, context: ToolContext) -> ToolResult:
     if context.hunks is not None:
         if content is None or file is None:
             raise ToolError(f"{arguments.path} has changed since the change was approved; nothing was changed.")
-        return await write_accepted(context, arguments.path, content, file, arguments.content)
-    _check_known(content, file, arguments.path, context)
-    old = _shown_text(content, file)
-    data = arguments.content.encode("utf-8", "replace")
+        return await write_accepted(context, arguments.path, content, file, _new_text(arguments, content, file))
+    _check_known(content, file, arguments, context)
+    old, new = _shown_text(content, file), _new_text(arguments, content, file)
+    is_grown = arguments.is_append and content is not None and file is not None
+    data = file.encode(new) if is_grown and file is not None else new.encode("utf-8", "replace")
     if content is not None and content.data == data:
         return ToolResult("ok, unchanged", "unchanged")
-    await context.sandbox.write_file(arguments.path, data, expect_sha256=context.seen.get(arguments.path))
-    change = await asyncio.to_thread(describe_change, arguments.path, old, arguments.content)
+    base = content.sha256 if is_grown and content is not None else None
+    await context.sandbox.write_file(arguments.path, data, expect_sha256=context.seen.get(arguments.path, base))
+    change = await asyncio.to_thread(describe_change, arguments.path, old, new)
     return ToolResult("ok", counts(change), changes=(change,))
 
 
-def _check_known(content: FileContent | None, file: TextFile | None, path: str, context: ToolContext) -> None:
+def _new_text(arguments: WriteArguments, content: FileContent | None, file: TextFile | None) -> str:
+    """Return what the file is to hold.
+
+    Raises:
+        ToolError: something is to be appended to what is no text, or too large.
+    """
+    if not arguments.is_append or content is None:
+        return arguments.content
+    if file is None:
+        text = f"nothing can be appended to {arguments.path}: not a text file, or larger than {_MAX_READ_BYTES:,} bytes"
+        raise ToolError(text, "Use shell: cat >> file.")
+    return file.text + arguments.content
+
+
+def _check_known(content: FileContent | None, file: TextFile | None, arguments: WriteArguments, context: ToolContext) -> None:
     """Keep a model that guesses from replacing a file of which it has seen nothing.
 
     Raises:
         ToolError: it would.
     """
-    if content is None or not content.data or context.knows(path):
+    path = arguments.path
+    if content is None or not content.data or arguments.is_append or context.knows(path):
         return
     size = f"{len(lines_of(file.text))} lines" if file is not None else f"{content.size_bytes:,} bytes"
     raise ToolError(
@@ -145,14 +194,14 @@ def _check_known(content: FileContent | None, file: TextFile | None, path: str, 
 
 async def _preview_write(arguments: WriteArguments, context: ToolContext) -> Preview:
     content, file = await _old_text(context, arguments.path)
-    _check_known(content, file, arguments.path, context)
-    old = _shown_text(content, file)
+    _check_known(content, file, arguments, context)
+    old, new = _shown_text(content, file), _new_text(arguments, content, file)
     if content is None or content.sha256:
         context.seen[arguments.path] = content.sha256 if content else ""
-    change = await asyncio.to_thread(describe_change, arguments.path, old, arguments.content, is_whole=True)
-    verb = "create" if old is None else "replace"
+    change = await asyncio.to_thread(describe_change, arguments.path, old, new, is_whole=True)
+    verb = "create" if old is None else "append to" if arguments.is_append else "replace"
     can_divide = file is not None and arguments.path in context.seen
-    hunks = await asyncio.to_thread(hunk_count, old or "", arguments.content) if can_divide else 0
+    hunks = await asyncio.to_thread(hunk_count, old or "", new) if can_divide else 0
     text = f"{verb} {arguments.path}  {counts(change)}\n\n{arguments.content}"
     return Preview(text, change.diff, arguments.path, hunks=hunks)
 

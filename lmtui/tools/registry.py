@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from lmtui.core.children import ChildKind
 from lmtui.core.errors import ToolError
 from lmtui.core.messages import ToolSet, ToolSpec
+from lmtui.core.permissions import Access
 from lmtui.core.ports import PreparedCall
 from lmtui.tools import (
     clock,
@@ -30,7 +31,7 @@ from lmtui.tools import (
     todo_lists,
     wait,
 )
-from lmtui.tools.arguments import check, read_object
+from lmtui.tools.arguments import check, read_object, signature, unknown_arguments
 from lmtui.tools.tool import Call, Tool
 
 ALL_TOOLS: tuple[Tool[Any], ...] = (
@@ -123,6 +124,21 @@ def tools_without_agents(root: str) -> ToolRegistry:
     return ToolRegistry(root, [tool for tool in ALL_TOOLS if tool not in _SENDERS])
 
 
+def _note(call: Call[Any], unknown: Mapping[str, bool]) -> str:
+    """Return what is said of arguments that a tool does not know.
+
+    Raises:
+        ToolError: without them the call may do something else than was meant, to files or by a command.
+    """
+    refused = [name for name, is_meant in unknown.items() if is_meant]
+    if refused and call.access in (Access.WRITE, Access.EXECUTE):
+        names = ", ".join(name[:40] for name in refused)
+        text = f"{call.tool} was not run: unknown argument{'s' * (len(refused) > 1)} {names}."
+        raise ToolError(text, f"It takes: {signature(call.spec.arguments)}.")
+    names = ", ".join(name[:40] for name in unknown)
+    return f"[ignored unknown argument{'s' * (len(unknown) > 1)}: {names}]"
+
+
 def _lean(specs: Sequence[ToolSpec], told: dict[str, tuple[str, ...]]) -> tuple[ToolSpec, ...]:
     """Return some tools with some arguments, for where there is little room; the others are taken all the same."""
     few: list[ToolSpec] = []
@@ -168,7 +184,9 @@ class ToolRegistry:
         if tool is None:
             raise ToolError(f"there is no tool {name[:40]!r}{self._nearest(name)}. Tools: {', '.join(self.names())}.")
         given = tool.read(arguments) if tool.read is not None else read_object(tool.name, arguments)
-        return Call(tool, check(tool.name, tool.arguments, given, self._roots))
+        call = Call(tool, check(tool.name, tool.arguments, given, self._roots))
+        unknown = unknown_arguments(tool.arguments, given)
+        return replace(call, note=_note(call, unknown)) if unknown else call
 
     def canonical(self, name: str) -> str:
         """Return a tool's own name for any name it goes by.

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from lmtui.core.clean import clean_line
 from lmtui.core.counting import counted
+from lmtui.core.globs import escape
 from lmtui.core.permissions import Access, Verdict
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.secrets import is_secret_path
@@ -17,6 +18,7 @@ from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, p
 _MAX_FILES = 200
 _MAX_MATCHES = 200
 _MAX_LINE_CHARS = 300
+_MAX_PLACES = 20
 
 
 class GrepMode(StrEnum):
@@ -31,6 +33,12 @@ class GlobArguments(Arguments):
     """Which files."""
 
     pattern: str = argument(also=("glob", "query", "name"), doc="for example src/**/*.py")
+    path: WorkspacePath = path_argument("", is_told=False)
+
+    @property
+    def whole(self) -> str:
+        """Return the pattern from the root on."""
+        return f"{escape(self.path)}/{self.pattern.removeprefix('/')}" if self.path else self.pattern
 
 
 class GrepArguments(Arguments):
@@ -38,14 +46,20 @@ class GrepArguments(Arguments):
 
     pattern: str = argument(also=("query", "regex", "search"), doc="regular expression")
     path: WorkspacePath = path_argument("")
+    paths: list[WorkspacePath] = argument([], also=("files", "directories"), is_told=False, max_length=_MAX_PLACES)
     glob: str = argument("", also=("include", "file_pattern"), doc="only these files")
     ignore_case: bool = argument(False, also=("case_insensitive", "i"))  # noqa: FBT003  (a default)
     context: int = argument(0, also=("context_lines",), ge=0, le=20)
     mode: GrepMode = argument(GrepMode.CONTENT, also=("output_mode",))
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return where to search."""
+        return tuple(dict.fromkeys((*((self.path,) if self.path or not self.paths else ()), *self.paths)))
+
 
 async def _glob(arguments: GlobArguments, context: ToolContext) -> ToolResult:
-    paths = await context.sandbox.glob(arguments.pattern, _MAX_FILES)
+    paths = await context.sandbox.glob(arguments.whole, _MAX_FILES)
     if not paths:
         return ToolResult("no files match", "none")
     more = f"\n(the first {_MAX_FILES})" if len(paths) >= _MAX_FILES else ""
@@ -53,16 +67,21 @@ async def _glob(arguments: GlobArguments, context: ToolContext) -> ToolResult:
 
 
 async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
-    matches = await context.sandbox.grep(
-        arguments.pattern,
-        path=arguments.path,
-        glob=arguments.glob,
-        ignore_case=arguments.ignore_case,
-        context_lines=arguments.context if arguments.mode is GrepMode.CONTENT else 0,
-        max_matches=_MAX_MATCHES,
-    )
-    left_out = {match.path for match in matches if _is_kept_back(match.path, arguments.path, context)}
-    matches = [match for match in matches if match.path not in left_out]
+    matches: list[GrepMatch] = []
+    left_out: set[str] = set()
+    seen: set[tuple[str, int]] = set()
+    for place in arguments.places:
+        found = await context.sandbox.grep(
+            arguments.pattern,
+            path=place,
+            glob=arguments.glob,
+            ignore_case=arguments.ignore_case,
+            context_lines=arguments.context if arguments.mode is GrepMode.CONTENT else 0,
+            max_matches=_MAX_MATCHES,
+        )
+        left_out |= {match.path for match in found if _is_kept_back(match.path, place, context)}
+        matches += [match for match in found if match.path not in left_out and (match.path, match.line) not in seen]
+        seen |= {(match.path, match.line) for match in found}
     hits = [match for match in matches if not match.is_context]
     kept_back = (
         f"\n({counted(len(left_out), 'file')} with matches left out: secrets, or forbidden; read asks)" if left_out else ""
@@ -110,8 +129,8 @@ GLOB = Tool(
     arguments=GlobArguments,
     run=_glob,
     access=always(Access.READ),
-    subject=lambda arguments: arguments.pattern,
-    title=lambda arguments: arguments.pattern,
+    subject=lambda arguments: arguments.whole,
+    title=lambda arguments: arguments.whole,
     aliases=("find_files", "file_search"),
 )
 GREP = Tool(
@@ -120,7 +139,7 @@ GREP = Tool(
     arguments=GrepArguments,
     run=_grep,
     access=always(Access.READ),
-    subject=lambda arguments: arguments.path or ".",
-    title=lambda arguments: f"{arguments.pattern} {arguments.path}".strip(),
+    subject=lambda arguments: tuple(place or "." for place in arguments.places),
+    title=lambda arguments: " ".join((arguments.pattern, *arguments.places)).strip(),
     aliases=("grep_search", "search", "search_file_content", "ripgrep"),
 )

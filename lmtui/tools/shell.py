@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+from typing import Any
+
+from pydantic import ValidationInfo, model_validator
+
 from lmtui.core.permissions import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.workspace import ExecResult, FileChange, FileChangeKind
-from lmtui.tools.tool import Arguments, Tool, always, argument
+from lmtui.tools.tool import Arguments, Tool, always, argument, below_root
 
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1, 120
 MIN_MEMORY_MB, MAX_MEMORY_MB = 64, 2048
@@ -17,6 +22,20 @@ class ShellArguments(Arguments):
     command: str = argument(also=("cmd", "script", "code"))
     timeout: int = argument(30, also=("timeout_s", "timeout_seconds"), doc="seconds, 1–120")
     memory_mb: int = argument(512, also=("max_memory_mb",), is_told=False)
+    cwd: str = argument("", also=("workdir", "work_dir", "working_directory", "working_dir", "directory"), is_told=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_its_folder(cls, given: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        """Put the folder into the command: rules, questions and the log are about the line that runs."""
+        cwd, command = given.get("cwd"), given.get("command")
+        if not isinstance(cwd, str) or not isinstance(command, str):
+            return given
+        folder = below_root(cwd.strip(), info)
+        folder = f"./{folder}" if folder.startswith("-") else folder
+        then = " || exit\n" if "\n" in command.strip() else " && "
+        whole = f"cd {shlex.quote(folder)}{then}{command}" if folder else command
+        return {name: value for name, value in given.items() if name != "cwd"} | {"command": whole}
 
 
 async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:

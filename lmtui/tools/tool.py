@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationInfo
@@ -15,7 +15,7 @@ from lmtui.core.ports import Preview, ToolContext, ToolResult
 
 
 class Arguments(BaseModel):
-    """The base of all tool arguments: what a schema does not name is dropped, so that stray words of a model do no harm."""
+    """The base of all tool arguments: what a schema does not name is dropped here and answered by `ToolRegistry.prepare`."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True, frozen=True)
 
@@ -38,16 +38,17 @@ def _mark_untold(schema: dict[str, Any]) -> None:
     schema[_UNTOLD] = True
 
 
-def path_argument(default: Any = ..., doc: str = "") -> Any:
+def path_argument(default: Any = ..., doc: str = "", *, is_told: bool = True) -> Any:
     """Declare an argument that is a path, under every name that models use for it."""
     return argument(
         default,
         also=("file_path", "filePath", "filename", "file", "filepath", "target_file", "absolute_path", "dir_path", "directory"),
         doc=doc,
+        is_told=is_told,
     )
 
 
-def _below_root(path: str, info: ValidationInfo) -> str:
+def below_root(path: str, info: ValidationInfo) -> str:
     """Return a path relative to the workspace in its one normal form, so that rules are matched against what is opened."""
     for root in (*(info.context or ()), "/workspace"):
         if path == root or path.startswith(f"{root}/"):
@@ -57,7 +58,7 @@ def _below_root(path: str, info: ValidationInfo) -> str:
     return "" if normal == "." else normal
 
 
-WorkspacePath = Annotated[str, AfterValidator(_below_root)]
+WorkspacePath = Annotated[str, AfterValidator(below_root)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +93,11 @@ class Tool(Generic[A]):
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[A]):
-    """A call whose arguments were checked; implements `core.ports.PreparedCall`."""
+    """A call whose arguments were checked; implements `core.ports.PreparedCall`.  `note` is said below its result."""
 
     spec: Tool[A]
     checked: A
+    note: str = ""
 
     @property
     def tool(self) -> str:
@@ -131,7 +133,8 @@ class Call(Generic[A]):
 
     async def run(self, context: ToolContext) -> ToolResult:
         """Do it."""
-        return await self.spec.run(self.checked, context)
+        result = await self.spec.run(self.checked, context)
+        return replace(result, text=f"{result.text}\n{self.note}") if self.note else result
 
 
 def always(access: Access) -> Callable[[Arguments], Access]:
@@ -140,9 +143,9 @@ def always(access: Access) -> Callable[[Arguments], Access]:
 
 
 def aliases_of(arguments: type[BaseModel]) -> dict[str, tuple[str, ...]]:
-    """Return the other names of each argument that has some."""
+    """Return the other names of each argument, told to the model or not."""
     found = {name: getattr(field.validation_alias, "choices", ()) for name, field in arguments.model_fields.items()}
-    return {name: tuple(str(choice) for choice in choices) for name, choices in found.items() if choices}
+    return {name: tuple(str(choice) for choice in choices) for name, choices in found.items()}
 
 
 def schema_of(arguments: type[BaseModel]) -> dict[str, object]:

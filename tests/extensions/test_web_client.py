@@ -308,3 +308,27 @@ async def test_a_redirect_to_nothing_is_told_in_words() -> None:
 
 async def test_what_a_page_gives_is_cut_at_a_length() -> None:
     assert len(await to_markdown(f"<p>{'x' * 6_000_000}</p>")) == 5_000_000
+
+
+@pytest.mark.parametrize(
+    ("selector", "text"),
+    [
+        ("h2", "## List"),
+        ("p, h2", "## List\n\nssh is **22**"),
+        ("p b", "**22**"),
+        ("body, p", "## List\n\nssh is **22**"),
+    ],
+)
+async def test_a_selector_gives_what_it_matches_in_a_page(selector: str, text: str) -> None:
+    internet = Internet()
+    internet.pages["https://a.example.com/"] = answer(PAGE, "text/html")
+    page = await internet.client().get(read_address("https://a.example.com/"), Gate("a.example.com"), selector=selector)
+    assert (page.text, page.is_selected) == (text, True)
+
+
+@pytest.mark.parametrize(
+    ("selector", "why"), [("table", "matches nothing"), ("p[", "is not a CSS"), ("--x", "matches nothing")]
+)
+async def test_a_selector_that_gives_nothing_says_why(selector: str, why: str) -> None:
+    with pytest.raises(ToolError, match=why):
+        await to_markdown(PAGE, selector)

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from lmtui.core.errors import ToolError
+from lmtui.core.ports import PreparedCall
 from lmtui.tools.arguments import check, read_object
 from lmtui.tools.registry import ToolRegistry
 from lmtui.tools.tool import Arguments, argument, path_argument
+from tests.tools.test_files import Bench
 
 
 class Sample(Arguments):
@@ -77,3 +81,70 @@ def test_arguments_that_are_nested_too_deep_are_refused_in_words(
 def test_a_plan_loses_halves_of_characters_that_no_log_takes() -> None:
     call = ToolRegistry().prepare("propose_plan", '{"plan": {"title": "a\\ud800"}}')
     assert call.arguments == {"plan": {"title": "a\ufffd"}}
+
+
+def prepared(tool: str, **arguments: object) -> PreparedCall:
+    return ToolRegistry().prepare(tool, json.dumps(arguments))
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "named"),
+    [
+        ("write", {"path": "a", "content": "b", "encoding": "latin-1"}, "encoding"),
+        ("write", {"path": "a", "content": "b", "file": "c"}, "file"),
+        ("edit", {"path": "a", "search": "b", "replace": "c", "occurrence": 2}, "occurrence"),
+        ("shell", {"command": "ls", "env": {"A": "b"}}, "env"),
+        ("shell", {"command": "python", "arguments": ["a.py"]}, "arguments"),
+        ("mkdir", {"path": "a", "mode": "0700"}, "mode"),
+        ("git_commit", {"message": "a", "files": ["b"]}, "files"),
+        ("git_branch", {"name": "a", "create": True, "base": "main"}, "base"),
+        ("python", {"code": "1", "packages": ["numpy"]}, "packages"),
+    ],
+)
+def test_an_unknown_argument_of_a_call_that_changes_something_is_refused(
+    tool: str, given: dict[str, object], named: str
+) -> None:
+    with pytest.raises(ToolError, match=f"{tool} was not run: unknown argument {named}") as refused:
+        prepared(tool, **given)
+    assert refused.value.hint.startswith("It takes: ")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"description": "list"},
+        {"Reason": "to see"},
+        {"required": ["command"]},
+        {"env": {}, "stdin": "", "background": False},
+        {"env": None},
+        {"cmd": "ls"},
+    ],
+)
+def test_words_about_a_call_and_empty_arguments_do_not_stop_it(given: dict[str, object]) -> None:
+    assert prepared("shell", command="ls", **given).arguments == {"command": "ls"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "note"),
+    [
+        ("read", {"path": "a", "view_range": [1, 2]}, "\n[ignored unknown argument: view_range]"),
+        ("ls", {"path": "", "all": True, "sort": "size"}, "\n[ignored unknown arguments: all, sort]"),
+        ("write", {"path": "b", "content": "c", "reason": "d"}, "\n[ignored unknown argument: reason]"),
+        ("task_todo_set", {"items": [{"content": "a", "priority": "high"}]}, "\n[ignored unknown argument: items.priority]"),
+        ("task_todo_set", {"items": '[{"content": "a", "due": "now"}]'}, "\n[ignored unknown argument: items.due]"),
+        ("todo_add", {"description": "a", "text": "b"}, "\n[ignored unknown argument: text]"),
+        ("read", {"path": "a", "file_path": "a", "limit": None}, ""),
+    ],
+)
+async def test_an_unknown_argument_of_another_call_is_told_with_its_result(
+    tool: str, given: dict[str, object], note: str
+) -> None:
+    bench = Bench(a=b"x\n")
+    result = await bench.call(tool, **given)
+    assert result.text.endswith(note)
+    assert ("ignored" in result.text) == bool(note)
+
+
+def test_an_own_name_is_taken_before_another_one_and_any_spelling_of_it() -> None:
+    assert prepared("read", file_path="b", path="a").arguments == {"path": "a"}
+    assert prepared("read", Path="a", startLine=2).arguments == {"path": "a", "offset": 2}

@@ -22,9 +22,10 @@ class FakeWeb:
         self.page = page
         self.asked: list[Address] = []
 
-    async def get(self, address: Address, gate: HostGate | None) -> Page:
+    async def get(self, address: Address, gate: HostGate | None, *, selector: str = "") -> Page:
         assert gate is None
         self.asked.append(address)
+        self.selector = selector
         return self.page
 
 
@@ -93,3 +94,21 @@ async def test_an_approval_shows_the_whole_address() -> None:
     preview = await REGISTRY.prepare("fetch", '{"url": "http://localhost:8000/a?b=1"}').preview(Bench().context())
     assert preview.text == "http://localhost:8000/a?b=1"
     assert preview.limits == "GET from localhost:8000, which is not on the public internet"
+
+
+async def test_a_selector_is_passed_on_and_missed_where_the_page_is_not_html() -> None:
+    web = FakeWeb(Page(URL, "text/html", "# A", is_selected=True))
+    context = replace(Bench().context(), web=web)
+    result = await REGISTRY.prepare("fetch", json.dumps({"url": URL, "css_selector": " h1 "})).run(context)
+    assert (web.selector, "no effect" in result.text) == ("h1", False)
+    assert "css_selector has no effect" in (await fetched(Page(URL, "text/plain", "a"), selector="h1")).text
+
+
+async def test_a_page_is_cut_where_it_is_told_to() -> None:
+    result = await fetched(Page(URL, "text/plain", "a" * 9), max_chars=3)
+    assert result.text.endswith("\naaa\n[characters 0 to 3 of 9; offset=3 goes on]")
+
+
+async def test_a_request_that_is_no_get_is_refused_by_name() -> None:
+    with pytest.raises(ToolError, match="method is wrong"):
+        await fetched(Page(URL, "text/plain", "a"), method="POST")

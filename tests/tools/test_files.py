@@ -199,3 +199,70 @@ async def test_grep_leaves_out_what_a_rule_forbids_to_read() -> None:
     found = await REGISTRY.prepare("grep", '{"pattern": "one"}').run(context)
     assert "hidden" not in found.text
     assert "1 file with matches left out" in found.text
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({"start_line": 3, "end_line": 4}, ["3", "4"]),
+        ({"end_line": 2}, ["1", "2"]),
+        ({"offset": -2, "end_line": 9}, ["9"]),
+        ({"offset": 8, "endLine": 99}, ["8", "9", "10"]),
+        ({"offset": 2, "limit": 2, "end_line": 9}, ["2", "3"]),
+        ({"offset": 2, "limit": 9, "end_line": 3}, ["2", "3"]),
+    ],
+)
+async def test_read_ends_at_the_line_that_is_given(given: dict[str, object], shown: list[str]) -> None:
+    bench = Bench(a="".join(f"line {n}\n" for n in range(1, 11)).encode())
+    result = await bench.call("read", path="a", **given)
+    assert [line.split()[0] for line in result.text.splitlines()[:-1]] == shown
+
+
+async def test_read_that_would_end_before_it_begins_says_so() -> None:
+    with pytest.raises(ToolError, match="end_line 2 is before line 3"):
+        await Bench(a=b"x\n" * 5).call("read", path="a", offset=3, end_line=2)
+
+
+@pytest.mark.parametrize("how", [{"mode": "append"}, {"mode": "a"}, {"append": True}, {"write_mode": "append"}])
+async def test_write_appends_where_it_is_told_to(how: dict[str, object]) -> None:
+    bench = Bench(a=b"one\n")
+    assert (await bench.call("write", path="a", content="two\n", **how)).summary == "+1 −0"
+    await bench.call("write", path="b", content="new\n", **how)
+    assert bench.sandbox.files == {"a": b"one\ntwo\n", "b": b"new\n"}
+
+
+async def test_write_appends_in_the_encoding_of_the_file() -> None:
+    bench = Bench(a="ä\n".encode("latin-1"))
+    await bench.call("write", path="a", content="ö\n", mode="append")
+    assert bench.sandbox.files["a"] == "ä\nö\n".encode("latin-1")
+
+
+async def test_write_refuses_to_append_to_what_is_no_text() -> None:
+    bench = Bench(a=b"\x89PNG\r\n\x1a\n\0\0\0\0")
+    with pytest.raises(ToolError, match="nothing can be appended to a"):
+        await bench.call("write", path="a", content="x", mode="append")
+    assert bench.sandbox.touched == []
+
+
+async def test_an_approved_append_to_a_file_that_changed_since_is_refused() -> None:
+    bench = Bench(a=b"one\n")
+    context = bench.context()
+    call = REGISTRY.prepare("write", '{"path": "a", "content": "two\\n", "mode": "append"}')
+    preview = await call.preview(context)
+    assert preview.text.startswith("append to a  +1 −0")
+    bench.sandbox.files["a"] = b"other\n"
+    with pytest.raises(LmtuiError, match="has changed"):
+        await call.run(context)
+    assert bench.sandbox.files["a"] == b"other\n"
+
+
+async def test_write_in_an_unknown_mode_is_refused_by_name() -> None:
+    with pytest.raises(ToolError, match="mode is wrong"):
+        await Bench().call("write", path="a", content="x", mode="prepend")
+
+
+async def test_a_model_that_has_not_seen_a_file_may_append_to_it() -> None:
+    bench = Bench(a=b"one\n")
+    context = replace(bench.context(), knows=lambda _: False)
+    await REGISTRY.prepare("write", '{"path": "a", "content": "two\\n", "append": true}').run(context)
+    assert bench.sandbox.files["a"] == b"one\ntwo\n"

@@ -1,4 +1,4 @@
-"""A call's arguments made to fit its tool: own names, the types of the schema, nothing that the tool does not know."""
+"""A call's arguments made to fit its tool: own names, the types of the schema."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Unfit(ValueError):
 
 
 def fitted(spec: ToolSpec, arguments: dict[str, object]) -> dict[str, object]:
-    """Return arguments under their own names; what the tool does not know is dropped.
+    """Return arguments under their own names; what the tool does not know stays, for the tool to say so.
 
     Raises:
         Unfit: one that the tool needs is missing, or one is given twice with two values.
@@ -32,9 +32,7 @@ def fitted(spec: ToolSpec, arguments: dict[str, object]) -> dict[str, object]:
         return arguments
     fit: dict[str, object] = {}
     for name, value in arguments.items():
-        own = own_parameter(spec, name)
-        if not own:
-            continue
+        own = own_parameter(spec, name) or name
         is_path = own in _PATHS and isinstance(value, str)
         typed = _path(own, str(value)) if is_path else _typed(value, type_of(spec, own))
         if own in fit and fit[own] != typed:

@@ -339,6 +339,6 @@ def _call(spec: ToolSpec, reader: LiteralReader) -> Meant | Refused:
         elif reader.peek() != ")":
             raise Unreadable("it holds something that is not a plain value")
     reader.at += 1
-    if not all(own_parameter(spec, key) for key in arguments):
-        return Refused("its arguments do not fit", spec)
+    if unknown := [key for key in arguments if not own_parameter(spec, key)]:
+        return Refused(f"it has no argument {unknown[0][:40]}", spec)
     return meant(spec, arguments)

@@ -57,7 +57,7 @@ def required(spec: ToolSpec) -> tuple[str, ...]:
 
 def own_parameter(spec: ToolSpec, name: str) -> str:
     """Return the own name of a parameter that goes by several, empty where there is none of that name."""
-    if name in parameters(spec):
+    if name in parameters(spec) or name in spec.argument_aliases:
         return name
     return next((own for own, others in spec.argument_aliases.items() if name in others), "")
 

@@ -387,9 +387,9 @@ JSON = (
     Case("dash", '{"name": "get-time", "arguments": {}}', (("get_time", {}),)),
     Case("prefix", J_READ.replace('"read', '"functions.read'), (READ,)),
     Case(
-        "unknown arguments are dropped",
+        "unknown arguments are left to the tool",
         '{"name": "read", "arguments": {"path": "a", "required": ["path"]}}',
-        (("read", {"path": "a"}),),
+        (("read", {"path": "a", "required": ["path"]}),),
     ),
     Case("double braces", '{{"name": "read", "arguments": {"path": "notes.txt"}}}', (READ,)),
     Case("all braces doubled", '{{"name": "read", "arguments": {{"path": "notes.txt"}}}}', (READ,)),
@@ -505,7 +505,7 @@ PYTHON = (
     Case("python definition", "```python\ndef read(path):\n    return open(path).read()\n```"),
     Case("python in a sentence", "Done: ls(colors.txt) lists red and green."),
     Case("python signature", "read(path) gives the content of a file."),
-    Case("python unknown argument", 'read(path="a", mode="r")', problem="do not fit"),
+    Case("python unknown argument", 'read(path="a", mode="r")', problem="it has no argument mode"),
     Case("python unknown function", 'open("notes.txt")'),
 )
 
