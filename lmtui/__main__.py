@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from lmtui.runtime.process import drop_relative_path_entries, protect_process, receive_environment
+
 
 def main() -> int:
     """Run the command line and return the exit code."""
@@ -14,6 +16,9 @@ def main() -> int:
 
         print(f"lmtui {__version__}")
         return 0
+    protect_process()
+    receive_environment()
+    drop_relative_path_entries()
     from lmtui.cli import run  # noqa: PLC0415  (start-up)
 
     return run(sys.argv[1:])

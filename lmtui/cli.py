@@ -191,12 +191,13 @@ def _model_file(arguments: argparse.Namespace) -> Path | None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from lmtui.frontends.web.server import serve
+    from lmtui.frontends.web.server import read_pin, serve
 
     workspace, _ = _settings(arguments)
+    pin = read_pin(os.environ, arguments.pin_file, asks=arguments.pin)
     if arguments.api_key:
         os.environ["LLM_API_KEY"] = arguments.api_key  # not in the arguments of the apps, which other users can see
-    return serve(passed_on(arguments), workspace, arguments.host, arguments.port, arguments.pin)
+    return serve(passed_on(arguments), workspace, arguments.host, arguments.port, pin)
 
 
 def passed_on(arguments: argparse.Namespace) -> list[str]:

@@ -38,7 +38,8 @@ from lmtui.runtime.hooks import hooks_of
 from lmtui.runtime.host_jobs import HostJobs
 from lmtui.runtime.limits import limits_of
 from lmtui.runtime.log_file import write_log_file
-from lmtui.runtime.protection import key_redactor, protect_process
+from lmtui.runtime.process import protect_process
+from lmtui.runtime.protection import key_redactor
 from lmtui.runtime.sandboxes import interpreter_of, open_sandbox, web_of
 from lmtui.runtime.servers import Servers, is_one_model
 from lmtui.runtime.settings import UserSettings

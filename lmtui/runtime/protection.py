@@ -1,31 +1,29 @@
-"""Keeping keys in this process: other processes of the same user may not read its memory or its environment."""
+"""Keeping keys out of what is written: what takes them out of logs, sessions and requests."""
 
 from __future__ import annotations
 
-import ctypes
 import os
-import sys
 from collections.abc import Mapping
 
 from lmtui.config import SETTINGS, Config
 from lmtui.core.errors import ConfigError
 from lmtui.core.redaction import Redactor
-from lmtui.providers.keys import resolve_key
-
-_PR_SET_DUMPABLE = 4
-
-
-def protect_process() -> bool:
-    """Make this process undumpable (prctl(2), `PR_SET_DUMPABLE`) where the system can; tell whether it is."""
-    if sys.platform != "linux":
-        return False
-    return bool(ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)
+from lmtui.providers.keys import FILE, resolve_key
 
 
 def key_redactor(config: Config, environ: Mapping[str, str] = os.environ) -> Redactor:
     """Return what takes the model server's keys out of logs, sessions and requests, wherever they are kept."""
     names = SETTINGS["api_key"].metadata["env"]
     return Redactor([_key(config.api_key), *(_key(environ.get(name, "").strip()) for name in names)])
+
+
+def read_secret_file(path: str) -> str:
+    """Return the text of a file that only its owner can read.
+
+    Raises:
+        ConfigError: it cannot be read, or others can read it.
+    """
+    return resolve_key(f"{FILE}{path}")
 
 
 def _key(value: str) -> str:

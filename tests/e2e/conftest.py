@@ -47,8 +47,9 @@ class Program:
         kept = {name: os.environ[name] for name in names if name in os.environ}
         return kept | {"LMTUI_HOME": str(self.home), "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"} | self.environ
 
-    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+    async def start(self, *arguments: str, launcher: tuple[str, ...] = ()) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
+            *launcher,
             sys.executable,
             "-m",
             "lmtui",

@@ -3,19 +3,27 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
+import psutil
 import pytest
+from yarl import URL
 
 from lmtui.core.errors import UsageError
+from lmtui.frontends.web.pages import FONTS
 from lmtui.frontends.web.server import check_address, names_of
 from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
 from tests.e2e.chromium import BINARY, chromium
 from tests.e2e.conftest import Program, Serve
 
 WRITE = ScriptedCall("write", {"path": "hello.txt", "content": "written from a browser\n"})
+# without capabilities root is to root what one ordinary process is to another
+UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.getuid() == 0 else ()
 IS_REQUIRED = os.environ.get("LMTUI_REQUIRE_SANDBOX") == "1"  # in CI nothing is skipped for not being installed
 needs_chromium = pytest.mark.skipif(BINARY is None and not IS_REQUIRED, reason="no Chromium on this machine")
 
@@ -47,9 +55,13 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(program: Program, *arguments: str) -> AsyncIterator[Served]:
+async def serving(
+    program: Program, *arguments: str, stdin: bytes = b"", launcher: tuple[str, ...] = ()
+) -> AsyncIterator[Served]:
     port = free_port()
-    process = await program.start("serve", "--port", str(port), *arguments)
+    process = await program.start("serve", "--port", str(port), *arguments, launcher=launcher)
+    assert process.stdin is not None
+    process.stdin.write(stdin)
     try:
         yield Served(process, port)
     finally:
@@ -85,10 +97,20 @@ async def test_a_task_is_typed_approved_and_its_file_seen_in_a_browser(program: 
 async def test_nobody_comes_in_without_the_key(program: Program) -> None:
     async with serving(program) as served, browser() as client:
         link = await served.link()
-        for path in ("/ws", "/static/js/textual.js", "/download/x", "/?token=wrong", "/"):
-            async with client.get(served.url + path, headers={"Origin": served.url} if path == "/ws" else {}) as answer:
-                assert answer.status == 403
+        ways_up = (
+            "/static/fonts/%2e%2e/js/textual.js",
+            "/static/fonts/..%2fjs/textual.js",
+            "/static/fonts/",
+            "/static/fonts/x.ttf",
+        )
+        for path in ("/ws", "/static/js/textual.js", *ways_up, "/download/x", "/?token=wrong", "/"):
+            address = URL(served.url + path, encoded=True)
+            async with client.get(address, headers={"Origin": served.url} if path == "/ws" else {}) as answer:
+                assert answer.status == 403, path
                 assert "textual-terminal" not in await answer.text()
+        for font in FONTS:
+            async with client.get(served.url + font) as answer:
+                assert answer.status == 200
         async with client.get(link) as answer:
             assert answer.status == 200
             assert "textual-terminal" in await answer.text()
@@ -114,8 +136,17 @@ async def test_other_sites_and_other_names_are_refused_even_with_the_cookie(prog
             assert not own_socket.closed
 
 
-async def test_a_pin_opens_and_too_many_wrong_ones_lock(program: Program) -> None:
-    async with serving(program, "--pin", "correct horse") as served, browser() as client:
+@pytest.mark.parametrize("source", ["file", "environment", "input"])
+async def test_a_pin_opens_and_too_many_wrong_ones_lock(program: Program, tmp_path: Path, source: str) -> None:
+    arguments: tuple[str, ...] = ("--pin",) if source == "input" else ()
+    if source == "file":
+        file = tmp_path / "pin"
+        file.write_text("correct horse\n")
+        file.chmod(0o600)
+        arguments = ("--pin-file", str(file))
+    if source == "environment":
+        program.environ["LMTUI_PIN"] = "correct horse"
+    async with serving(program, *arguments, stdin=b"correct horse\n") as served, browser() as client:
         await served.link()
 
         async def try_pin(pin: str) -> int:
@@ -127,6 +158,49 @@ async def test_a_pin_opens_and_too_many_wrong_ones_lock(program: Program) -> Non
         assert await try_pin("correct horse") == 303
         assert [await try_pin("wrong") for _ in range(5)] == [403] * 5
         assert await try_pin("correct horse") == 403
+
+
+async def test_a_pin_in_the_arguments_is_refused(program: Program) -> None:
+    found = await program.run("serve", "--pin=correct horse")
+    assert found.code == 64
+    assert "correct horse" not in found.out
+
+
+async def test_a_pin_file_that_others_can_read_is_refused(program: Program, tmp_path: Path) -> None:
+    file = tmp_path / "pin"
+    file.write_text("correct horse\n")
+    file.chmod(0o644)
+    found = await program.run("serve", "--pin-file", str(file))
+    assert found.code == 64
+    assert "chmod 600" in found.err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
+async def test_no_process_of_a_server_shows_a_key_to_others(program: Program) -> None:
+    program.environ |= {"LLM_API_KEY": "sk-0123456789abcdef", "GITHUB_TOKEN": "ghp-0123456789", "LMTUI_PIN": "correct horse"}
+    async with serving(program, launcher=UNPRIVILEGED) as served, browser() as client:
+        async with client.get(await served.link()) as answer:
+            assert answer.status == 200
+        seen: dict[int, list[str]] = {}
+        async with client.ws_connect(f"{served.url}/ws?width=80&height=24", headers={"Origin": served.url}) as tab:
+            while not any("what should be done" in text for text in seen.get(0, ())):
+                message = await tab.receive(timeout=30)
+                assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT)
+                seen.setdefault(0, []).append(bytes(message.data).decode() if message.type is aiohttp.WSMsgType.BINARY else "")
+                for process in (
+                    psutil.Process(served.process.pid),
+                    *psutil.Process(served.process.pid).children(recursive=True),
+                ):
+                    seen.setdefault(process.pid, []).append(readable(process.pid))
+        assert len(seen) > 2
+        shown = "\n".join(text for pid, texts in seen.items() if pid for text in texts)
+        assert not [secret for secret in ("0123456789", "correct horse") if secret in shown]
+
+
+def readable(pid: int) -> str:
+    """Return what another process of the same user reads of a process."""
+    words = f"cat /proc/{pid}/environ /proc/{pid}/cmdline"
+    return subprocess.run([*UNPRIVILEGED, "sh", "-c", words], capture_output=True, text=True, check=False).stdout
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,14 @@ const wait = setInterval(() => {
   if (area && document.body.classList.contains("-first-byte")) { clearInterval(wait); area.blur(); area.focus(); }
 }, 50);
 """
-_STYLE = """
-@font-face { font-family: "Roboto Mono"; src: url("/static/fonts/RobotoMono-VariableFont_wght.ttf"); }
-@font-face {
-  font-family: "Roboto Mono"; font-style: italic; src: url("/static/fonts/RobotoMono-Italic-VariableFont_wght.ttf");
-}
+FONTS = ("/static/fonts/RobotoMono-VariableFont_wght.ttf", "/static/fonts/RobotoMono-Italic-VariableFont_wght.ttf")
+_FACES = f"""
+@font-face {{ font-family: "Roboto Mono"; src: url("{FONTS[0]}"); }}
+@font-face {{ font-family: "Roboto Mono"; font-style: italic; src: url("{FONTS[1]}"); }}
+"""
+_STYLE = (
+    _FACES
+    + """
 html, body { background: #14181d; color: #d6dae0; font-family: "Roboto Mono", Menlo, monospace; margin: 0; height: 100%; }
 .door, .closed p { max-width: 34rem; margin: 1rem auto; padding: 0 1rem; line-height: 1.5; }
 .door { padding-top: 20vh; }
@@ -27,6 +30,7 @@ body.-closed .closed { display: block; }
 input, button { font: inherit; color: inherit; background: #222931; border: 1px solid #959eab; padding: .4rem .8rem; }
 a { color: #74b3f0; }
 """
+)
 
 
 def terminal_page(title: str, socket_url: str, font_size: int) -> str:

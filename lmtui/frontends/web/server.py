@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import getpass
 import ipaddress
 import os
-import shlex
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from pathlib import Path
 
 from aiohttp import web
@@ -18,10 +18,15 @@ from textual_serve.server import Server
 
 from lmtui.core.errors import UsageError
 from lmtui.frontends.web.door import COOKIE, LEAST_PIN, Door
-from lmtui.frontends.web.pages import FOCUS_SCRIPT, POLICY, door_page, terminal_page
+from lmtui.frontends.web.pages import FOCUS_SCRIPT, FONTS, POLICY, door_page, terminal_page
+from lmtui.frontends.web.tab import Tab
+from lmtui.runtime.protection import read_secret_file
 
 MOST_KEY_CHARS = 200
 FONT_SIZES = range(8, 41)
+HEARTBEAT_S = 15
+PIN_VARIABLE = "LMTUI_PIN"
+OPEN_PATHS = frozenset(("/", "/key", *FONTS))
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _MOST_PORT = 65_535
 
@@ -35,7 +40,7 @@ def check_address(host: str, pin: str) -> None:
     if pin and len(pin) < LEAST_PIN:
         raise UsageError(f"the PIN has {len(pin)} characters", f"Take at least {LEAST_PIN}.")
     if not pin and not is_loopback(host):
-        hint = "Give --pin, or serve on 127.0.0.1 and reach it by `ssh -L`."
+        hint = "Give --pin or --pin-file, or serve on 127.0.0.1 and reach it by `ssh -L`."
         raise UsageError(f"{host} can be reached from other machines, and there is no PIN", hint)
 
 
@@ -60,9 +65,10 @@ def names_of(host: str, port: int) -> frozenset[str]:
 class WebServer(Server):
     """textual-serve's server with our pages and the door; `tell` gets each new link."""
 
-    def __init__(self, command: str, host: str, port: int, door: Door, tell: Callable[[str], None]) -> None:
+    def __init__(self, command: Sequence[str], host: str, port: int, door: Door, tell: Callable[[str], None]) -> None:
         shown = f"[{host}]" if ":" in host else host
-        super().__init__(command, host=host, port=port, title="lmtui", public_url=f"http://{shown}:{port}")
+        super().__init__("", host=host, port=port, title="lmtui", public_url=f"http://{shown}:{port}")
+        self._arguments = command
         self._door = door
         self._tell = tell
         self._cookie = f"{COOKIE}-{port}"  # cookies know no ports: two of these servers would take each other's
@@ -85,6 +91,18 @@ class WebServer(Server):
             await stop.wait()
         finally:
             await runner.cleanup()
+
+    async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
+        """Run an app for as long as its tab is open."""
+        websocket = web.WebSocketResponse(heartbeat=HEARTBEAT_S)
+        await websocket.prepare(request)
+        tab = Tab(self._arguments, websocket, self.download_manager)
+        try:
+            await tab.start(_cells(request, "width", 80), _cells(request, "height", 24))
+            await self._process_messages(websocket, tab)
+        finally:
+            await tab.stop()
+        return websocket
 
     async def _make_app(self) -> web.Application:
         app = web.Application(middlewares=[self._guard])
@@ -110,7 +128,7 @@ class WebServer(Server):
         if (origin or request.path == "/ws") and not self._door.is_own_origin(origin):
             raise web.HTTPForbidden(text="this request comes from another site")
         is_open = self._door.is_open_to(request.cookies.get(self._cookie, ""))
-        if not is_open and (request.path not in ("/", "/key") and not request.path.startswith("/static/fonts/")):
+        if not is_open and request.path not in OPEN_PATHS:
             raise web.HTTPForbidden(text="open / first")
         response = await handler(request)
         if not response.prepared:
@@ -156,6 +174,26 @@ class WebServer(Server):
         self._tell(f"{self.public_url}/?token={self._door.token}")
 
 
+def read_pin(environ: MutableMapping[str, str], file: str, *, asks: bool) -> str:
+    """Return the PIN from a file that only its owner can read, from a prompt or from the environment, else an empty text.
+
+    It is taken out of the environment, so that no app and no command gets it.
+
+    Raises:
+        ConfigError: the file cannot be used.
+        UsageError: nothing was typed.
+    """
+    found = environ.pop(PIN_VARIABLE, "").strip()
+    if file:
+        return read_secret_file(file)
+    if not asks:
+        return found
+    typed = getpass.getpass("PIN: ") if sys.stdin.isatty() else sys.stdin.readline()
+    if not typed.strip():
+        raise UsageError("no PIN was entered", f"Type it at the prompt, name a file with --pin-file, or set {PIN_VARIABLE}.")
+    return typed.strip()
+
+
 def serve(arguments: list[str], workspace: Path, host: str, port: int, pin: str) -> int:
     """Serve the app on a workspace until a signal comes; `arguments` go to every app.  Return the exit code.
 
@@ -169,7 +207,7 @@ def serve(arguments: list[str], workspace: Path, host: str, port: int, pin: str)
     os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
     for name in ("TMUX", "SSH_CONNECTION", "SSH_TTY", "NO_COLOR"):  # the browser is another terminal than this one
         os.environ.pop(name, None)
-    command = shlex.join([sys.executable, "-P", "-m", "lmtui", *arguments, str(workspace)])
+    command = [sys.executable, "-P", "-m", "lmtui", *arguments, str(workspace)]
     links = 0
 
     def tell(link: str) -> None:
@@ -181,6 +219,11 @@ def serve(arguments: list[str], workspace: Path, host: str, port: int, pin: str)
     server = WebServer(command, host, port, Door(names_of(host, port), pin), tell)
     asyncio.run(server.run())
     return 0
+
+
+def _cells(request: web.Request, name: str, default: int) -> int:
+    given = request.query.get(name, "")
+    return int(given) if given.isdecimal() and len(given) < 6 else default
 
 
 def _free_port(host: str) -> int:
