@@ -16,10 +16,11 @@ from lmtui.core.tool_facts import Deed, facts_of, tools_that
 from lmtui.core.work_words import task_lines
 from lmtui.engine.entries import Entry
 from lmtui.engine.excerpts import decisive
+from lmtui.engine.loops import TOO_MANY_CALLS
 
 LAST_FILES = 12
 _CHANGED = tools_that(Deed.CHANGES)
-_MISREAD = frozenset({"not understood", "too many calls", "not run"})
+_MISREAD = frozenset({"not understood", TOO_MANY_CALLS, "not run"})
 _MOST_ERRORS, _MOST_ERROR_CHARS, _LEAST_ERROR_CHARS = 40, 1_500, 160
 _LEAST_LINE_CHARS, _MOST_NAME_CHARS = 60, 200
 _LEAST_CHARS = 200

@@ -31,6 +31,7 @@ from lmtui.engine.circles import Seen, circle_at_end, row_at_end
 from lmtui.engine.completion import goes_on
 
 HELD_FROM = 3
+TOO_MANY_CALLS = "too many calls"  # the summary of a call beyond the number that one message may make: it never ran
 _SHORT_CHARS = 1_000
 _TELLING_CHARS = 40
 _MOST_TRAIL = 64
@@ -55,11 +56,15 @@ class Loop:
 
 @dataclass(slots=True)
 class _Step:
-    """What one answer of the model came to so far."""
+    """What one answer of the model came to so far.
+
+    Of one file its failed edits count once: none of them was made with another's error in mind.
+    """
 
     text: str
     calls: int = 0
     failed: int = 0
+    failed_edits: set[str] = field(default_factory=set)
     is_news: bool = False
 
 
@@ -202,6 +207,9 @@ class LoopWatch:
     def _take(self, event: ToolCallFinished, begun: ToolCallStarted) -> None:
         """Take note of a call that is over."""
         counts = self._counts
+        if event.summary == TOO_MANY_CALLS:
+            self.has_failed = True
+            return
         key = self._key(event, begun)
         seen = Seen(key, f"{begun.tool} {begun.title}".strip()[:80], given=self._given.pop(event.call_id, None))
         self.has_failed = not event.ok
@@ -223,7 +231,13 @@ class LoopWatch:
         counts.trail.append(seen)
         path = str(begun.arguments.get("path", ""))
         if begun.tool == "edit" and path:
-            counts.edits[path] = 0 if event.ok else counts.edits.get(path, 0) + 1
+            self._take_edit(path, is_ok=event.ok)
+
+    def _take_edit(self, path: str, *, is_ok: bool) -> None:
+        counts, failed = self._counts, self._step.failed_edits if self._step is not None else set()
+        counts.edits[path] = 0 if is_ok else counts.edits.get(path, 0) + (path not in failed)
+        if not is_ok:
+            failed.add(path)
 
     def _key(self, event: ToolCallFinished, begun: ToolCallStarted) -> tuple[str, str, str]:
         """Return the key of a call by what the log holds of it, where a result that came again may be told in other words."""

@@ -22,13 +22,14 @@ from lmtui.engine.deciding import Asked, ask, behind_links, decide, is_answered_
 from lmtui.engine.desk import Desk
 from lmtui.engine.hooking import Screened, look_back, overruled, screen
 from lmtui.engine.hosts import CommandGate
+from lmtui.engine.loops import TOO_MANY_CALLS
 from lmtui.engine.old_calls import check_copied
 from lmtui.engine.tool_context import context_of
 from lmtui.engine.watching import CHANGERS, keep_state, tell_changes, to_the_end
 
 _log = logging.getLogger(__name__)
 _HOOK = "hook"
-_NEVER_RAN = ("refused", "stopped", "not run")
+_NEVER_RAN = ("refused", "stopped", "not run", TOO_MANY_CALLS)
 
 
 @dataclass(slots=True)
@@ -93,6 +94,13 @@ def begin(desk: Desk, call: ToolCall, prepared: PreparedCall | None, turn_id: st
             recovered=call.form if desk.model.calling.form is CallForm.NATIVE else "",
         )
     )
+
+
+def refuse_call(desk: Desk, call: ToolCall, turn_id: str, result: ToolResult) -> None:
+    """Answer a call that is not even looked at; the log holds what it asked for all the same."""
+    prepared, _ = _prepare(desk, call)
+    begin(desk, call, prepared, turn_id)
+    _emit_end(desk, call, prepared, _Ending(result, began=desk.monotonic()))
 
 
 def end_unrun(desk: Desk, call: ToolCall, asked: Asked) -> None:

@@ -13,14 +13,13 @@ from lmtui.core.errors import ContextOverflow, ProviderError, SessionFileError, 
 from lmtui.core.events import (
     Level,
     Notice,
-    ToolCallFinished,
-    ToolCallStarted,
     TurnEnded,
     TurnReason,
     TurnStarted,
 )
 from lmtui.core.messages import Completion, Hold, ToolCall, Usage
 from lmtui.core.model_events import LoopSuspected, Reminder
+from lmtui.core.ports import ToolResult
 from lmtui.engine.ahead import ask_ahead, give_up
 from lmtui.engine.asking import ask_model
 from lmtui.engine.borrowing import give_back
@@ -31,12 +30,12 @@ from lmtui.engine.gate import check_end
 from lmtui.engine.hooking import held_up
 from lmtui.engine.inbox import Said
 from lmtui.engine.limits import limit_reached, tell_what_is_left, write_report
-from lmtui.engine.loops import Loop
+from lmtui.engine.loops import TOO_MANY_CALLS, Loop
 from lmtui.engine.planning import PlanWatch, tell_plan_mode
 from lmtui.engine.prompting import PromptHeld, accept, accept_steering, held_words
 from lmtui.engine.room_by_hand import make_room_now
 from lmtui.engine.sleeping import judge_wait
-from lmtui.engine.tool_runner import run_call
+from lmtui.engine.tool_runner import refuse_call, run_call
 from lmtui.engine.verdicts import AnswerWatch, Finished, GoOn, Stopped
 
 FAILED_INSIDE = "lmtui failed inside; lmtui.log, in the state folder that `lmtui doctor` names, says where"
@@ -184,19 +183,9 @@ async def _run_calls(desk: Desk, calls: Sequence[ToolCall], turn_id: str) -> Non
                 return
     finally:
         give_up(desk, asked, allowed)
-    for call in calls[len(allowed) :]:
-        _refuse(desk, call, turn_id)
-
-
-def _refuse(desk: Desk, call: ToolCall, turn_id: str) -> None:
-    """Answer a call beyond the number that one message may make."""
     text = f"Not run: at most {desk.limits.max_calls_per_message} calls in one message. Call it again if you still need it."
-    desk.emit(ToolCallStarted(agent=desk.agent, call_id=call.id, tool=call.name, arguments={}, turn_id=turn_id))
-    desk.emit(
-        ToolCallFinished(
-            agent=desk.agent, call_id=call.id, tool=call.name, ok=False, result=text, elapsed_ms=0, summary="too many calls"
-        )
-    )
+    for call in calls[len(allowed) :]:
+        refuse_call(desk, call, turn_id, ToolResult(text, TOO_MANY_CALLS, ok=False))
 
 
 async def _take_steering(desk: Desk, turn_id: str) -> bool:

@@ -396,3 +396,33 @@ async def test_a_call_that_is_refused_again_and_again_is_stopped_too() -> None:
     await rig.run()
     (end,) = [event for event in rig.events if isinstance(event, TurnEnded)]
     assert end.iterations == 5
+
+
+@pytest.mark.parametrize("count", [21, 40, 200])
+async def test_many_different_calls_in_one_message_are_no_loop(count: int) -> None:
+    calls = [("shell", json.dumps({"command": f"c{n}"})) for n in range(count)]
+    rig = Rig(FakeProvider(answer("", *calls), answer("", *calls[16:32]), answer("done")))
+    await rig.run()
+    (ended,) = [event for event in rig.events if isinstance(event, TurnEnded)]
+    assert ended.reason is TurnReason.DONE
+    assert not [event for event in rig.events if isinstance(event, LoopSuspected)]
+    begun = [event for event in rig.events if isinstance(event, ToolCallStarted)][:count]
+    assert [event.arguments for event in begun] == [{"command": f"c{n}"} for n in range(count)]
+
+
+async def test_many_edits_of_one_file_in_one_message_are_told_before_the_turn_ends() -> None:
+    edits = [("edit", json.dumps({"path": "a", "search": f"x{n}", "replace": "y"})) for n in range(30)]
+    rig = Rig(FakeProvider(answer("", *edits), answer("The text is not there.")), FakeSandbox({"a": b"z\n"}))
+    await rig.run()
+    (ended,) = [event for event in rig.events if isinstance(event, TurnEnded)]
+    assert ended.reason is TurnReason.DONE
+    assert len(rig.provider.requests) >= 2
+
+
+async def test_the_same_call_too_often_in_each_message_is_a_loop_all_the_same() -> None:
+    calls = [("shell", json.dumps({"command": "c"}))] * 20
+    rig = Rig(FakeProvider(*[answer("", *calls)] * 9, answer("done")))
+    await rig.run()
+    (ended,) = [event for event in rig.events if isinstance(event, TurnEnded)]
+    assert ended.reason is TurnReason.LIMIT
+    assert "circle" in ended.error
