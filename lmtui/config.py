@@ -88,7 +88,7 @@ class Config:
     max_tokens: int = _setting(-1, "longest answer in tokens; -1: the server's own limit", "LLM_MAX_TOKENS")
     stall_timeout_s: float = _setting(
         560.0,
-        "seconds of silence in the middle of an answer; the first token has no deadline; 0: no limit",
+        "seconds that a server may be silent; before its first token a person is only told; 0: no limit",
         "LLM_TIMEOUT",
         at_least=0,
     )

@@ -148,7 +148,8 @@ class ModelRequest:
 
     `messages` and `tools` are the same whatever `call_form` is: the provider writes them in that form.  `hold` is what
     this one answer is held to.  For a model that `sees` nothing, pictures are told of in words.
-    `shows_example`: a short worked example goes before the conversation, for weak models.
+    `shows_example`: a short worked example goes before the conversation, for weak models.  `is_attended`: somebody is there who
+    can stop the wait for the first token; else that has the same limit as silence in the middle of an answer.
     """
 
     messages: tuple[Message, ...]
@@ -164,6 +165,7 @@ class ModelRequest:
     repeat_penalty: float | None = None
     urgency: Urgency = Urgency.PERSON
     sees: bool = True
+    is_attended: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,13 @@ class QueuedPiece:
     """The request waits for a slot of the server; `before` others are served first."""
 
     before: int
+
+
+@dataclass(frozen=True, slots=True)
+class SilencePiece:
+    """The server has not said a word of its answer for so long; it is waited for."""
+
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,4 +254,4 @@ class Completion:
     timings: Timings | None = None
 
 
-ModelPiece = TextPiece | ThinkingPiece | CallPiece | PrefillPiece | QueuedPiece | RetryPiece | Completion
+ModelPiece = TextPiece | ThinkingPiece | CallPiece | PrefillPiece | QueuedPiece | SilencePiece | RetryPiece | Completion

@@ -29,6 +29,7 @@ from lmtui.core.messages import (
     QueuedPiece,
     RetryPiece,
     Role,
+    SilencePiece,
     TextPiece,
     ThinkingPiece,
     ToolCall,
@@ -97,7 +98,13 @@ def _request(desk: Desk) -> ModelRequest:
     calling = desk.model.calling
     request = desk.conversation.request(desk.specs(), desk.settings, calling.form, calling.take_hold())
     is_shown = request.call_form is not CallForm.NATIVE
-    return replace(request, sees=desk.sees is not False, urgency=desk.urgency, shows_example=is_shown)
+    return replace(
+        request,
+        sees=desk.sees is not False,
+        urgency=desk.urgency,
+        shows_example=is_shown,
+        is_attended=desk.approvals.is_attended,
+    )
 
 
 async def _answer(desk: Desk, request: ModelRequest, turn_id: str) -> Completion:
@@ -191,6 +198,11 @@ def _show(desk: Desk, piece: ModelPiece) -> None:
             desk.emit(PrefillProgress(agent=desk.agent, ratio=ratio))
         case QueuedPiece(before=before):
             desk.emit(PrefillProgress(agent=desk.agent, queued=before))
+        case SilencePiece(seconds=seconds):
+            text = (
+                f"{desk.provider.url} has said nothing for {seconds:.0f} s. Stop the turn, or wait on: it may still be reading."
+            )
+            desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=text))
         case RetryPiece():
             desk.emit(
                 RetryScheduled(

@@ -90,6 +90,7 @@ def _request(desk: Desk, limit_chars: int, focus: str) -> ModelRequest:
         sees=desk.sees is not False,
         urgency=desk.urgency,
         shows_example=is_shown,
+        is_attended=desk.approvals.is_attended,
     )
 
 

@@ -44,6 +44,7 @@ async def make_title(desk: Desk, history: Callable[[], Sequence[Envelope]], emit
         seed=settings.seed,
         max_tokens=_MAX_TOKENS,
         urgency=Urgency.NOBODY,
+        is_attended=False,
     )
     with contextlib.suppress(ProviderError):
         async with contextlib.aclosing(desk.provider.stream(request)) as pieces:

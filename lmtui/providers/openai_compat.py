@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from lmtui.core.addresses import base_url
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.messages import CallForm, ModelPiece, ModelRequest, QueuedPiece, RetryPiece
+from lmtui.core.messages import CallForm, ModelPiece, ModelRequest, QueuedPiece, RetryPiece, SilencePiece
 from lmtui.core.servers import ServedModel, ServerKind
 from lmtui.providers import faults
 from lmtui.providers.assembler import Assembler
 from lmtui.providers.discovery import served_model
 from lmtui.providers.endpoint import LOCAL_KEY, is_local
+from lmtui.providers.patience import Patience
 from lmtui.providers.retry import RetryPolicy, with_retries
 from lmtui.providers.slots import Slots
 from lmtui.providers.sse import SseDecoder
@@ -40,7 +41,8 @@ class OpenAICompatible:
     Args:
         url: root, `/v1` or full chat-completions address.
         key: sent as a bearer token; local servers take any.
-        stall_timeout_s: silence after the first token that counts as a broken connection; before it there is no deadline.
+        stall_timeout_s: silence after the first token that counts as a broken connection, before it that is told, or ends the
+            request where nobody is there; 0: no limit.
         retry: how often and how long faults that pass are waited for.
         slots: how many requests the server works on at once; 0: as many as it tells, else one for a local server.
     """
@@ -78,7 +80,7 @@ class OpenAICompatible:
             yield QueuedPiece(before)
         async with self.slots.take(owner, request.urgency), contextlib.aclosing(self._answer(request)) as pieces:
             async for piece in pieces:
-                self._has_answered = self._has_answered or not isinstance(piece, RetryPiece)
+                self._has_answered = self._has_answered or not isinstance(piece, RetryPiece | SilencePiece)
                 yield piece
 
     async def _answer(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
@@ -127,12 +129,25 @@ class OpenAICompatible:
         form = CallForm.SCHEMA if request.hold else request.call_form
         assembler = Assembler(lambda: f"call_{uuid.uuid4().hex[:12]}", time.monotonic, request.tools, form)
         decoder = SseDecoder()
-        response = await self._open(body, request.model)
+        patience = Patience(self._url, self._stall_timeout_s, is_attended=request.is_attended)
+        opening = asyncio.ensure_future(self._open(body, request.model))
+        async with contextlib.aclosing(patience.until(opening)) as silences:
+            async for silence in silences:
+                yield silence
+        response = opening.result()
         try:
             self._check_type(response)
             chunks = response.aiter_bytes()
-            while not assembler.is_over and (chunk := await self._next(chunks, assembler)) is not None:
+            while not assembler.is_over:
+                reading = asyncio.ensure_future(self._next(chunks, assembler))
+                if not assembler.has_output:
+                    async with contextlib.aclosing(patience.until(reading)) as silences:
+                        async for silence in silences:
+                            yield silence
+                if (chunk := await reading) is None:
+                    break
                 for data in decoder.feed(chunk):
+                    patience.heard()
                     for piece in assembler.feed(data):
                         yield piece
         finally:

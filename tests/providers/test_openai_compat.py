@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import time
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -16,6 +17,7 @@ from lmtui.core.messages import (
     ModelRequest,
     RetryPiece,
     Role,
+    SilencePiece,
     TextPiece,
     ThinkingPiece,
     ToolSpec,
@@ -176,6 +178,80 @@ async def test_the_first_token_has_no_short_deadline() -> None:
     async with one(ScriptedTurn("slow start", rate=2.0)) as server:
         pieces = await ask(server, stall_s=0.9)
     assert completion(pieces).message.text == "slow start"
+
+
+PINGS = ("HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n", ": ping\n\n")
+ROLE = 'data: {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}\n\n'
+
+
+@contextlib.asynccontextmanager
+async def silent_server(*said: str) -> AsyncIterator[tuple[str, list[str]]]:
+    """Say these words and no more, the last of them again and again; the list tells what became of connections."""
+    fates: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        fates.append("open")
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write("".join(said).encode())
+            while not reader.at_eof():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(reader.read(1 << 16), 0.02)
+                writer.write(said[-1].encode() if said[1:] else b"")
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            fates.append("closed")
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", fates
+
+
+@pytest.mark.parametrize("said", [(), PINGS[:1], PINGS], ids=["nothing", "headers", "pings"])
+async def test_a_server_that_never_answers_ends_the_request_where_nobody_is_there(said: tuple[str, ...]) -> None:
+    async with silent_server(*said) as (url, fates):
+        provider = OpenAICompatible(url, stall_timeout_s=0.2, retry=FAST)
+        with pytest.raises(ProviderError, match=r"said nothing for 0\.2 s") as caught:
+            _ = [piece async for piece in provider.stream(ModelRequest(USER, (), "m", is_attended=False))]
+        await provider.close()
+        await asyncio.sleep(0.1)
+    assert caught.value.fault is Fault.TIMEOUT
+    assert "LLM_TIMEOUT" in caught.value.hint
+    assert fates == ["open", "closed"]
+
+
+@pytest.mark.parametrize("said", [(), PINGS[:1], PINGS], ids=["nothing", "headers", "pings"])
+async def test_a_server_that_never_answers_is_waited_for_and_told_where_somebody_is_there(said: tuple[str, ...]) -> None:
+    async with silent_server(*said) as (url, fates):
+        provider = OpenAICompatible(url, stall_timeout_s=0.1, retry=FAST)
+        async with contextlib.aclosing(provider.stream(ModelRequest(USER, (), "m"))) as pieces:
+            told = [await anext(pieces), await anext(pieces)]
+        await provider.close()
+        await asyncio.sleep(0.1)
+    assert all(isinstance(piece, SilencePiece) for piece in told)
+    assert [round(piece.seconds, 1) for piece in told if isinstance(piece, SilencePiece)] == [0.1, 0.2]
+    assert fates == ["open", "closed"]
+
+
+async def test_a_server_that_shows_its_progress_is_not_silent() -> None:
+    async with silent_server(PINGS[0], ROLE) as (url, _):
+        provider = OpenAICompatible(url, stall_timeout_s=0.2, retry=FAST)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.6):
+                assert [piece async for piece in provider.stream(ModelRequest(USER, (), "m", is_attended=False))] == []
+        await provider.close()
+
+
+async def test_without_a_limit_silence_is_borne() -> None:
+    async with silent_server() as (url, _):
+        provider = OpenAICompatible(url, stall_timeout_s=0, retry=FAST)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                _ = [piece async for piece in provider.stream(ModelRequest(USER, (), "m", is_attended=False))]
+        await provider.close()
 
 
 async def test_closing_the_stream_closes_the_connection() -> None:

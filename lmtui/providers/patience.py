@@ -1,0 +1,53 @@
+"""How long a server may be silent before its first token: where somebody is there it is told, else the request ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.messages import SilencePiece
+
+
+class Patience:
+    """Counts the silence of one request; lines that only keep the connection open are no word of the server's.
+
+    Args:
+        url: the server's address, for the error.
+        limit_s: seconds of silence that are too many; 0: any number is borne.
+        is_attended: somebody is there who can stop the wait.
+    """
+
+    def __init__(self, url: str, limit_s: float, *, is_attended: bool) -> None:
+        self._url, self._limit_s, self._is_attended = url, limit_s, is_attended
+        self._silent_since = self._told_at = time.monotonic()
+
+    def heard(self) -> None:
+        """Take note that the server said something."""
+        self._silent_since = self._told_at = time.monotonic()
+
+    async def until(self, task: asyncio.Future[Any]) -> AsyncGenerator[SilencePiece, None]:
+        """Wait for a task, which ends with the wait; yield a piece each time that the silence is too long again.
+
+        Raises:
+            ProviderError: the silence is too long, and nobody is there.
+        """
+        try:
+            while not task.done():
+                left_s = max(0.0, self._told_at + self._limit_s - time.monotonic()) if self._limit_s > 0 else None
+                if (await asyncio.wait({task}, timeout=left_s))[0]:
+                    break
+                self._told_at = time.monotonic()
+                if not self._is_attended:
+                    raise ProviderError(
+                        Fault.TIMEOUT,
+                        f"{self._url} has said nothing for {self._limit_s:g} s, and nobody is there to wait longer",
+                        "Look at the server. If the model needs longer to read the prompt, raise LLM_TIMEOUT (0: no limit).",
+                    )
+                yield SilencePiece(self._told_at - self._silent_since)
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
