@@ -179,13 +179,10 @@ class Assembler:
                 self._first = self._now()
             return self._parser.feed(content)
         pieces: list[ModelPiece] = []
-        thinking = delta.get("reasoning_content") or delta.get("reasoning")
-        if thinking and isinstance(thinking, str):
+        thoughts = _parts(delta.get("reasoning_content") or delta.get("reasoning"), is_thinking=True)
+        for text, is_thinking in (*thoughts, *_parts(content), *_parts(delta.get("refusal"))):
             self._mark()
-            pieces += self._parser.feed_thinking(thinking)
-        if content and isinstance(content, str):
-            self._mark()
-            pieces += self._parser.feed(content)
+            pieces += self._parser.feed_thinking(text) if is_thinking else self._parser.feed(text)
         calls = delta.get("tool_calls")
         for position, call in enumerate(calls if isinstance(calls, list) else []):
             if isinstance(call, dict):
@@ -224,6 +221,26 @@ class Assembler:
     def _mark(self) -> None:
         if self._first is None:
             self._first = self._now()
+
+
+_THINKING = ("thinking", "reasoning")
+
+
+def _parts(content: object, levels: int = 4, *, is_thinking: bool = False) -> list[tuple[str, bool]]:
+    """Return the texts of what a server sent as content, and whether each is thinking: a text, or parts of several types.
+
+    Parts are those of OpenAI's `content` arrays (`type`: text, output_text, refusal) and Mistral's (`thinking`, nested).
+    """
+    if isinstance(content, str):
+        return [(content, is_thinking)] if content else []
+    if isinstance(content, list) and levels:
+        return [found for each in content for found in _parts(each, levels - 1, is_thinking=is_thinking)]
+    if not isinstance(content, dict):
+        return []
+    is_thinking = is_thinking or content.get("type") in _THINKING
+    names = (*_THINKING, "text", "content", "refusal")
+    inner = next((content[name] for name in names if isinstance(content.get(name), str | list) and content[name]), None)
+    return _parts(inner, levels, is_thinking=is_thinking)
 
 
 _CUT_SHORT = ("length", "max_tokens")

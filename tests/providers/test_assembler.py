@@ -166,3 +166,41 @@ def test_counts_and_times_that_cannot_be_are_not_told(number: str) -> None:
     assert completion.timings is not None
     told = (completion.usage.prompt_tokens, completion.timings.read_s, completion.timings.written_tokens)
     assert told == (0, 0.0, 0)
+
+
+TEXT = {"type": "text", "text": "It is "}
+THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}], "closed": True}
+
+
+@pytest.mark.parametrize(
+    ("delta", "text", "thinking"),
+    [
+        ({"content": [TEXT, {"type": "output_text", "text": "42."}]}, "It is 42.", ""),
+        ({"role": "assistant", "content": [THOUGHT, TEXT]}, "It is", "hm"),
+        ({"content": ["It is ", "42."]}, "It is 42.", ""),
+        ({"content": TEXT}, "It is", ""),
+        ({"content": [{"type": "image_url", "image_url": {"url": "x"}}, TEXT, None, 5]}, "It is", ""),
+        ({"content": None, "refusal": "I cannot."}, "I cannot.", ""),
+        ({"content": [{"type": "refusal", "refusal": "I cannot."}]}, "I cannot.", ""),
+        ({"reasoning": [{"type": "reasoning", "text": "hm"}], "content": "4"}, "4", "hm"),
+        ({"content": []}, "", ""),
+        ({"content": {}}, "", ""),
+    ],
+)
+@pytest.mark.parametrize("key", ["delta", "message"])
+def test_content_in_parts_is_the_answer(key: str, delta: dict[str, object], text: str, thinking: str) -> None:
+    done = whole(json.dumps({"choices": [{"index": 0, key: delta}]}))
+    assert (done.message.text.strip(), done.message.thinking) == (text, thinking)
+
+
+def test_a_call_in_several_parts_of_the_text_is_a_call() -> None:
+    call = tagged(J_READ)
+    done = whole(*(chunk(content=[{"type": "text", "text": call[at : at + 7]}]) for at in range(0, len(call), 7)))
+    assert [call.name for call in done.message.tool_calls] == ["read"]
+
+
+def test_parts_inside_of_parts_are_read_to_a_few_levels() -> None:
+    nested: object = "x"
+    for _ in range(200):
+        nested = [nested]
+    assert whole(chunk(content=nested)).message.text == ""
