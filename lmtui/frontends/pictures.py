@@ -22,6 +22,8 @@ def read_pictures(names: Sequence[str]) -> tuple[Image, ...]:
 
 def _read(path: Path) -> Image:
     try:
+        if path.exists() and not path.is_file():  # nobody might ever write into a pipe
+            raise UsageError(f"picture {path} is not a regular file", "Name a PNG, JPEG, GIF or WebP file.")
         with path.open("rb") as file:
             data = file.read(MAX_IMAGE_BYTES + 1)
     except OSError as error:

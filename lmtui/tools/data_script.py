@@ -11,6 +11,8 @@ import csv
 import importlib
 import io
 import json
+import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -84,7 +86,9 @@ def _joined(kinds: set[str]) -> str:
 def look(path: str, rows: int, wanted: list[str]) -> dict[str, object]:
     """Return what is to be told of a file, of the `wanted` columns alone where there are some."""
     name = path.lower()
-    with Path(path).open("rb") as file:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:  # a pipe would be waited for
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise Unreadable("not a regular file")
         start = file.read(4)
         if start == b"PAR1" or name.endswith((".parquet", ".pq")):
             return parquet(path, file, rows, wanted)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import os
 
 import pytest
 
@@ -22,11 +23,18 @@ async def test_a_picture_of_the_command_line_reaches_the_model(program: Program,
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("gone.png", "cannot be read"), ("note.txt", "is no PNG"), (".", "cannot be read")]
+    ("name", "words"),
+    [
+        ("gone.png", "cannot be read"),
+        ("note.txt", "is no PNG"),
+        (".", "not a regular file"),
+        ("pipe.png", "not a regular file"),
+    ],
 )
 async def test_what_is_no_picture_is_named_and_nothing_runs(program: Program, serve: Serve, name: str, words: str) -> None:
     server = await serve(ScriptedTurn("never"))
     (program.workspace / "note.txt").write_text("text")
+    os.mkfifo(program.workspace / "pipe.png")
     found = await program.run("run", "--url", server.url, "--image", name, "what is this?")
     assert found.code == 64
     assert words in found.err

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -88,6 +89,13 @@ def test_parquet_without_its_library_tells_shape_and_columns(tmp_path: Path) -> 
     assert (found["kind"], found["rows"], found["columns"]) == ("Parquet", 3, [["id", "int64", 0], ["name", "text", 0]])
     for broken in (b"PAR1", b"PAR1" + b"\xff\xff\xff\xffPAR1", parquet()[:-9] + b"PAR1", b"PAR1\0\0\0\0PAR1"):
         assert "problem" in looked(written(tmp_path, "b.parquet", broken))
+
+
+@pytest.mark.parametrize("name", ["p", "p.csv", "p.json", "p.parquet"])
+def test_a_pipe_and_a_device_are_refused_at_once(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    (tmp_path / f"to-{name}").symlink_to("/dev/zero")
+    assert looked(tmp_path / name) == looked(tmp_path / f"to-{name}") == {"problem": "not a regular file"}
 
 
 def parquet() -> bytes:
