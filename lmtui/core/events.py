@@ -30,6 +30,11 @@ class TurnReason(StrEnum):
     INTERRUPTED = "interrupted"
     ERROR = "error"
 
+    @property
+    def words(self) -> str:
+        """Return it for a reader: a turn also ends as `limit` where work is left open or the model repeats itself."""
+        return "stopped early" if self is TurnReason.LIMIT else str(self)
+
 
 class Outcome(StrEnum):
     """The answer to an approval."""

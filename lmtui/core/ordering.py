@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
 from lmtui.core.errors import ToolError
-from lmtui.core.plan import Todo, TodoStatus
+from lmtui.core.plan import Todo
 
 Id = TypeVar("Id", bound=Hashable)
 
@@ -64,8 +64,8 @@ def cycle_of(wanted: Mapping[Id, Sequence[Id]]) -> list[Id]:
 
 
 def waits_for(todo: Todo, todos: Sequence[Todo]) -> list[int]:
-    """Return what a todo depends on and that is not completed."""
-    done = {each.id for each in todos if each.status is TodoStatus.COMPLETED}
+    """Return what a todo depends on and that is open."""
+    done = {each.id for each in todos if not each.is_open}
     return [each for each in todo.depends_on if each not in done]
 
 

@@ -15,6 +15,7 @@ class TodoStatus(StrEnum):
     IN_PROGRESS = "in_progress"
     COMPLETED = "completed"
     BLOCKED = "blocked"
+    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ class Todo:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether it is not completed."""
-        return self.status is not TodoStatus.COMPLETED
+        """Tell whether it is neither completed nor cancelled."""
+        return self.status not in (TodoStatus.COMPLETED, TodoStatus.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class Plan:
 
     @property
     def open_todos(self) -> tuple[Todo, ...]:
-        """Return the todos that are not completed."""
+        """Return the todos that are neither completed nor cancelled."""
         return tuple(todo for todo in self.todos if todo.is_open)
 
     @property

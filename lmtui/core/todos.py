@@ -55,7 +55,7 @@ def change_todo(plan: Plan, todo_id: int, change: TodoChange) -> Plan:
             what stands in the way.
     """
     todo = find_todo(plan, todo_id)
-    if change.status is TodoStatus.COMPLETED and not todo.is_open:
+    if change.status is TodoStatus.COMPLETED is todo.status:
         raise ToolError(f"todo {todo_id} is already completed")
     if change.text is not None and not change.text.strip():
         raise ToolError("a todo needs a text")
@@ -68,6 +68,9 @@ def change_todo(plan: Plan, todo_id: int, change: TodoChange) -> Plan:
         depends_on=todo.depends_on if change.depends_on is None else _once(change.depends_on),
     )
     todos = tuple(changed if each.id == todo_id else each for each in plan.todos)
+    if changed.status is TodoStatus.CANCELLED:
+        below = _below(todo_id, todos)
+        todos = tuple(replace(each, status=changed.status) if each.id in below and each.is_open else each for each in todos)
     if (changed.parent, changed.depends_on) != (todo.parent, todo.depends_on):
         check_order(todos)
         _check_place(changed, todos)
@@ -110,12 +113,18 @@ def drop_todo(plan: Plan, todo_id: int) -> Plan:
         ToolError: no such todo.
     """
     find_todo(plan, todo_id)
-    gone = {todo_id}
-    while more := {todo.id for todo in plan.todos if todo.parent in gone} - gone:
-        gone |= more
+    gone = {todo_id, *_below(todo_id, plan.todos)}
     kept = (todo for todo in plan.todos if todo.id not in gone)
     left = (replace(todo, depends_on=tuple(each for each in todo.depends_on if each not in gone)) for todo in kept)
     return replace(plan, todos=tuple(left))
+
+
+def _below(todo_id: int, todos: Sequence[Todo]) -> set[int]:
+    """Return the ids of a todo's parts, and of theirs."""
+    found = {todo_id}
+    while more := {todo.id for todo in todos if todo.parent in found} - found:
+        found |= more
+    return found - {todo_id}
 
 
 def find_todo(plan: Plan, todo_id: int) -> Todo:

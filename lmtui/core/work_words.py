@@ -14,10 +14,17 @@ _SIGNS = {
     TodoStatus.IN_PROGRESS: "[~]",
     TodoStatus.COMPLETED: "[x]",
     TodoStatus.BLOCKED: "[!]",
+    TodoStatus.CANCELLED: "[-]",
 }
 _MOST_SHOWN = 8
 _TEXT_CHARS = 120
 _QUEUE_SHOWN = 10
+
+
+def done_words(todos: Sequence[Todo]) -> str:
+    """Return how many are done: `2 of 3 done`, `2 of 3 done, 1 cancelled`."""
+    done, cancelled = (sum(todo.status is each for todo in todos) for each in (TodoStatus.COMPLETED, TodoStatus.CANCELLED))
+    return f"{done} of {len(todos)} done" + (f", {cancelled} cancelled" if cancelled else "")
 
 
 def todo_lines(todos: Sequence[Todo]) -> str:
@@ -79,7 +86,7 @@ def work_lines(plan: Plan) -> list[str]:
         lines.append(f"plan: {done} of {counted(len(plan.steps), 'step')} done{now}")
         lines += _few([step for step in plan.open_steps if step is not current], "later")
     if plan.todos:
-        lines.append(f"todos: {len(plan.todos) - len(plan.open_todos)} of {len(plan.todos)} done")
+        lines.append(f"todos: {done_words(plan.todos)}")
         lines += _few(plan.open_todos, "open")
     if plan.task is not None:
         lines += [f"task {line}" for line in task_lines(plan.task)]

@@ -8,7 +8,7 @@ from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.budgets import BudgetSet, SessionBudget
 from lmtui.core.events import Event, ToolCallFinished, ToolCallStarted
 from lmtui.core.file_events import FilesChanged, FilesRestored, Rewound
-from lmtui.core.plan import Plan
+from lmtui.core.plan import Plan, TodoStatus
 
 _MOST_NAMED = 20
 _MAX_LINE_CHARS = 160
@@ -59,7 +59,8 @@ class Deeds:
         """
         done = [
             *(f"step {step.id}: {step.text}" for step in plan.steps if not step.is_open),
-            *(todo.text for todo in plan.todos if not todo.is_open),
+            *(todo.text for todo in plan.todos if todo.status is TodoStatus.COMPLETED),
+            *(f"cancelled: {todo.text}" for todo in plan.todos if todo.status is TodoStatus.CANCELLED),
             *self.agents.values(),
         ]
         if plan.task is not None and plan.task.total_count:

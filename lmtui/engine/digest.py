@@ -13,7 +13,7 @@ from lmtui.core.clean import clean_line
 from lmtui.core.messages import Role
 from lmtui.core.plan import Plan, TodoStatus
 from lmtui.core.tool_facts import Deed, facts_of, tools_that
-from lmtui.core.work_words import task_lines
+from lmtui.core.work_words import done_words, task_lines
 from lmtui.engine.entries import Entry
 from lmtui.engine.excerpts import decisive
 from lmtui.engine.loops import TOO_MANY_CALLS
@@ -193,8 +193,7 @@ def _failures(gist: Gist, limit_chars: int) -> list[str]:
 def _plan_lines(plan: Plan, limit_chars: int) -> list[str]:
     """Return all that is open, and as far as there is room what came of the checks of done steps; done todos are counted."""
     tasks = (*plan.steps, *plan.todos)
-    done = sum(not task.is_open for task in tasks)
-    counted = [f"{done} of {len(tasks)} done"] if tasks else []
+    counted = [done_words(tasks)] if tasks else []
     lines = _fitting([f"{task.id} [{task.status}] {task.text}" for task in tasks if task.is_open], limit_chars)
     left = limit_chars - sum(len(line) + 2 for line in lines)
     for step in reversed(plan.steps):

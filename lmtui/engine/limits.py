@@ -13,7 +13,7 @@ _LEAST_STEPS = 10  # of so few none is worth a warning
 _FINISH = "Finish and check what is begun, then say what is done and what is open."
 _ENDINGS = {
     TurnReason.DONE: "done",
-    TurnReason.LIMIT: "stopped at a limit",
+    TurnReason.LIMIT: TurnReason.LIMIT.words,
     TurnReason.BLOCKED: "blocked",
     TurnReason.ERROR: "stopped by an error",
 }

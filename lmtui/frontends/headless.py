@@ -246,7 +246,7 @@ def _summary(session: Session, end: TurnEnded) -> str:
     files = f", {counted(len(end.files_changed), 'file')} changed" if end.files_changed else ""
     where = f", sandbox {end.sandbox}" if end.sandbox else ""
     steps = counted(end.iterations, "step")
-    return f"[{end.status} in {end.elapsed_s:.1f} s, {steps}{files}{where}; session {session.id}]\n"
+    return f"[{end.reason.words} in {end.elapsed_s:.1f} s, {steps}{files}{where}; session {session.id}]\n"
 
 
 def _failure(session: Session | None, error: LmtuiError | None, output: str) -> dict[str, object]:

@@ -185,7 +185,7 @@ class JobRuns:
 def _run_end(end: TurnEnded) -> RunEnd:
     if end.fault in _AWAY:
         return RunEnd(end.error, is_away=True)
-    return RunEnd(f"{end.status}: {end.error}" if end.error else end.status)
+    return RunEnd(f"{end.reason.words}: {end.error}" if end.error else end.reason.words)
 
 
 def _has_policy(record: JobRecord) -> bool:

@@ -79,7 +79,9 @@ def _changed(context: ToolContext, plan: Plan, todo_id: int) -> ToolResult:
     context.set_plan(plan)
     left = plan.open_todos
     freed = [str(todo.id) for todo in left if todo_id in todo.depends_on]
-    told = f"{len(left)} todos open" if left else "all todos are completed: finish the task"
+    is_all = all(todo.status is TodoStatus.COMPLETED for todo in plan.todos)
+    over = "all todos are completed" if is_all else "no todo is open any more"
+    told = f"{len(left)} todos open" if left else f"{over}: finish the task"
     told += f"; todo {', '.join(freed)} waited for it" if freed else ""
     return ToolResult("\n".join(filter(None, (told, todo_lines(left[:_SHOWN])))), f"{len(left)} open")
 

@@ -43,14 +43,16 @@ class TaskArguments(Arguments):
     depends_on: tuple[int, ...] | None = argument(None, also=WAITS)
 
 
-_CANCELLED = ("cancelled", "canceled", "deleted")
-_STATUS_WORDS = {"done": "completed", "complete": "completed", "todo": "pending", "open": "pending", "doing": "in_progress"}
+_STATUS_WORDS = {
+    "done": "completed", "complete": "completed", "todo": "pending", "open": "pending", "doing": "in_progress",
+    "canceled": "cancelled",
+}  # fmt: skip
 
 
 def listed(item: TodoItem) -> Todo | None:
-    """Return a todo of another program's list, None for one that is cancelled."""
+    """Return a todo of another program's list, None for one that is deleted."""
     status = _status(item.status)
-    if status is None and item.status.strip().lower() in _CANCELLED:
+    if item.status.strip().lower() == "deleted":
         return None
     number = int(item.id) if isinstance(item.id, int) or (item.id.strip().isdecimal() and len(item.id) < 20) else 0
     return Todo(max(0, number), item.content, status or TodoStatus.PENDING, item.notes)
@@ -80,13 +82,17 @@ async def _manage(arguments: TaskArguments, context: ToolContext) -> ToolResult:
             plan = change_todo(plan, arguments.id, TodoChange(TodoStatus.COMPLETED))
         case "update":
             text, status = arguments.description or None, _status(arguments.status)
+            if arguments.status and status is None:
+                raise ToolError(f"no status {arguments.status[:40]!r}", f"Use one of: {', '.join(TodoStatus)}.")
             plan = change_todo(plan, arguments.id, TodoChange(status, arguments.notes, text, parent, depends_on))
-        case "delete" | "remove" | "cancel":
+        case "cancel":
+            plan = change_todo(plan, arguments.id, TodoChange(TodoStatus.CANCELLED))
+        case "delete" | "remove":
             plan = drop_todo(plan, arguments.id)
         case "list" | "get":
             return ToolResult(todo_lines(plan.todos) or "no todos", f"{len(plan.open_todos)} open")
         case _:
-            raise ToolError(f"no action {action[:40]!r}", "There are create, list, update, complete and delete.")
+            raise ToolError(f"no action {action[:40]!r}", "Use one of: create, list, update, complete, cancel, delete.")
     context.set_plan(plan)
     number = plan.todos[-1].id if action in ("create", "add") else arguments.id
     left = len(plan.open_todos)

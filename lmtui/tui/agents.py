@@ -9,12 +9,12 @@ from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.clean import clean_line
 from lmtui.core.events import ROOT, Envelope
 
-GOOD_OUTCOMES = frozenset({"done"})
+_STATES = {"done": "done", "partial": "partial", "limit": "partial"}
 
 
 @dataclass(slots=True)
 class Agent:
-    """A sub-agent.  `state` is working, waits, done or failed; `doing` its latest call, or what it reported at the end."""
+    """A sub-agent.  `state` is working, waits, done, partial or failed; `doing` its latest call, or its report at the end."""
 
     id: str
     parent: str
@@ -44,7 +44,7 @@ class Agents:
             return False
         match event:
             case AgentFinished():
-                agent.state = "done" if event.outcome in GOOD_OUTCOMES else "failed"
+                agent.state = _STATES.get(event.outcome, "failed")
                 agent.doing = clean_line(event.summary or event.outcome)
             case events.ApprovalRequested():
                 self._asked[event.approval_id] = agent.id

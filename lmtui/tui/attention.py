@@ -26,7 +26,7 @@ _ENDS = {
     TurnReason.DONE: "done",
     TurnReason.WAITING: "is waiting for its time",
     TurnReason.BLOCKED: "blocked",
-    TurnReason.LIMIT: "stopped at a limit",
+    TurnReason.LIMIT: TurnReason.LIMIT.words,
     TurnReason.ERROR: "stopped by an error",
 }
 

@@ -21,7 +21,7 @@ RATE_AFTER_S = 2.0
 
 _ENDINGS = {
     TurnReason.BLOCKED: "blocked",
-    TurnReason.LIMIT: "stopped at a limit",
+    TurnReason.LIMIT: TurnReason.LIMIT.words,
     TurnReason.INTERRUPTED: "interrupted",
     TurnReason.ERROR: "failed",
     TurnReason.WAITING: "waiting for its time",

@@ -49,7 +49,7 @@ async def test_session_stops_when_its_steps_are_used_up_and_says_what_came_of_it
     assert ending(rig).reason is TurnReason.LIMIT
     assert "the budget of 10 steps is used up" in ending(rig).error
     assert len(rig.provider.requests) == 10
-    assert report(rig).startswith("**Report**: stopped at a limit.")
+    assert report(rig).startswith("**Report**: stopped early.")
     warnings = [event.text for event in rig.of("notice") if isinstance(event, Notice)]
     assert sum("80% of the budget of 10 steps is used" in text for text in warnings) == 1
     assert sum("Begin nothing new" in text for text in told(rig)) == 1

@@ -6,6 +6,7 @@ from lmtui.core.errors import ToolError
 from lmtui.core.plan import Plan, PlanStep, Todo, TodoStatus
 from lmtui.core.plan_steps import adopt_steps
 from lmtui.core.step_checks import CommandRun, StepWork
+from lmtui.core.work_words import done_words
 from tests.tools.test_files import Bench
 
 STEPS = (PlanStep(1, "look"), PlanStep(2, "change", depends_on=(1,), verification="pytest -q"))
@@ -63,8 +64,8 @@ async def test_other_programs_lists_replace_the_whole_list(name: str) -> None:
         {"content": "c", "status": "cancelled"}, {"task": "d", "status": "weird"},
     ]  # fmt: skip
     told = await bench.call(name, todos=items)
-    assert told.text == "[x] 1 a\n[~] 2 b\n[ ] 3 d\n2 open"
-    assert (await bench.call("task_todo_get")).text == "[x] 1 a\n[~] 2 b\n[ ] 3 d"
+    assert told.text == "[x] 1 a\n[~] 2 b\n[-] 3 c\n[ ] 4 d\n2 open"
+    assert (await bench.call("task_todo_get")).text == "[x] 1 a\n[~] 2 b\n[-] 3 c\n[ ] 4 d"
 
 
 async def test_one_tool_with_actions_does_what_the_others_do() -> None:
@@ -75,7 +76,43 @@ async def test_one_tool_with_actions_does_what_the_others_do() -> None:
     with pytest.raises(ToolError, match="open parts"):
         await bench.call("manage_tasks", action="complete", id=1)
     assert (await bench.call("manage_tasks", action="list")).text == "[ ] 1 a\n  [~] 2 b (n)"
+    with pytest.raises(ToolError, match="no status 'weird'"):
+        await bench.call("manage_tasks", action="update", id=1, status="weird")
     await bench.call("manage_tasks", action="delete", id=1)
     assert bench.plan.todos == ()
     with pytest.raises(ToolError, match="no action 'dance'"):
         await bench.call("manage_tasks", action="dance")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("todo_update", {"id": 1, "status": "cancelled"}),
+        ("manage_tasks", {"action": "cancel", "id": 1}),
+        ("manage_tasks", {"action": "update", "id": 1, "status": "Canceled"}),
+    ],
+)
+async def test_a_cancelled_todo_stays_in_the_list_with_its_parts_and_holds_nothing_up(
+    tool: str, arguments: dict[str, object]
+) -> None:
+    bench = Bench()
+    await bench.call("todo_add", description="a")
+    await bench.call("todo_add", description="part of a", parent=1)
+    await bench.call("todo_add", description="b", depends_on=[1])
+    await bench.call(tool, **arguments)
+    assert (await bench.call("todo_list")).text == "[-] 1 a\n  [-] 2 part of a\n[ ] 3 b (waits for 1)"
+    assert [todo.id for todo in bench.plan.open_todos] == [3]
+    assert (await bench.call("todo_complete", id=3)).text == "no todo is open any more: finish the task"
+    assert done_words(bench.plan.todos) == "1 of 3 done, 2 cancelled"
+
+
+async def test_a_completed_part_of_a_cancelled_todo_stays_completed_and_a_cancelled_one_can_be_taken_up_again() -> None:
+    bench = Bench()
+    await bench.call("todo_add", description="a")
+    await bench.call("todo_add", description="part", parent=1)
+    await bench.call("todo_complete", id=2)
+    await bench.call("todo_update", id=1, status="cancelled")
+    assert [str(todo.status) for todo in bench.plan.todos] == ["cancelled", "completed"]
+    await bench.call("todo_update", id=1, status="in_progress")
+    await bench.call("todo_complete", id=1)
+    assert bench.plan.open_todos == ()

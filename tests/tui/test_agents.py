@@ -40,7 +40,7 @@ def test_an_agent_says_what_it_does_waits_for_and_reported() -> None:
     assert (agent.state, agent.doing) == ("waits", "shell ls⏎x")
     events.append(ApprovalResolved(approval_id="q", outcome=Outcome.ONCE))
     assert agents_after(*events).by_id["a"].state == "working"
-    for outcome, state in (("done", "done"), ("limit", "failed")):
+    for outcome, state in (("done", "done"), ("partial", "partial"), ("limit", "partial"), ("blocked", "failed")):
         agent = agents_after(*events, AgentFinished(agent="a", outcome=outcome, summary="")).by_id["a"]
         assert (agent.state, agent.doing) == (state, outcome)
 

@@ -35,6 +35,7 @@ from lmtui.core.host_events import HostReached
 from lmtui.core.messages import Role
 from lmtui.core.model_words import model_words
 from lmtui.core.plan import TodoStatus
+from lmtui.core.work_words import done_words
 from lmtui.core.workspace import FileChange
 
 PATIENCE_S = 10.0
@@ -228,7 +229,7 @@ def _around(event: Event) -> Iterator[str]:
 
 def end_text(end: TurnEnded, calls: int) -> str:
     """Return how a turn ended, in words."""
-    parts = [end.reason.value, *([counted(calls, "tool call")] if calls else [])]
+    parts = [end.reason.words, *([counted(calls, "tool call")] if calls else [])]
     if end.files_changed:
         parts.append(f"{counted(len(end.files_changed), 'file')} changed")
     parts.append(duration(round(end.elapsed_s * 1000)))
@@ -239,9 +240,8 @@ def plan_lines(changed: PlanChanged) -> Iterator[str]:
     """Return where the plan and the todos stand."""
     for name, items in (("plan", changed.plan.steps), ("todos", changed.plan.todos)):
         if items:
-            done = sum(item.status is TodoStatus.COMPLETED for item in items)
             now = next((item.text for item in items if item.status is TodoStatus.IN_PROGRESS), "")
-            yield f"{name}: {done} of {len(items)} done" + (f", now: {clean_line(now)}" if now else "")
+            yield f"{name}: {done_words(items)}" + (f", now: {clean_line(now)}" if now else "")
     task = changed.plan.task
     if task is not None:
         total = f" of {task.total_count:,}" if task.total_count else ""

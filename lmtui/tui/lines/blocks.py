@@ -237,7 +237,7 @@ class NoticeBlock(Block):
 _ENDINGS = {
     TurnReason.WAITING: (Level.INFO, "waiting"),
     TurnReason.BLOCKED: (Level.WARNING, "blocked"),
-    TurnReason.LIMIT: (Level.WARNING, "stopped at a limit"),
+    TurnReason.LIMIT: (Level.WARNING, TurnReason.LIMIT.words),
     TurnReason.INTERRUPTED: (Level.WARNING, "interrupted"),
     TurnReason.ERROR: (Level.ERROR, "stopped by an error"),
 }

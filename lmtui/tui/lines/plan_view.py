@@ -24,8 +24,15 @@ SIGNS = {
     TodoStatus.IN_PROGRESS: ("●", "accent"),
     TodoStatus.COMPLETED: ("✓", "good"),
     TodoStatus.BLOCKED: ("✗", "warn"),
+    TodoStatus.CANCELLED: ("–", "muted"),
 }
-AGENT_SIGNS = {"working": ("●", "accent"), "waits": ("◐", "warn"), "done": ("✓", "good"), "failed": ("✗", "bad")}
+AGENT_SIGNS = {
+    "working": ("●", "accent"),
+    "waits": ("◐", "warn"),
+    "done": ("✓", "good"),
+    "partial": ("◑", "warn"),
+    "failed": ("✗", "bad"),
+}
 _BAR_CELLS = 12
 _NAME_SHARE = 0.45
 _DEEPEST = 4
@@ -152,7 +159,7 @@ def _listed(title: str, todos: Iterable[Todo], kind: str, turned: set[str], widt
 def _todo_rows(todo: Todo, key: str, turned: set[str], width: int, waits: str = "") -> list[PlanRow]:
     """Return a todo: its first line, and below it the rest, unless it is done; choosing it turns that over."""
     sign, role = ("◌", "muted") if waits and todo.status is TodoStatus.PENDING else SIGNS[todo.status]
-    is_done = todo.status is TodoStatus.COMPLETED
+    is_done = not todo.is_open
     style = "muted" if is_done else "strong" if todo.status is TodoStatus.IN_PROGRESS else ""
     name = f"{todo.id} {clean_line(todo.text)}" if isinstance(todo, PlanStep) else clean_line(todo.text)
     more = [f"waits for {waits}"] if waits else []
@@ -212,7 +219,8 @@ def _agent_rows(agents: list[tuple[int, Agent]], width: int) -> list[PlanRow]:
         sign, role = AGENT_SIGNS[agent.state]
         lead: Line = ((f" {'  ' * min(depth, 6)}{sign} ", role), (clean_line(agent.id), "strong"))
         text = f"  {agent.title}" + (f" · {agent.doing}" if agent.doing else "")
-        shown = row((*lead, (text, "muted")), (("waits", "warn"),) if agent.state == "waits" else (), width)
+        note: Line = ((agent.state, "warn"),) if agent.state in ("waits", "partial") else ()
+        shown = row((*lead, (text, "muted")), note, width)
         rows.append(PlanRow(shown, "", f"{agent.id}: {agent.title}\n{agent.doing}".strip(), agent.id))
     return rows
 

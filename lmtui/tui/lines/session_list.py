@@ -9,6 +9,7 @@ from typing import Unpack
 from textual.message import Message
 
 from lmtui.core.clean import clean_line
+from lmtui.core.events import TurnReason
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.tui.lines.row_view import RowView
@@ -119,7 +120,8 @@ def session_row(summary: SessionSummary, now: datetime, width: int, *, is_marked
     sign, role = STATES.get(summary.state, STATES["new"])
     title_cells, model_cells, last_cells = columns(width)
     title = fit(clean_line(summary.title) or "(nothing said yet)", title_cells)
-    last = f"{summary.state}: {clean_line(summary.last_line)}" if summary.last_line else summary.state
+    state = TurnReason.LIMIT.words if summary.state == TurnReason.LIMIT else summary.state
+    last = f"{state}: {clean_line(summary.last_line)}" if summary.last_line else state
     if summary.wakes is not None:
         last = f"wakes {moment_text(summary.wakes, now, LocalZone())}"
     if summary.is_elsewhere:

@@ -36,7 +36,7 @@ n here asks for one. From the prompt:
 and from a shell:
   lmtui submit "read the logs" --daily 09:00"""
 _WHEN_CELLS = 16
-_BAD = ("error", "failed", "given up", "blocked", "limit")
+_BAD = ("error", "failed", "given up", "blocked", "limit", "stopped")
 
 
 class JobList(ModalScreen[str | None]):
