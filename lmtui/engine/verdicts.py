@@ -17,11 +17,18 @@ _NOTHING_DONE = (
     "If the task needs that, call a tool now; if it does not, give your answer again."
 )
 _WORKS = r"(?:creat|updat|chang|fix|add|writ|wrote|read|delet|remov|renam|mov|replac|sav|copi|run|ran|execut|install|commit)"
-_CLAIMS = re.compile(
-    rf"\b(?:I|we) (?:have |'ve )(?:now )?{_WORKS}|\b(?:has|have) been (?:\w+ed|written|made|put)\b", re.IGNORECASE
+_CLAIMS = re.compile(rf"\b(?:I|we)(?: have|['’]ve) (?:now )?{_WORKS}", re.IGNORECASE)
+_PASSIVE_CLAIMS = re.compile(r"\b(?:has|have) been (?:\w+ed|written|made|put)\b", re.IGNORECASE)
+_PLANS = re.compile(rf"\b(?:I|we)(?: will|'ll| would) (?:now )?(?:use|{_WORKS})", re.IGNORECASE)
+_PASSIVE_PLANS = re.compile(r"\b(?:is|are) now\b", re.IGNORECASE)
+_ABOUT_FILES = re.compile(r"\b(?:files?|folders?|lines?|scripts?)\b|\w\.[a-z]\w{0,4}\b", re.IGNORECASE)
+_ASKS_WORK = re.compile(rf"\b(?:{_WORKS}|make|edit|append|refactor|implement|convert|put|set)\w*\b", re.IGNORECASE)
+_GENERAL = re.compile(
+    r"\s*(?:please )?(?:(?:can|could) you (?:please )?)?(?:(?:tell me|explain|describe),? )?"
+    r"(?:how (?:do|does|can|could|would|should|to|is|are)|wh(?:at|ich) (?:is|are|'s) (?:an?|the (?:difference|purpose|meaning))"
+    r"|why|explain|when (?:do|does|should|is))\b",
+    re.IGNORECASE,
 )
-_PLANS = re.compile(rf"\b(?:I|we)(?: will|'ll| would) (?:now )?(?:use|{_WORKS})|\b(?:is|are) now\b", re.IGNORECASE)
-_ABOUT_FILES = re.compile(r"\b(?:files?|folders?|lines?|scripts?)\b|\w\.\w{1,5}\b", re.IGNORECASE)
 _ONLY_WORDS = "No tool ran in this turn: whatever the answer says, nothing was read or changed."
 _FAILED = (
     "The last call failed, so nothing came of it. "
@@ -74,7 +81,9 @@ class AnswerWatch:
     def __init__(self, task: str = "", *, most_empty: int = _MOST_EMPTY, trusts_words: bool = False) -> None:
         self._most_empty = most_empty
         self.trusts_words = trusts_words
-        self._is_about_files = bool(_ABOUT_FILES.search(task))
+        is_general = _GENERAL.match(task) is not None  # a question that words answer, whatever it names
+        self._is_about_files = bool(_ABOUT_FILES.search(task)) and not is_general
+        self._asks_work = bool(_ASKS_WORK.search(task)) and not is_general
         self._empty = self._cut = self._malformed = 0
         self._doubts = {_NOTHING_DONE, _FAILED}
         self._has_called = False
@@ -88,8 +97,8 @@ class AnswerWatch:
             completion: the answer.
             loop: the circle that the model was found to go round in.
             has_failed: the last call of the turn did, and the model is one that takes that for done: it is asked once.
-            is_unsure: it may not be able to call: words without a call, where they or the task are about files, are asked about
-                once; of others only words that say that something was, or would be, done.
+            is_unsure: it may not be able to call: words without a call are asked about once where the task is about files; of
+                others, and of general questions, only words that say that something was, or would be, done.
         """
         calls = completion.message.tool_calls
         is_cut = completion.finish_reason is FinishReason.LENGTH
@@ -119,7 +128,7 @@ class AnswerWatch:
             if doubt in self._doubts:
                 self._doubts.discard(doubt)
                 return GoOn(doubt, needs_call=is_unsure and doubt is _NOTHING_DONE)
-            is_claim = not self._has_called and _CLAIMS.search(completion.message.text)
+            is_claim = not self._has_called and self._claims(completion.message.text)
             return Finished(_ONLY_WORDS if is_claim else "")
         self._empty += 1
         is_enough = 0 < self._most_empty <= self._empty
@@ -129,8 +138,15 @@ class AnswerWatch:
         """Return why an answer may not be the end, empty where it may."""
         if self._has_called:
             return _FAILED if has_failed else ""
-        is_said = _CLAIMS.search(text) or (not self.trusts_words and _PLANS.search(text))
-        return _NOTHING_DONE if is_said or (is_unsure and (self._is_about_files or _ABOUT_FILES.search(text))) else ""
+        is_said = self._claims(text) or (not self.trusts_words and self._plans(text))
+        return _NOTHING_DONE if is_said or (is_unsure and self._is_about_files) else ""
+
+    def _claims(self, text: str) -> bool:
+        """Tell whether an answer says that something was done; without a doer that is so only where work was asked for."""
+        return bool(_CLAIMS.search(text) or (self._asks_work and _PASSIVE_CLAIMS.search(text)))
+
+    def _plans(self, text: str) -> bool:
+        return bool(_PLANS.search(text) or (self._asks_work and _PASSIVE_PLANS.search(text)))
 
 
 def _looped(loop: Loop) -> Stopped:

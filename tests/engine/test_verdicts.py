@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from lmtui.core.events import TurnReason
 from lmtui.core.messages import Completion, FinishReason, Message, Role, ToolCall
 from lmtui.engine.loops import Loop
@@ -97,7 +99,7 @@ def test_a_filter_of_the_server_is_named() -> None:
 
 
 def test_words_that_claim_what_no_tool_did_are_doubted_once_and_then_noted() -> None:
-    watch = AnswerWatch()
+    watch = AnswerWatch("Update a.py.")
     first = watch.judge(completion("I have updated a.py."))
     assert isinstance(first, GoOn)
     assert "No tool was called" in first.reminder
@@ -115,11 +117,42 @@ def test_words_about_what_tools_did_are_believed() -> None:
 
 def test_words_about_files_that_nothing_looked_at_ask_for_a_call_of_a_model_that_may_not_be_able_to() -> None:
     said = completion("The files are a.py and b.py.")
-    first = AnswerWatch().judge(said, is_unsure=True)
+    first = AnswerWatch("List the files.").judge(said, is_unsure=True)
     assert isinstance(first, GoOn)
     assert first.needs_call
-    assert AnswerWatch().judge(said) == Finished()
+    assert AnswerWatch("List the files.").judge(said) == Finished()
     assert AnswerWatch().judge(completion("Once upon a time there was a heron."), is_unsure=True) == Finished()
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ("Which editor do you like?", "vim; its settings are in the file .vimrc."),
+        ("Hello", "Hello! I can read files and run scripts such as build.sh. What is to be done?"),
+        ("What is a package.json for?", "The file package.json lists what a project needs."),
+        ("How do I read a file in Python?", "Use open(path).read(): the file is closed at the end of a with block."),
+        ("Explain what setup.py does.", "setup.py has been replaced by pyproject.toml in most projects."),
+        ("Please tell me why files have modes", "So that scripts can be run: chmod +x run.sh."),
+        ("Is imp deprecated?", "Yes: it has been deprecated since 3.4 and has been removed in 3.12."),
+        ("Which Python is current?", "Python 3.14 is now current."),
+    ],
+)
+@pytest.mark.parametrize("is_unsure", [False, True])
+def test_an_answer_that_only_mentions_a_file_is_given_once(task: str, text: str, *, is_unsure: bool) -> None:
+    assert AnswerWatch(task, trusts_words=not is_unsure).judge(completion(text), is_unsure=is_unsure) == Finished()
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ("Create hello.txt", "The file has been created."),
+        ("Fix the bug", "It is now fixed."),
+        ("hi", "I've updated a.py."),
+        ("hi", "I will now read a.py."),
+    ],
+)
+def test_an_answer_that_says_what_was_or_would_be_done_is_doubted(task: str, text: str) -> None:
+    assert isinstance(AnswerWatch(task).judge(completion(text)), GoOn)
 
 
 def test_answer_to_a_task_about_a_file_is_doubted_once_where_nothing_was_called() -> None:
