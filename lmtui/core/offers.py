@@ -12,7 +12,7 @@ from lmtui.core.shell.command import SimpleCommand
 from lmtui.core.shell.grammar import parse
 from lmtui.core.shell.interpreters import is_interpreter
 from lmtui.core.shell.matching import WITH_SUBCOMMANDS, covers
-from lmtui.core.shell.review import layers, review
+from lmtui.core.shell.review import is_harmless, layers, risks_of
 from lmtui.core.shell.tools import NEVER_BROAD
 from lmtui.core.tool_facts import facts_of
 
@@ -37,11 +37,11 @@ def offered_rules(tool: str, access: Access, subjects: tuple[str, ...]) -> tuple
 def _for_command(text: str) -> Iterator[str]:
     """Yield patterns that cover the one part of a command that does more than read."""
     commands = parse(text).commands
-    parts = [part for part in commands if not review(part).is_reader] or list(commands[:1] if len(commands) == 1 else ())
+    parts = [part for part in commands if not is_harmless(part)] or list(commands[:1] if len(commands) == 1 else ())
     if len(parts) != 1:
         return
     inner = layers(parts[0])[-1]
-    if is_interpreter(inner.program) or inner.program in NEVER_BROAD or review(inner).risks:
+    if is_interpreter(inner.program) or inner.program in NEVER_BROAD or risks_of(inner):
         return
     yield from (pattern for pattern in _patterns(inner) if covers(pattern, parts[0]))
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lmtui.core import path_patterns
 from lmtui.core.command_policy import decide_command
+from lmtui.core.masks import reveals_secret
 from lmtui.core.rules import (
     SOURCES,
     THIS_SESSION,
@@ -61,6 +63,7 @@ def decide(
     *,
     asks_each_command: bool = False,
     is_read_only: bool = False,
+    masks_git: bool = False,
 ) -> Decision:
     """Decide about one call.
 
@@ -72,10 +75,13 @@ def decide(
         mode: the session's mode.
         rules: all rules in force, in any order.
         asks_each_command: every command asks, unless this session has an exact rule for it (the sandbox is a reduced one).
-        is_read_only: the sandbox keeps commands from changing anything; without that none may run in plan mode.
+        is_read_only: there is an instance of the sandbox in which a command can change nothing; without it none may run in plan
+            mode, and none passes because it only reads.
+        masks_git: a file that is hidden there has its contents in git's objects too.
     """
     if access is Access.EXECUTE and tool == "shell":
-        return decide_command(tool, subject, mode, rules, asks_each=asks_each_command, is_read_only=is_read_only)
+        asks = asks_each_command
+        return decide_command(tool, subject, mode, rules, asks_each=asks, is_read_only=is_read_only, masks_git=masks_git)
     for rule in rules:
         if rule.effect is Effect.DENY and _is_about(rule, tool, subject):
             return Decision(Verdict.DENY, f"your rule {rule} forbids it", str(rule))
@@ -94,9 +100,11 @@ def decide(
         doubt = next((rule for rule in rules if rule.effect is Effect.DENY and _may_break(rule, tool, subject)), None)
         if doubt is not None:
             return Decision(Verdict.ASK, f"it may show what your rule {doubt} forbids", str(doubt))
-    if exact is None and _shows_secret(tool, access, subject) and not (mode is Mode.AUTO and allowing):
-        return Decision(Verdict.ASK, f"{subject} may hold secrets")
-    return _at_last(access, mode, exact or next(iter(allowing), None), asks_each=asks_each_command)
+    is_named = any(reveals_secret(rule.pattern) for rule in allowing if rule.pattern != "*")
+    if not is_named and _shows_secret(tool, access, subject) and not (mode is Mode.AUTO and allowing):
+        return Decision(Verdict.ASK, f"{subject} may hold secrets", reveals=(subject,))
+    decision = _at_last(access, mode, exact or next(iter(allowing), None), asks_each=asks_each_command)
+    return replace(decision, reveals=(subject,)) if _needs_secret(tool, decision, subject) else decision
 
 
 def decide_all(
@@ -108,6 +116,7 @@ def decide_all(
     *,
     asks_each_command: bool = False,
     is_read_only: bool = False,
+    masks_git: bool = False,
     scopes: Sequence[SkillScope] = (),
 ) -> Decision:
     """Decide about a call that is about several things: one that is denied denies it, one that asks asks.
@@ -117,11 +126,10 @@ def decide_all(
     for scope, subject in itertools.product(scopes, subjects or ("",)):
         if refusal := scope.refusal(tool, access, subject):
             return Decision(Verdict.DENY, refusal, f"skill {scope.skill}")
-    decisions = [
-        decide(tool, access, subject, mode, rules, asks_each_command=asks_each_command, is_read_only=is_read_only)
-        for subject in subjects or ("",)
-    ]
-    return strictest(decisions)
+    facts = {"asks_each_command": asks_each_command, "is_read_only": is_read_only, "masks_git": masks_git}
+    decisions = [decide(tool, access, subject, mode, rules, **facts) for subject in subjects or ("",)]
+    revealed = (path for decision in decisions for path in decision.reveals)
+    return replace(strictest(decisions), reveals=tuple(dict.fromkeys(revealed)))
 
 
 def strictest(decisions: Sequence[Decision]) -> Decision:
@@ -183,6 +191,12 @@ def _may_break(rule: Rule, tool: str, subject: str) -> bool:
 
 def _allows(rule: Rule, tool: str, subject: str) -> bool:
     return rule.names(tool) and rule.is_about(subject)
+
+
+def _needs_secret(tool: str, decision: Decision, subject: str) -> bool:
+    """Tell whether a call works on a file with secrets, which a rule allows or a yes will; the mode alone shows none."""
+    is_told = decision.verdict is Verdict.ASK or decision.rule != "" or tool == "write"
+    return is_told and facts_of(tool).is_about_paths and is_secret_path(subject)
 
 
 def _shows_secret(tool: str, access: Access, subject: str) -> bool:

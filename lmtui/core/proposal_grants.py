@@ -19,7 +19,7 @@ from lmtui.core.secrets import is_secret_path
 from lmtui.core.shell.command import SimpleCommand, objection
 from lmtui.core.shell.grammar import parse
 from lmtui.core.shell.interpreters import is_interpreter
-from lmtui.core.shell.review import layers, review
+from lmtui.core.shell.review import layers, risks_of
 from lmtui.core.shell.tools import NEVER_BROAD
 
 _PROTECTED = frozenset({".git", ".lmagent"})
@@ -118,5 +118,5 @@ def _danger(part: SimpleCommand) -> str:
         is_module = len(words) > 2 and words[1] == "-m" and re.fullmatch(r"[A-Za-z_][\w.]*", words[2]) is not None
         is_file = len(words) > 1 and not words[1].startswith("-")
         return "" if is_module or is_file else f"{inner.program} runs code that no file holds"
-    risks = review(inner).risks
+    risks = risks_of(inner)
     return risks[0].why if risks else ""

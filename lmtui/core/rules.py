@@ -119,6 +119,8 @@ class Decision:
 
     `uncovered` are the parts of a command that no rule covers, `commands` is how many commands it runs (0 where that is not
     known, or it is none).  `takes_no_rule`: what asks is no matter of rules, so that a yes holds for this once.
+    `is_read_only`: allowed in the instance of the sandbox where nothing can be changed, and only there.  `reveals` are the
+    files with secrets that the call names: once it is allowed, they are not hidden from it.
     """
 
     verdict: Verdict
@@ -127,6 +129,8 @@ class Decision:
     uncovered: tuple[str, ...] = ()
     commands: int = 0
     takes_no_rule: bool = False
+    is_read_only: bool = False
+    reveals: tuple[str, ...] = ()
 
 
 _RULE = re.compile(r"\s*(?P<tool>\*|mcp__[A-Za-z0-9_*-]+|[A-Za-z][A-Za-z0-9_]*)\s*(?:\((?P<pattern>.*)\))?\s*\Z", re.DOTALL)

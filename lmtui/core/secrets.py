@@ -53,8 +53,17 @@ def _name_regex(name: str) -> str:
     return re.escape(name).replace(r"\*", "[^/]*")
 
 
+_HINTS = re.compile(
+    r"env|\.pem|\.key|\.p12|\.pfx|kdbx|jks|keystore|netrc|npmrc|pypirc|pgpass|id_|credential|htpasswd|secrets|ssh|aws|gnupg"
+    r"|kube|docker",
+    re.IGNORECASE,
+)
+
+
 def is_secret_path(path: str) -> bool:
     """Tell whether a path names a file (or a folder of files) that holds secrets; case and look-alike forms do not matter."""
+    if path.isascii() and _HINTS.search(path) is None:
+        return False
     return could_be_secret(globs.escape(path))
 
 

@@ -14,7 +14,7 @@ from lmtui.core.hooks import HookEvent
 from lmtui.core.messages import ToolCall
 from lmtui.core.permissions import Access, Verdict
 from lmtui.core.ports import PreparedCall
-from lmtui.engine.deciding import Asked, ask, behind_links, decide, learn_sandbox
+from lmtui.engine.deciding import Asked, ask, behind_links, decide_in_time, learn_sandbox
 from lmtui.engine.desk import Desk
 from lmtui.engine.old_calls import check_copied
 from lmtui.engine.tool_runner import begin, end_unrun
@@ -38,7 +38,8 @@ async def ask_ahead(desk: Desk, calls: Sequence[ToolCall], turn_id: str, asked: 
         placed = [(call, each, await behind_links(desk, each)) for call, each in candidates]
     except SandboxError:
         return
-    asking = [(call, each, behind) for call, each, behind in placed if decide(desk, each, behind).verdict is Verdict.ASK]
+    decided = [(item, await decide_in_time(desk, item[1], item[2])) for item in placed]
+    asking = [item for item, decision in decided if decision.verdict is Verdict.ASK]
     if len(asking) < _FEWEST:
         return
     for call, prepared, behind in asking:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
+from lmtui.core.masks import mask_expressions
 from lmtui.core.messages import ToolCall
 from lmtui.core.permissions import Access, Decision, Mode, Verdict, decide_all, strictest
-from lmtui.core.ports import PreparedCall, ToolContext
+from lmtui.core.ports import PreparedCall, Sandbox, ToolContext
 from lmtui.engine.approvals import Question
 from lmtui.engine.desk import Desk
 from lmtui.engine.questions import question
 from lmtui.engine.tool_context import context_of
 
 _MAX_PATHS = 100
+_LONG_CHARS = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +30,17 @@ class Asked:
     behind: tuple[str, ...] = ()
 
 
+def mask_files(desk: Desk) -> None:
+    """Tell the sandbox which files the rules in force now keep from every program."""
+    desk.sandbox.mask(id(desk.approvals), mask_expressions(desk.all_rules()))
+
+
 async def learn_sandbox(desk: Desk) -> None:
     """Start the sandbox where it is not known yet: how much is asked depends on what confines commands."""
-    if not desk.sandbox_name:
+    if not desk.sandbox_name or desk.has_read_only is None:
         status = await desk.sandbox.status()
         desk.sandbox_text, desk.asks_each_command = status.text, status.asks_each_command
+        desk.has_read_only, desk.masks_git = status.has_read_only, status.masks_git
     if desk.only_reads:
         desk.is_read_only = (await desk.reach.status()).is_read_only
 
@@ -42,6 +51,13 @@ async def behind_links(desk: Desk, prepared: PreparedCall) -> tuple[str, ...]:
         return ()
     real = await desk.sandbox.real_paths(prepared.subjects)
     return tuple(path for path in real if path not in prepared.subjects)
+
+
+async def decide_in_time(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
+    """Return what `decide` does; a long text is looked through in a thread, so that nothing else waits for it."""
+    if sum(map(len, prepared.subjects)) > _LONG_CHARS:
+        return await asyncio.to_thread(decide, desk, prepared, behind)
+    return decide(desk, prepared, behind)
 
 
 def decide(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
@@ -56,7 +72,8 @@ def decide(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> 
                 mode,
                 desk.all_rules(),
                 asks_each_command=desk.asks_each_command,
-                is_read_only=desk.is_read_only,
+                is_read_only=desk.is_read_only if desk.only_reads else desk.has_read_only is True,
+                masks_git=desk.masks_git,
                 scopes=desk.scopes.scopes,
             )
             for mode in modes
@@ -71,6 +88,12 @@ def is_answered_by_typing(desk: Desk, prepared: PreparedCall) -> bool:
         prepared.tool, prepared.access, prepared.subjects, mode, desk.all_rules(), is_read_only=desk.is_read_only
     )
     return decision.verdict is Verdict.ALLOW
+
+
+def sandbox_for(desk: Desk, decision: Decision) -> Sandbox:
+    """Return the sandbox that an allowed call gets: the read-only one for what only reads; secrets that it names are shown."""
+    sandbox = desk.sandbox.read_only() if decision.is_read_only else desk.reach
+    return sandbox.revealing(decision.reveals) if decision.reveals else sandbox
 
 
 async def ask(

@@ -54,6 +54,8 @@ class Desk:
     `guided`; `skills` are read there, and `scopes` knows what those in use leave to be called.
     `hooking` calls the hooks; a model is `borrowed` for one turn.
     `planning` is where plan mode stands; `is_read_only`: the sandbox keeps commands from changing anything in that mode.
+    `has_read_only`: commands that only read can run where they change nothing (None: not known yet); with `masks_git` those of
+    git do not see what it keeps of files.
     """
 
     provider: Provider
@@ -106,6 +108,8 @@ class Desk:
     spending: Spending = field(default_factory=lambda: Spending(time.monotonic))
     planning: PlanMode = field(default_factory=PlanMode)
     is_read_only: bool = False
+    has_read_only: bool | None = None
+    masks_git: bool = False
     waits: Waits = field(default_factory=Waits)
     interpreter: Interpreter = field(default_factory=NoInterpreter)
     web: Web = field(default_factory=NoWeb)

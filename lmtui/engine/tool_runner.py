@@ -13,22 +13,34 @@ from lmtui.core.errors import SandboxError, SessionFileError, ToolError
 from lmtui.core.events import Outcome, ToolCallFinished, ToolCallStarted
 from lmtui.core.hooks import HookEvent
 from lmtui.core.messages import CallForm, ToolCall
-from lmtui.core.permissions import Access, Verdict
+from lmtui.core.permissions import Access, Decision, Verdict
 from lmtui.core.pictures import ImageRef
 from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
 from lmtui.core.sessions import Answer
 from lmtui.engine.cutting import cut
-from lmtui.engine.deciding import Asked, ask, behind_links, decide, is_answered_by_typing, learn_sandbox
+from lmtui.engine.deciding import (
+    Asked,
+    ask,
+    behind_links,
+    decide,
+    decide_in_time,
+    is_answered_by_typing,
+    learn_sandbox,
+    mask_files,
+    sandbox_for,
+)
 from lmtui.engine.desk import Desk
 from lmtui.engine.hooking import Screened, look_back, overruled, screen
 from lmtui.engine.hosts import CommandGate
 from lmtui.engine.loops import TOO_MANY_CALLS
 from lmtui.engine.old_calls import check_copied
+from lmtui.engine.syntax import with_syntax_errors
 from lmtui.engine.tool_context import context_of
 from lmtui.engine.watching import CHANGERS, keep_state, tell_changes, to_the_end
 
 _log = logging.getLogger(__name__)
 _HOOK = "hook"
+_WRITE_REFUSED = "Read-only file system"
 _NEVER_RAN = ("refused", "stopped", "not run", TOO_MANY_CALLS)
 
 
@@ -119,12 +131,13 @@ def _prepare(desk: Desk, call: ToolCall) -> tuple[PreparedCall | None, str]:
 
 
 async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: Asked | None) -> None:
+    mask_files(desk)
     screened = await _screened(desk, call, prepared, ending)
     prepared = screened.prepared if screened else prepared
     if prepared.access is Access.EXECUTE:
         await learn_sandbox(desk)
     behind = asked.behind if asked else await behind_links(desk, prepared)
-    decision = asked.decision if asked and asked.decision else decide(desk, prepared, behind)
+    decision = asked.decision if asked and asked.decision else await decide_in_time(desk, prepared, behind)
     ending.decision = "rule" if decision.rule else "mode"
     if screened is not None and (said := overruled(desk, screened, decision, behind)) is not decision:
         decision, ending.decision = said, _HOOK
@@ -134,6 +147,8 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
         return
     context = asked.context if asked and asked.context else context_of(desk, call)
     is_typed = ending.is_typed and ending.decision != _HOOK
+    decision = replace(decision, is_read_only=False) if is_typed else decision  # a user's own command is not held back
+    context = replace(context, sandbox=sandbox_for(desk, decision))
     if decision.verdict is Verdict.ASK and is_typed and is_answered_by_typing(desk, prepared):
         ending.decision, ending.rule, ending.why = str(Outcome.ONCE), "", "you typed it"
     elif decision.verdict is Verdict.ASK:
@@ -141,8 +156,33 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
         answer = await _answered(asked, ending, is_attended=desk.approvals.is_attended)
         if answer is None or (allowed := await _as_answered(desk, call, asked, answer, ending)) is None:
             return
-        prepared, context = allowed, replace(context, hunks=answer.hunks, sandbox=desk.reach)  # the mode may be another by now
-    await _run(desk, call, prepared, context, ending)
+        prepared, context = allowed, _allowed_context(desk, allowed, behind, context, answer)
+    await _run(desk, call, prepared, context, ending, is_reading=decision.is_read_only)
+    if decision.is_read_only and not ending.result.ok and _WRITE_REFUSED in ending.result.text:
+        await _run_writing(desk, call, prepared, context, ending)
+
+
+async def _run_writing(desk: Desk, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending) -> None:
+    """Ask about a command that ran as one that only reads and tried to write, and run it again on a yes."""
+    first = ending.result
+    decision = Decision(Verdict.ASK, "it tried to change files", uncovered=prepared.subjects, takes_no_rule=True)
+    context = replace(context, sandbox=desk.reach)
+    asked = await ask(desk, call, prepared, context=context, decision=decision)
+    answer = await _answered(asked, ending, is_attended=desk.approvals.is_attended)
+    ending.why = decision.why
+    if answer is None:
+        text = f"{first.text}\n[It tried to change files, which needs an approval. {ending.result.text}]"
+        ending.result = replace(first, text=text)
+    elif (allowed := await _as_answered(desk, call, asked, answer, ending)) is not None:
+        await _run(desk, call, allowed, _allowed_context(desk, allowed, (), context, answer), ending)
+
+
+def _allowed_context(
+    desk: Desk, prepared: PreparedCall, behind: tuple[str, ...], context: ToolContext, answer: Answer
+) -> ToolContext:
+    """Return what a call works with after a yes; the mode may be another by now."""
+    decision = replace(decide(desk, prepared, behind), is_read_only=False)
+    return replace(context, hunks=answer.hunks, sandbox=sandbox_for(desk, decision))
 
 
 async def _as_answered(desk: Desk, call: ToolCall, asked: Asked, answer: Answer, ending: _Ending) -> PreparedCall | None:
@@ -178,16 +218,23 @@ def _edited(desk: Desk, prepared: PreparedCall, command: str) -> PreparedCall:
     return desk.toolbox.prepare(prepared.tool, json.dumps(arguments))
 
 
-async def _run(desk: Desk, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending) -> None:
-    """Run an allowed call; while one may change files, other agents that would change some wait."""
-    may_change = prepared.access in CHANGERS and not desk.only_reads
-    async with desk.writing if may_change else contextlib.nullcontext():
-        await _run_watched(desk, call, prepared, context, ending)
+async def _run(
+    desk: Desk, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending, *, is_reading: bool = False
+) -> None:
+    """Run an allowed call; while one may change files, other agents that would change some wait.
+
+    `is_reading`: the sandbox keeps it from changing anything, so that no state has to be kept.
+    """
+    access = Access.READ if is_reading else prepared.access
+    async with desk.writing if access in CHANGERS and not desk.only_reads else contextlib.nullcontext():
+        await _run_watched(desk, call, prepared, context, ending, access=access)
 
 
-async def _run_watched(desk: Desk, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending) -> None:
+async def _run_watched(
+    desk: Desk, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending, *, access: Access
+) -> None:
     """Run a call between two looks at the workspace, so that what it changed is known, also where it was stopped."""
-    before = await keep_state(desk, call.id, prepared.access)
+    before = await keep_state(desk, call.id, access)
     ending.result = ToolResult("Stopped by the user; its effect may be partial.", "stopped", ok=False)
     ending.began = desk.monotonic()  # the time is the tool's own, not what the user took to answer
     try:
@@ -202,7 +249,8 @@ async def _run_watched(desk: Desk, call: ToolCall, prepared: PreparedCall, conte
             ending.elapsed_s = desk.monotonic() - ending.began
         if isinstance(context.gate, CommandGate):
             context.gate.close()
-        await to_the_end(tell_changes(desk, call.id, before, ending.result, ending.files))
+        changed = await to_the_end(tell_changes(desk, call.id, before, ending.result, ending.files))
+    ending.result = await with_syntax_errors(desk.sandbox, ending.result, changed)
 
 
 async def _keep_pictures(desk: Desk, result: ToolResult) -> tuple[ImageRef, ...]:

@@ -130,8 +130,8 @@ def test_auto_mode_asks_about_what_is_unclear_only_where_something_is_forbidden(
     [
         ("cat secrets/a", DENY), ("grep -r x secrets", DENY), ("cd secrets && cat a", DENY), ("tar c secrets/", DENY),
         ("cat ./secrets/a", DENY), ("cat < secrets/a", DENY), ("python x.py --in=secrets/a", DENY),
-        ("head -1 'secrets'/a", DENY), ("cat $(echo secrets/a)", DENY), ("cat secrets/*", DENY), ("cat sec*/a", DENY),
-        ("cat src/a", ALLOW),
+        ("head -1 'secrets'/a", DENY), ("cat $(echo secrets/a)", DENY), ("cat secrets/*", DENY), ("cat src/a", ALLOW),
+        ("cat ../workspace/secrets/a", DENY), ("cat /proc/self/cwd/secrets/a", DENY), ("git show HEAD:secrets/a", DENY),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("rule", ["deny Read(secrets/**)", "deny Look(secrets/**)", "deny *(secrets/**)"])
@@ -189,7 +189,7 @@ def test_what_only_reads_passes_in_the_modes_in_which_reading_does(mode: Mode, c
 
 
 @pytest.mark.parametrize(
-    "command", ["uv run ls", "poetry run cat a", "./ls", "/bin/ls", "python -m cat a", "npx ls", "xargs cat", "env A=b ls"]
+    "command", ["uv run ls", "poetry run cat a", "./ls", "/bin/ls", "python -m cat a", "npx ls", "env A=b ls", "xargs -a x cat"]
 )
 def test_a_reader_by_another_way_is_another_program(command: str) -> None:
     assert verdict(command) is ASK
@@ -256,7 +256,7 @@ def test_an_allow_rule_is_matched_word_by_word(rule: str, command: str, expected
         True),
         ("grep KEY .env", True), ("grep -f .env x", True), ("grep --file=.env x", True), ("git show HEAD:.env", True),
         ("git diff -- .env", True),
-        ("cat .e*", True), ("cat *.pem", True), ("cat *", True), ("cat .??v", True), ("cat .[e]nv", True),
+        ("cat *.pem", False), ("cat .env*", False), ("cat .e*", False), ("cat *", False), ("cat *.toml", False),
         ("sed -n p .npmrc", True),
         ("awk 1 .netrc", True), ("cat .ssh/config", True), ("cat /home/me/.aws/credentials", True), ("cat '.e'nv", True),
         ("sort < .env", True),
@@ -284,8 +284,8 @@ def test_a_secret_may_be_shown_by_a_rule_in_auto_mode_or_by_one_that_names_the_c
 
 
 def test_a_decision_says_what_is_not_covered_and_by_which_rules_the_rest_is() -> None:
-    found = decided("ls && make 'a b' x && git push | tail -1", Mode.NORMAL, "allow make test")
-    assert (found.uncovered, found.commands) == (("make 'a b' x", "git push"), 4)
+    found = decided("ls && make 'a b' x && make test && git push | tail -1", Mode.NORMAL, "allow make test")
+    assert (found.uncovered, found.commands) == (("make 'a b' x", "git push"), 5)
     assert decided("echo $(x)").uncovered == ("echo $(x)",)
     found = decided("make test && npm test && ls", Mode.NORMAL, "allow make test", "allow npm *")
     assert (found.verdict, found.rule, found.commands) == (ALLOW, "Shell(make test), Shell(npm *)", 3)
@@ -325,14 +325,10 @@ def test_any_text_is_decided_and_never_denied_without_a_rule(text: str) -> None:
         ("cat ./src/.././secrets/key", DENY),
         ("cd src; cat ../secrets/key", DENY),
         ("cd src/../secrets && cat key", DENY),
-        ("grep -r x .", ASK),
-        ("grep -rn x", ASK),
-        ("grep -x --recursive y src .", ASK),
-        ("rg x", ASK),
-        ("git diff", ASK),
-        ("git show HEAD", ASK),
-        ("git grep x", ASK),
-        ("diff -r . /tmp", ASK),
+        ("grep -r x .", ALLOW),
+        ("rg x", ALLOW),
+        ("git diff", ALLOW),
+        ("diff -r . /tmp", ALLOW),
         ("grep -rn x src", ALLOW),
         ("rg x src tests", ALLOW),
         ("git diff -- src", ALLOW),
@@ -340,36 +336,66 @@ def test_any_text_is_decided_and_never_denied_without_a_rule(text: str) -> None:
         ("grep x README.md", ALLOW),
     ],
 )
-def test_no_way_round_leads_to_what_must_not_be_read(command: str, expected: Verdict) -> None:
-    found = decide("shell", Access.EXECUTE, command, Mode.NORMAL, rules("deny Read(secrets/**)"))
+def test_a_plain_way_round_is_refused_and_a_sweep_meets_only_masks(command: str, expected: Verdict) -> None:
+    found = decided(command, Mode.NORMAL, "deny Read(secrets/**)")
     assert found.verdict is expected, found.why
+    assert found.is_read_only is (expected is ALLOW)
+
+
+@pytest.mark.parametrize("command", ["git diff", "git show HEAD", "git grep x", "git log -p", "git -C . cat-file -p HEAD:x"])
+def test_git_shows_no_contents_unasked_where_it_keeps_those_of_hidden_files(command: str) -> None:
+    assert verdict(command) is ALLOW
+    found = decide("shell", Access.EXECUTE, command, Mode.NORMAL, (), is_read_only=True, masks_git=True)
+    assert found.verdict is ASK
+    for reading in ("git status", "git log --oneline -3", "git ls-files"):
+        assert decide("shell", Access.EXECUTE, reading, Mode.NORMAL, (), is_read_only=True, masks_git=True).verdict is ALLOW
+
+
+@pytest.mark.parametrize(
+    "command", ["cd keep && cp x b", "cd keep; cd in; rm x", "tar xf a -C keep/in", "mv keep old", "cp a keep/in/b"]
+)
+def test_a_folder_on_the_way_to_what_must_not_be_changed_asks_in_auto_mode(command: str) -> None:
+    assert verdict(command, Mode.AUTO, "deny Write(keep/in/**)") is ASK
+    assert verdict(command, Mode.AUTO, "deny Write(other/**)") is ALLOW
+
+
+def test_what_only_reads_runs_where_nothing_can_be_changed_and_nothing_else_does() -> None:
+    assert decided("ls | wc -l").is_read_only
+    assert decided("git diff", Mode.PLAN).is_read_only
+    assert not decided("ls && make", Mode.NORMAL, "allow make").is_read_only
+    assert not decided("ls", Mode.NORMAL, "allow ls").is_read_only
+    assert not decided("ls", Mode.AUTO).is_read_only
+    assert decided("sed 'w keep/b' f", Mode.AUTO, "deny Write(keep/**)").is_read_only
+    assert decide("shell", Access.EXECUTE, "ls", Mode.NORMAL, ()).verdict is ASK
 
 
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("find . -type f -exec cat {} +", ASK),
-        ("find . -type f | xargs cat", ASK),
-        ("find -name key -exec cat {} +", ASK),
-        ("for f in */*; do cat $f; done", ASK),
-        ("cat $(find . -name key)", ASK),
-        ("tar cf - . | wc -c", ASK),
-        ("cp -r . /tmp/x", ASK),
-        ("find src -type f -exec cat {} +", ALLOW),
-        ("echo x > out.txt", ALLOW),
-        ("X=1 make", ALLOW),
+        ("make && cat a | tail -3", ALLOW), ("make; sort -u f | uniq -c", ALLOW), ("set -e; make", ALLOW),
+        ("make | sed p", ASK),
+        ("make; sort -o x f", ASK), ("make; sort --comp=x f", ASK), ("make; uniq a b", ASK), ("make; uniq *", ASK),
+        ("make; sort *", ASK), ("make; git status", ASK), ("make; find .", ASK), ("make; set -o keyword", ASK),
+        ("make; env", ASK),
+        ("make; printf -v a b", ASK), ("make; echo $x", ASK), ("make > x", ASK), ("X=1 make", ASK),
+        ("make; sort -k -ox f", ASK), ("make && cd .. && ls", ASK),
     ],
-)
-def test_auto_mode_asks_where_a_sweep_may_show_what_must_not_be_read(command: str, expected: Verdict) -> None:
-    found = decide("shell", Access.EXECUTE, command, Mode.AUTO, rules("deny Read(secrets/**)"))
-    assert found.verdict is expected, found.why
+)  # fmt: skip
+def test_beside_a_rule_only_a_few_programs_pass(command: str, expected: Verdict) -> None:
+    assert verdict(command, Mode.NORMAL, "allow make") is expected
 
 
-@pytest.mark.parametrize("command", ["cd config && cat secrets/key", "cd config; cd secrets; cat key", "git -C config grep x"])
-def test_a_folder_that_a_command_goes_into_is_part_of_its_paths(command: str) -> None:
-    found = decide("shell", Access.EXECUTE, command, Mode.NORMAL, rules("deny Read(config/secrets/**)"))
-    assert found.verdict is not ALLOW
-    assert decide("shell", Access.EXECUTE, command, Mode.NORMAL, rules("deny Read(other/**)")).verdict is not DENY
+@pytest.mark.parametrize(
+    ("command", "reveals"),
+    [
+        ("cat .env", (".env",)), ("cat ./a/../.env", (".env",)), ("cat /workspace/.env b.pem", (".env", "b.pem")),
+        ("for f in .env; do cat $f; done", (".env",)), ("make x > .env.local && cat .env.local", (".env.local",)),
+        ("cat *.toml", ()),
+    ],
+)  # fmt: skip
+def test_a_question_names_the_secrets_that_a_yes_reveals(command: str, reveals: tuple[str, ...]) -> None:
+    assert decided(command).reveals == reveals
+    assert decided(command, Mode.MANUAL, f"allow {command.replace('*', chr(92) + '*')}").reveals == reveals
 
 
 def test_a_difference_is_a_way_to_read() -> None:
@@ -379,15 +405,14 @@ def test_a_difference_is_a_way_to_read() -> None:
     assert decide("git_diff", Access.READ, "src", Mode.NORMAL, deny).verdict is ALLOW
 
 
-def test_a_command_that_goes_to_many_folders_is_asked_about_without_delay() -> None:
+def test_a_command_that_goes_to_many_folders_is_decided_without_delay() -> None:
     begun = time.process_time()
     for count in (20, 400, 2000):
         command = f"{' '.join(f'cd d{number};' for number in range(count))} cat x"
-        assert verdict(command, Mode.AUTO, "deny Read(a/b/s)") is ASK
-        assert verdict(command, Mode.AUTO, "ask Write(a/b/s)") is ASK
+        assert verdict(f"cd a; touch x; {command}", Mode.AUTO, "deny Write(a/b/s)") is ASK
         assert verdict(command, Mode.AUTO, "deny rm *") is ALLOW
-    assert verdict("cd a; cd b; cd c; cd d; cat s", Mode.AUTO, "deny Read(a/b/c/d/s)") is DENY
-    assert time.process_time() - begun < 5.0
+    assert verdict("cd a; cd b; cd c; cd d; cp x s", Mode.AUTO, "deny Write(a/b/c/d/s)") is ASK
+    assert time.process_time() - begun < 1.0
 
 
 @pytest.mark.parametrize("wrapper", ["env ", "npx ", "npx env ", "timeout 5 ", "nice "])

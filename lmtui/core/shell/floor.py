@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 
-from lmtui.core.shell.command import SimpleCommand
-from lmtui.core.shell.options import word_set
+from lmtui.core.shell.command import SimpleCommand, word_set
 
 _MADE = re.compile(
     r"(?:build|dist|target|out|node_modules|__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.tox|\.nox|htmlcov|coverage"

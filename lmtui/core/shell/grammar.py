@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from lmtui.core.shell.command import MAX_COMMANDS, NotUnderstood, ParsedCommand, SimpleCommand, objection
+from lmtui.core.shell.command import MAX_COMMANDS, MAX_NODES, NotUnderstood, ParsedCommand, SimpleCommand, is_small, objection
 from lmtui.core.shell.words import literal_word
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
 
 _STRUCTURE = frozenset(
     {"program", "list", "pipeline", "redirected_statement", "subshell", "compound_statement", "negated_command"}
@@ -44,18 +44,84 @@ class _Token(NamedTuple):
     command: int = -1
 
 
+class Outline(NamedTuple):
+    """What a text would run and write as a whole, read generously: each command's raw words, also in substitutions and loops.
+
+    `targets` are the files that redirections write, `sources` those that they read and loops name, `variables` those that are
+    set.  In `problem` is why it is not understood.
+    """
+
+    commands: tuple[tuple[str, ...], ...] = ()
+    targets: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@lru_cache(maxsize=256)
+def outline(text: str) -> Outline:
+    """Return the outline of a text.  It is not exact: nothing that could do harm may rest on it."""
+    problem = objection(text)
+    root = None if problem else _tree(text)
+    if root is None:
+        return Outline(problem=problem or _MISSING)
+    if root.descendant_count > MAX_NODES:
+        return Outline(problem="it has too many parts")
+    if root.has_error:
+        return Outline(problem="it is not plain shell grammar")
+    commands: list[tuple[str, ...]] = []
+    targets: list[str] = []
+    sources: list[str] = []
+    variables: list[str] = []
+    todo = [root]
+    while todo:
+        node = todo.pop()
+        todo += reversed(node.children)
+        match node.type:
+            case "command" | "declaration_command" | "unset_command":
+                commands.append(tuple(unquoted(word) for word in _raw_words(node) if word))
+            case "file_redirect":
+                is_read = re.match(r"\d*<(?!>)", _text(node)) is not None
+                (sources if is_read else targets).append(unquoted(_text(node.children[-1])))
+            case "for_statement":
+                sources += [unquoted(_text(each)) for each in node.children if each.type in _WORDS]
+            case "variable_assignment":
+                variables.append(_text(node.children[0]))
+            case "function_definition" | "&":
+                return Outline(problem=f"it uses {_name(node, b'')}")
+    return Outline(tuple(each for each in commands if each), tuple(targets), tuple(sources), tuple(variables))
+
+
+def unquoted(word: str) -> str:
+    """Return a raw word without its quotes and escapes."""
+    return re.sub(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\\n|\\(.)", r"\1\2\3", word, flags=re.DOTALL)
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+def _raw_words(node: Node) -> list[str]:
+    """Return the words of a command as written, without redirections and assignments in front."""
+    is_declaration = node.type != "command"
+    left_out = ("redirect",) if is_declaration else ("redirect", "variable_assignment")
+    return [_text(each) for each in node.children if not any(part in each.type for part in left_out)]
+
+
 @lru_cache(maxsize=256)
 def parse(text: str) -> ParsedCommand:
     """Return the simple commands of a command line, or why it was not understood."""
     problem = objection(text)
     if problem:
         return ParsedCommand(problem=problem)
-    parser = _parser()
-    if parser is None:
+    root = _tree(text)
+    if root is None:
         return ParsedCommand(problem=_MISSING)
+    if root.descendant_count > MAX_NODES:
+        return ParsedCommand(problem="it has too many parts")
     source = text.encode()
     try:
-        tokens = list(_tokens(_tree(parser, source), source))
+        tokens = list(_tokens(root, source))
         _check_gaps(tokens, source)
         return ParsedCommand(tuple(_commands(tokens, source)))
     except NotUnderstood as error:
@@ -67,30 +133,24 @@ def commands_anywhere(text: str) -> Iterator[tuple[str, ...]]:
 
     Nothing is left out for being unclear: this is for what forbids, never for what allows.
     """
-    parser = _parser()
-    if parser is None:
-        return
-    todo = [_tree(parser, text.encode("utf-8", "replace"))]
+    root = _tree(text) if is_small(text) else None
+    todo = [root] if root and root.descendant_count <= MAX_NODES else []
     while todo:
         node = todo.pop()
         todo += node.children
         if node.type in ("command", "declaration_command", "unset_command"):
-            raw = (each.text or b"" for each in node.children if "redirect" not in each.type)
-            yield tuple(part.decode("utf-8", "replace") for part in raw)
+            yield tuple(_text(each) for each in node.children if "redirect" not in each.type)
 
 
-def _tree(parser: Parser, source: bytes) -> Node:
-    return parser.parse(source).root_node
-
-
-@lru_cache(maxsize=1)
-def _parser() -> Parser | None:
-    """Return the grammar's parser, None where this platform has none.  Loaded here: only a shell decision needs it."""
+@lru_cache(maxsize=8)
+def _tree(text: str) -> Node | None:
+    """Return the root of a text's tree, None where this platform has no grammar.  Loaded here: only shell decisions need it."""
     try:
         import tree_sitter as engine  # noqa: PLC0415  (deferred)
         import tree_sitter_bash as bash  # noqa: PLC0415  (deferred)
 
-        return engine.Parser(engine.Language(bash.language()))
+        parser = engine.Parser(engine.Language(bash.language()))  # one a call: decisions are made in threads too
+        return parser.parse(text.encode("utf-8", "replace")).root_node
     except (ImportError, OSError, ValueError):
         return None
 

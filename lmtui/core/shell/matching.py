@@ -6,10 +6,9 @@ import re
 from functools import lru_cache
 
 from lmtui.core import globs
-from lmtui.core.shell.command import SimpleCommand
+from lmtui.core.shell.command import SimpleCommand, word_set
 from lmtui.core.shell.floor import floor_reason
-from lmtui.core.shell.options import word_set
-from lmtui.core.shell.review import layers, review
+from lmtui.core.shell.review import layers, risks_of
 
 # Of these the second word says what is done: `git log*` means `git log` with anything behind it, not `git logx`.
 WITH_SUBCOMMANDS = word_set(
@@ -30,7 +29,7 @@ def _covers_layer(pattern: str, command: SimpleCommand) -> bool:
         return True  # every word is named: the user knows
     if any(floor_reason(layer) for layer in layers(command)):
         return False
-    return all(risk.index in named for risk in review(command).risks)
+    return all(risk.index in named for risk in risks_of(command))
 
 
 def has_wildcard(pattern: str) -> bool:

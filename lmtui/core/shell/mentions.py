@@ -1,30 +1,25 @@
-"""What forbids looks here: every command that a text may run, in any dress, and whether some of it stays unclear.
+"""What forbids looks here: every command that a text may run, in any dress, and every path that it may name.
 
-Generous on purpose: substitutions, wrappers, quoted scripts, escapes and paths are all looked through.  Nothing that allows
-may use this.
+Generous on purpose: substitutions, wrappers, quoted scripts and escapes are looked through; of a text too long for the grammar
+the words are still looked at, in linear time.  Nothing that allows may use this.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from itertools import pairwise
 
-from lmtui.core import globs
-from lmtui.core.shell.grammar import commands_anywhere, parse
+from lmtui.core import globs, path_patterns
+from lmtui.core.shell.command import is_small, word_set
+from lmtui.core.shell.grammar import commands_anywhere, outline, parse
 from lmtui.core.shell.interpreters import is_interpreter
 from lmtui.core.shell.matching import pattern_words
-from lmtui.core.shell.options import word_set
 from lmtui.core.shell.tools import NEVER_BROAD
 
 _MAX_DEPTH = 4
-_MAX_CHARS = 16 * 1024
 _MAX_WORDS = 48
-_MAX_MOVES = 4
-_MOST_PLACES = 40_000
-_MOVERS = frozenset({"cd", "pushd", "-C", "--chdir"})
 _SEGMENT_BREAK = re.compile(r"[;&|\n\r(){}`<>]+|\$\(")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
 _KEYWORDS = word_set("then else elif do if while until time ! { ( coproc function")
@@ -39,9 +34,12 @@ _LONG_LETTERS = {"--recursive": "r", "--force": "f", "--all": "a", "--verbose": 
 
 
 @lru_cache(maxsize=256)
-def mentioned(text: str) -> frozenset[tuple[str, ...]]:
-    """Return the words of every command that a text may run; the program without its folder."""
-    return frozenset(_mentioned(text, 0))
+def mentioned(text: str) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+    """Return the words of every command that a text may run, by the program's name without its folder."""
+    found: dict[str, dict[tuple[str, ...], None]] = {}
+    for words in _mentioned(text, 0) if is_small(text) else _in_segments(text):
+        found.setdefault(words[0], {})[words] = None
+    return {name: tuple(each) for name, each in found.items()}
 
 
 def fits(pattern: str, text: str) -> bool:
@@ -49,7 +47,12 @@ def fits(pattern: str, text: str) -> bool:
     if pattern == "*" or globs.matches(pattern, text):
         return True
     wanted = pattern_words(pattern)
-    return any(_begins(wanted, words) for words in mentioned(text))
+    wanted = wanted[:-1] if wanted and wanted[-1].strip("*") == "" else wanted
+    if not wanted:
+        return True
+    first, found = _word_glob(wanted[0]), mentioned(text)
+    names = [first] if globs.literal(first) else [name for name in found if globs.matches(first, name)]
+    return any(_follows(wanted[1:], words[1:]) for name in names for words in found.get(globs.literal(name) or name, ()))
 
 
 def is_unclear(text: str, patterns: tuple[str, ...]) -> bool:
@@ -65,11 +68,61 @@ def is_unclear(text: str, patterns: tuple[str, ...]) -> bool:
             return False
         behind = " ".join(_without_quotes(" ".join(each.words[1:])) for each in parsed.commands)  # `echo rm x | sh` too
         return any(_holds(behind, names) for names in wanted)
-    if "$" in text[_MAX_CHARS:] or "`" in text[_MAX_CHARS:]:
-        return True  # too long to be looked through
-    if any(_is_dynamic(words, wanted) for words in commands_anywhere(text[:_MAX_CHARS])):
+    if not is_small(text) and _EXPANSION.search(text):
+        return True
+    if any(_is_dynamic(words, wanted) for words in commands_anywhere(text)):
         return True
     return any(_holds(_without_quotes(text), names) for names in wanted)
+
+
+def paths_mentioned(text: str, hint: str = "") -> Iterator[str]:
+    """Yield every word of a text that could be a path and has `hint` in it, without detours, as seen from the workspace."""
+    for word in _words(text):
+        if hint in word:
+            yield straight(word)
+            yield word.removeprefix("./")
+
+
+def names_path(pattern: str, text: str) -> bool:
+    """Tell whether a text names what a pattern of paths is about, or a folder that holds it (`secrets` for `secrets/**`)."""
+    hint = _hint(pattern, first=False)
+    return any(
+        path_patterns.matches(pattern, each, covers_below=True)
+        for path in paths_mentioned(text, hint)
+        for each in (path, f"{path}/\0")
+    )
+
+
+def leads_to_path(pattern: str, text: str) -> bool:
+    """Tell the same, and of folders on the way to it too."""
+    return any(path_patterns.leads_to(pattern, path) for path in paths_mentioned(text, _hint(pattern, first=True)))
+
+
+def straight(path: str) -> str:
+    """Return a path without detours, relative to the workspace; what leads out of a folder is taken to lead into it."""
+    normal = posixpath.normpath(re.sub(r"\A/proc/(?:self|\d+)/(?:cwd|root/workspace)/", "", path))
+    while normal.startswith("../"):
+        normal = normal[3:]
+    return normal.lstrip("/").removeprefix("workspace/")
+
+
+def _hint(pattern: str, *, first: bool) -> str:
+    """Return characters that are in each word which names what a pattern is about, or with `first` a folder on the way."""
+    if "{" in pattern or "\\" in pattern:
+        return ""
+    parts = [part for part in pattern.split("/") if part != "**"]
+    needed = parts[:1] if first or len(parts) == 1 else parts[:-1]
+    return max((run for part in needed for run in re.split(r"[*?]|\[[^\]]*\]", part)), key=len, default="")
+
+
+@lru_cache(maxsize=16)
+def _words(text: str) -> frozenset[str]:
+    """Return the words of a text, as wholes, in pieces, and as the grammar reads them (a blank in quotes is part of a word)."""
+    plain = _without_quotes(text)
+    found = {*plain.split(), *_PIECES.split(plain)}
+    if is_small(text):
+        found.update(word for command in outline(text).commands for word in command)
+    return frozenset(found - {""})
 
 
 def _plain_names(pattern: str) -> tuple[str, ...]:
@@ -79,86 +132,43 @@ def _plain_names(pattern: str) -> tuple[str, ...]:
 
 
 def _holds(text: str, names: tuple[str, ...]) -> bool:
-    return all(re.search(rf"(?<![A-Za-z0-9_-]){re.escape(name)}(?![A-Za-z0-9_-])", text) for name in names)
+    return all(name in text and re.search(rf"(?<![A-Za-z0-9_-]){re.escape(name)}(?![A-Za-z0-9_-])", text) for name in names)
 
 
-def paths_mentioned(text: str) -> frozenset[str]:
-    """Return every word of a text that could be a path, also values behind `=`, as seen from the workspace.
-
-    Ways round are made straight: `a/../b` and `/workspace/b` are `b`, and behind `cd a` a word `b` is `a/b` too, unless
-    that would be too many (`has_more_paths`).
-    """
-    return _places(text)[0]
-
-
-def has_more_paths(text: str) -> bool:
-    """Tell whether a text goes to so many folders that not all of the paths it may mean are looked at."""
-    return _places(text)[1]
-
-
-@lru_cache(maxsize=256)
-def _places(text: str) -> tuple[frozenset[str], bool]:
-    words = {word for command in mentioned(text) for word in command[1:]}
-    words |= {piece for word in (*words, _without_quotes(text)) for piece in _PIECES.split(word)}
-    plain = {straight(word) for word in words if word}
-    found = {*plain, *(word.removeprefix("./") for word in words if word)}
-    steps = {straight(after) for command in mentioned(text) for word, after in pairwise(command) if word in _MOVERS}
-    folders = steps
-    for _ in range(min(len(steps), _MAX_MOVES) - 1):
-        if len(folders) * len(steps) > _MOST_PLACES:
-            return frozenset(found - {""}), True
-        folders = folders | {straight(f"{one}/{other}") for one in folders for other in steps}
-    if len(folders) * (len(plain) + len(steps)) > _MOST_PLACES:
-        return frozenset(found - {""}), True
-    found |= folders
-    found |= {straight(f"{folder}/{word}") for folder in folders for word in (*plain, *steps)}
-    return frozenset(found - {""}), False
-
-
-def straight(path: str) -> str:
-    """Return a path without detours, relative to the workspace; what leads out of a folder is taken to lead into it."""
-    normal = posixpath.normpath(path)
-    while normal.startswith("../"):
-        normal = normal[3:]
-    normal = normal.removeprefix("//").removeprefix("/") if normal.startswith("/") else normal
-    return normal.removeprefix("workspace/") if path.startswith("/") else normal
+def _in_segments(text: str) -> Iterator[tuple[str, ...]]:
+    for segment in _SEGMENT_BREAK.split(_without_quotes(text)):
+        yield from _undressed(segment.split(maxsplit=_MAX_WORDS))
 
 
 def _mentioned(text: str, depth: int) -> Iterator[tuple[str, ...]]:
-    text = text[:_MAX_CHARS]
     raw = [each.words for each in parse(text).commands]
     for form in {text, text.replace("\\\n", "")}:
         raw += commands_anywhere(form)
         raw += [tuple(_without_quotes(segment).split()) for segment in _SEGMENT_BREAK.split(form)]
     for words in raw:
-        plain = [_without_quotes(word) for word in words]
-        while plain and (not plain[0] or _ASSIGNMENT.match(plain[0]) or plain[0] in _KEYWORDS):
-            del plain[0]
-        if plain:
-            yield from _dressed(tuple(plain))
-        if depth < _MAX_DEPTH:
-            for word in words:
-                yield from _scripts(_unquoted(word), text, depth)
-                yield from _scripts(_unquoted(word.partition("=")[2]), text, depth)
+        yield from _undressed([_without_quotes(word) for word in words])
+        for word in words if depth < _MAX_DEPTH else ():
+            for inner in {_unquoted(word), _unquoted(word.partition("=")[2])}:
+                if inner != text and re.search(r"[\s;|&(]", inner):  # it may be a script for another shell
+                    yield from _mentioned(inner, depth + 1)
 
 
-def _scripts(inner: str, text: str, depth: int) -> Iterator[tuple[str, ...]]:
-    """Yield the commands in a quoted word, which may be a script for another shell."""
-    if inner != text and re.search(r"[\s;&|(]", inner):
-        yield from _mentioned(inner, depth + 1)
-
-
-def _dressed(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _undressed(words: list[str]) -> Iterator[tuple[str, ...]]:
     """Yield a command, and for one that runs others all that may be the other."""
-    first = words[0].rpartition("/")[2]
-    yield (first, *words[1:])
-    if _carries(first):
-        for i in range(1, min(len(words), _MAX_WORDS)):
-            name = words[i].rpartition("/")[2]
-            if name and not name.startswith("-"):
-                yield (name, *words[i + 1 : i + _MAX_WORDS])
+    at = 0
+    while at < len(words) and (not words[at] or _ASSIGNMENT.match(words[at]) or words[at] in _KEYWORDS):
+        at += 1
+    if at == len(words):
+        return
+    first = words[at].rpartition("/")[2]
+    yield (first, *words[at + 1 :])
+    for i in range(at + 1, min(len(words), at + _MAX_WORDS)) if _carries(first) else ():
+        name = words[i].rpartition("/")[2]
+        if name and not name.startswith("-"):
+            yield (name, *words[i + 1 : i + _MAX_WORDS])
 
 
+@lru_cache(maxsize=1024)
 def _carries(program: str) -> bool:
     """Tell whether a program may run what stands in its words."""
     name = program.rpartition("/")[2]
@@ -177,45 +187,27 @@ def _is_dynamic(words: tuple[str, ...], wanted: list[tuple[str, ...]]) -> bool:
     return is_asked_about and any(_EXPANSION.search(re.sub(r"'[^']*'", "", word)) for word in names[1:])
 
 
-def _begins(wanted: tuple[str, ...], words: tuple[str, ...]) -> bool:
-    """Tell whether a command begins with what a rule says, whatever options stand between, in whatever order or cluster."""
-    wanted = wanted[:-1] if wanted and wanted[-1].strip("*") == "" else wanted
-    if not wanted:
-        return True
-    if not globs.matches(_word_glob(wanted[0]), words[0]):
-        return False
-    letters, longs, operands = _sorted(words[1:])
-    for each in wanted[1:]:
-        if each.startswith("-") and not _has_option(each, letters, longs):
-            return False
-    names = [each for each in wanted[1:] if not each.startswith("-")]
-    return any(_follows(names, sequence) for sequence in operands)
-
-
 def _word_glob(word: str) -> str:
     return word.rstrip("*") if len(word) > 1 and re.fullmatch(r"[A-Za-z0-9_.-]+\*+", word) else word
 
 
-def _sorted(words: tuple[str, ...]) -> tuple[set[str], set[str], list[list[str]]]:
-    """Return one-letter options, long options, and the operands, with and without words that may be an option's value."""
-    letters: set[str] = set()
-    longs: set[str] = set()
-    every: list[str] = []
-    behind: list[str] = []
-    last = ""
-    for word in words:
-        if word.startswith("--"):
-            longs.add(word.partition("=")[0])
-            letters |= {letter for long, letter in _LONG_LETTERS.items() if len(word) > 3 and long.startswith(word)}
-        elif word.startswith("-"):
-            letters |= set(word[1:].lower() if word[1:].lower() in ("r", "rf", "fr") else word[1:])
-            longs.add(word)
-        else:
-            every.append(word)
-            if not last.startswith("-") or "=" in last:
-                behind.append(word)
-        last = word
-    return letters, longs, [every, behind]
+def _follows(wanted: tuple[str, ...], words: tuple[str, ...]) -> bool:
+    """Tell whether words begin with what a rule says, whatever options stand between, in whatever order or cluster."""
+    options = [word for word in words if word.startswith("-")]
+    longs = {word.partition("=")[0] for word in options}
+    letters = {letter for word in options if not word.startswith("--") for letter in word[1:]}
+    letters |= {"r"} if any(re.fullmatch("-[rfRF]+", word) for word in options) and "R" in letters else set()
+    letters |= {each for long, each in _LONG_LETTERS.items() for word in longs if len(word) > 3 and long.startswith(word)}
+    if not all(_has_option(each, letters, longs) for each in wanted if each.startswith("-")):
+        return False
+    names = [each for each in wanted if not each.startswith("-")]
+    every = [word for word in words if not word.startswith("-")]
+    # a word behind an option may be its value
+    behind = [word for i, word in enumerate(words) if word in every and not (i and re.fullmatch(r"-[^=]*", words[i - 1]))]
+    return any(
+        len(operands) >= len(names) and all(globs.matches(each, word) for each, word in zip(names, operands, strict=False))
+        for operands in (every, behind)
+    )
 
 
 def _has_option(wanted: str, letters: set[str], longs: set[str]) -> bool:
@@ -226,14 +218,8 @@ def _has_option(wanted: str, letters: set[str], longs: set[str]) -> bool:
     return wanted in longs or set(wanted[1:].rstrip("*")) <= letters
 
 
-def _follows(names: list[str], operands: list[str]) -> bool:
-    if len(operands) < len(names):
-        return False
-    return all(globs.matches(each, word) for each, word in zip(names, operands, strict=False))
-
-
 def _without_quotes(text: str) -> str:
-    text = _ANSI_C.sub(lambda match: _decoded(match[1]), text)
+    text = _ANSI_C.sub(lambda match: _decoded(match[1]), text) if "$'" in text else text
     return re.sub(r"\\\n|[\\'\"]", "", text)
 
 

@@ -1,109 +1,186 @@
-"""Programs that read and tell, with the options under which they do nothing else.  What is not here is asked about."""
+"""Command lines that only want to read: they run without a question where nothing can be changed and secrets are hidden.
+
+A convenience, not a guard: a wrong judgement costs a failed command.  So this knows programs and the few words with which they
+usually write, need the network or wait for a terminal, and no more of them.
+"""
 
 from __future__ import annotations
 
-from lmtui.core.shell.options import OptionGrammar
+import re
+from itertools import takewhile
 
-_NAMES_ONLY = OptionGrammar(is_free=True, hides=True)
-_CONTENTS = OptionGrammar(is_free=True)
-_PATTERN = OptionGrammar(
-    is_free=True,
-    has_numbers=True,
-    valued="efmABCdD",
-    long_valued="regexp file max-count after-context before-context context directories devices include exclude",
-    skipped=1,
-    replaces_skipped="e f regexp file",
+from lmtui.core.shell.command import word_set
+from lmtui.core.shell.grammar import Outline, outline
+from lmtui.core.shell.wrappers import transparent_place
+
+_MOST_WRAPPED = 5
+_READERS = word_set(
+    "ls dir cat head tail wc grep egrep fgrep zgrep rg ag ack cut tr nl tac rev paste fold expand unexpand comm cmp diff diff3 "
+    "colordiff od hexdump strings zcat bzcat xzcat zless fmt join column base64 base32 jq stat du df file tree pwd echo printf "
+    "basename dirname realpath readlink which whereis type seq whoami id groups uname nproc arch tty uptime free ps pgrep "
+    "pstree "
+    "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum getconf locale printenv lscpu lsblk lsof netstat "
+    "ss "
+    "hostname date cal nm objdump readelf size ldd zipinfo test [ : true false cd pushd popd dirs exit return break continue "
+    "shift set shopt wait sleep read mapfile readarray local export declare typeset readonly unset let less more numfmt shuf "
+    "factor expr tsort look ts iconv pr xxd sort uniq sed awk gawk mawk nawk yq xq tomlq hexyl bat batcat exa eza fd fdfind "
+    "cloc tokei scc wdiff getent lsmod lspci lsusb vmstat iostat jobs times ulimit umask hash help history vdir findmnt "
+    "lsattr getfacl identify ffprobe mediainfo exiftool pdfinfo pdftotext xmllint csvlook csvcut csvgrep csvstat mount"
 )
-
-# No option of these runs or writes anything (GNU coreutils, grep and procps).
-_FREE = {
-    "ls": _NAMES_ONLY, "dir": _NAMES_ONLY, "stat": _NAMES_ONLY, "du": _NAMES_ONLY, "df": _NAMES_ONLY, "wc": _NAMES_ONLY,
-    "pwd": _NAMES_ONLY, "echo": _NAMES_ONLY, "true": _NAMES_ONLY, "false": _NAMES_ONLY, ":": _NAMES_ONLY,
-    "basename": _NAMES_ONLY, "dirname": _NAMES_ONLY, "realpath": _NAMES_ONLY, "readlink": _NAMES_ONLY, "which": _NAMES_ONLY,
-    "seq": _NAMES_ONLY, "whoami": _NAMES_ONLY, "id": _NAMES_ONLY, "groups": _NAMES_ONLY, "uname": _NAMES_ONLY,
-    "nproc": _NAMES_ONLY, "arch": _NAMES_ONLY, "tty": _NAMES_ONLY, "uptime": _NAMES_ONLY, "free": _NAMES_ONLY,
-    "ps": _NAMES_ONLY, "pgrep": _NAMES_ONLY, "type": _NAMES_ONLY, "md5sum": _NAMES_ONLY, "sha1sum": _NAMES_ONLY,
-    "sha256sum": _NAMES_ONLY, "sha512sum": _NAMES_ONLY, "b2sum": _NAMES_ONLY, "cksum": _NAMES_ONLY, "sum": _NAMES_ONLY,
-    "getconf": _NAMES_ONLY, "locale": _NAMES_ONLY, "printenv": _NAMES_ONLY, "lscpu": _NAMES_ONLY, "lsblk": _NAMES_ONLY,
-    "lsof": _NAMES_ONLY,
-    "netstat": _NAMES_ONLY,
-    "cat": _CONTENTS, "nl": _CONTENTS, "tac": _CONTENTS, "rev": _CONTENTS, "paste": _CONTENTS, "fold": _CONTENTS,
-    "expand": _CONTENTS, "unexpand": _CONTENTS, "comm": _CONTENTS, "cmp": _CONTENTS, "od": _CONTENTS, "hexdump": _CONTENTS,
-    "strings": _CONTENTS, "zcat": _CONTENTS, "fmt": _CONTENTS, "tr": _CONTENTS,
-    "head": OptionGrammar(is_free=True, has_numbers=True, valued="nc"), "column": OptionGrammar(is_free=True, valued="csoNT"),
-    "tail": OptionGrammar(is_free=True, has_numbers=True, valued="ncs"), "cut": OptionGrammar(is_free=True, valued="bcdf"),
-    "join": OptionGrammar(is_free=True, valued="12tjaeov"), "base64": OptionGrammar(is_free=True, valued="w"),
-    "grep": _PATTERN, "egrep": _PATTERN, "fgrep": _PATTERN,
-    "jq": OptionGrammar(
-        is_free=True, valued="fL", long_valued="arg argjson slurpfile rawfile indent from-file", skipped=1,
-        replaces_skipped="f from-file",
-    ),
+# Words with which these do more than read; looked for in the arguments, joined by blanks.
+_UNLESS = {
+    "sort": r"(?:^| )(?:-[A-Za-z]*o|--o)", "sed": r"(?:^| )(?:-[nErsuz]*i|--in)", "yq": r"(?:^| )(?:-[A-Za-z]*i|--inplace|-s)",
+    "uniq": r"(?:^| )[^- ]\S* [^- ]", "xxd": r"(?:^| )-[a-z]*r|(?:^| )[^- ]\S* [^- ]", "tree": r"(?:^| )-[a-zA-Z]*o",
+    "fd": r"(?:^| )(?:-[xX]|--exec)", "fdfind": r"(?:^| )(?:-[xX]|--exec)", "rg": r"(?:^| )--pre[ =]",
+    "date": r"(?:^| )(?:-s|--set)",
+    "hostname": r"(?:^| )[^-]", "mount": r"\S", "exiftool": r"(?:^| )-\w+\+?=", "xmllint": r"--output|--shell",
+    "file": r"(?:^| )-C", "ulimit": r"\d", "hash": r"-p", "history": r"-[acdnrw]", "umask": r"\d",
+    "iconv": r"(?:^| )(?:-o|--o)",
+    "shuf": r"(?:^| )(?:-o|--o)", "pdftotext": r"(?:^| )[^- ]\S* [^- ]", "printf": r"(?:^| )-v",
+} | dict.fromkeys(("awk", "gawk", "mawk", "nawk"), r"system *\(|> *[\"/(]|\| *\"|(?:^| )-i ?inplace")  # fmt: skip
+# Of these only such calls read.
+_ONLY = {
+    "tar": r"(?:--list|-?[vzjJZa]*t[vzjJZaf]*)(?: |$)(?!.*--(?:to-command|use-compress|checkpoint-action))",
+    "pip": r"(?:list|show|freeze|check|config (?:list|get)|cache (?:dir|info|list)|inspect)(?: (?!.*--outdated)|$)",
+    "npm": r"(?:ls|list|ll|la|explain|why|root|prefix|bin|query|pkg get|config (?:get|list|ls)|help)(?: |$)",
+    "pnpm": r"(?:ls|list|why|root|bin|config (?:get|list))(?: |$)", "yarn": r"(?:list|why|config (?:get|list)|bin|info)(?: |$)",
+    "cargo": r"(?:tree|metadata|locate-project|pkgid|verify-project|read-manifest|help|--list)(?: |$)",
+    "go": r"(?:version|env(?! -[wu])|list|doc|help)(?: |$)", "rustup": r"(?:show|toolchain list|component list|which)(?: |$)",
+    "uv": r"(?:pip (?:list|show|freeze|tree|check)|tree|python (?:list|dir|find)|version)(?: |$)",
+    "poetry": r"(?:show|env (?:info|list)|config "
+    r"--list|check|version)$", "gem": r"(?:list|env|environment|which|contents)(?: |$)",
+    "bundle": r"(?:list|show|info|config list)(?: |$)", "composer": r"(?:show|licenses|validate)(?: |$)",
+    "docker": r"(?:ps|images|version|info|inspect|logs|top|port|diff|history|stats --no-stream"
+    r"|(?:container|image|volume|network|context) (?:ls|inspect)|compose (?:ps|config|logs|ls))(?: |$)(?!.*(?:^| )-f)",
+    "podman": r"(?:ps|images|version|info|inspect|logs)(?: |$)", "kubectl": r"(?:get|describe|version|explain|config "
+    r"view|api-resources)(?: |$)",
+    "helm": r"(?:list|ls|status|version|env|template)(?: |$)", "terraform": r"(?:version|show|providers|validate)(?: |$)",
+    "python": r"(?:-V|-VV|--version|-m (?:json\.tool|tomllib|calendar|platform|site|sysconfig|this|tabnanny|tokenize|ast|dis)"
+    r"(?: (?:-\S+ )*\S+)?)$", "node": r"(?:-v|-p process\.versions?)$", "java": r"-version$", "ruby": r"-v$",
+    "php": r"(?:-v|-m|-i)$",
+    "perl": r"-[vV]$", "unzip": r"-(?:l|v|t|p|Z|z)[a-z0-9]*(?: |$)", "gzip": r"-(?:l|t|c|dc|lv|cd)(?: |$)",
+    "xz": r"-(?:l|t|c|dc)(?: |$)",
+    "gunzip": r"-[a-z]*[clt]", "zip": r"-sf(?: |$)", "7z": r"l ", "openssl": r"(?:version|dgst|(?:x509|rsa|pkey|req) .*-noout)",
+    "sqlite3": r"-readonly ", "ip": r"(?:-\w+ )*(?:a|addr|link|route|r)(?: show)?$",
+    "systemctl": r"(?:status|list-units|is-active)(?: |$)",
+    "command": r"-[vV] ", "tmux": r"ls$", "make": r"(?:-pn|-np|-qp)$", "npx": r"--version$", "dpkg": r"-[lLsS](?: |$)",
+    "apt": r"(?:list|show)(?: |$)", "apt-cache": r"(?:policy|show|search)(?: |$)", "brew": r"(?:list|info)(?: |$)",
+    "ar": r"t\w* ",
+    "env": r"$", "trap": r"-p|$", "alias": r"$", "gpg": r"--list-\S+$", "exec": r"$",
+    "tee": r"(?:-a )?/(?:dev/null|tmp/\S+)$",
 }  # fmt: skip
-
-_SOME_OPTIONS = {
-    "cd": OptionGrammar(flags="LP", most=1),
-    "exit": OptionGrammar(most=1, hides=True),
-    "sleep": OptionGrammar(hides=True),
-    "set": OptionGrammar(flags="eux", valued="o", hides=True, most=0),
-    "printf": OptionGrammar(hides=True),
-    "hostname": OptionGrammar(flags="fsiI", most=0, hides=True),
-    "date": OptionGrammar(flags="uIR", valued="dr", long="utc iso-8601 rfc-3339 rfc-email", long_valued="date", hides=True),
-    "[": OptionGrammar(flags="efdrwxsLhnz", hides=True),
-    "test": OptionGrammar(flags="efdrwxsLhnzSpbcugkGON", hides=True),
-    "uniq": OptionGrammar(flags="cdDiuz", valued="fsw", long="count repeated unique ignore-case all-repeated", most=1),
-    "xxd": OptionGrammar(flags="abeEipru", valued="closgRn", most=1),
-    "file": OptionGrammar(flags="biLhkNnprsz0", long="brief mime mime-type mime-encoding dereference", hides=True),
-    "tree": OptionGrammar(
-        flags="adfilpsughDFqNQrtUvCnJX", valued="LIP", hides=True,
-        long="noreport dirsfirst du gitignore prune filesfirst ignore-case matchdirs inodes device si sort charset filelimit",
-    ),
-    "diff": OptionGrammar(
-        flags="uqrsNwbBiytaEZcdpTe", valued="UCIxXWL", has_numbers=True,
-        long="brief unified context side-by-side recursive ignore-all-space ignore-space-change ignore-blank-lines color "
-        "ignore-case minimal report-identical-files new-file text suppress-common-lines strip-trailing-cr label width "
-        "show-c-function no-dereference ignore-trailing-space exclude exclude-from ignore-matching-lines normal",
-    ),
-    "sort": OptionGrammar(
-        flags="nrfudbghiMVzcCms", valued="kt",
-        long="numeric-sort reverse unique ignore-case human-numeric-sort version-sort general-numeric-sort check stable "
-        "zero-terminated month-sort random-sort ignore-leading-blanks dictionary-order merge",
-        long_valued="key field-separator",
-    ),
-    "rg": OptionGrammar(
-        flags="cilnswvFUoqHINSuLPx0habp.", valued="ABCEefgjmMtTrd", skipped=1,
-        replaces_skipped="e f regexp file files type-list",
-        long="ignore-case smart-case case-sensitive line-number no-line-number count count-matches files-with-matches "
-        "files-without-match fixed-strings word-regexp line-regexp invert-match hidden no-ignore no-ignore-vcs multiline "
-        "multiline-dotall only-matching no-heading heading with-filename no-filename files type-list stats json vimgrep "
-        "column trim text follow pcre2 null quiet no-messages passthru pretty no-config sort sortr color colors unrestricted "
-        "one-file-system crlf byte-offset max-columns-preview context-separator version no-follow glob-case-insensitive",
-        long_valued="glob iglob type type-not max-count after-context before-context context max-depth max-columns regexp "
-        "file replace max-filesize encoding threads type-add",
-    ),
-    "fd": OptionGrammar(
-        flags="HIuLsiagFp01qV", valued="dteEScj", hides=True, skipped=1,
-        long="hidden no-ignore follow absolute-path glob full-path fixed-strings case-sensitive ignore-case print0 "
-        "unrestricted",
-        long_valued="max-depth min-depth type extension exclude size changed-within changed-before max-results",
-    ),
-    "unzip": OptionGrammar(flags="lvtqZ", needs="l v t Z", hides=True),
-    "zipinfo": OptionGrammar(flags="12smlvhtTz", hides=True),
-    "gzip": OptionGrammar(flags="lvt", long="list test", needs="l t list test", hides=True),
-    "nm": OptionGrammar(flags="aCDgnoprSu", hides=True),
-}  # fmt: skip
-
-READERS: dict[str, OptionGrammar] = {**_FREE, **_SOME_OPTIONS}
-
-# Of these, `--version` and `--help` alone print something and end; below are whole commands that do.
-VERSION_PROGRAMS = frozenset(
-    {"python", "python3", "python3.11", "python3.12", "python3.13", "node", "npm", "npx", "yarn", "pnpm", "pip", "pip3", "uv",
-     "poetry", "go", "cargo", "rustc", "rustup", "gcc", "g++", "cc", "clang", "make", "cmake", "docker", "java", "javac",
-     "ruby",
-     "php", "perl", "tsc", "pytest", "ruff", "mypy", "black", "tox", "nox", "bash", "jq", "rg", "gh", "kubectl", "curl",
-     "git",
-     "wget", "tar", "eslint", "prettier", "deno", "bun", "gradle", "mvn", "ninja", "sed", "awk", "gawk", "find", "grep"}
+_SAME = {
+    "pip3": "pip",
+    "python3": "python",
+    "nodejs": "node",
+    "bunzip2": "gunzip",
+    "bzip2": "gzip",
+    "unxz": "gunzip",
+    "bsdtar": "tar",
+}
+_GIT_READERS = word_set(
+    "status log diff show rev-parse ls-files ls-tree rev-list shortlog describe name-rev merge-base diff-tree diff-index "
+    "diff-files "
+    "whatchanged show-ref range-diff cherry for-each-ref check-ignore check-attr check-mailmap grep count-objects cat-file "
+    "blame "
+    "annotate var version help show-branch verify-commit verify-tag merge-tree fsck ls-remote-helpers stripspace column"
+)
+_GIT_LISTING = re.compile(
+    r"(?:branch|tag)(?: "
+    r"(?:-[arvlin]+\d*|--(?:list|all|remotes|verbose|show-current|(?:no-)?contains|(?:no-)?merged|points-at|sort"
+    r"|format|column|no-color)(?:[= ]\S+)*|(?<=-l )\S+))*|remote(?: -v| --verbose)?|remote get-url \S+|stash "
+    r"(?:list|show)(?: .*)?"
+    r"|config (?:--\S+ )*(?:--get\S*|--list|-l|get|list)(?: .*)?|reflog(?: (?!expire|delete|drop|write).*)?|worktree list(?: "
+    r".*)?"
+    r"|submodule(?: (?:status|summary)(?: .*)?)?|bisect (?:log|view)|notes (?:list|show)(?: .*)?|sparse-checkout "
+    r"list|symbolic-ref \S+"
 )  # fmt: skip
-FIXED_COMMANDS = frozenset(
-    {("env",), ("python", "-V"), ("python3", "-V"), ("node", "-v"), ("npm", "-v"), ("go", "version"), ("docker", "version"),
-     ("java", "-version"), ("pip", "-V"), ("ruby", "-v"), ("php", "-v"), ("git", "version")}
-)  # fmt: skip
+_GIT_CONTENTS = word_set(
+    "diff show grep blame annotate cat-file whatchanged diff-tree diff-index diff-files range-diff stash merge-tree "
+    "format-patch "
+    "archive bundle fast-export checkout-index"
+)
+_GIT_GLOBALS = word_set("--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects")
+_CODE_VARIABLES = re.compile(
+    r"ENV|IFS|PS4|PATH|SHELLOPTS|(?:BASH|LD|GIT|PYTHON|NODE|PERL|RUBY|LESS|DYLD|npm|PIP|GREP|TAR|JAVA)_?\w*|\w*(?:PAGER|EDITOR|OPTS|OPTIONS|PATH)"
+)
+_TARGETS = re.compile(r"/dev/(?:null|stdout|stderr)|/tmp/[^$`*?]*|&?\d+-?|-")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.+-]+|\[|:")
+_ASKS_VERSION = word_set("--version --help -V version")
+
+
+def not_reading(text: str) -> str:
+    """Return why a command line is more than reading, empty where it only reads."""
+    seen = outline(text)
+    if seen.problem:
+        return seen.problem
+    for target in seen.targets:
+        if not _TARGETS.fullmatch(target):
+            return f"it writes to {target}"
+    for variable in seen.variables:
+        if _CODE_VARIABLES.fullmatch(variable):
+            return f"it sets {variable}"
+    return next((f"{words[0]} does more than read" for words in seen.commands if not _reads(words)), "")
+
+
+def shows_history(seen: Outline) -> bool:
+    """Tell whether a command line shows what git keeps of files, as far as its words tell."""
+    for words in seen.commands:
+        for at, word in enumerate(words):
+            if word.rpartition("/")[2] == "git" and (rest := _git_words(words[at:])):
+                is_patch = rest[0] in ("log", "reflog") and re.search(
+                    r" (?:-[a-z]*[puLSG]|--patch|-\S*c\b|--cc)", " ".join(rest)
+                )
+                if rest[0] in _GIT_CONTENTS or is_patch:
+                    return True
+    return False
+
+
+def _reads(words: tuple[str, ...]) -> bool:
+    """Tell whether a command only reads, whatever its words stand for."""
+    wrapped = 0
+    while (place := transparent_place(words, with_xargs=True)) and wrapped < _MOST_WRAPPED:
+        words, wrapped = words[place:], wrapped + 1
+    program, rest = words[0].rpartition("/")[2], words[1:]
+    if not _PLAIN_NAME.fullmatch(words[0]):
+        return False
+    if len(rest) == 1 and rest[0] in _ASKS_VERSION:
+        return True
+    if program == "find":
+        return _finds(rest)
+    if program == "git":
+        return _git_reads(_git_words(words))
+    joined = " ".join(rest)
+    if program in _READERS:
+        return program not in _UNLESS or re.search(_UNLESS[program], joined) is None
+    only = _ONLY.get(_SAME.get(re.sub(r"(?<=\d)\.\d+$", "", program), program))
+    return only is not None and re.match(only, joined) is not None
+
+
+def _finds(rest: tuple[str, ...]) -> bool:
+    """Tell whether a find command writes nothing, and runs only what reads."""
+    for at, word in enumerate(rest):
+        if word in ("-exec", "-execdir"):
+            inner = tuple(takewhile(lambda each: each not in (";", "+"), rest[at + 1 :]))
+            if not inner or not _reads(inner):
+                return False
+        elif re.match(r"-(?:delete|fprint|fls|ok)", word):
+            return False
+    return True
+
+
+def _git_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a git command from its sub-command on; empty where an option before it may change what is run."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        if words[at] not in _GIT_GLOBALS and words[at] != "-C":
+            return ()
+        at += 2 if words[at] == "-C" else 1
+    return words[at:]
+
+
+def _git_reads(rest: tuple[str, ...]) -> bool:
+    if not rest:
+        return False
+    has_output = any(re.match(r"--(?:outp|ext-d|open-f)|-O", word) for word in rest[1:])
+    return not has_output and (rest[0] in _GIT_READERS or _GIT_LISTING.fullmatch(" ".join(rest)) is not None)
