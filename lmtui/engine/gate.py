@@ -1,7 +1,8 @@
 """May a turn end?  What it began and left open is named once to the model; then the turn ends as what it is: not finished.
 
 Only what this turn is about counts: todos of a list that it touched, plan steps that it worked on, a task state that it
-changed, files that its own calls wrote.  What an earlier task left open holds up no other question, and nothing is guessed.
+changed, files that its own calls wrote (are they there, do they parse).  What an earlier task left open holds up no other
+question, and nothing is guessed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from lmtui.core.work_words import open_words
 from lmtui.engine.completion import reason_of
 from lmtui.engine.desk import Desk
 from lmtui.engine.gate_watch import GateWatch
+from lmtui.engine.syntax import unparsed
+
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ async def open_work(watch: GateWatch, desk: Desk) -> OpenWork:
     """Return what a turn that would end now leaves open; files are looked for on the disk."""
     todos, steps, left = watch.open_todos(), watch.open_steps(), watch.remaining()
     gone = await missing(desk.sandbox, watch.claims())
+    broken = await unparsed(desk.sandbox, watch.written)
     task = watch.plan.task
     parts = [open_words(steps, "plan step"), open_words(todos, "todo")]
     if left and task is not None:
@@ -51,7 +56,8 @@ async def open_work(watch: GateWatch, desk: Desk) -> OpenWork:
         parts.append(f"{task.processed_count:,} of {task.processed_count + left:,} processed{following}")
     if gone:
         parts.append(f"written, but not on the disk: {shown(list(map(clean_line, gone)))}")
-    return OpenWork(tuple(part for part in parts if part), len(todos) + len(steps) + left + len(gone))
+    parts += [f"{clean_line(path)} does not parse ({why})" for path, why in list(broken.items())[:_MOST_NAMED]]
+    return OpenWork(tuple(part for part in parts if part), len(todos) + len(steps) + left + len(gone) + len(broken))
 
 
 async def check_end(desk: Desk, text: str) -> tuple[str, str]:

@@ -11,19 +11,24 @@ from lmtui.core.plan import Plan, PlanStep, Todo
 from lmtui.core.tool_facts import facts_of
 from lmtui.core.workspace import FileChangeKind
 from lmtui.engine.completion import goes_on
+from lmtui.engine.syntax import MOST_FILES
 
 _MOST_CLAIMS = 500
 
 
 @dataclass(slots=True)
 class GateWatch:
-    """What an agent began, from its events.  `before` is the plan as the last turn left it, `births` the turn of each todo."""
+    """What an agent began, from its events.  `before` is the plan as the last turn left it, `births` the turn of each todo.
+
+    `written` are the files that the turn changed a few at a time.
+    """
 
     plan: Plan = field(default_factory=Plan)
     before: Plan = field(default_factory=Plan)
     births: dict[int, str] = field(default_factory=dict)
     claimed: dict[str, None] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
+    written: dict[str, None] = field(default_factory=dict)
     turn: str = ""
     is_going_on: bool = False
     changed: set[str] = field(default_factory=set)
@@ -39,6 +44,7 @@ class GateWatch:
                 self.turn, self.told, self._has_ended = turn_id, None, False
                 self.is_going_on = False
                 self.claimed, self.changed, self.gone, self._kept = {}, set(), set(), set()
+                self.written = {}
             case MessageAdded(role=Role.USER, text=text):
                 self.is_going_on = self.is_going_on or goes_on(text)
             case PlanChanged(plan=plan):
@@ -56,17 +62,20 @@ class GateWatch:
                 self.changed |= {change.path for change in changes}
                 gone = {change.path for change in changes if change.kind is FileChangeKind.DELETED}
                 self.claimed |= {change.path: None for change in changes}
+                if len(changes) <= MOST_FILES:
+                    self.written |= {change.path: None for change in changes}
                 for path in gone:
                     self.claimed.pop(path, None)
+                    self.written.pop(path, None)
                 self.gone |= gone
             case CheckpointCreated(call_id=call_id):
                 self._kept.add(call_id)
             case ToolCallFinished(tool=tool, call_id=call_id) if facts_of(tool).may_change_unseen and call_id not in self._kept:
                 self.claimed = {}  # what it did to files is not known
             case FilesRestored():
-                self.claimed = {}
+                self.claimed, self.written = {}, {}
             case Rewound():  # the plan went back before it; nothing of that is the next turn's work
-                self.claimed, self.before = {}, self.plan
+                self.claimed, self.written, self.before = {}, {}, self.plan
             case _:
                 pass
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from typing import TypeVar
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import Level, Notice
@@ -12,6 +13,7 @@ from lmtui.core.permissions import Access
 from lmtui.core.ports import Snapshot, ToolResult
 from lmtui.engine.desk import Desk
 
+T = TypeVar("T")
 CHANGERS = (Access.WRITE, Access.EXECUTE)
 _PATIENCE_S = 15.0
 
@@ -48,8 +50,10 @@ def _tell_once(desk: Desk, problem: str) -> None:
         desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=problem))
 
 
-async def tell_changes(desk: Desk, call_id: str, before: Snapshot | None, result: ToolResult, files: dict[str, None]) -> None:
-    """Say what a call changed, and put it into `files`: by comparing states, else what the tool itself knows."""
+async def tell_changes(
+    desk: Desk, call_id: str, before: Snapshot | None, result: ToolResult, files: dict[str, None]
+) -> tuple[str, ...]:
+    """Say what a call changed, put it into `files` and return it: by comparing states, else what the tool itself knows."""
     changes, after_id = result.changes, ""
     if before is not None and desk.checkpoints is not None:
         try:
@@ -60,14 +64,15 @@ async def tell_changes(desk: Desk, call_id: str, before: Snapshot | None, result
         else:
             outgrown = {*after.left_out} - {*before.left_out}
             changes, after_id = tuple(change for change in found if change.path not in outgrown), after.id
+    paths = tuple(change.path for change in changes)
     if changes:
-        paths = tuple(change.path for change in changes)
         ids = (before.id, after_id) if before is not None and after_id else ("", "")
         files.update(dict.fromkeys(paths))
         desk.emit(FilesChanged(agent=desk.agent, call_id=call_id, files=paths, changes=changes, before=ids[0], after=ids[1]))
+    return paths
 
 
-async def to_the_end(work: Coroutine[object, object, None]) -> None:
+async def to_the_end(work: Coroutine[object, object, T]) -> T:
     """Do the work though its caller is cancelled meanwhile, once or more: the cancel passes on after it.
 
     What takes more than 15 s after a cancel is given up.
@@ -86,4 +91,4 @@ async def to_the_end(work: Coroutine[object, object, None]) -> None:
         if not task.cancelled():
             task.exception()  # seen; the cancel is what the caller waits for
         raise cancelled
-    task.result()
+    return task.result()

@@ -1,0 +1,93 @@
+"""Does what was written parse?  Changed Python, JSON and TOML files are read through the sandbox and parsed, never run."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import posixpath
+import re
+import sys
+import threading
+import tomllib
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from lmtui.core.clean import clean_line
+from lmtui.core.errors import SandboxError
+from lmtui.core.ports import Sandbox, ToolResult
+
+MOST_FILES = 20  # a command that changes more has unpacked or generated them
+_MAX_BYTES = 1_000_000
+_WARNINGS = threading.Lock()  # which warnings are shown is the whole process's
+_PYTHON = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+_NEWER_PYTHON = re.compile(
+    r"^\s*type\s+\w+|^\s*(?:async\s+def|def|class)\s+\w+\s*\[|\bt[rR]?[\"']|^\s*except\s+[\w.]+\s*,", re.MULTILINE
+)
+_WITH_COMMENTS = re.compile(r"(?:^|/)(?:[tj]sconfig[^/]*|devcontainer|\.eslintrc|\.babelrc|\.swcrc)\.json\Z|(?:^|/)\.vscode/")
+
+
+async def unparsed(sandbox: Sandbox, paths: Iterable[str]) -> dict[str, str]:
+    """Return those of the files that do not parse, each with its line and why; a file that cannot be read is none of them."""
+    found: dict[str, str] = {}
+    for path in paths:
+        parse = _PARSERS.get(posixpath.splitext(path)[1].lower())
+        if parse is None or _WITH_COMMENTS.search(path):
+            continue
+        try:
+            content = await sandbox.read_file(path, _MAX_BYTES)
+        except SandboxError:
+            continue
+        if content.size_bytes <= len(content.data) and (why := await asyncio.to_thread(parse, content.data)):
+            found[path] = why
+    return found
+
+
+async def with_syntax_errors(sandbox: Sandbox, result: ToolResult, changed: tuple[str, ...]) -> ToolResult:
+    """Return the result of a call that says which of the files that it changed do not parse."""
+    if not 0 < len(changed) <= MOST_FILES:
+        return result
+    found = await unparsed(sandbox, changed)
+    lines = [f"[{clean_line(path)} does not parse: {why}. Fix it.]" for path, why in found.items()]
+    return replace(result, text="\n".join((result.text, *lines))) if lines else result
+
+
+def _python(data: bytes) -> str:
+    try:
+        with _WARNINGS, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(data)
+    except SyntaxError as error:
+        text = data.decode("utf-8", "replace")
+        is_newer = _NEWER_PYTHON.search(text) or "f-string" in (error.msg or "")
+        where = f"line {error.lineno}: " if error.lineno else ""
+        return "" if is_newer else f"{where}{clean_line(error.msg or 'invalid syntax')} ({_PYTHON})"
+    except (ValueError, RecursionError, MemoryError):  # null bytes; nested too deep for this parser, not for every one
+        return "it holds null bytes" if b"\0" in data else ""
+    return ""
+
+
+def _json(data: bytes) -> str:
+    if not data.strip() or b"//" in data or b"/*" in data:  # empty, or with comments, which some programs take
+        return ""
+    try:
+        json.loads(data)
+    except json.JSONDecodeError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except (ValueError, RecursionError):
+        return ""
+    return ""
+
+
+def _toml(data: bytes) -> str:
+    try:
+        tomllib.loads(data.decode("utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        return clean_line(str(error))
+    except (ValueError, RecursionError):
+        return ""
+    return ""
+
+
+_PARSERS: dict[str, Callable[[bytes], str]] = {".py": _python, ".pyi": _python, ".json": _json, ".toml": _toml}

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from typing import Any
+
+import pytest
+
+from lmtui.core.events import ToolCallFinished, TurnEnded, TurnReason
+from lmtui.core.model_events import Reminder
+from lmtui.core.workspace import ExecResult
+from lmtui.engine.syntax import MOST_FILES, unparsed
+from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
+
+
+def call(**arguments: Any) -> str:
+    return json.dumps(arguments)
+
+
+def written(content: str, path: str = "a.py") -> tuple[str, str]:
+    return "write", call(path=path, content=content)
+
+
+def ending(rig: Rig) -> TurnEnded:
+    (end,) = [event for event in rig.events if isinstance(event, TurnEnded)]
+    return end
+
+
+def results(rig: Rig) -> list[str]:
+    return [event.result for event in rig.events if isinstance(event, ToolCallFinished)]
+
+
+def nudges(rig: Rig) -> list[str]:
+    return [event.text for event in rig.events if isinstance(event, Reminder) and event.text.startswith("Not finished yet")]
+
+
+BROKEN = answer("", written("def f(:\n    pass\n"))
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "why"),
+    [
+        ("a.py", "x = 1\ndef f(:\n", "line 2: "),
+        ("a.pyi", "class A\n", "line 1: "),
+        ("A.PY", "if x:\npass\n", "line 2: expected an indented block"),
+        ("a.py", "x = 'a\n", "line 1: unterminated string"),
+        ("a.py", "x = (1,\n", "line 1: '(' was never closed"),
+        ("a.py", "x = 1\0\n", "null bytes"),
+        ("a.json", '{"a": 1,}', "line 1: "),
+        ("a.json", '{\n"a": \n', "line 3: Expecting value"),
+        ("a.toml", "a = \n", "line 1"),
+        ("src/b.toml", "[a]\nb = 1\nb = 2\n", "line 3"),
+    ],
+)
+async def test_a_file_that_does_not_parse_is_named_with_its_line(path: str, text: str, why: str) -> None:
+    found = await unparsed(FakeSandbox({path: text.encode()}), [path])
+    assert why in found[path]
+
+
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        ("a.py", b""),
+        ("a.py", b"\xef\xbb\xbfx = 1\n"),
+        ("a.py", "# -*- coding: latin-1 -*-\nx = 'ä'\n".encode("latin-1")),
+        ("a.py", b"x = '\\d'\n"),
+        ("a.py", b"x = " + b"-" * 100_000 + b"1"),
+        ("a.py", b"#" * 1_000_001 + b"\nx = ("),
+        ("a.py", b"type X = int\ndef f[T](x: T) -> T: ...\n"),
+        ("a.py", b"try:\n    pass\nexcept ValueError, OSError:\n    pass\n"),
+        ("a.txt", b"def f(:"),
+        ("a.json", b""),
+        ("a.json", b'{"a": 1} // one\n'),
+        ("tsconfig.json", b'{"a": 1,}'),
+        (".vscode/settings.json", b'{"a": 1,}'),
+        ("a.json", b"[" * 100_000),
+        ("gone.py", None),
+    ],
+)
+async def test_a_file_that_parses_or_may_elsewhere_is_not_named(path: str, data: bytes | None) -> None:
+    sandbox = FakeSandbox({} if data is None else {path: data})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert await unparsed(sandbox, [path]) == {}
+
+
+async def test_a_written_file_that_does_not_parse_is_told_with_the_result() -> None:
+    rig = Rig(FakeProvider(BROKEN, answer("", written("def f():\n    pass\n")), answer("Done.")))
+    await rig.run()
+    first, second = results(rig)
+    version = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+    assert first.startswith("ok\n[a.py does not parse: line 1: ")
+    assert first.endswith(f"({version}). Fix it.]")
+    assert second == "ok"
+    assert (nudges(rig), ending(rig).reason) == ([], TurnReason.DONE)
+
+
+async def test_a_turn_that_leaves_a_file_that_does_not_parse_is_reminded_once_and_then_not_finished() -> None:
+    rig = Rig(FakeProvider(BROKEN, answer("Done."), answer("It is fine.")))
+    await rig.run()
+    assert len(nudges(rig)) == 1
+    assert "a.py does not parse (line 1: " in nudges(rig)[0]
+    assert (ending(rig).reason, ending(rig).exit_code) == (TurnReason.LIMIT, 2)
+    assert ending(rig).error.startswith("not finished: a.py does not parse (line 1: ")
+
+
+async def test_what_the_reminder_mends_is_done() -> None:
+    rig = Rig(FakeProvider(BROKEN, answer("Done."), answer("", written("x = 1\n")), answer("Now it is.")))
+    await rig.run()
+    assert ending(rig).reason is TurnReason.DONE
+
+
+async def test_a_file_that_was_deleted_again_holds_nothing_up() -> None:
+    sandbox = FakeSandbox()
+    rig = Rig(FakeProvider(BROKEN, answer("", ("shell", call(command="rm a.py"))), answer("Done.")), sandbox)
+    sandbox.commands["rm a.py"] = ExecResult(0, "", 0, 1)
+    original = sandbox.run_command
+
+    async def run(command: str, **more: Any) -> ExecResult:
+        sandbox.files.pop("a.py", None)
+        return await original(command, **more)
+
+    sandbox.run_command = run  # type: ignore[method-assign]  # a command that changes files
+    await rig.run()
+    assert ending(rig).reason is TurnReason.DONE
+
+
+@pytest.mark.parametrize("count", [1, MOST_FILES + 1])
+async def test_files_that_a_command_changed_are_parsed_unless_they_are_many(count: int) -> None:
+    sandbox = FakeSandbox()
+    original = sandbox.run_command
+
+    async def run(command: str, **more: Any) -> ExecResult:
+        sandbox.files |= {f"{number}.py": b"def f(:\n" for number in range(count)}
+        return await original(command, **more)
+
+    sandbox.run_command = run  # type: ignore[method-assign]  # a command that changes files
+    made = answer("", ("shell", call(command="make")))
+    rig = Rig(FakeProvider(made, *[answer("Done.")] * 3), sandbox, checkpoints=FakeCheckpoints(sandbox))
+    await rig.run()
+    assert ("0.py does not parse" in results(rig)[0]) == (count == 1)
+    assert ending(rig).reason is (TurnReason.LIMIT if count == 1 else TurnReason.DONE)
+
+
+async def test_a_broken_file_of_an_earlier_turn_holds_up_no_other_question() -> None:
+    rig = Rig(FakeProvider(BROKEN, answer("Done."), answer("Done."), answer("It is noon.")))
+    await rig.run()
+    await rig.run("What time is it?")
+    assert [event.reason for event in rig.events if isinstance(event, TurnEnded)] == [TurnReason.LIMIT, TurnReason.DONE]
+
+
+async def test_an_answer_that_says_why_it_is_blocked_is_not_reminded() -> None:
+    rig = Rig(FakeProvider(BROKEN, answer("BLOCKED: the file is a template")))
+    await rig.run()
+    assert (nudges(rig), ending(rig).reason) == ([], TurnReason.BLOCKED)
