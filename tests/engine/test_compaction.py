@@ -68,7 +68,7 @@ class BusyModel(FakeProvider):
         name = f"f{self.random.randrange(8)}.py"
         some = (
             ("read", {"path": name}),
-            ("write", {"path": name, "content": f"line {number}\n" * self.random.randrange(1, 120)}),
+            ("write", {"path": name, "content": f"ln = {number}\n" * self.random.randrange(1, 120)}),
             ("shell", {"command": f"pytest test_{number % 7}.py"}),
             ("task_todo_set", {"items": [{"content": f"todo {number}", "status": "completed"}]}),
             ("read", {"path": f"missing{number}.py"}),
