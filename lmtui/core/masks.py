@@ -7,14 +7,41 @@ A folder that matches is hidden with all in it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from functools import lru_cache
+
 from lmtui.core import path_patterns
 from lmtui.core.rules import Effect, Rule
 from lmtui.core.secrets import is_secret_path, secret_regex
 from lmtui.core.tool_facts import Deed, tools_that
 
-__all__ = ["mask_regex", "masking_patterns", "revealing_patterns", "reveals_secret", "secret_regex"]
+__all__ = [
+    "MaskExpressions",
+    "mask_expressions",
+    "mask_regex",
+    "masking_patterns",
+    "revealing_patterns",
+    "reveals_secret",
+    "secret_regex",
+]
 
 _READERS = tools_that(Deed.SHOWS)
+
+
+@dataclass(frozen=True, slots=True)
+class MaskExpressions:
+    """For paths: `denied` by a rule, `secret` by name, `shown` though they are secret; empty expressions match nothing."""
+
+    denied: str = ""
+    secret: str = field(default_factory=secret_regex)
+    shown: str = ""
+
+
+@lru_cache(maxsize=32)
+def mask_expressions(rules: tuple[Rule, ...]) -> MaskExpressions:
+    """Return what rules mask."""
+    denied, shown = masking_patterns(rules), revealing_patterns(rules)
+    return MaskExpressions(mask_regex(denied) if denied else "", secret_regex(), mask_regex(shown) if shown else "")
 
 
 def masking_patterns(rules: tuple[Rule, ...]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope
 from lmtui.core.hosts import HostGate
 from lmtui.core.interpreter import Interpreter, NoInterpreter
+from lmtui.core.masks import MaskExpressions
 from lmtui.core.messages import ModelPiece, ModelRequest, ToolSet, ToolSpec
 from lmtui.core.permissions import Access, Mode, Rule, Verdict
 from lmtui.core.pictures import Image, ImageRef
@@ -180,6 +181,18 @@ class Sandbox(Protocol):
         max_matches: int = 200,
     ) -> Sequence[GrepMatch]:
         """Search file contents by regular expression (ripgrep's syntax where it is there)."""
+
+    def mask(self, owner: int, expressions: MaskExpressions | None) -> None:
+        """Say which files no program may see as long as a session is open; None where it was closed.
+
+        What one session masks is masked for all that share the sandbox.
+        """
+
+    def unmasked(self) -> Sandbox:
+        """Return the workspace as the user sees it: nothing is masked, nothing can be changed, and no command runs."""
+
+    def revealing(self, paths: Sequence[str]) -> Sandbox:
+        """Return the workspace with these secret files shown, as the user allowed; what a rule denies stays masked."""
 
     def read_only(self) -> Sandbox:
         """Return the workspace as nothing can change it; its status tells whether commands can run there too."""

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from lmtui.core.clean import clean_line
-from lmtui.core.errors import SandboxError
 from lmtui.core.workspace import DirEntry, FileChange, FileContent
 from lmtui.core.workspace_files import MAX_PATHS, MAX_SHOWN_BYTES, FolderListener, GitState
 from lmtui.runtime.folder_watch import FolderWatch
@@ -54,12 +52,18 @@ class WorkspaceFiles:
         if path == OWN_SETTINGS:  # no tool may read it; who is asked to trust it may
             data = await asyncio.to_thread(read_own_settings, self._workspace())
             return FileContent(data, len(data), 0o600, "")
-        return await (await self._sandbox()).read_file(path, max_bytes)
+        return await (await self._sandbox()).unmasked().read_file(path, max_bytes)
 
     async def real_path(self, path: str) -> Path:
-        """Return where a file really is on this machine."""
-        real = (await (await self._sandbox()).real_paths([path]))[0]
-        return await asyncio.to_thread(_below, self._workspace(), real)
+        """Return where a file really is on this machine.
+
+        Raises:
+            SandboxError: it is missing, not a regular file, or not in the workspace.
+        """
+        view = (await self._sandbox()).unmasked()
+        real = (await view.real_paths([path]))[0]
+        await view.read_file(real, 1)
+        return self._workspace().resolve() / real
 
     def changed(self, listener: FolderListener) -> Callable[[], None]:
         """Call `listener` when watched folders changed; the result ends it."""
@@ -80,19 +84,3 @@ class WorkspaceFiles:
         if self._watch is not None:
             self._watch.close()
             self._watch = None
-
-
-def _below(workspace: Path, path: str) -> Path:
-    """Return the real path of a file below a workspace, links followed as this machine follows them.
-
-    Raises:
-        SandboxError: it is not there, no file, or somewhere else.
-    """
-    try:
-        root = workspace.resolve(strict=True)
-        real = (root / path).resolve(strict=True)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise SandboxError(f"{clean_line(path)} does not exist") from error
-    if not real.is_relative_to(root) or not real.is_file():
-        raise SandboxError(f"{clean_line(path)} is not a file of the workspace")
-    return real

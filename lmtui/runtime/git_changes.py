@@ -76,7 +76,7 @@ def _change(path: str, state: GitState, diff: str) -> FileChange:
 
 async def _untracked(sandbox: Sandbox, path: str) -> FileChange:
     try:
-        content = await sandbox.read_file(path, _MOST_BYTES)
+        content = await sandbox.unmasked().read_file(path, _MOST_BYTES)
     except SandboxError:
         return FileChange(path, FileChangeKind.ADDED)
     file = decode(content.data) if len(content.data) == content.size_bytes else None

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from lmtui.sandbox.host_paths import MOUNT_POINT, STORE_INSIDE
 from lmtui.sandbox.inside.settings import Settings
+from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane, Link
 
 FULL = ("docker", "podman", "bubblewrap")  # those with a container or namespaces around each lane, in which it has mounts
@@ -52,8 +53,8 @@ class Backend(Protocol):
     is_reduced: bool
     isolation: Isolation
 
-    async def open(self, lane: Lane) -> Link:
-        """Start a supervisor.
+    async def open(self, lane: Lane, layout: Layout) -> Link:
+        """Start a supervisor; `layout` says what is mounted over the workspace, where the backend has mounts.
 
         Raises:
             SandboxUnavailable: it cannot be started; the text says why and the hint what to do.
@@ -79,6 +80,9 @@ def environment_inside(path: str, extra: Mapping[str, str] | None = None) -> dic
         "GIT_PAGER": "cat",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "core.fsmonitor",
+        "GIT_CONFIG_VALUE_0": "false",
         "GIT_CONFIG_GLOBAL": f"{FOLDER_INSIDE}/inside/gitconfig",
         **(extra or {}),
     }
@@ -88,14 +92,20 @@ def settings_of(lane: Lane, root: str = MOUNT_POINT, store: str = STORE_INSIDE) 
     """Return what a confined lane may do, of whichever kind it is; limits and environment are the kind's own."""
     return Settings(
         root=root,
-        has_shell=lane in (Lane.MAIN, Lane.PLAN),
+        has_shell=lane.has_shell,
         is_read_only=lane.is_read_only,
         serves=lane.serves,
-        has_git=True,
+        guards=lane is Lane.GUARD,
+        has_git=lane in (Lane.GIT, Lane.VIEW),
         git_writes=lane is Lane.GIT,
         store=store if lane is Lane.CHECKPOINT else "",
         is_confined=True,
     )
+
+
+def scratch_of(lane: Lane) -> list[str]:
+    """Return the folders of a lane with mounts of its own that are emptied after each command."""
+    return ["/tmp", "/dev/shm"] if lane is Lane.READ else []  # noqa: S108  (the lane's own)
 
 
 def supervisor_command(python: str, folder: str, settings: Settings) -> list[str]:

@@ -22,14 +22,15 @@ from lmtui.sandbox.backend import (
     INSIDE,
     Isolation,
     environment_inside,
+    scratch_of,
     settings_of,
     supervisor_command,
     this_python,
 )
 from lmtui.sandbox.host_paths import MOUNT_POINT, PROXY_INSIDE, STORE_INSIDE, store_folder
 from lmtui.sandbox.inside import forward
+from lmtui.sandbox.layout import Layout, mounts
 from lmtui.sandbox.link import Lane, Link, spawn
-from lmtui.sandbox.protected import read_only_paths
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
 from lmtui.sandbox.toolchains import programs
 
@@ -89,7 +90,7 @@ class BubblewrapBackend:
             git=".git and .lmagent read-only",
         )
 
-    async def open(self, lane: Lane) -> Link:
+    async def open(self, lane: Lane, layout: Layout) -> Link:
         """Start a supervisor as the first process of new namespaces.
 
         Raises:
@@ -103,6 +104,7 @@ class BubblewrapBackend:
         path = ":".join([*own, str(python.parent)] if bound else own)
         settings = replace(
             settings_of(lane),
+            scratch=scratch_of(lane),
             limits_processes=True,
             limits_memory=True,
             is_one_core=True,
@@ -112,7 +114,7 @@ class BubblewrapBackend:
         supervisor = supervisor_command(str(python), FOLDER_INSIDE, settings)
         arguments = [
             program,
-            *self._arguments(lane, bound),
+            *self._arguments(lane, layout, bound),
             *(_read_only(shared, PROXY_INSIDE) if shared else []),
             *_LAST,
             "--",
@@ -129,8 +131,8 @@ class BubblewrapBackend:
     async def close(self) -> None:
         """Do nothing: a lane ends with its link."""
 
-    def _arguments(self, lane: Lane, bound: Path | None) -> list[str]:
-        share = ["--share-net"] if self.network != "none" else []
+    def _arguments(self, lane: Lane, layout: Layout, bound: Path | None) -> list[str]:
+        share = ["--share-net"] if self.network != "none" and lane.runs_programs else []
         return [
             "--unshare-all", *share, "--unshare-user", "--disable-userns", "--as-pid-1", "--die-with-parent", "--new-session",
             "--clearenv", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", "--hostname", "sandbox",
@@ -139,16 +141,16 @@ class BubblewrapBackend:
             *_scratch("/tmp", _TMP_BYTES), "--dir", HOME_INSIDE, *_scratch("/dev/shm", _SHM_BYTES),  # noqa: S108  (the lane's own)
             *_read_only(INSIDE, f"{FOLDER_INSIDE}/inside"), *_tools(), *(_read_only(bound, str(bound)) if bound else []),
             "--ro-bind" if lane.is_read_only else "--bind", str(self._workspace), MOUNT_POINT,
-            *self._protected(lane), *self._store(lane),
+            *self._mounts(lane, layout), *self._store(lane),
             *(part for folder in self._toolchains for part in _read_only(folder, str(folder))),
         ]  # fmt: skip
 
     def _store(self, lane: Lane) -> list[str]:
         return ["--bind", str(store_folder(self._workspace)), STORE_INSIDE] if lane is Lane.CHECKPOINT else []
 
-    def _protected(self, lane: Lane) -> list[str]:
-        paths = read_only_paths(self._workspace, lane)
-        return [part for name in paths for part in _read_only(self._workspace / name, f"{MOUNT_POINT}/{name}")]
+    def _mounts(self, lane: Lane, layout: Layout) -> list[str]:
+        found = mounts(self._workspace, lane, layout)
+        return [part for source, path in found for part in _read_only(source, f"{MOUNT_POINT}/{path}")]
 
 
 async def find_program() -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.core.errors import SandboxUnavailable
-from lmtui.paths import workspace_dir
 from lmtui.sandbox.backend import Isolation
 from lmtui.sandbox.docker import DEFAULT_IMAGE
 from lmtui.sandbox.host_paths import check_workspace
@@ -44,7 +43,6 @@ async def check_backends(workspace: Path, *, network: str = "none", image: str =
         UsageError: the workspace cannot be one.
     """
     folder = await asyncio.to_thread(check_workspace, workspace)
-    await asyncio.to_thread(workspace_dir(folder).mkdir, exist_ok=True)
     return [await _check(name, folder, network, image) for name in _CHECKED]
 
 
@@ -52,13 +50,14 @@ async def _check(name: str, workspace: Path, network: str, image: str) -> Backen
     backend = make_backend(name, workspace, Options(network, image=image))
     started = time.monotonic()
     try:
-        client = await start(backend, workspace)
+        guard, _, client = await start(backend, workspace)
     except SandboxUnavailable as refusal:
         fix = refusal.hint or _FIXES.get(name, "")
         return BackendReport(name, works=False, why_not=str(refusal), fix=fix, isolation=Isolation(), start_ms=0)
     else:
         elapsed_ms = int((time.monotonic() - started) * 1000)
         await client.close()
+        await guard.close()
         return BackendReport(name, works=True, why_not="", fix="", isolation=backend.isolation, start_ms=elapsed_ms)
     finally:
         await backend.close()

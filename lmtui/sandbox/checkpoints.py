@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lmtui.core.clean import clean, clean_line
+from lmtui.core.clean import clean, clean_path
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Snapshot
 from lmtui.core.workspace import FileChange, FileChangeKind
@@ -37,12 +37,12 @@ class SandboxCheckpoints:
             limits = {"max_bytes": _MAX_STORE_BYTES, "max_age_s": _MAX_AGE_S}
             pruned, _ = await self._call("prune", replies.PrunedReply, **limits)
             dropped = pruned.dropped
-        return Snapshot(reply.tree, tuple(map(clean_line, reply.left_out)), reply.left_out_total, dropped)
+        return Snapshot(reply.tree, tuple(map(clean_path, reply.left_out)), reply.left_out_total, dropped)
 
     async def ignored(self) -> tuple[str, ...]:
         """Return what ignore rules keep out of every state, at most 50 names; folders end in `/`."""
         reply, _ = await self._call("ignored", replies.LeftOutReply)
-        return tuple(map(clean_line, reply.left_out))
+        return tuple(map(clean_path, reply.left_out))
 
     async def changes(self, before: str, after: str, paths: Sequence[str] = ()) -> tuple[FileChange, ...]:
         """Return the difference between two states, as far as asked for."""
@@ -81,7 +81,7 @@ class SandboxCheckpoints:
         fields = {"source": source, "expected": expected, "paths": list(paths)}
         reply, _ = await self._call("restore", replies.RestoredReply, **fields)
         if reply.conflicts:
-            names = ", ".join(map(clean_line, reply.conflicts))
+            names = ", ".join(map(clean_path, reply.conflicts))
             raise SandboxError(f"changed since by another hand: {names}; nothing was put back")
 
     async def _call(self, action: str, shape: type[replies.R], **fields: object) -> tuple[replies.R, bytes]:

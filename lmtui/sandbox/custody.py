@@ -5,29 +5,25 @@ One for each workspace, used by its lanes around everything that can write there
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError
-from lmtui.paths import WORKSPACE_FOLDER
-from lmtui.sandbox import quarantine, replies
+from lmtui.sandbox import replies
 from lmtui.sandbox.client import Client
-from lmtui.sandbox.inside import survey
-from lmtui.sandbox.vault import Vault, is_a_setting, is_executed, is_not_an_object
 
 _SURVEY_S = 15.0
-_HOST_ENTRIES = 200_000
-_HOST_S = 2.0
+_GUARD_S = 60.0
 _CLOCK_SLACK_NS = 1_000_000_000
 _MAX_TOLD = 20
 _GIT_TOLD = "[the .git that this command made was moved to {target}: make it with the git tools]"
 _TOLD = "[{path}, which this command made, was moved to {target}: programs outside the sandbox would run what it says]"
 _NOTABLE = "[this command made or changed {paths}: programs outside the sandbox take instructions or settings from there]"
 _PUT_BACK = "[this command changed {paths}: put back as it was before; what was new is in .lmagent/quarantine]"
+_NOT_COMPARED = "[.git could not be compared with what it was: look at .git/config and .git/hooks before you use git outside]"
 _UNSEEN = "[the workspace is too large to be looked through: look for new .git, .vscode or .envrc before you use it outside]"
 
 _Found = tuple[bytes, str, bool, int]
@@ -51,14 +47,25 @@ class Findings:
 
 
 class Custody:
-    """Knows what was there before, so that what is new can be told."""
+    """Knows what was there before, so that what is new can be told.
 
-    def __init__(self, workspace: Path, clocks: Callable[[], Moment] | None = None) -> None:
-        self._workspace = workspace
+    Args:
+        guard: returns the supervisor that looks after the workspace.
+        frozen: stops every process of the workspace for the time of a `with` block.
+        clocks: for tests.
+    """
+
+    def __init__(
+        self,
+        guard: Callable[[], Awaitable[Client]],
+        frozen: Callable[[], contextlib.AbstractAsyncContextManager[None]],
+        clocks: Callable[[], Moment] | None = None,
+    ) -> None:
+        self._guard = guard
+        self._frozen = frozen
         self._clocks = clocks or _now
         self._known: dict[bytes, int] | None = None  # path and inode number
-        self._git = Vault(workspace, ".git", is_executed)
-        self._whole = (Vault(workspace, WORKSPACE_FOLDER, is_a_setting), Vault(workspace, ".git", is_not_an_object))
+        self._keepers: dict[str, Client] = {}
 
     async def begin(self, client: Client, *, keeps_copies: bool) -> Moment:
         """Look at what there is before a command; with `keeps_copies` take down what mounts do not protect."""
@@ -66,8 +73,7 @@ class Custody:
             found, _ = await self._look(client, 2**62)
             self._known = {path: inode for path, _, _, inode in found}
         if keeps_copies:
-            for vault in self._whole:
-                await asyncio.to_thread(vault.keep)
+            await self._keep("all")
         return self._clocks()
 
     async def end(self, client: Callable[[], Awaitable[Client]], began: Moment, *, keeps_copies: bool) -> Findings:
@@ -76,68 +82,92 @@ class Custody:
         Raises:
             SandboxError: something could not be set aside; everything else was.
         """
-        put_back = [path for vault in self._whole for path in await asyncio.to_thread(vault.put_back)] if keeps_copies else []
+        put_back, notes = await self._put_back("all") if keeps_copies else ((), [])
         ended = self._clocks()
         is_set = abs((ended.wall_ns - began.wall_ns) - (ended.steady_ns - began.steady_ns)) > _CLOCK_SLACK_NS
+        since_ns = 0 if is_set else began.wall_ns
         try:
-            found, is_cut = await self._look(await client(), 0 if is_set else began.wall_ns)
+            found, is_cut = await self._look(await client(), since_ns)
         except SandboxError:  # no lane is left to look from
-            seen = await asyncio.to_thread(survey.look, str(self._workspace), began.wall_ns, _HOST_ENTRIES, _HOST_S)
-            found, is_cut = _paths(replies.parse(seen, replies.SurveyReply))
+            found, is_cut = await self._look(await self._guard(), since_ns)
         ours = frozenset((b".git",)) if keeps_copies else frozenset()
-        findings = await asyncio.to_thread(self._judge, found, ours)
-        notes = [*findings.notes, *([_UNSEEN] if is_cut else [])]
-        if put_back:
-            notes.append(_PUT_BACK.format(paths=_listed(put_back)))
-        return Findings((*findings.quarantined, *put_back), findings.notable, tuple(notes))
+        moved: dict[bytes, str] = {}
+        if self._judge(found, ours)[0]:
+            async with self._frozen():  # what is moved is what is seen now, and nothing can exchange it
+                guard = await self._guard()
+                found, is_cut = await self._look(guard, since_ns)
+                moved, problem = await self._set_aside(guard, self._judge(found, ours)[0])
+            if problem:
+                self._known = {path: inode for path, _, _, inode in found if path not in moved}
+                raise SandboxError(
+                    f"a command made {problem}", "Look at it before you run git there or open the folder in an editor."
+                )
+        notable = tuple(map(_shown, self._judge(found, ours)[1]))
+        self._known = {path: inode for path, _, _, inode in found if path not in moved}
+        told = [(_shown(path or b"HEAD"), target) for path, target in moved.items()]
+        notes += [(_GIT_TOLD if path == ".git" else _TOLD).format(path=path, target=to) for path, to in told[:_MAX_TOLD]]
+        notes += [_NOTABLE.format(paths=_listed(notable))] if notable else []
+        notes += [_UNSEEN] if is_cut else []
+        notes += [_PUT_BACK.format(paths=_listed(put_back))] if put_back else []
+        return Findings((*(path for path, _ in told), *put_back), notable, tuple(notes))
 
     async def begin_git(self) -> None:
         """Take down what git may not change by itself."""
-        await asyncio.to_thread(self._git.keep)
+        await self._keep("git")
 
     async def end_git(self, client: Client) -> Findings:
         """Put back what git should not have changed; what it checked out is known from now on, and told where it is notable."""
-        changed = await asyncio.to_thread(self._git.put_back)
+        changed, notes = await self._put_back("git")
         found, _ = await self._look(client, 0)
         known = self._known or {}
         fresh = [path for path, kind, _, _ in found if path not in known and kind not in ("git", "gitfile")]
         self._known = {path: inode for path, _, _, inode in found}
         notable = tuple(_shown(path) for path in fresh) if known else ()
-        notes = [_PUT_BACK.format(paths=_listed(changed))] if changed else []
+        notes += [_PUT_BACK.format(paths=_listed(changed))] if changed else []
         notes += [_NOTABLE.format(paths=_listed(notable))] if notable else []
         return Findings(changed, notable, tuple(notes))
+
+    async def _keep(self, what: str) -> None:
+        guard = self._keepers[what] = await self._guard()
+        facts, _ = await guard.call("guard", {"action": "keep", "what": what}, limit_s=_GUARD_S)
+        replies.parse(facts, replies.Reply)
+
+    async def _put_back(self, what: str) -> tuple[tuple[str, ...], list[str]]:
+        """Return the paths that were put back, and what the user has to know beside them."""
+        guard = self._keepers.pop(what)
+        if not guard.is_alive:
+            return (), [_NOT_COMPARED]
+        async with self._frozen():
+            facts, _ = await guard.call("guard", {"action": "put_back", "what": what}, limit_s=_GUARD_S)
+        reply = replies.parse(facts, replies.PutBackReply)
+        if reply.problem:
+            raise SandboxError(clean_line(reply.problem))
+        return tuple(_shown(bytes.fromhex(path)) for path in reply.changed), []
+
+    async def _set_aside(self, guard: Client, paths: Sequence[bytes]) -> tuple[dict[bytes, str], str]:
+        """Return where each path is now, and what could not be moved."""
+        fields = {"action": "set_aside", "paths": [(path or b"HEAD").hex() for path in paths]}
+        facts, _ = await guard.call("guard", fields, limit_s=_GUARD_S)
+        reply = replies.parse(facts, replies.MovedReply)
+        targets = {bytes.fromhex(path): target for path, target in reply.moved}
+        return {path: targets[path or b"HEAD"] for path in paths if (path or b"HEAD") in targets}, clean_line(reply.problem)
 
     async def _look(self, client: Client, since_ns: int) -> tuple[list[_Found], bool]:
         facts, _ = await client.call("survey", {"since_ns": since_ns}, limit_s=_SURVEY_S)
         return _paths(replies.parse(facts, replies.SurveyReply))
 
-    def _judge(self, found: Sequence[_Found], put_back: frozenset[bytes]) -> Findings:
-        """Set new things aside and name the others; those that were put back already are left alone."""
+    def _judge(self, found: Sequence[_Found], put_back: frozenset[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """Return what is to be set aside and what is only named; those that were put back already are left alone."""
         known = self._known or {}
-        moved: list[tuple[str, str]] = []
-        notable: list[str] = []
-        problem: SandboxError | None = None
+        moving: list[bytes] = []
+        notable: list[bytes] = []
         for path, kind, is_fresh, inode in found:
             is_known = known.get(path) == inode
             if not is_fresh or (path in put_back and path in known) or (is_known and kind == "git"):
                 continue
-            if kind == "read" or (is_known and kind != "gitfile"):
-                notable.append(_shown(path))
-                continue
-            try:
-                if target := quarantine.set_aside(self._workspace, path or b"HEAD"):
-                    moved.append((_shown(path or b"HEAD"), target))
-            except SandboxError as error:
-                problem = problem or error
-        gone = {path for path, _ in moved}
-        self._known = {path: inode for path, _, _, inode in found if _shown(path) not in gone}
-        if problem is not None:
-            raise problem
-        notes = [
-            (_GIT_TOLD if path == ".git" else _TOLD).format(path=path, target=target) for path, target in moved[:_MAX_TOLD]
-        ]
-        notes += [_NOTABLE.format(paths=_listed(notable))] if notable else []
-        return Findings(tuple(path for path, _ in moved), tuple(notable), tuple(notes))
+            is_named = kind == "read" or (is_known and kind != "gitfile")
+            (notable if is_named else moving).append(path)
+        return moving, notable
 
 
 def _now() -> Moment:

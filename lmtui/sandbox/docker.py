@@ -16,13 +16,21 @@ from typing import TYPE_CHECKING, Any
 
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.sandbox import seccomp_profile
-from lmtui.sandbox.backend import FOLDER_INSIDE, INSIDE, Isolation, environment_inside, settings_of, supervisor_command
+from lmtui.sandbox.backend import (
+    FOLDER_INSIDE,
+    INSIDE,
+    Isolation,
+    environment_inside,
+    scratch_of,
+    settings_of,
+    supervisor_command,
+)
 from lmtui.sandbox.docker_engine import connect, find_socket, labels, reap_dead
 from lmtui.sandbox.docker_link import attach
 from lmtui.sandbox.host_paths import MOUNT_POINT, PROXY_INSIDE, STORE_INSIDE, store_folder
 from lmtui.sandbox.inside import forward
+from lmtui.sandbox.layout import Layout, mounts
 from lmtui.sandbox.link import Lane, Link
-from lmtui.sandbox.protected import read_only_paths
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
 from lmtui.sandbox.toolchains import programs
 
@@ -71,7 +79,7 @@ class DockerBackend:
         self._image = image
         self._engine: DockerClient | None = None
         self._files: list[str] = []
-        self._main_id = ""
+        self._command_ids: list[str] = []
         self._memory_mb = _MEMORY_MB
         self.isolation = Isolation(
             files="only the workspace; everything else is the image's, read-only",
@@ -82,7 +90,7 @@ class DockerBackend:
             git=".git and .lmagent read-only",
         )
 
-    async def open(self, lane: Lane) -> Link:
+    async def open(self, lane: Lane, layout: Layout) -> Link:
         """Start a supervisor in a new container.
 
         Raises:
@@ -91,7 +99,7 @@ class DockerBackend:
         socket_path = await asyncio.to_thread(self._find_socket)
         if self._proxy is not None:
             self._proxy_folder = await self._proxy.start(self._workspace.stat())
-        container_id = await self._created(socket_path, lane)
+        container_id = await self._created(socket_path, lane, layout)
         remove = _Remover(self, container_id)
         try:
             link = await attach(socket_path, container_id, remove)
@@ -102,18 +110,18 @@ class DockerBackend:
             await remove()
             raise
         try:
-            await asyncio.to_thread(self._start, container_id)
+            await asyncio.to_thread(self._start, container_id, self._network_mode(lane))
         except BaseException:
             await link.close()
             raise
-        if lane is Lane.MAIN:
-            self._main_id = container_id
+        if lane.has_shell:
+            self._command_ids.append(container_id)
             self._memory_mb = _MEMORY_MB
         return link
 
-    async def _created(self, socket_path: str, lane: Lane) -> str:
+    async def _created(self, socket_path: str, lane: Lane, layout: Layout) -> str:
         """Create a container; when this is cancelled meanwhile, wait for the thread and remove what it made."""
-        creating = asyncio.ensure_future(asyncio.to_thread(self._create, socket_path, lane))
+        creating = asyncio.ensure_future(asyncio.to_thread(self._create, socket_path, lane, layout))
         try:
             return await asyncio.shield(creating)
         except asyncio.CancelledError:
@@ -146,7 +154,7 @@ class DockerBackend:
             with contextlib.suppress(APIError, OSError):
                 self._engine.api.remove_container(container_id, force=True)
 
-    def _create(self, socket_path: str, lane: Lane) -> str:
+    def _create(self, socket_path: str, lane: Lane, layout: Layout) -> str:
         from docker.errors import APIError, ImageNotFound  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         if self._engine is None:
@@ -157,7 +165,7 @@ class DockerBackend:
                 what = f"the engine has no runtime called {self._runtime}"
                 raise SandboxUnavailable(what, "Install it and name it in /etc/docker/daemon.json, or unset sandbox_runtime.")
             self._engine.images.get(self._image)
-            container = self._engine.api.create_container(**self._arguments(self._engine, lane))
+            container = self._engine.api.create_container(**self._arguments(self._engine, lane, layout))
         except ImageNotFound as error:
             raise SandboxUnavailable(f"the image {self._image} is not there", "Make it: lmtui sandbox image") from error
         except APIError as error:
@@ -166,7 +174,7 @@ class DockerBackend:
             raise self._lost(socket_path) from error
         return str(container["Id"])
 
-    def _start(self, container_id: str) -> None:
+    def _start(self, container_id: str, network_mode: str) -> None:
         from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         assert self._engine is not None
@@ -179,7 +187,7 @@ class DockerBackend:
             ) from error
         except OSError as error:  # the SDK's own lost connections are these
             raise self._lost(self._find_socket()) from error
-        if wrong := self._differences(facts["HostConfig"]):
+        if wrong := self._differences(facts["HostConfig"], network_mode):
             raise SandboxUnavailable(f"the container is not as it was asked for: {wrong}", "Look at the engine's settings.")
 
     def _lost(self, socket_path: str) -> SandboxUnavailable:
@@ -194,14 +202,21 @@ class DockerBackend:
 
         if self._engine is None:
             return
-        with contextlib.suppress(APIError, OSError):  # the old limit stands then: less memory, not less safety
-            self._engine.api.update_container(self._main_id, mem_limit=f"{memory_mb}m", memswap_limit=f"{memory_mb}m")
+        limit = f"{memory_mb}m"
+        for container_id in self._command_ids:
+            with contextlib.suppress(
+                APIError, OSError
+            ):  # the old limit stays then, or it has ended: less memory, not less safety
+                self._engine.api.update_container(container_id, mem_limit=limit, memswap_limit=limit)
 
-    def _arguments(self, engine: DockerClient, lane: Lane) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
+    def _arguments(
+        self, engine: DockerClient, lane: Lane, layout: Layout
+    ) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
         has_proxy = self._proxy_folder is not None and lane.runs_programs
         path = ":".join([*programs(self._toolchains), _PATH_INSIDE])
         settings = replace(
             settings_of(lane),
+            scratch=scratch_of(lane),
             max_processes=_MAX_PROCESSES,
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if has_proxy else "",
             environment=environment_inside(path, self._variables | (forward.environment() if has_proxy else {})),
@@ -216,10 +231,10 @@ class DockerBackend:
             "environment": {"PATH": _PATH_INSIDE},
             "stdin_open": True,
             "labels": labels(),
-            "host_config": {**engine.api.create_host_config(**self._host_config(lane)), **self._more_host_config()},
+            "host_config": {**engine.api.create_host_config(**self._host_config(lane, layout)), **self._more_host_config()},
         }
 
-    def _host_config(self, lane: Lane) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
+    def _host_config(self, lane: Lane, layout: Layout) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
         from docker.types import LogConfig, Ulimit  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         return {
@@ -231,7 +246,7 @@ class DockerBackend:
             "memswap_limit": f"{_MEMORY_MB}m",
             "cpu_period": _CPU_PERIOD_US,
             "cpu_quota": _CPU_QUOTA_US,
-            "network_mode": "none" if self.network == "none" else "bridge",
+            "network_mode": self._network_mode(lane),
             "tmpfs": {"/tmp": "rw,exec,nosuid,nodev,size=256m,mode=1777"},  # noqa: S108  (the container's own)
             "shm_size": "64m",
             "ulimits": [
@@ -244,14 +259,17 @@ class DockerBackend:
             "init": False,
             "auto_remove": True,
             "runtime": self._runtime or None,
-            "mounts": self._mounts(lane),
+            "mounts": self._mounts(lane, layout),
         }
+
+    def _network_mode(self, lane: Lane) -> str:
+        return "bridge" if self.network != "none" and lane.runs_programs else "none"
 
     def _profile(self) -> str:
         return seccomp_profile.profile()
 
-    def _differences(self, host_config: dict[str, Any]) -> str:  # Any: the engine's JSON
-        return differences(host_config, self.network)
+    def _differences(self, host_config: dict[str, Any], network_mode: str) -> str:  # Any: the engine's JSON
+        return differences(host_config, network_mode)
 
     def _find_socket(self) -> str:
         return find_socket()
@@ -260,19 +278,19 @@ class DockerBackend:
         """Return what the SDK does not know of."""
         return {}
 
-    def _mounts(self, lane: Lane) -> list[Any]:  # Any: the SDK's Mount, a dict
+    def _mounts(self, lane: Lane, layout: Layout) -> list[Any]:  # Any: the SDK's Mount, a dict
         from docker.types import Mount  # noqa: PLC0415  (heavy SDK, see `connect`)
 
-        mounts = [
+        found = [
             Mount(MOUNT_POINT, str(self._workspace), type="bind", read_only=lane.is_read_only),
             Mount(f"{FOLDER_INSIDE}/inside", str(INSIDE), type="bind", read_only=True),
         ]
         if lane is Lane.CHECKPOINT:
-            mounts.append(Mount(STORE_INSIDE, str(store_folder(self._workspace)), type="bind"))
-        shown = [(f"{MOUNT_POINT}/{name}", self._workspace / name) for name in read_only_paths(self._workspace, lane)]
+            found.append(Mount(STORE_INSIDE, str(store_folder(self._workspace)), type="bind"))
+        shown = [(f"{MOUNT_POINT}/{path}", source) for source, path in mounts(self._workspace, lane, layout)]
         shown += [(str(folder), folder) for folder in self._toolchains]
         shown += [(PROXY_INSIDE, self._proxy_folder)] if self._proxy_folder is not None and lane.runs_programs else []
-        return mounts + [Mount(target, str(source), type="bind", read_only=True) for target, source in shown]
+        return found + [Mount(target, str(source), type="bind", read_only=True) for target, source in shown]
 
     def _user(self, engine: DockerClient) -> str:
         """Return who owns the workspace, as the engine counts: where it is rootless, its root is the user."""
@@ -294,12 +312,12 @@ class _Remover:
         await asyncio.to_thread(self._backend.remove, self._container_id)
 
 
-def differences(host_config: dict[str, Any], network: str) -> str:  # Any: the engine's JSON
+def differences(host_config: dict[str, Any], network_mode: str) -> str:  # Any: the engine's JSON
     """Return what of the isolation the engine did not take over, or an empty text."""
     expected = {
         "ReadonlyRootfs": True,
         "Privileged": False,
-        "NetworkMode": "none" if network == "none" else "bridge",
+        "NetworkMode": network_mode,
         "PidsLimit": _MAX_PROCESSES,
         "Memory": _MEMORY_MB << 20,
         "CapDrop": ["ALL"],

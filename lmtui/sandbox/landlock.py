@@ -21,6 +21,7 @@ from lmtui.sandbox import control_group
 from lmtui.sandbox.backend import INSIDE, Isolation, environment_inside, settings_of, supervisor_command, this_python
 from lmtui.sandbox.host_paths import store_folder
 from lmtui.sandbox.inside import landlock
+from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane, Link, spawn
 from lmtui.sandbox.toolchains import programs
 
@@ -58,12 +59,13 @@ class LandlockBackend:
             git=".git and .lmagent are put back after each command; objects of .git are not guarded",
         )
 
-    async def open(self, lane: Lane) -> Link:
-        """Start a supervisor that confines itself.
+    async def open(self, lane: Lane, layout: Layout) -> Link:
+        """Start a supervisor that confines itself; it has no mounts, so `layout` means nothing here.
 
         Raises:
             SandboxUnavailable: the kernel has no Landlock, or too little of it.
         """
+        del layout
         version = await asyncio.to_thread(_abi)
         if (why := refusal(version)) is not None:
             raise why
@@ -87,11 +89,11 @@ class LandlockBackend:
             landlock_reads=[
                 *reads,
                 str(self._workspace),
-                *(_FOR_NETWORK if self.network != "none" else ()),
+                *(_FOR_NETWORK if self.network != "none" and lane.runs_programs else ()),
                 *_search_program(),
             ],
             landlock_writes=[*([] if lane.is_read_only else [str(self._workspace)]), folder, *([store] if store else [])],
-            has_network=self.network != "none",
+            has_network=self.network != "none" and lane.runs_programs,
             owner=owner.st_uid,
             group=owner.st_gid,
             environment=environment_inside(path, own),

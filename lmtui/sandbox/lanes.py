@@ -1,42 +1,67 @@
 """The running supervisors of one workspace, shared by its sessions: started at first use, restarted when lost.
 
-Nothing here knows what a supervisor is asked to do.
+Nothing here knows what a supervisor is asked to do, but for the guard, which says how the others are to be opened.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable
+from lmtui.core.masks import MaskExpressions
 from lmtui.core.workspace import SandboxStatus
-from lmtui.paths import workspace_dir
-from lmtui.sandbox import plan_lane
+from lmtui.sandbox import read_lane, replies
 from lmtui.sandbox.backend import Backend
 from lmtui.sandbox.client import Client
 from lmtui.sandbox.custody import Custody, Findings
 from lmtui.sandbox.gates import Gates
+from lmtui.sandbox.layout import Layout, from_reply, read_only_in
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.waiting import to_the_end
 
-_IDLE_S = {Lane.GIT: 60.0, Lane.CHECKPOINT: 600.0, Lane.PLAN: 600.0}
+_IDLE_S = {Lane.GIT: 60.0, Lane.CHECKPOINT: 600.0, Lane.READ: 600.0, Lane.VIEW: 600.0}
+_REVEALING_IDLE_S = 10.0
+_FREEZING_S = 3.0
+_GUARD_S = 30.0
+_HISTORY_S = 3
+_GIT_MEMORY_MB = 512
+_OPENINGS = 3
 _RESTARTED = (
     "the sandbox ended unexpectedly and was started again: background processes and files outside the workspace are gone"
 )
+_TOO_MANY = "your rules deny more files than can be masked (300), or the workspace is too large to find them all"
+_FEWER = "Deny the folders that hold them, as in Read(secrets/**)."
+
+_Key = tuple[Lane, frozenset[str]]
+_VIEW: _Key = (Lane.VIEW, frozenset())
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The backend that passed its self-test, its first supervisor, and what the user is told of it."""
+    """The backend that passed its self-test, its first supervisors, how they were opened, and what the user is told of it."""
 
     backend: Backend
     client: Client
+    guard: Client
+    layout: Layout
     status: SandboxStatus
+
+
+@dataclass(frozen=True, slots=True)
+class _Instance:
+    """A running supervisor, what is mounted in it, and what was to be masked then."""
+
+    client: Client
+    layout: Layout
+    masks: MaskExpressions
 
 
 class Lanes:
@@ -45,7 +70,7 @@ class Lanes:
     def __init__(
         self,
         workspace: Path,
-        choose: Callable[[], Awaitable[Chosen]],
+        choose: Callable[[MaskExpressions], Awaitable[Chosen]],
         gates: Gates | None = None,
         proxy: Proxy | None = None,
     ) -> None:
@@ -53,92 +78,166 @@ class Lanes:
         self.users = 0
         self._choose = choose
         self._chosen: Chosen | None = None
-        self._clients: dict[Lane, Client] = {}
+        self._instances: dict[_Key, _Instance] = {}
+        self._guard: Client | None = None
+        self._serving: dict[Client, Layout] = {}
+        self._retired: set[Client] = set()
+        self._masks: dict[int, MaskExpressions] = {}
+        self._in_use: Counter[Client] = Counter()
+        self._released = asyncio.Event()
+        self._tracked: dict[tuple[str, frozenset[str]], bool] = {}
         self._starting = asyncio.Lock()
+        self._guarding = asyncio.Lock()
+        self._freezing = asyncio.Lock()
         self._notice = ""
-        self._had_git = False
-        self._running = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._closing: dict[Lane, asyncio.TimerHandle] = {}
+        self._closing: dict[_Key, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._one_by_one = asyncio.Lock()
         self._git_turn = asyncio.Lock()
-        self.custody = Custody(workspace)
+        self.custody = Custody(self.guard, self.frozen)
         self._is_closed = False
         self.gates = gates or Gates()
         self._proxy = proxy
 
+    def mask(self, owner: int, masks: MaskExpressions | None) -> None:
+        """Say what a session masks, or with None that it has ended; what one of them masks is masked for all."""
+        if masks is None:
+            self._masks.pop(owner, None)
+        else:
+            self._masks[owner] = masks
+
+    async def started(self) -> Chosen:
+        """Choose and start a backend where none runs yet.
+
+        Raises:
+            SandboxError: none works here.
+        """
+        async with self._starting:
+            return await self._start_first()
+
     async def status(self) -> SandboxStatus:
         """Return what runs; starts it where it does not."""
-        await self.client(Lane.MAIN)
-        assert self._chosen is not None
-        return replace(
-            self._chosen.status, facts=(*self._chosen.status.facts, self._notice) if self._notice else self._chosen.status.facts
-        )
+        chosen = await self.started()
+        status = chosen.status
+        if chosen.backend.has_mounts:
+            async with self._starting:
+                layout = await self._layout(Lane.READ)
+            status = replace(status, has_read_only=status.has_shell, masks_git=layout.hides_objects)
+        return replace(status, facts=(*status.facts, self._notice)) if self._notice else status
 
-    async def plan_status(self) -> SandboxStatus:
+    async def read_status(self) -> SandboxStatus:
         """Return what the read-only lane is; starts and tests it where it does not run."""
         status = await self.status()
-        await self.client(Lane.PLAN)
-        assert self._chosen is not None
-        if not self._chosen.backend.is_isolated or not status.has_shell:
+        await self.client(Lane.READ)
+        if not (await self.started()).backend.is_isolated or not status.has_shell:
             reason = f"{status.backend} cannot keep commands from changing the folder"
             return replace(status, has_shell=False, reason=reason)
         return replace(status, text=f"{status.text}; the folder is read-only", is_read_only=True)
 
-    async def client(self, lane: Lane) -> Client:
-        """Return a living supervisor of a lane.
+    async def client(self, lane: Lane, revealed: frozenset[str] = frozenset(), *, is_for_one_file: bool = False) -> Client:
+        """Return a living supervisor of a lane, opened for the workspace as it is now.
+
+        Args:
+            lane: what it is for.
+            revealed: secret files that are not masked in it, because the user allowed it.
+            is_for_one_file: nothing but a file that was named and decided about is touched: new files need no masks for that.
 
         Raises:
             SandboxError: it cannot be started.
         """
+        key = (lane, revealed)
         async with self._starting:
+            await self._start_first()
+            instance = self._instances.get(key)
+            if instance is not None and not instance.client.is_alive:
+                self._notice = _RESTARTED
+                await instance.client.close()
+                instance = None
+            is_old = instance is None or instance.masks != self._all_masks()
+            if instance is None or (lane.is_masked and (is_old or not is_for_one_file)):
+                layout = (await self._layout(lane)).without(revealed)
+                if instance is not None and not instance.layout.covers(layout, lane):
+                    self._retire(instance.client)
+                    instance = None
+                if instance is None:
+                    instance = await self._open(lane, revealed, layout)
+                self._instances[key] = replace(instance, masks=self._all_masks())
+        if revealed or lane in _IDLE_S:
+            self._postpone_closing(key)
+        return instance.client
+
+    async def guard(self) -> Client:
+        """Return the supervisor that looks after the workspace.
+
+        Raises:
+            SandboxError: it cannot be started.
+        """
+        async with self._guarding:
+            assert self._chosen is not None
             if self._is_closed:
                 raise SandboxError("the sandbox is closed")
-            if self._chosen is None:
-                self._chosen = await self._start_first()
-            client = self._clients.get(lane)
-            if client is None or not client.is_alive:
-                if client is not None:
-                    self._notice = _RESTARTED
-                    await client.close()
-                client = await self._open(lane)
-        if lane in _IDLE_S:
-            self._postpone_closing(lane)
-        return client
+            if self._guard is None or not self._guard.is_alive:
+                self._guard = await open_guard(self._chosen.backend)
+            return self._guard
+
+    async def layout(self) -> Layout:
+        """Return what a program that stays is to be opened with now."""
+        async with self._starting:
+            await self._start_first()
+            return await self._layout(Lane.SERVER)
+
+    @contextlib.contextmanager
+    def serving(self, client: Client, layout: Layout) -> Iterator[None]:
+        """Count a program that stays among the processes of the workspace; one that sees what a new rule denies is ended."""
+        self._serving[client] = layout
+        try:
+            yield
+        finally:
+            del self._serving[client]
 
     @contextlib.asynccontextmanager
-    async def command_client(self, memory_mb: int, findings: list[Findings]) -> AsyncIterator[Client]:
-        """Yield the main lane's supervisor for a command; what it left for programs outside is in `findings` afterwards.
+    async def frozen(self) -> AsyncIterator[None]:
+        """Stop every process of the workspace for a while; where a supervisor cannot stop its own, all of it is ended."""
+        async with self._freezing:
+            running = [each.client for (lane, _), each in self._instances.items() if lane.has_shell]
+            clients = [client for client in (*running, *self._retired, *self._serving) if client.is_alive]
+            try:
+                await asyncio.gather(*map(_freeze, clients))
+                yield
+            finally:
+                await to_the_end(_thaw(clients))
 
-        A `.git` that has come since is made read-only first.  Without mounts, commands run one by one.
+    @contextlib.asynccontextmanager
+    async def command_client(
+        self, memory_mb: int, findings: list[Findings], revealed: frozenset[str] = frozenset()
+    ) -> AsyncIterator[Client]:
+        """Yield a supervisor for a command; what it left for programs outside is in `findings` afterwards.
+
+        Without mounts, commands run one by one.
         """
-        await self.client(Lane.MAIN)
-        assert self._chosen is not None
-        backend = self._chosen.backend
-        if backend.has_mounts and not self._had_git and self._has_git():
-            await self._idle.wait()
-            async with self._starting:
-                if not self._had_git:
-                    await self._clients[Lane.MAIN].close_when_idle()
-                    await self._open(Lane.MAIN)
+        backend = (await self.started()).backend
         await backend.reserve_memory(memory_mb)
         async with self._turn(backend):
-            client = await self.client(Lane.MAIN)
-            keeps_copies = backend.is_isolated and not backend.has_mounts
-            began = await self.custody.begin(client, keeps_copies=keeps_copies) if backend.is_isolated else None
-            self._running += 1
-            self._idle.clear()
-            try:
-                yield client
-            finally:
-                self._running -= 1
-                if not self._running:
-                    self._idle.set()
-                if began is not None:
-                    ending = self.custody.end(partial(self.client, Lane.MAIN), began, keeps_copies=keeps_copies)
-                    findings.append(await to_the_end(ending))
+            client = await self.client(Lane.MAIN, revealed)
+            with self._using(client):
+                keeps_copies = backend.is_isolated and not backend.has_mounts
+                began = await self.custody.begin(client, keeps_copies=keeps_copies) if backend.is_isolated else None
+                try:
+                    yield client
+                finally:
+                    if began is not None:
+                        ending = self.custody.end(
+                            partial(self.client, Lane.MAIN, is_for_one_file=True), began, keeps_copies=keeps_copies
+                        )
+                        findings.append(await to_the_end(ending))
+
+    @contextlib.asynccontextmanager
+    async def read_client(self, memory_mb: int) -> AsyncIterator[Client]:
+        """Yield a supervisor for a command to which the workspace is read-only: nothing that it leaves has to be looked for."""
+        await (await self.started()).backend.reserve_memory(memory_mb)
+        client = await self.client(Lane.READ)
+        with self._using(client):
+            yield client
 
     @contextlib.asynccontextmanager
     async def git_client(self, findings: list[Findings]) -> AsyncIterator[Client]:
@@ -152,12 +251,6 @@ class Lanes:
             finally:
                 findings.append(await to_the_end(self._end_git()))
 
-    def _turn(self, backend: Backend) -> contextlib.AbstractAsyncContextManager[object]:
-        return self._one_by_one if backend.is_isolated and not backend.has_mounts else contextlib.nullcontext()
-
-    async def _end_git(self) -> Findings:
-        return await self.custody.end_git(await self.client(Lane.MAIN))
-
     def take_notice(self) -> str:
         """Return once what the user and the model should know about a restart."""
         notice, self._notice = self._notice, ""
@@ -165,13 +258,14 @@ class Lanes:
 
     async def close(self) -> None:
         """End every supervisor."""
-        async with self._starting:
+        async with self._starting, self._guarding:
             self._is_closed = True
             for closing in self._closing.values():
                 closing.cancel()
-            for client in self._clients.values():
+            running = [each.client for each in self._instances.values()]
+            for client in (*running, *self._retired, *([self._guard] if self._guard is not None else [])):
                 await client.close()
-            self._clients.clear()
+            self._instances.clear()
             if self._chosen is not None:
                 await self._chosen.backend.close()
             if self._proxy is not None:
@@ -180,43 +274,190 @@ class Lanes:
             await task
 
     async def _start_first(self) -> Chosen:
-        try:
-            workspace_dir(self.workspace).mkdir(exist_ok=True)  # so that it can be mounted read-only
-        except OSError as error:
-            what = f"{workspace_dir(self.workspace)} cannot be made: {error.strerror}"
-            raise SandboxUnavailable(what, "Move what stands in its place, or free the disk.") from error
-        self._had_git = self._has_git()
-        chosen = await self._choose()
-        self._clients[Lane.MAIN] = chosen.client
-        return chosen
+        if self._is_closed:
+            raise SandboxError("the sandbox is closed")
+        if self._chosen is None:
+            masks = self._all_masks()
+            self._chosen = chosen = await self._choose(masks)
+            self._guard = chosen.guard
+            self._instances[Lane.MAIN, frozenset()] = _Instance(chosen.client, chosen.layout, masks)
+        return self._chosen
 
-    async def _open(self, lane: Lane) -> Client:
+    async def _layout(self, lane: Lane) -> Layout:
+        """Return what a lane is to be opened with."""
         assert self._chosen is not None
-        if lane is Lane.MAIN:
-            self._had_git = self._has_git()
-        client = Client(await self._chosen.backend.open(lane))
-        try:
-            await client.start()
-            if lane is Lane.PLAN and self._chosen.backend.is_isolated and self._chosen.backend.has_shell:
-                await plan_lane.verify(client, self.workspace)
-        except BaseException:
+        if not self._chosen.backend.has_mounts or lane is Lane.GUARD:
+            return Layout()
+        masks = self._all_masks()
+        layout = await look(await self.guard(), masks)
+        if layout.denied:
+            for client, other in list(self._serving.items()):
+                if not layout.denied <= {path for path, *_ in other.masked}:
+                    await client.close()
+        if lane.is_masked and layout.git_is_folder:
+            hidden = {path for path, *_ in layout.masked} if lane is Lane.READ else layout.denied
+            if hidden and await self._is_tracked(frozenset(hidden), layout):
+                return replace(layout, hides_objects=True)
+        return layout
+
+    async def _is_tracked(self, paths: frozenset[str], layout: Layout) -> bool:
+        """Tell whether git has the contents of one of these paths, now or in its history as far as that is soon known."""
+        key = (layout.stamp, paths)
+        if key not in self._tracked:
+            view = self._instances.get(_VIEW)
+            if view is None or not view.client.is_alive:
+                view = self._instances[_VIEW] = await self._open(Lane.VIEW, frozenset(), layout)
+            self._postpone_closing(_VIEW)
+            self._tracked = {key: await has_git(view.client, sorted(paths), is_denied=bool(paths & layout.denied))}
+        return self._tracked[key]
+
+    async def _open(self, lane: Lane, revealed: frozenset[str], layout: Layout) -> _Instance:
+        assert self._chosen is not None
+        backend, masks = self._chosen.backend, self._all_masks()
+        for _ in range(_OPENINGS):
+            client = Client(await backend.open(lane, layout))
+            try:
+                await client.start()
+                if backend.has_mounts:
+                    await check_mounts(client, lane, layout)
+                if lane is Lane.READ and backend.is_isolated and backend.has_shell:
+                    await read_lane.verify(client, await self.guard())
+                now = (await self._layout(lane)).without(revealed) if lane.is_masked else layout
+            except BaseException:
+                await client.close()
+                raise
+            if layout.covers(now, lane):
+                return _Instance(client, layout, masks)
             await client.close()
-            raise
-        self._clients[lane] = client
-        return client
+            layout = now
+        raise SandboxUnavailable("the workspace changes too fast to protect it", "Try again when other programs are done.")
 
-    def _has_git(self) -> bool:
-        path = self.workspace / ".git"
-        return path.is_symlink() or path.exists()
+    def _all_masks(self) -> MaskExpressions:
+        """Return the masks of all sessions together: what one of them masks is masked."""
+        found = list(dict.fromkeys(self._masks.values())) or [MaskExpressions()]
+        denied = "|".join(f"(?:{each.denied})" for each in found if each.denied)
+        return MaskExpressions(denied, found[0].secret, found[0].shown if len(found) == 1 else "")
 
-    def _postpone_closing(self, lane: Lane) -> None:
-        if lane in self._closing:
-            self._closing[lane].cancel()
-        self._closing[lane] = asyncio.get_running_loop().call_later(_IDLE_S[lane], self._close_lane, lane)
+    def _retire(self, client: Client) -> None:
+        """Let an instance end once nothing runs in it."""
+        self._retired.add(client)
+        task = asyncio.create_task(self._end_retired(client))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    def _close_lane(self, lane: Lane) -> None:
-        client = self._clients.pop(lane, None)
-        if client is not None:
-            task = asyncio.create_task(client.close())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+    async def _end_retired(self, client: Client) -> None:
+        while self._in_use[client] and client.is_alive:
+            self._released.clear()
+            await self._released.wait()
+        await client.close_when_idle()
+        self._retired.discard(client)
+
+    @contextlib.contextmanager
+    def _using(self, client: Client) -> Iterator[None]:
+        self._in_use[client] += 1
+        try:
+            yield
+        finally:
+            self._in_use[client] -= 1
+            self._released.set()
+            if not self._in_use[client]:
+                del self._in_use[client]
+
+    def _turn(self, backend: Backend) -> contextlib.AbstractAsyncContextManager[object]:
+        return self._one_by_one if backend.is_isolated and not backend.has_mounts else contextlib.nullcontext()
+
+    async def _end_git(self) -> Findings:
+        return await self.custody.end_git(await self.client(Lane.MAIN, is_for_one_file=True))
+
+    def _postpone_closing(self, key: _Key) -> None:
+        if key in self._closing:
+            self._closing[key].cancel()
+        delay_s = _REVEALING_IDLE_S if key[1] else _IDLE_S[key[0]]
+        self._closing[key] = asyncio.get_running_loop().call_later(delay_s, self._close_instance, key)
+
+    def _close_instance(self, key: _Key) -> None:
+        instance = self._instances.get(key)
+        if instance is None or self._in_use[instance.client]:
+            self._postpone_closing(key)
+            return
+        del self._instances[key], self._closing[key]
+        task = asyncio.create_task(instance.client.close_when_idle())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def open_guard(backend: Backend) -> Client:
+    """Start the guard of a workspace.
+
+    Raises:
+        SandboxError: it does not start.
+    """
+    client = Client(await backend.open(Lane.GUARD, Layout()))
+    try:
+        await client.start()
+    except BaseException:
+        await client.close()
+        raise
+    return client
+
+
+async def look(guard: Client, masks: MaskExpressions) -> Layout:
+    """Return what is to be protected and masked now.
+
+    Raises:
+        SandboxError: not all that a rule denies can be found or masked.
+    """
+    fields = {"action": "layout", "denied": masks.denied, "secret": masks.secret, "shown": masks.shown}
+    facts, _ = await guard.call("guard", fields, limit_s=_GUARD_S)
+    layout = from_reply(replies.parse(facts, replies.LayoutReply))
+    if layout.is_cut and masks.denied:
+        raise SandboxUnavailable(_TOO_MANY, _FEWER)
+    return layout
+
+
+async def check_mounts(client: Client, lane: Lane, layout: Layout) -> None:
+    """Compare from inside what is mounted with what the guard saw: a path may have been exchanged for a link meanwhile.
+
+    Raises:
+        SandboxUnavailable: a mask does not hold, or something else was mounted.
+    """
+    fields = {"masked": [path for path, *_ in layout.masked] if lane.is_masked else [], "read_only": read_only_in(lane, layout)}
+    if not fields["masked"] and not fields["read_only"]:
+        return
+    facts, _ = await client.call("compare", fields, limit_s=_GUARD_S)
+    found = replies.parse(facts, replies.CompareReply)
+    if found.visible:
+        raise SandboxUnavailable(f"{clean_line(found.visible[0])} cannot be masked, so no command can run", "Try again.")
+    if found.replaced:
+        raise SandboxUnavailable(f"{clean_line(found.replaced[0])} was replaced while the sandbox started", "Try again.")
+
+
+async def has_git(view: Client, paths: Sequence[str], *, is_denied: bool) -> bool:
+    """Tell whether git tracks one of these paths, or a commit has one.
+
+    A history that takes longer than 3 s to look through counts as one that has them where a rule denies one, else not.
+    """
+    listing = {"arguments": ["ls-files", "-z", "--", *paths], "timeout_s": _HISTORY_S, "memory_mb": _GIT_MEMORY_MB}
+    facts, data = await view.call("git", listing, limit_s=_GUARD_S)
+    if replies.parse(facts, replies.RunReply).exit == 0 and data:
+        return True
+    history = {**listing, "arguments": ["rev-list", "--all", "--max-count=1", "--", *paths]}
+    facts, data = await view.call("git", history, limit_s=_GUARD_S)
+    ended = replies.parse(facts, replies.RunReply)
+    return is_denied if ended.reason == "timeout" else ended.exit == 0 and bool(data)
+
+
+async def _freeze(client: Client) -> None:
+    try:
+        facts, _ = await client.call("freeze", {}, limit_s=_FREEZING_S)
+        is_frozen = replies.parse(facts, replies.FrozenReply).is_frozen
+    except SandboxError:
+        is_frozen = False
+    if not is_frozen:
+        await client.close()
+
+
+async def _thaw(clients: Sequence[Client]) -> None:
+    for client in clients:
+        with contextlib.suppress(SandboxError):  # it has ended, and all in it
+            await client.call("thaw", {}, limit_s=_FREEZING_S)

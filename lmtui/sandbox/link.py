@@ -17,23 +17,27 @@ _CLOSING_S = 2.0
 
 
 class Lane(StrEnum):
-    """What a supervisor is for: commands, files and reading git; git that may change `.git`; or the checkpoint store.
+    """What an instance of the sandbox is for.
 
-    In `PLAN` commands run and files are read, and the whole workspace is read-only.  `SERVER` is for one program that stays,
-    `READING_SERVER` for one to which the workspace is read-only.
+    `MAIN` runs commands and serves file tools.  `READ` runs commands to which the workspace is read-only, without network and
+    with an empty `/tmp` for each.  `GIT` is for git with `.git` writable, `CHECKPOINT` for the store of checkpoints.  `VIEW`
+    shows the user the whole workspace and runs nothing but git that reads.  `GUARD` looks after the workspace and runs no
+    program.  `SERVER` is for one program that stays, `READING_SERVER` for one to which the workspace is read-only.
     """
 
     MAIN = "main"
+    READ = "read"
     GIT = "git"
     CHECKPOINT = "checkpoint"
-    PLAN = "plan"
+    VIEW = "view"
+    GUARD = "guard"
     SERVER = "server"
     READING_SERVER = "reading server"
 
     @property
     def is_read_only(self) -> bool:
         """Tell whether nothing in the workspace can be changed."""
-        return self in (Lane.PLAN, Lane.READING_SERVER)
+        return self in (Lane.READ, Lane.VIEW, Lane.READING_SERVER)
 
     @property
     def serves(self) -> bool:
@@ -41,9 +45,19 @@ class Lane(StrEnum):
         return self in (Lane.SERVER, Lane.READING_SERVER)
 
     @property
+    def has_shell(self) -> bool:
+        """Tell whether it runs commands."""
+        return self in (Lane.MAIN, Lane.READ)
+
+    @property
     def runs_programs(self) -> bool:
-        """Tell whether what it runs may change the workspace and reach the proxy."""
+        """Tell whether what it runs may change the workspace and reach the network."""
         return self is Lane.MAIN or self.serves
+
+    @property
+    def is_masked(self) -> bool:
+        """Tell whether denied and secret files are masked in it: wherever a model's command or a foreign program runs."""
+        return self.has_shell or self.serves
 
 
 class Link(Protocol):

@@ -53,7 +53,7 @@ class SandboxListing:
         return await asyncio.to_thread(_states, data)
 
     async def _ignore_rules(self) -> bytes:
-        client = await self._lanes.client(Lane.MAIN)
+        client = await self._lanes.client(Lane.VIEW)
         fields = {"path": _IGNORE_FILE, "max_bytes": _MAX_IGNORE_BYTES}
         try:
             facts, data = await client.call("read", fields, limit_s=_CALL_S)
@@ -63,7 +63,7 @@ class SandboxListing:
         return data
 
     async def _call(self, what: str, **fields: object) -> tuple[replies.ListingReply, bytes]:
-        client = await self._lanes.client(Lane.MAIN)
+        client = await self._lanes.client(Lane.VIEW)
         facts, data = await client.call("listing", {"what": what, **fields}, limit_s=_CALL_S)
         return replies.parse(facts, replies.ListingReply), data
 

@@ -39,9 +39,11 @@ class PodmanBackend(DockerBackend):
         self._files.append(file.name)
         return file.name
 
-    def _differences(self, host_config: dict[str, Any]) -> str:  # Any: the engine's JSON
+    def _differences(self, host_config: dict[str, Any], network_mode: str) -> str:  # Any: the engine's JSON
         """Return what was not taken over; Podman lists dropped capabilities one by one, the self-test sees them from inside."""
-        return super()._differences({**host_config, "CapDrop": ["ALL"]}) if host_config.get("CapDrop") else "CapDrop is empty"
+        if not host_config.get("CapDrop"):
+            return "CapDrop is empty"
+        return super()._differences({**host_config, "CapDrop": ["ALL"]}, network_mode)
 
 
 def find_podman_socket() -> str:

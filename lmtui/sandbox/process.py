@@ -9,6 +9,7 @@ from lmtui.core.errors import SandboxUnavailable
 from lmtui.sandbox.backend import INSIDE, Isolation, supervisor_command, this_python
 from lmtui.sandbox.host_paths import store_folder
 from lmtui.sandbox.inside.settings import Settings
+from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane, Link, spawn
 
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "SHELL", "TMPDIR")
@@ -29,12 +30,13 @@ class ProcessBackend:
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
 
-    async def open(self, lane: Lane) -> Link:
-        """Start a supervisor as a child process.
+    async def open(self, lane: Lane, layout: Layout) -> Link:
+        """Start a supervisor as a child process; it has no mounts, so `layout` means nothing here.
 
         Raises:
             SandboxUnavailable: it cannot be started.
         """
+        del layout
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         extra = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
         settings = Settings(
@@ -44,6 +46,7 @@ class ProcessBackend:
             git_writes=lane is Lane.GIT,
             is_read_only=lane.is_read_only,
             serves=lane.serves,
+            guards=lane is Lane.GUARD,
             store=str(store_folder(self._workspace)) if lane is Lane.CHECKPOINT else "",
             max_processes=_MAX_PROCESSES,
             environment={**environment, **extra},

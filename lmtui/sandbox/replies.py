@@ -35,6 +35,10 @@ _HexPath = Annotated[str, Field(max_length=8192, pattern=r"^(?:[0-9a-f]{2})*$"),
 _Found = Annotated[
     tuple[_HexPath, Literal["git", "gitconfig", "gitfile", "bare", "run", "read"], bool, _Count], Strict(strict=False)
 ]
+_Hidden = Annotated[tuple[_HexPath, bool, bool, _Count], Strict(strict=False)]
+_Protected = Annotated[tuple[_HexPath, _Count, _Count], Strict(strict=False)]
+_Moved = Annotated[tuple[_HexPath, _Path], Strict(strict=False)]
+_Kind = Literal["none", "folder", "file", "link", "other"]
 R = TypeVar("R", bound="Reply")
 
 
@@ -158,6 +162,52 @@ class SurveyReply(Reply):
 
     found: Annotated[list[_Found], Field(max_length=4000)]
     is_cut: bool
+
+
+class LayoutReply(Reply):
+    """What is to be protected (with device and inode) and masked (with whether each is a folder, whether a rule denies
+    it, and its inode): paths in hex; and what `.git` is.
+    """
+
+    read_only: Annotated[list[_Protected], Field(max_length=100)]
+    masked: Annotated[list[_Hidden], Field(max_length=400)]
+    is_cut: bool
+    git: _Kind
+    lmagent: _Kind
+    stamp: Annotated[str, Field(max_length=100)]
+
+
+class PutBackReply(Reply):
+    """What was put back, in hex, and why something could not be."""
+
+    changed: Annotated[list[_HexPath], Field(max_length=100_000)]
+    problem: _Line
+
+
+class MovedReply(Reply):
+    """What was set aside: from where (in hex) and to where; and why something could not be."""
+
+    moved: Annotated[list[_Moved], Field(max_length=4000)]
+    problem: _Line
+
+
+class TakenReply(Reply):
+    """Whether there was something to remove."""
+
+    was_there: bool
+
+
+class FrozenReply(Reply):
+    """Whether every process is stopped."""
+
+    is_frozen: bool
+
+
+class CompareReply(Reply):
+    """Which masked paths can be read, and which protected ones are not the files that they were."""
+
+    visible: Annotated[list[_Path], Field(max_length=400)]
+    replaced: Annotated[list[_Path], Field(max_length=400)]
 
 
 def parse(facts: dict[str, object], shape: type[R]) -> R:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +12,7 @@ from types import MappingProxyType
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.hosts import parse_pattern
+from lmtui.core.masks import MaskExpressions
 from lmtui.core.serving import Launch
 from lmtui.core.workspace import SandboxStatus
 from lmtui.sandbox import selftest
@@ -21,7 +23,8 @@ from lmtui.sandbox.docker import DEFAULT_IMAGE, DockerBackend
 from lmtui.sandbox.gates import Gates
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.landlock import LandlockBackend
-from lmtui.sandbox.lanes import Chosen, Lanes
+from lmtui.sandbox.lanes import Chosen, Lanes, check_mounts, look, open_guard
+from lmtui.sandbox.layout import NO_RULES, Layout, make_own_folders
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.podman import PodmanBackend
 from lmtui.sandbox.process import FilesBackend, ProcessBackend
@@ -141,7 +144,9 @@ def make_backend(name: str, workspace: Path, options: Options, proxy: Proxy | No
             return FilesBackend(workspace)
 
 
-async def choose(candidates: Sequence[Backend], workspace: Path, options: Options = Options()) -> Chosen:
+async def choose(
+    candidates: Sequence[Backend], workspace: Path, options: Options = Options(), masks: MaskExpressions = NO_RULES
+) -> Chosen:
     """Start the first candidate that passes its self-test; the reasons of those before it go into the status.
 
     Raises:
@@ -150,36 +155,40 @@ async def choose(candidates: Sequence[Backend], workspace: Path, options: Option
     refusals: list[SandboxUnavailable] = []
     for backend in candidates:
         try:
-            client = await start(backend, workspace)
+            guard, layout, client = await start(backend, workspace, masks)
         except SandboxUnavailable as refusal:
             refusals.append(refusal)
             await backend.close()
             continue
-        return Chosen(backend, client, _status(backend, refusals, options))
+        return Chosen(backend, client, guard, layout, _status(backend, refusals, options))
     reasons = "; ".join(str(refusal) for refusal in refusals)
     raise SandboxUnavailable(f"no sandbox works here: {reasons}", refusals[-1].hint if refusals else "") from None
 
 
-async def start(backend: Backend, workspace: Path) -> Client:
-    """Start a backend's main lane and put it to the test.
+async def start(backend: Backend, workspace: Path, masks: MaskExpressions = NO_RULES) -> tuple[Client, Layout, Client]:
+    """Start a backend's guard, look at the workspace, start the main lane and put it to the test.
 
     Raises:
         SandboxUnavailable: it does not start or does not hold what it promises; nothing of it runs then.
     """
-    client = Client(await backend.open(Lane.MAIN))
-    try:
-        await client.start()
-        await selftest.verify(backend, client, workspace)
-    except SandboxUnavailable:
-        await client.close()
-        raise
-    except SandboxError as error:
-        await client.close()
-        raise SandboxUnavailable(f"{backend.name}: {error}", error.hint) from error
-    except BaseException:
-        await client.close()
-        raise
-    return client
+    async with contextlib.AsyncExitStack() as parts:
+        try:
+            await asyncio.to_thread(make_own_folders, workspace, is_mounted=backend.has_mounts)
+            guard = await open_guard(backend)
+            parts.push_async_callback(guard.close)
+            layout = await look(guard, masks) if backend.has_mounts else Layout()
+            client = Client(await backend.open(Lane.MAIN, layout))
+            parts.push_async_callback(client.close)
+            await client.start()
+            if backend.has_mounts:
+                await check_mounts(client, Lane.MAIN, layout)
+            await selftest.verify(backend, client, workspace)
+        except SandboxUnavailable:
+            raise
+        except SandboxError as error:
+            raise SandboxUnavailable(f"{backend.name}: {error}", error.hint) from error
+        _ = parts.pop_all()
+    return guard, layout, client
 
 
 def _status(backend: Backend, refusals: Sequence[SandboxUnavailable], options: Options) -> SandboxStatus:

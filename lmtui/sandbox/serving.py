@@ -20,7 +20,8 @@ from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.client import Client
 from lmtui.sandbox.custody import Findings
 from lmtui.sandbox.host_paths import MOUNT_POINT
-from lmtui.sandbox.lanes import Lanes
+from lmtui.sandbox.lanes import Lanes, check_mounts
+from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.proxy import Proxy
 
@@ -142,9 +143,14 @@ class LaneLauncher:
             parts.push_async_callback(backend.close)
             if proxy is not None:
                 parts.push_async_callback(proxy.close)
-            client = Client(await backend.open(Lane.SERVER if can_write else Lane.READING_SERVER))
+            layout = await self._lanes.layout() if backend.has_mounts else Layout()
+            lane = Lane.SERVER if can_write else Lane.READING_SERVER
+            client = Client(await backend.open(lane, layout))
             parts.push_async_callback(client.close)
+            parts.enter_context(self._lanes.serving(client, layout))
             await client.start()
+            if backend.has_mounts:
+                await check_mounts(client, lane, layout)
             process = LaneProcess(_words(backend, launch, can_write=can_write), parts.pop_all())
         try:
             process.start(client, self._fields(launch, is_isolated=backend.has_mounts), on_error)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.hosts import HostGate
+from lmtui.core.masks import MaskExpressions
 from lmtui.core.ports import OutputSink
 from lmtui.core.serving import GuardedLauncher
 from lmtui.core.workspace import DirEntry, ExecResult, FileContent, GrepMatch, SandboxStatus
@@ -26,6 +27,7 @@ from lmtui.sandbox.output import LiveOutput, whole_output
 _FILE_CALL_S = 30.0
 _SPARE_S = 12.0
 _GIT_MEMORY_MB = 1024
+_SWEEPING = ("grep",)  # what shows the contents of files that nobody named
 _READ_ONLY_GIT = re.compile(r"\.git(?:/|\b).{0,200}(?:Read-only file system|read-only)|index\.lock", re.IGNORECASE | re.DOTALL)
 _GIT_HINT = "[.git is read-only for commands: use the git tools (git_add, git_commit, git_branch …) instead]"
 _ENDS = {
@@ -36,7 +38,15 @@ _ENDS = {
 
 
 class WorkspaceSandbox:
-    """One session's access to the lanes of its workspace; in the lane of plan mode nothing in it can be changed."""
+    """One session's access to the lanes of its workspace, or another view of it through another lane.
+
+    Args:
+        lanes: the supervisors of the workspace.
+        release: lets go of them.
+        lane: where commands and file tools go.
+        launcher: starts programs that stay.
+        revealed: secret files that are not masked.
+    """
 
     def __init__(
         self,
@@ -44,23 +54,37 @@ class WorkspaceSandbox:
         release: Callable[[Lanes], Awaitable[None]],
         lane: Lane = Lane.MAIN,
         launcher: GuardedLauncher | None = None,
+        revealed: frozenset[str] = frozenset(),
     ) -> None:
         self._lanes = lanes
         self.launcher = launcher
         self._release = release
         self._lane = lane
         self._is_closed = False
-        self._read_only = self if lane is Lane.PLAN else WorkspaceSandbox(lanes, _nothing_to_release, Lane.PLAN)
+        self._revealed = revealed
         self.checkpoints = SandboxCheckpoints(lanes)
         self.listing = SandboxListing(lanes)
 
     async def status(self) -> SandboxStatus:
         """Start the sandbox if it is not running (self-test included) and tell what it is."""
-        return await (self._lanes.plan_status() if self._lane is Lane.PLAN else self._lanes.status())
+        return await (self._lanes.read_status() if self._lane is Lane.READ else self._lanes.status())
 
     def read_only(self) -> WorkspaceSandbox:
-        """Return the workspace as nothing can change it."""
-        return self._read_only
+        """Return the workspace as nothing can change it, for commands too."""
+        return self if self._lane is Lane.READ else WorkspaceSandbox(self._lanes, _nothing_to_release, Lane.READ)
+
+    def unmasked(self) -> WorkspaceSandbox:
+        """Return the workspace as the user sees it: nothing is masked, nothing can be changed, and no command runs."""
+        return WorkspaceSandbox(self._lanes, _nothing_to_release, Lane.VIEW)
+
+    def revealing(self, paths: Sequence[str]) -> WorkspaceSandbox:
+        """Return the workspace with these secret files shown, as the user allowed; what a rule denies stays masked."""
+        revealed = frozenset(self._path(path) for path in paths)
+        return WorkspaceSandbox(self._lanes, _nothing_to_release, self._lane, revealed=revealed)
+
+    def mask(self, owner: int, expressions: MaskExpressions | None) -> None:
+        """Say which files no program may see as long as a session is open; None where it was closed."""
+        self._lanes.mask(owner, expressions)
 
     async def run_command(
         self,
@@ -72,14 +96,17 @@ class WorkspaceSandbox:
         gate: HostGate | None = None,
     ) -> ExecResult:
         """Run a shell command in the workspace root; nothing of it is left when this returns."""
-        status = await self.status()
-        if not status.has_shell:
+        chosen = await self._lanes.started()
+        status = chosen.status
+        can_run = self._lane is Lane.MAIN or (self._lane is Lane.READ and chosen.backend.is_isolated)
+        if not status.has_shell or not can_run:
             raise SandboxUnavailable(f"there is no shell here: {status.reason or status.text}")
         findings: list[Findings] = []
         fields = {"command": command, "timeout_s": timeout_s, "memory_mb": memory_mb}
-        if self._lane is Lane.PLAN:  # nothing that it leaves has to be looked for
-            return await self._run(await self._lanes.client(Lane.PLAN), "run", timeout_s, on_output, **fields)
-        async with self._lanes.command_client(memory_mb, findings) as client:
+        if self._lane is Lane.READ:
+            async with self._lanes.read_client(memory_mb) as client:
+                return await self._run(client, "run", timeout_s, on_output, **fields)
+        async with self._lanes.command_client(memory_mb, findings, self._revealed) as client:
             with self._lanes.gates.open(gate):
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
         if result.exit_code != 0 and _READ_ONLY_GIT.search(result.output):
@@ -88,15 +115,15 @@ class WorkspaceSandbox:
 
     async def run_git(self, arguments: Sequence[str], *, writes: bool = False, timeout_s: int = 30) -> ExecResult:
         """Run git with hooks, external programs and prompts off; `writes` uses the lane that may change `.git`."""
-        status = await self.status()
+        status = (await self._lanes.started()).status
         if not status.has_shell:
             raise SandboxUnavailable(f"git is not available here: {status.reason or status.text}")
         findings: list[Findings] = []
         fields = {"arguments": list(arguments), "timeout_s": timeout_s, "memory_mb": _GIT_MEMORY_MB}
-        if writes and self._lane is Lane.PLAN:
-            raise SandboxError("the folder is read-only in plan mode")
+        if writes and self._lane is not Lane.MAIN:
+            raise SandboxError("the workspace is read-only here")
         if not writes:
-            return await self._run(await self._lanes.client(self._lane), "git", timeout_s, None, **fields)
+            return await self._run(await self._lanes.client(Lane.VIEW), "git", timeout_s, None, **fields)
         async with self._lanes.git_client(findings) as client:
             result = await self._run(client, "git", timeout_s, None, **fields)
         return _with_findings(result, findings)
@@ -167,7 +194,7 @@ class WorkspaceSandbox:
             await self._release(self._lanes)
 
     async def _call(self, op: str, shape: type[replies.R], data: bytes = b"", **fields: object) -> tuple[replies.R, bytes]:
-        client = await self._lanes.client(self._lane)
+        client = await self._lanes.client(self._lane, self._revealed, is_for_one_file=op not in _SWEEPING)
         facts, answer = await client.call(op, fields, data, limit_s=_FILE_CALL_S)
         return replies.parse(facts, shape), answer
 

@@ -1,17 +1,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import tarfile
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
-from lmtui.sandbox import quarantine, replies
+from lmtui.sandbox import replies
 from lmtui.sandbox.client import Client
 from lmtui.sandbox.custody import Custody, Moment
+from lmtui.sandbox.inside import quarantine
+from lmtui.sandbox.inside.beneath import Refused
+from lmtui.sandbox.lanes import open_guard
+from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.process import ProcessBackend
 from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox
@@ -127,7 +133,7 @@ def test_what_is_set_aside_is_packed(tmp_path: Path, name: str) -> None:
     if name == "closed":
         for path in (evil / "hooks", evil, evil.parent):
             path.chmod(0o000 if path != evil.parent else 0o555)
-    target = quarantine.set_aside(tmp_path, b"sub/.git")
+    target = quarantine.set_aside(_opened(tmp_path), b"sub/.git")
     assert target.endswith(".tar.gz")
     assert (tmp_path / target).is_file()
     assert not os.path.lexists(evil)
@@ -138,8 +144,8 @@ def test_what_is_behind_a_link_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "ws/.lmagent").mkdir(parents=True)
     (tmp_path / "out/.git").mkdir(parents=True)
     (tmp_path / "ws/sub").symlink_to("../out")
-    with pytest.raises(SandboxError, match="could not be set aside"):
-        quarantine.set_aside(tmp_path / "ws", b"sub/.git")
+    with pytest.raises(Refused, match="could not be set aside"):
+        quarantine.set_aside(_opened(tmp_path / "ws"), b"sub/.git")
     assert (tmp_path / "out/.git").is_dir()
 
 
@@ -151,30 +157,45 @@ def test_a_path_that_leads_out_is_refused(path: str) -> None:
 
 
 async def test_a_clock_that_is_set_back_hides_nothing(workspace: Path) -> None:
-    client = Client(await ProcessBackend(workspace).open(Lane.MAIN))
+    client = Client(await ProcessBackend(workspace).open(Lane.MAIN, Layout()))
     await client.start()
 
     async def living() -> Client:
         return client
 
     moments = iter([Moment(2**62, 0), Moment(2**62 - 3600 * 10**9, 10**9)])
-    custody = Custody(workspace, lambda: next(moments))
+    guard = await open_guard(ProcessBackend(workspace))
+    custody = Custody(_returning(guard), contextlib.nullcontext, lambda: next(moments))
     began = await custody.begin(client, keeps_copies=False)
     (workspace / ".envrc").touch()
     findings = await custody.end(living, began, keeps_copies=False)
     await client.close()
+    await guard.close()
     assert findings.quarantined == (".envrc",)
 
 
-async def test_where_no_lane_is_left_the_host_looks(workspace: Path) -> None:
-    client = Client(await ProcessBackend(workspace).open(Lane.MAIN))
+async def test_where_no_lane_is_left_the_guard_looks(workspace: Path) -> None:
+    client = Client(await ProcessBackend(workspace).open(Lane.MAIN, Layout()))
     await client.start()
 
     async def gone() -> Client:
         raise SandboxError("the sandbox is closed")
 
-    custody = Custody(workspace)
+    guard = await open_guard(ProcessBackend(workspace))
+    custody = Custody(_returning(guard), contextlib.nullcontext)
     began = await custody.begin(client, keeps_copies=False)
     await client.close()
     (workspace / ".mcp.json").touch()
     assert (await custody.end(gone, began, keeps_copies=False)).quarantined == (".mcp.json",)
+    await guard.close()
+
+
+def _opened(folder: Path) -> int:
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _returning(client: Client) -> Callable[[], Awaitable[Client]]:
+    async def get() -> Client:
+        return client
+
+    return get

@@ -17,6 +17,7 @@ from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.sandbox.docker import DockerBackend
 from lmtui.sandbox.docker_engine import find_socket
 from lmtui.sandbox.inside import protocol
+from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane, Link
 from lmtui.sandbox.process import FilesBackend
 from lmtui.sandbox.select import choose, select_sandbox
@@ -229,7 +230,7 @@ async def test_a_workspace_that_is_read_only_is_refused_at_once(mounted: Path) -
 class _Babbling(FilesBackend):
     """A supervisor that greets well and then talks nonsense."""
 
-    async def open(self, lane: Lane) -> Link:
+    async def open(self, lane: Lane, layout: Layout) -> Link:
         link = FakeLink()
         link.greet()
         link.reader.feed_data(b"\xff" * 64)
@@ -241,6 +242,7 @@ async def test_garbage_on_the_wire_is_a_refusal_and_the_next_tier_is_named(works
         await choose([_Babbling(workspace)], workspace)
     chosen = await choose([_Babbling(workspace), FilesBackend(workspace)], workspace)
     await chosen.client.close()
+    await chosen.guard.close()
     assert "does not start" in chosen.status.reason
 
 

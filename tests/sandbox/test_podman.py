@@ -9,6 +9,7 @@ import pytest
 
 from lmtui.core.errors import SandboxUnavailable, UsageError
 from lmtui.sandbox.docker import DockerBackend
+from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.podman import PodmanBackend, find_podman_socket, is_rootless
 from lmtui.sandbox.select import Options, make_backend, select_sandbox
 from tests.sandbox.conftest import OpenSandbox, unavailable
@@ -65,8 +66,10 @@ def test_what_podman_tells_of_its_container_is_compared(workspace: Path, dropped
         "ReadonlyRootfs": True, "Privileged": False, "NetworkMode": "none", "PidsLimit": 128, "Memory": 512 << 20,
         "AutoRemove": True, "CapDrop": dropped, "SecurityOpt": ["no-new-privileges", "seccomp=/x"],
     }  # fmt: skip
-    assert (PodmanBackend(workspace, "none")._differences(told) == "") == is_right
-    assert "Privileged" in PodmanBackend(workspace, "none")._differences({**told, "Privileged": True, "CapDrop": ["ALL"]})
+    assert (PodmanBackend(workspace, "none")._differences(told, "none") == "") == is_right
+    assert "Privileged" in PodmanBackend(workspace, "none")._differences(
+        {**told, "Privileged": True, "CapDrop": ["ALL"]}, "none"
+    )
 
 
 def test_a_backend_is_made_by_its_name(workspace: Path) -> None:
@@ -98,5 +101,5 @@ def test_the_runtime_is_asked_of_the_engine(workspace: Path) -> None:
     pytest.importorskip("docker")
     from lmtui.sandbox.link import Lane
 
-    assert DockerBackend(workspace, "none", runtime="runsc")._host_config(Lane.MAIN)["runtime"] == "runsc"
-    assert DockerBackend(workspace, "none")._host_config(Lane.MAIN)["runtime"] is None
+    assert DockerBackend(workspace, "none", runtime="runsc")._host_config(Lane.MAIN, Layout())["runtime"] == "runsc"
+    assert DockerBackend(workspace, "none")._host_config(Lane.MAIN, Layout())["runtime"] is None

@@ -13,6 +13,7 @@ from lmtui.sandbox.check import check_backends
 from lmtui.sandbox.docker import DockerBackend
 from lmtui.sandbox.host_paths import check_workspace, relative_path
 from lmtui.sandbox.inside.settings import Settings
+from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane, Link
 from lmtui.sandbox.process import FilesBackend, ProcessBackend
 from lmtui.sandbox.select import choose, select_sandbox
@@ -24,7 +25,7 @@ class Absent(FilesBackend):
 
     name = "docker"
 
-    async def open(self, lane: Lane) -> Link:
+    async def open(self, lane: Lane, layout: Layout) -> Link:
         raise SandboxUnavailable("no engine", "Start it.")
 
 
@@ -40,6 +41,7 @@ class Boastful(ProcessBackend):
 async def test_what_fails_falls_to_the_next_and_the_reason_is_kept(workspace: Path) -> None:
     chosen = await choose([Absent(workspace), FilesBackend(workspace)], workspace)
     await chosen.client.close()
+    await chosen.guard.close()
     assert chosen.status.backend == "files"
     assert chosen.status.is_weaker
     assert chosen.status.reason == "no engine"
@@ -54,6 +56,7 @@ async def test_the_self_test_leaves_nothing_behind(workspace: Path) -> None:
     before = sorted(path.name for path in workspace.rglob("*"))
     chosen = await choose([ProcessBackend(workspace)], workspace)
     await chosen.client.close()
+    await chosen.guard.close()
     assert sorted(path.name for path in workspace.rglob("*")) == before
 
 

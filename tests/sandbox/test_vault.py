@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lmtui.sandbox.vault import Vault, is_a_setting, is_executed, is_not_an_object
+from lmtui.sandbox.inside.vault import Vault, is_a_setting, is_executed, is_not_an_object
 
 Change = Callable[[Path], object]
 
@@ -35,6 +36,11 @@ def _move_aside(git: Path) -> None:
     (git / "config").write_text("evil")
 
 
+def _made(path: Path, text: str) -> None:
+    path.parent.mkdir()
+    path.write_text(text)
+
+
 def _replace_by_folder(git: Path) -> None:
     (git / "config").unlink()
     (git / "config").mkdir()
@@ -60,6 +66,10 @@ _CHANGES: dict[str, Change] = {
     "mode": lambda git: (git / "hooks/pre-commit").chmod(0o644),
     "deleted": lambda git: (git / "config").unlink(),
     "new hook": lambda git: (git / "hooks/post-commit").write_text("evil"),
+    "new rebase": lambda git: _made(git / "rebase-merge/git-rebase-todo", "exec evil"),
+    "new patches": lambda git: _made(git / "rebase-apply/applying", "evil"),
+    "new sequence": lambda git: _made(git / "sequencer/todo", "pick evil"),
+    "new bisect": lambda git: (git / "BISECT_RUN").write_text("evil"),
     "new commondir": lambda git: (git / "commondir").write_text("../evil"),
     "replaced by a folder": _replace_by_folder,
     "replaced by a link": _replace_file_by_link,
@@ -77,7 +87,7 @@ _CHANGES: dict[str, Change] = {
 def test_what_was_changed_is_as_before(repository: Path, choose: Callable[[str], bool], change: Change) -> None:
     git = repository / ".git"
     before = _state(git, choose)
-    vault = Vault(repository, ".git", choose)
+    vault = Vault(_opened(repository), ".git", choose)
     vault.keep()
     change(git)
     changed = vault.put_back()
@@ -87,7 +97,7 @@ def test_what_was_changed_is_as_before(repository: Path, choose: Callable[[str],
 
 
 def test_what_did_not_change_is_not_written(repository: Path) -> None:
-    vault = Vault(repository, ".git", is_not_an_object)
+    vault = Vault(_opened(repository), ".git", is_not_an_object)
     vault.keep()
     inodes = {path: path.lstat().st_ino for path in (repository / ".git").rglob("*")}
     assert vault.put_back() == ()
@@ -95,7 +105,7 @@ def test_what_did_not_change_is_not_written(repository: Path) -> None:
 
 
 def test_a_session_log_that_grows_meanwhile_is_left_alone(repository: Path) -> None:
-    vault = Vault(repository, ".lmagent", is_a_setting)
+    vault = Vault(_opened(repository), ".lmagent", is_a_setting)
     vault.keep()
     (repository / ".lmagent/sessions/one.jsonl").write_text("an event\n")
     (repository / ".lmagent/config.toml").write_text("mode = 'auto'")
@@ -105,7 +115,7 @@ def test_a_session_log_that_grows_meanwhile_is_left_alone(repository: Path) -> N
 
 
 def test_settings_behind_a_link_are_brought_back(repository: Path) -> None:
-    vault = Vault(repository, ".lmagent", is_a_setting)
+    vault = Vault(_opened(repository), ".lmagent", is_a_setting)
     vault.keep()
     (repository / ".lmagent").rename(repository / "aside")
     (repository / "fake").mkdir()
@@ -113,6 +123,10 @@ def test_settings_behind_a_link_are_brought_back(repository: Path) -> None:
     assert vault.put_back() == (".lmagent",)
     assert (repository / ".lmagent/config.toml").read_text() == "mode = 'normal'"
     assert not (repository / ".lmagent").is_symlink()
+
+
+def _opened(folder: Path) -> int:
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def _state(git: Path, choose: Callable[[str], bool]) -> dict[str, object]:

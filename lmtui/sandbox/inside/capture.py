@@ -21,7 +21,7 @@ class Spool:
     """The folder of saved outputs, made at first need, with the newest few kept."""
 
     def __init__(self) -> None:
-        self._folder = ""
+        self.folder = ""
         self._paths: list[str] = []
 
     def create(self) -> tuple[int, str]:
@@ -30,18 +30,18 @@ class Spool:
         Raises:
             OSError: there is no room or no right.
         """
-        if not self._folder:
-            self._folder = tempfile.mkdtemp(prefix="lmtui-output-")
+        if not self.folder:
+            self.folder = tempfile.mkdtemp(prefix="lmtui-output-")
         if len(self._paths) >= _MAX_SAVED_FILES:
             Path(self._paths.pop(0)).unlink()
-        fd, path = tempfile.mkstemp(suffix=".txt", dir=self._folder)
+        fd, path = tempfile.mkstemp(suffix=".txt", dir=self.folder)
         self._paths.append(path)
         return fd, path
 
     def remove(self) -> None:
         """Delete the folder with everything in it."""
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Capture:

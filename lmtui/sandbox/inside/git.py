@@ -1,5 +1,6 @@
 """Git with everything off that runs programs or asks: only the subcommands that tools need, and no option that lifts it.
 
+Drivers (filters, merge and diff programs) have names that the repository chooses: those that exist are listed and switched off.
 The identity in the global configuration counts only where the repository has none of its own.
 """
 
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 from .beneath import Refused
@@ -28,12 +30,16 @@ _FORBIDDEN = (
     "--interactive", "--patch-with-editor", "--super-prefix", "--namespace",
 )  # fmt: skip
 _FORBIDDEN_SHORT = {"grep": ("-O",), "rebase": ("-x", "-i"), "diff": ("-O",), "log": ("-O",), "show": ("-O",)}
+_DRIVERS = r"^(filter\..*\.(clean|smudge|process|required)|merge\..*\.driver|diff\..*\.(textconv|command))$"
+_SWITCHED_OFF = {("merge", "driver"): "false", ("diff", "textconv"): "cat", ("diff", "command"): "false"}
+_CONFIG_S = 5.0
 _OPTIONS = (
     "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.pager=cat", "core.editor=false", "core.sshCommand=false",
     "core.askPass=", "credential.helper=", "diff.external=", "sequence.editor=false", "commit.gpgSign=false",
     "tag.gpgSign=false", "gpg.program=false", "gc.auto=0", "maintenance.auto=false", "protocol.allow=never",
     "safe.bareRepository=explicit", "safe.directory=*", "submodule.recurse=false", "color.ui=false",
-    "advice.detachedHead=false", "init.defaultBranch=main",
+    "advice.detachedHead=false", "init.defaultBranch=main", "log.showSignature=false", "gpg.ssh.program=false",
+    "gpg.x509.program=false", "gpg.ssh.defaultKeyCommand=false", "core.alternateRefsCommand=false",
 )  # fmt: skip
 
 
@@ -52,8 +58,49 @@ def command(arguments: list[str], settings: Settings) -> tuple[tuple[str, ...], 
     options = [piece for option in (*_OPTIONS, f"core.excludesFile={_HERE}/gitignore") for piece in ("-c", option)]
     locks = [] if settings.git_writes else ["--no-optional-locks"]
     plain = ["--no-ext-diff", "--no-textconv"] if arguments[0] in _SHOW_DIFFS - {"stash"} else []
+    plain += ["--no-textconv"] if arguments[0] in ("blame", "grep") else []
+    plain += (
+        ["--ignore-submodules=dirty"] if arguments[0] in ("diff", "status") else []
+    )  # else git runs there, without these options
     whole = (program, *options, "--no-pager", *locks, arguments[0], *plain, *arguments[1:])
     return whole, {**settings.environment, **_environment()}
+
+
+def without_drivers(environment: dict[str, str], program: str, settings: Settings) -> dict[str, str]:
+    """Return the environment of a git call with every driver switched off that the repository's settings name.  Blocks.
+
+    Where git writes, a file that wants a filter is refused rather than stored unfiltered.
+
+    Raises:
+        Refused: the settings cannot be read.
+    """
+    listing = [program, "config", "--includes", "--null", "--name-only", "--get-regexp", _DRIVERS]
+    try:
+        found = subprocess.run(
+            listing,
+            env=environment,
+            cwd=settings.root,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_CONFIG_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Refused("git's settings cannot be read in time") from error
+    if found.returncode not in (0, 1):  # git-config(1): 1 says that there is none
+        if b"not a git repository" in found.stderr or b"not in a git directory" in found.stderr:
+            return environment
+        raise Refused(f"git's settings cannot be read: {os.fsdecode(found.stderr[-500:]).strip()}")
+    values: list[tuple[str, str]] = []
+    for name in dict.fromkeys(os.fsdecode(found.stdout).split("\0")):
+        kind, last = name.split(".")[0], name.rpartition(".")[2]
+        if name:
+            values.append((name, _SWITCHED_OFF.get((kind, last), "")))
+        if kind == "filter":
+            values.append((f"{name.rpartition('.')[0]}.required", str(settings.git_writes).lower()))
+    pairs = {f"GIT_CONFIG_KEY_{i}": name for i, (name, _) in enumerate(values)}
+    pairs |= {f"GIT_CONFIG_VALUE_{i}": value for i, (_, value) in enumerate(values)}
+    return {**environment, **pairs, "GIT_CONFIG_COUNT": str(len(values))}
 
 
 def _environment() -> dict[str, str]:

@@ -24,6 +24,7 @@ _TICK_S = 0.05
 _LIVE_EVERY_S = 0.03
 _GRACE_S = 2.0
 _CANCEL_GRACE_S = 0.7
+_FREEZING_S = 1.0
 
 
 @dataclass
@@ -165,6 +166,19 @@ class Jobs:
                 pass
         except ChildProcessError:
             pass
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether nothing is under way."""
+        return not self._jobs
+
+    def freeze(self) -> bool:
+        """Stop every process below the supervisor; False where some did not stop in time."""
+        return process_tree.stop_below(os.getpid(), time.monotonic() + _FREEZING_S)
+
+    def thaw(self) -> None:
+        """Let all of them go on."""
+        process_tree.resume_below(os.getpid())
 
     def end_all(self) -> None:
         """Kill every process below the supervisor."""

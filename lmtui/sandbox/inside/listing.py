@@ -94,6 +94,7 @@ def _git(arguments: list[str], settings: Settings, program: bytes) -> bytes | No
         return None
     try:
         whole, environment = git.command(arguments, settings)
+        environment = git.without_drivers(environment, whole[0], settings)
     except Refused:
         return None
     with tempfile.TemporaryFile() as output:

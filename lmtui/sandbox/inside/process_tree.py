@@ -14,6 +14,7 @@ from pathlib import Path
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _PASSES_BEFORE_KILL = 20
+_HALTED = (b"T", b"t", b"Z", b"X", b"x")  # proc(5): stopped, traced, dead
 _MAX_LIST_BYTES = 65_536
 _HAS_LISTS = os.access(f"/proc/self/task/{os.getpid()}/children", os.F_OK)  # CONFIG_PROC_CHILDREN
 
@@ -63,6 +64,31 @@ def kill_below(pid: int, deadline: float, spared: frozenset[int] = frozenset()) 
         _reap_for(0.002 if len(stopped) < 50 else 0.02)
         if time.monotonic() >= deadline:
             return not descendants(pid, spared)
+
+
+def stop_below(pid: int, deadline: float) -> bool:
+    """Stop every process below `pid` until none is left that runs; False if some still run at the deadline.
+
+    The first process of a namespace stops all others at once, which no fork can outrun.
+    """
+    while True:
+        if os.getpid() == 1:
+            _signal(-1, signal.SIGSTOP)
+        found = descendants(pid)
+        running = [child for child in found if not _is_halted(child)]
+        if not running:
+            return True
+        for child in running:
+            _signal(child, signal.SIGSTOP)
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.001)
+
+
+def resume_below(pid: int) -> None:
+    """Let every process below `pid` go on."""
+    for child in descendants(pid):
+        _signal(child, signal.SIGCONT)
 
 
 def kill_group(leader: int) -> None:
@@ -131,6 +157,15 @@ def _children_by_scan(parent: int) -> list[int]:
         if len(fields) > 1 and int(fields[1]) == parent and fields[0] not in (b"X", b"x"):
             found.append(int(name))
     return found
+
+
+def _is_halted(pid: int) -> bool:
+    """Tell whether no thread of a process runs."""
+    try:
+        threads = _numbers(f"/proc/{pid}/task")
+        return all(_read(f"/proc/{pid}/task/{each}/stat").rpartition(b")")[2].split()[0] in _HALTED for each in threads)
+    except (OSError, IndexError):
+        return not Path(f"/proc/{pid}").exists()
 
 
 def _group(pid: int) -> int:

@@ -18,7 +18,8 @@ class Settings:
     root, become `owner` and `group`; without `has_network` such commands have no sockets.  `store` is the folder of the
     checkpoints in their lane, `proxy` the socket to the internet's proxy where there is one.  `is_read_only`: nothing in the
     workspace may be changed; around commands the lane holds that, here it is said before anything is tried.  `serves`: the
-    lane is for one program that stays.
+    lane is for one program that stays.  `guards`: it looks after the workspace and runs no program.  `scratch`: the
+    folders that are emptied once no command runs (they have to be the lane's own).
     """
 
     root: str
@@ -27,6 +28,7 @@ class Settings:
     git_writes: bool = False
     is_read_only: bool = False
     serves: bool = False
+    guards: bool = False
     is_confined: bool = False
     limits_processes: bool = False
     limits_memory: bool = False
@@ -42,6 +44,7 @@ class Settings:
     has_network: bool = True
     owner: int = -1
     group: int = -1
+    scratch: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:

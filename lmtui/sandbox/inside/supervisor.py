@@ -23,6 +23,7 @@ from . import (
     files,
     forward,
     git,
+    guard,
     linux,
     listing,
     protocol,
@@ -71,6 +72,7 @@ class Supervisor:
         self._uploads: dict[int, bytearray] = {}
         self._program = _filter(options)
         self._shell = shutil.which("bash") or "/bin/sh"
+        self._workspace_guard = guard.Guard(options.root) if options.guards else None
         self._service = serving.Service(self._selector, self._jobs, options, lambda frame: self._send(protocol.encode(frame)))
         self._operations: dict[str, Callable[[int, Message, bytes], None]] = {
             "ping": lambda identity, _message, _data: self._answer(identity, {}),
@@ -88,6 +90,10 @@ class Supervisor:
             "glob": self._glob,
             "grep": self._grep,
             "survey": self._survey,
+            "guard": self._guard,
+            "freeze": lambda identity, _message, _data: self._answer(identity, {"is_frozen": self._jobs.freeze()}),
+            "thaw": self._thaw,
+            "compare": self._compare,
             "checkpoint": self._checkpoint,
         }
 
@@ -118,7 +124,21 @@ class Supervisor:
             self._service.resume()
         for job, result in self._jobs.take_finished():
             self._finish(job, result)
+            if self._options.scratch and self._jobs.is_idle:
+                self._empty_scratch()
         return True
+
+    def _empty_scratch(self) -> None:
+        """Remove what commands left in the folders that they may write to; saved outputs stay."""
+        for folder in self._options.scratch:
+            for entry in os.scandir(folder):
+                if entry.path == self._spool.folder:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                else:
+                    Path(entry.path).unlink()
+        Path(self._options.environment["HOME"]).mkdir(parents=True, exist_ok=True)
 
     def _take_input(self) -> bool:
         try:
@@ -162,19 +182,20 @@ class Supervisor:
 
     def _git(self, identity: int, message: Message, _data: bytes) -> None:
         arguments, environment = git.command([str(argument) for argument in message["arguments"]], self._options)
-        self._start(arguments, environment, identity, message)
+        self._start(arguments, environment, identity, message, is_git=True)
 
-    def _start(self, arguments: tuple[str, ...], environment: dict[str, str], identity: int, message: Message) -> None:
+    def _start(
+        self, arguments: tuple[str, ...], environment: dict[str, str], identity: int, message: Message, *, is_git: bool = False
+    ) -> None:
         memory_bytes = int(message["memory_mb"]) << 20
         timeout_s = float(message["timeout_s"])
-        command = execute.Command(arguments, environment, timeout_s, memory_bytes, self._options.root, self._program)
-        self._jobs.start_command(
-            identity,
-            lambda output: execute.run(command, output, self._options),
-            Capture(self._spool),
-            timeout_s,
-            memory_bytes,
-        )
+
+        def run(output: int) -> Message:
+            used = git.without_drivers(environment, arguments[0], self._options) if is_git else environment
+            command = execute.Command(arguments, used, timeout_s, memory_bytes, self._options.root, self._program)
+            return execute.run(command, output, self._options)
+
+        self._jobs.start_command(identity, run, Capture(self._spool), timeout_s, memory_bytes)
 
     def _read(self, identity: int, message: Message, _data: bytes) -> None:
         facts, data = files.read(self._root, message["path"], int(message["max_bytes"]))
@@ -190,7 +211,7 @@ class Supervisor:
 
     def _refuse_changes(self) -> None:
         if self._options.is_read_only:
-            raise Refused("the folder is read-only in plan mode")
+            raise Refused("the workspace is read-only here")
 
     def _list(self, identity: int, message: Message, _data: bytes) -> None:
         path, depth, most = message["path"], int(message["depth"]), int(message["max_entries"])
@@ -231,6 +252,32 @@ class Supervisor:
             self._answer(identity, seen)
         else:
             self._jobs.start(identity, lambda: survey.look(root, since_ns, *_FULL_SURVEY), _SEARCH_S)
+
+    def _guard(self, identity: int, message: Message, _data: bytes) -> None:
+        if self._workspace_guard is None:
+            raise Refused("this lane guards nothing")
+        self._answer(identity, self._workspace_guard.answer(message))
+
+    def _thaw(self, identity: int, _message: Message, _data: bytes) -> None:
+        self._jobs.thaw()
+        self._answer(identity, {})
+
+    def _compare(self, identity: int, message: Message, _data: bytes) -> None:
+        """Say which masked paths can be read, and which others are not the files that they were."""
+        visible: list[str] = []
+        replaced: list[str] = []
+        for path in message["masked"]:
+            with suppress(OSError):
+                os.close(os.open(f"{self._options.root}/{path}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY))
+                visible.append(path)
+        for path, *expected in message["read_only"]:
+            try:
+                facts = Path(self._options.root, path).lstat()
+            except OSError:
+                replaced.append(path)
+            else:
+                replaced += [path] if [facts.st_dev, facts.st_ino] != expected else []
+        self._answer(identity, {"visible": visible, "replaced": replaced})
 
     def _show_live(self) -> None:
         for job in self._jobs.live():

@@ -5,6 +5,7 @@ A walk over names, in a keeper.  Nothing is opened and no link is followed.  Wha
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -95,8 +96,9 @@ def _folder(walk: _Walk, prefix: bytes) -> None:
     has_git = False
     try:
         entries = _scan(walk.root, prefix)
-    except OSError:
-        walk.is_cut |= os.path.lexists(walk.root + b"/" + prefix)
+    except OSError as error:
+        is_mask = error.errno == errno.EROFS  # its mode cannot be changed: it is mounted read-only, and empty
+        walk.is_cut |= not is_mask and os.path.lexists(walk.root + b"/" + prefix)
         return
     with entries:
         for entry in entries:

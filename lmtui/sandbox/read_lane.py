@@ -1,10 +1,8 @@
-"""The lane of plan mode: the workspace is mounted read-only around it, and that is tried from inside before it counts."""
+"""The read-only lane: the workspace is mounted read-only around it, and that is tried from inside before it counts."""
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.sandbox import replies
@@ -21,7 +19,7 @@ if (: > "${TMPDIR:-/tmp}/PROBE") 2>/dev/null; then echo scratch; fi
 """
 
 
-async def verify(client: Client, workspace: Path) -> None:
+async def verify(client: Client, guard: Client) -> None:
     """Try to change the workspace from inside.
 
     Raises:
@@ -35,15 +33,8 @@ async def verify(client: Client, workspace: Path) -> None:
     except SandboxError as error:
         raise SandboxUnavailable(f"the read-only lane failed its test: {error}") from error
     changed = data.decode("utf-8", "replace").splitlines()
-    is_left = await asyncio.to_thread(_take_away, workspace, probe)
+    taken, _ = await guard.call("guard", {"action": "take_away", "name": probe}, limit_s=_LIMIT_S)
+    is_left = replies.parse(taken, replies.TakenReply).was_there
     if changed != ["scratch"] or is_left:
         what = ", ".join(each for each in changed if each != "scratch") or "its scratch space is missing"
         raise SandboxUnavailable(f"the read-only lane failed its test: {what}")
-
-
-def _take_away(workspace: Path, probe: str) -> bool:
-    """Remove what the test should not have been able to make; True where it was there."""
-    found = [path for path in (workspace / probe,) if path.exists()]
-    for path in found:
-        path.unlink()
-    return bool(found)

@@ -7,13 +7,14 @@ import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.ports import Sandbox
-from lmtui.sandbox import plan_lane
+from lmtui.sandbox import read_lane
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.docker import DockerBackend
 from lmtui.sandbox.lanes import Lanes
+from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane, Link
 from lmtui.sandbox.podman import PodmanBackend
-from lmtui.sandbox.select import choose
+from lmtui.sandbox.select import Options, choose
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ALL, CONFINED, OpenSandbox
 
@@ -107,10 +108,10 @@ async def test_a_repository_is_read(sandbox: Sandbox, workspace: Path) -> None:
 
 
 class Leaky(BubblewrapBackend):
-    """A backend that forgets what the lane of plan mode is."""
+    """A backend that forgets what the read-only lane is."""
 
-    async def open(self, lane: Lane) -> Link:
-        return await super().open(Lane.MAIN if lane is Lane.PLAN else lane)
+    async def open(self, lane: Lane, layout: Layout) -> Link:
+        return await super().open(Lane.MAIN if lane is Lane.READ else lane, layout)
 
 
 @pytest.mark.bubblewrap
@@ -118,7 +119,7 @@ async def test_a_backend_that_does_not_hold_it_is_found_out_before_anything_runs
     workspace: Path, open_sandbox: OpenSandbox
 ) -> None:
     await open_sandbox("bubblewrap")
-    lanes = Lanes(workspace, partial(choose, [Leaky(workspace, "none")], workspace))
+    lanes = Lanes(workspace, partial(choose, [Leaky(workspace, "none")], workspace, Options()))
     try:
         reader = WorkspaceSandbox(lanes, lambda lanes: lanes.close()).read_only()
         with pytest.raises(SandboxUnavailable, match="the read-only lane failed its test"):
@@ -138,12 +139,12 @@ async def test_a_lane_in_which_something_can_be_changed_does_not_count(
     assert isinstance(sandbox, WorkspaceSandbox)
     lanes = sandbox._lanes
     with pytest.raises(SandboxUnavailable, match="file, folder, old file"):
-        await plan_lane.verify(await lanes.client(Lane.MAIN), workspace)
+        await read_lane.verify(await lanes.client(Lane.MAIN), await lanes.guard())
     assert sorted(path.name for path in workspace.iterdir()) == [".lmagent", "README.md", "src"]
 
 
 @pytest.mark.parametrize("backend", [DockerBackend, PodmanBackend])
 def test_a_container_gets_the_folder_read_only_in_this_lane_alone(backend: type[DockerBackend], workspace: Path) -> None:
     engine = backend(workspace, "none")
-    is_read_only = {lane: engine._mounts(lane)[0]["ReadOnly"] for lane in (Lane.MAIN, Lane.GIT, Lane.PLAN)}
-    assert is_read_only == {Lane.MAIN: False, Lane.GIT: False, Lane.PLAN: True}
+    is_read_only = {lane: engine._mounts(lane, Layout())[0]["ReadOnly"] for lane in (Lane.MAIN, Lane.GIT, Lane.READ)}
+    assert is_read_only == {Lane.MAIN: False, Lane.GIT: False, Lane.READ: True}

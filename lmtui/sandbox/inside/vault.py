@@ -1,6 +1,6 @@
 """What is kept of `.git` and `.lmagent` while something runs that must not change it, and put back afterwards.
 
-Works on the host, by descriptors and without following links; nothing else may run in the workspace meanwhile.  Blocks.
+Runs in the guard, by descriptors and without following links, with every other process of the workspace stopped.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmtui.core.errors import SandboxError
-from lmtui.paths import WORKSPACE_FOLDER
-from lmtui.sandbox import quarantine
+from . import quarantine
+from .beneath import Refused
 
 _MAX_BYTES = 128 << 20
 _MAX_FILES = 50_000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+LMTUI_FOLDER = ".lmagent"
 _EXECUTED = frozenset(("config", "config.worktree", "commondir", "attributes", "alternates", "gitdir"))
+# Work that is under way names commands to go on with (`exec` lines, drivers): the tools begin none, so it is not theirs.
+_EXECUTED_FOLDERS = frozenset(("hooks", "rebase-merge", "rebase-apply", "sequencer"))
 
 Chooser = Callable[[str], bool]
 
@@ -36,8 +38,9 @@ class _Kept:
 
 
 def is_executed(path: str) -> bool:
-    """Choose what in a git folder makes git run something or look elsewhere."""
-    return path.startswith("hooks/") or "/hooks/" in path or path.rsplit("/", 1)[-1] in _EXECUTED
+    """Choose what in a git folder makes git run something, now or at its next command, or look elsewhere."""
+    folders, name = path.split("/")[:-1], path.rsplit("/", 1)[-1]
+    return name in _EXECUTED or name.startswith("BISECT_") or not _EXECUTED_FOLDERS.isdisjoint(folders)
 
 
 def is_not_an_object(path: str) -> bool:
@@ -51,10 +54,10 @@ def is_a_setting(path: str) -> bool:
 
 
 class Vault:
-    """The chosen files of one folder at the top of a workspace."""
+    """The chosen files of the folder `name` at the top of the workspace, which `root` is a descriptor of."""
 
-    def __init__(self, workspace: Path, name: str, choose: Chooser) -> None:
-        self._workspace = workspace
+    def __init__(self, root: int, name: str, choose: Chooser) -> None:
+        self._root = root
         self._name = name
         self._choose = choose
         self._files: dict[str, _Kept] = {}
@@ -64,21 +67,21 @@ class Vault:
         """Take down the state of now.
 
         Raises:
-            SandboxError: there is too much to keep, or it cannot be read.
+            Refused: there is too much to keep, or it cannot be read.
         """
         self.close()
-        top = self._workspace / self._name
         try:
-            self._fd = os.open(top, _FOLDER) if top.is_dir() and not top.is_symlink() else -1
+            with suppress(FileNotFoundError, NotADirectoryError):
+                self._fd = os.open(self._name, _FOLDER, dir_fd=self._root)
             self._files = self._read(self._files) if self._fd >= 0 else {}
         except OSError as error:
-            raise SandboxError(f"{self._name} cannot be kept safe: {error.strerror}") from error
+            raise Refused(f"{self._name} cannot be kept safe: {error.strerror}") from error
 
     def put_back(self) -> tuple[str, ...]:
         """Make everything as it was and return what had been changed, relative to the workspace; then forget it.
 
         Raises:
-            SandboxError: something could not be put back.
+            Refused: something could not be put back.
         """
         if self._fd < 0:
             return ()
@@ -87,14 +90,14 @@ class Vault:
             self._bring_home(changed)
             now = self._read(self._files)
             for path in now.keys() - self._files.keys():
-                quarantine.set_aside(self._workspace, os.fsencode(f"{self._name}/{path}"))
+                quarantine.set_aside(self._root, os.fsencode(f"{self._name}/{path}"))
                 changed.append(path)
             for path, kept in self._files.items():
                 if path not in now or (now[path].mode, now[path].data) != (kept.mode, kept.data):
                     self._write(path, kept)
                     changed.append(path)
         except OSError as error:
-            raise SandboxError(f"a command changed {self._name}, and it could not be put back: {error.strerror}") from error
+            raise Refused(f"a command changed {self._name}, and it could not be put back: {error.strerror}") from error
         finally:
             self.close()
         return tuple(sorted(f"{self._name}/{path}".rstrip("/") for path in changed))
@@ -107,28 +110,29 @@ class Vault:
 
     def _bring_home(self, changed: list[str]) -> None:
         """Move the folder itself back to its place, wherever it was moved to; make it anew where it was deleted."""
-        top, mine = self._workspace / self._name, os.fstat(self._fd)
+        mine = os.fstat(self._fd)
         with suppress(FileNotFoundError):
-            there = top.lstat()
+            there = os.stat(self._name, dir_fd=self._root, follow_symlinks=False)
             if (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino):
                 if stat.S_IMODE(mine.st_mode) & 0o700 != 0o700:
                     os.fchmod(self._fd, stat.S_IMODE(mine.st_mode) | 0o700)
                 return
-            self._move_away(top)
+            self._move_away()
         changed.append("")
         if mine.st_nlink > 0:
-            Path(f"/proc/self/fd/{self._fd}").readlink().rename(top)
+            os.rename(Path(f"/proc/self/fd/{self._fd}").readlink(), self._name, dst_dir_fd=self._root)
             return
-        top.mkdir()
+        os.mkdir(self._name, 0o755, dir_fd=self._root)
         os.close(self._fd)
-        self._fd = os.open(top, _FOLDER)
+        self._fd = os.open(self._name, _FOLDER, dir_fd=self._root)
 
-    def _move_away(self, top: Path) -> None:
-        """Set something foreign aside; where it stands in the quarantine's own way, beside it."""
-        if self._name == WORKSPACE_FOLDER:
-            top.rename(top.with_name(f"{self._name}-moved-{secrets.token_hex(4)}"))
+    def _move_away(self) -> None:
+        """Set something foreign aside; where it is in the quarantine's own way, beside it."""
+        if self._name == LMTUI_FOLDER:
+            beside = f"{self._name}-moved-{secrets.token_hex(4)}"
+            os.rename(self._name, beside, src_dir_fd=self._root, dst_dir_fd=self._root)
         else:
-            quarantine.set_aside(self._workspace, os.fsencode(self._name))
+            quarantine.set_aside(self._root, os.fsencode(self._name))
 
     def _read(self, before: dict[str, _Kept]) -> dict[str, _Kept]:
         files: dict[str, _Kept] = {}
@@ -144,7 +148,7 @@ class Vault:
                 files[path] = kept
                 total += len(kept.data)
                 if total > _MAX_BYTES or len(files) > _MAX_FILES:
-                    raise SandboxError(f"{self._name} is too large to be kept safe here", "Use Docker or bubblewrap.")
+                    raise Refused(f"{self._name} is too large to be kept safe here", "Use Docker or bubblewrap.")
         return files
 
     def _write(self, path: str, kept: _Kept) -> None:
@@ -155,7 +159,7 @@ class Vault:
                 folder = _enter(folder, part)
             with suppress(FileNotFoundError):
                 if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-                    quarantine.set_aside(self._workspace, os.fsencode(f"{self._name}/{path}"))
+                    quarantine.set_aside(self._root, os.fsencode(f"{self._name}/{path}"))
             temporary = f".lmtui-{secrets.token_hex(6)}.tmp"
             if stat.S_ISLNK(kept.mode):
                 os.symlink(os.fsdecode(kept.data), temporary, dir_fd=folder)
@@ -186,7 +190,7 @@ def _take(folder: int, name: str, before: _Kept | None) -> _Kept | None:
     if before is not None and before.signature == signature:
         return before
     if info.st_size > _MAX_BYTES:
-        raise SandboxError(f"{name} is too large to be kept safe here", "Use Docker or bubblewrap.")
+        raise Refused(f"{name} is too large to be kept safe here", "Use Docker or bubblewrap.")
     with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb") as file:
         return _Kept(signature, info.st_mode, file.read(_MAX_BYTES + 1))
 

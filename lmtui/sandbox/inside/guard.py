@@ -1,0 +1,85 @@
+"""What the guard does: it looks after a workspace from inside a sandbox in which no program runs.
+
+The host asks it for everything that concerns files of the workspace, so no path of a workspace is ever opened outside.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+
+from . import quarantine
+from .beneath import Refused
+from .layout import Layout
+from .protocol import Message
+from .vault import Vault, is_a_setting, is_executed, is_not_an_object
+
+
+class Guard:
+    """Serves one workspace.
+
+    Args:
+        folder: the workspace.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._layout = Layout(folder)
+        self._vaults = {
+            "git": (Vault(self._root, ".git", is_executed),),
+            "all": (Vault(self._root, ".lmagent", is_a_setting), Vault(self._root, ".git", is_not_an_object)),
+        }
+        self._operations: dict[str, Callable[[Message], Message]] = {
+            "layout": lambda message: self._layout.look(*(str(message[name]) for name in ("denied", "secret", "shown"))),
+            "keep": self._keep,
+            "put_back": self._put_back,
+            "set_aside": self._set_aside,
+            "take_away": self._take_away,
+        }
+
+    def answer(self, message: Message) -> Message:
+        """Do what a message asks for.
+
+        Raises:
+            Refused: there is no such thing to do, or it cannot be done.
+        """
+        operation = self._operations.get(str(message["action"]))
+        if operation is None:
+            raise Refused("the guard does no such thing")
+        return operation(message)
+
+    def _keep(self, message: Message) -> Message:
+        for vault in self._vaults[str(message["what"])]:
+            vault.keep()
+        return {}
+
+    def _put_back(self, message: Message) -> Message:
+        """Put back what was kept; all of it, also where some of it cannot be."""
+        changed: list[str] = []
+        problem = ""
+        for vault in self._vaults[str(message["what"])]:
+            try:
+                changed += vault.put_back()
+            except Refused as refusal:
+                problem = problem or str(refusal)
+        return {"changed": [os.fsencode(path).hex() for path in changed], "problem": problem}
+
+    def _set_aside(self, message: Message) -> Message:
+        """Move paths away; all of them, also where some cannot be."""
+        moved: list[list[str]] = []
+        problem = ""
+        for path in message["paths"]:
+            try:
+                if target := quarantine.set_aside(self._root, bytes.fromhex(path)):
+                    moved.append([path, target])
+            except Refused as refusal:
+                problem = problem or f"{bytes.fromhex(path).decode('utf-8', 'replace')}: {refusal}"
+        return {"moved": moved, "problem": problem}
+
+    def _take_away(self, message: Message) -> Message:
+        """Remove a probe file at the top of the workspace."""
+        with suppress(FileNotFoundError):
+            os.unlink(str(message["name"]), dir_fd=self._root)
+            return {"was_there": True}
+        return {"was_there": False}

@@ -1,0 +1,143 @@
+"""What is mounted over the workspace in an instance: paths that are read-only, and paths that are masked.
+
+The paths come from the guard (`inside/layout.py`), which walks the workspace from inside; nothing here looks at it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lmtui.core.errors import SandboxUnavailable
+from lmtui.core.masks import MaskExpressions
+from lmtui.paths import WORKSPACE_FOLDER, state_dir, workspace_dir
+from lmtui.sandbox import replies
+from lmtui.sandbox.link import Lane
+
+# lmtui's own folders that no command reads: what was set aside, and logs, which hold what was read by permission.
+_OWN = ("quarantine", "sessions")
+_OBJECTS = ".git/objects"
+
+
+NO_RULES = MaskExpressions()
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What there is to protect and to mask now.
+
+    `read_only` are paths with device and inode.  `masked` are paths with whether each is a folder, and its inode (a file that
+    replaces another needs a mask of its own); those that a rule denies are in `denied` too.  `hides_objects`: git's objects
+    are masked as well, because they hold a masked file.  `is_cut`: not everything was seen, or there is more than can be
+    masked.  `stamp` changes when git's own files do.
+    """
+
+    read_only: tuple[tuple[str, int, int], ...] = ()
+    masked: tuple[tuple[str, bool, int], ...] = ()
+    denied: frozenset[str] = frozenset()
+    has_git: bool = False
+    git_is_folder: bool = False
+    hides_objects: bool = False
+    is_cut: bool = False
+    stamp: str = ""
+
+    def without(self, revealed: frozenset[str]) -> Layout:
+        """Return the layout with some secret files shown; what a rule denies stays masked."""
+        shown = revealed - self.denied
+        return replace(self, masked=tuple(each for each in self.masked if each[0] not in shown))
+
+    def covers(self, other: Layout, lane: Lane) -> bool:
+        """Tell whether an instance that was opened with this layout still protects and masks all that `other` asks for."""
+        is_masked = not lane.is_masked or set(other.masked) <= set(self.masked)
+        objects = not lane.is_masked or not other.hides_objects or self.hides_objects
+        return is_masked and objects and (self.has_git or not other.has_git)
+
+
+def from_reply(reply: replies.LayoutReply) -> Layout:
+    """Return what the guard found.
+
+    Raises:
+        SandboxUnavailable: `.git` or `.lmagent` is a symbolic link, which cannot be mounted.
+    """
+    for name, kind in ((".git", reply.git), (WORKSPACE_FOLDER, reply.lmagent)):
+        if kind == "link":
+            raise SandboxUnavailable(f"{name} is a symbolic link; it must be a folder", "Replace the link by a folder.")
+    return Layout(
+        read_only=tuple((_path(path), device, inode) for path, device, inode in reply.read_only),
+        masked=tuple((_path(path), is_folder, inode) for path, is_folder, _, inode in reply.masked),
+        denied=frozenset(_path(path) for path, _, is_denied, _ in reply.masked if is_denied),
+        has_git=reply.git != "none",
+        git_is_folder=reply.git == "folder",
+        is_cut=reply.is_cut,
+        stamp=reply.stamp,
+    )
+
+
+def _path(told: str) -> str:
+    return os.fsdecode(bytes.fromhex(told))
+
+
+def mounts(workspace: Path, lane: Lane, layout: Layout) -> Iterator[tuple[Path, str]]:
+    """Yield what is mounted read-only over the workspace, in order: the source, and the path in the workspace.
+
+    Raises:
+        SandboxUnavailable: what masks are made of cannot be kept.
+    """
+    if lane is Lane.GUARD:
+        return
+    yield workspace_dir(workspace), WORKSPACE_FOLDER
+    for path, *_ in read_only_in(lane, layout):
+        yield workspace / path, path
+    if not lane.is_masked:
+        return
+    file, folder = mask_sources()
+    for name in _OWN:
+        yield folder, f"{WORKSPACE_FOLDER}/{name}"
+    if layout.hides_objects and layout.git_is_folder:
+        yield folder, _OBJECTS
+    for path, is_folder, _ in layout.masked:
+        yield folder if is_folder else file, path
+
+
+def read_only_in(lane: Lane, layout: Layout) -> tuple[tuple[str, int, int], ...]:
+    """Return what is read-only in a lane: git folders, and for programs what others outside would run."""
+    if lane.runs_programs:
+        return layout.read_only
+    return tuple(each for each in layout.read_only if each[0] == ".git" and lane is not Lane.GIT)
+
+
+def make_own_folders(workspace: Path, *, is_mounted: bool) -> None:
+    """Make lmtui's own folder of a workspace, and those in it that are mounted; who owns the workspace owns them.
+
+    Raises:
+        SandboxUnavailable: they cannot be made.
+    """
+    own = workspace_dir(workspace)
+    owner = workspace.stat()
+    for folder in (own, *(own / name for name in _OWN if is_mounted)):
+        try:
+            folder.mkdir(exist_ok=True)
+            if os.geteuid() == 0 and owner.st_uid != 0 and folder.lstat().st_uid == 0:
+                os.chown(folder, owner.st_uid, owner.st_gid, follow_symlinks=False)
+        except OSError as error:
+            what = f"{folder} cannot be made: {error.strerror}"
+            raise SandboxUnavailable(what, "Move what is in its place, or free the disk.") from error
+
+
+def mask_sources() -> tuple[Path, Path]:
+    """Return an empty file and an empty folder that nobody may read.
+
+    Raises:
+        SandboxUnavailable: they cannot be made.
+    """
+    base = state_dir() / "masks"
+    file, folder = base / "file", base / "folder"
+    try:
+        base.mkdir(parents=True, exist_ok=True, mode=0o711)
+        file.touch(mode=0)
+        folder.mkdir(exist_ok=True, mode=0)
+    except OSError as error:
+        raise SandboxUnavailable(f"the masks cannot be kept in {base}: {error.strerror}", "Free the disk.") from error
+    return file, folder

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import SandboxError, SandboxUnavailable
+from lmtui.core.masks import mask_expressions
+from lmtui.core.ports import Sandbox
+from lmtui.core.rules import SETTINGS, Effect, parse_rule
+from lmtui.core.serving import Launch
+from lmtui.sandbox.link import Lane
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from tests.sandbox.conftest import ISOLATED, OpenSandbox
+
+MARK = "mark-7Qz9"
+READ_IT = [
+    "cat .env", "cat .e*", "cat ../workspace/.env", "cat /proc/self/cwd/.env", "cat /proc/$$/root/workspace/.env",
+    "cd /; cat workspace/.env", "sh -c 'cat .e?v'", "grep -r mark .", "python3 -c \"print(open('.e'+'nv').read())\"",
+    "tar cf - . | strings",
+    "cp -r . /tmp/c; cat /tmp/c/.env", "cat < .env", "base64 .env | base64 -d", "git grep --no-index mark",
+    "find . -type f -exec cat {} +",
+    "wc --files0-from=.env", "ln .env l; cat l", "ln -s .env l; cat l", "mv .env x; cat x",
+    "mv sub sub2; cat sub2/server.pem; mv sub2 sub", "cat sub/server.pem", "dd if=.env",
+    "xxd .env | xxd -r", "chmod 644 .env; cat .env",
+    "cat secrets/k", "cat secrets/deep/*", "ls -la secrets; cat secrets/../secrets/k",
+    "cat .ssh/id_rsa", "rg -uu mark .",
+    "mount --bind /workspace /tmp; cat /tmp/.env",
+    "unshare -rm cat .env", "exec 3<.env; cat <&3", "cat /workspace/link-to-secret",
+    "while read -r a; do echo $a; done < .env",
+    "tail -n +1 .env secrets/k sub/*", "diff .env /dev/null",
+]  # fmt: skip
+
+
+@pytest.fixture
+def filled(workspace: Path) -> Path:
+    for name in (".env", "secrets/k", "secrets/deep/k", "sub/server.pem", ".ssh/id_rsa", "config/production"):
+        (workspace / name).parent.mkdir(exist_ok=True, parents=True)
+        (workspace / name).write_text(f"{MARK}\n")
+    (workspace / "link-to-secret").symlink_to("secrets/k")
+    (workspace / "credentials").symlink_to("config/production")
+    return workspace
+
+
+async def _mask(sandbox: Sandbox, *rules: str, allowing: tuple[str, ...] = ()) -> None:
+    denied = [parse_rule(text, Effect.DENY, SETTINGS) for text in rules]
+    sandbox.mask(1, mask_expressions((*denied, *(parse_rule(text, Effect.ALLOW, SETTINGS) for text in allowing))))
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_no_command_reads_a_masked_file(backend: str, filled: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await open_sandbox(backend)
+    await _mask(sandbox, "Read(secrets/**)")
+    for box in (sandbox, sandbox.read_only()):
+        for command in READ_IT:
+            result = await box.run_command(command, timeout_s=10)
+            assert MARK not in result.output, command
+    for name in (".env", "secrets/k", "sub/server.pem", "config/production"):
+        assert (filled / name).read_text() == f"{MARK}\n"
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_no_file_tool_reads_a_masked_file(backend: str, filled: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await open_sandbox(backend)
+    await _mask(sandbox, "Read(secrets/**)")
+    for name in (".env", "secrets/k", "link-to-secret", "credentials", "config/production"):
+        with pytest.raises(SandboxError):
+            await sandbox.read_file(name)
+    assert [match.path for match in await sandbox.grep("mark", max_matches=50)] == []
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_a_program_that_stays_reads_no_masked_file(backend: str, filled: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await open_sandbox(backend)
+    assert isinstance(sandbox, WorkspaceSandbox)
+    assert sandbox.launcher is not None
+    await _mask(sandbox, "Read(secrets/**)")
+    said = bytearray()
+    for can_write in (True, False):
+        launch = Launch(("bash", "-c", "cat .env secrets/k sub/*; grep -r mark . ; echo end"), can_write=can_write)
+        served = await sandbox.launcher.open(launch, said.extend)
+        while piece := await served.read():
+            said += piece
+        await served.close()
+    assert said.count(b"end\n") == 2
+    assert MARK.encode() not in said
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_a_file_that_appears_is_masked_from_the_next_command_on(
+    backend: str, workspace: Path, open_sandbox: OpenSandbox
+) -> None:
+    sandbox = await open_sandbox(backend)
+    for box in (sandbox, sandbox.read_only()):
+        assert (await box.run_command("ls")).exit_code == 0
+    (workspace / "src/.env").write_text(MARK)
+    for box in (sandbox, sandbox.read_only()):
+        assert MARK not in (await box.run_command("cat src/.env; grep -r mark src")).output
+    other = workspace / "src/new.env"
+    other.write_text(MARK + "2")
+    other.rename(workspace / "src/.env")  # as an editor saves: the mount over the old file goes with it
+    for box in (sandbox, sandbox.read_only()):
+        assert MARK not in (await box.run_command("cat src/.env; grep -r mark src")).output
+    assert await sandbox.grep("mark") == []
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_a_rule_that_is_added_holds_for_the_next_command(backend: str, filled: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await open_sandbox(backend)
+    assert MARK in (await sandbox.run_command("cat secrets/k")).output
+    await _mask(sandbox, "Read(secrets)")
+    for box in (sandbox, sandbox.read_only()):
+        assert MARK not in (await box.run_command("cat secrets/k secrets/deep/k")).output
+    sandbox.mask(1, None)
+    sandbox.mask(2, mask_expressions(()))
+    assert (await sandbox.run_command("echo still works")).output == "still works\n"
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_a_program_that_sees_what_a_new_rule_denies_is_ended(
+    backend: str, filled: Path, open_sandbox: OpenSandbox
+) -> None:
+    sandbox = await open_sandbox(backend)
+    assert isinstance(sandbox, WorkspaceSandbox)
+    assert sandbox.launcher is not None
+    served = await sandbox.launcher.open(Launch(("bash", "-c", "echo up; cat; cat secrets/k")), lambda _: None)
+    assert await served.read() == b"up\n"
+    await _mask(sandbox, "Read(secrets/**)")
+    await sandbox.run_command("true")
+    assert await served.read() == b""
+    await served.close()
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_an_allowed_secret_is_shown_to_one_call_alone(backend: str, filled: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await open_sandbox(backend)
+    await _mask(sandbox, "Read(secrets/**)")
+    shown = sandbox.revealing([".env", "secrets/k"])
+    result = await shown.run_command("cat .env; cat sub/server.pem secrets/k")
+    assert result.output.count(MARK) == 1
+    assert (await shown.read_file(".env")).data.decode() == f"{MARK}\n"
+    await shown.write_file(".env", b"new\n")
+    assert (filled / ".env").read_text() == "new\n"
+    assert "Permission denied" in (await sandbox.run_command("cat .env")).output
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_a_rule_that_allows_to_read_a_secret_shows_it(backend: str, filled: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await open_sandbox(backend)
+    await _mask(sandbox, allowing=("Read(.env)",))
+    result = await sandbox.read_only().run_command("cat .env; cat sub/server.pem")
+    assert result.output.count(MARK) == 1
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_the_user_sees_everything(sandbox: WorkspaceSandbox, filled: Path) -> None:
+    await _mask(sandbox, "Read(secrets/**)")
+    assert (await sandbox.unmasked().read_file("secrets/k")).data.decode() == f"{MARK}\n"
+    with pytest.raises(SandboxError):
+        await sandbox.unmasked().write_file("secrets/k", b"x")
+    with pytest.raises(SandboxError):
+        await sandbox.unmasked().run_command("true")
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_dependencies_keep_their_certificates(sandbox: Sandbox, workspace: Path) -> None:
+    for folder in (".venv/lib/site-packages/certifi", "node_modules/x"):
+        (workspace / folder).mkdir(parents=True)
+        (workspace / folder / "cacert.pem").write_text("public\n")
+    result = await sandbox.run_command("cat .venv/lib/site-packages/certifi/cacert.pem node_modules/x/cacert.pem")
+    assert result.output == "public\npublic\n"
+    await _mask(sandbox, "Read(node_modules/**/*.pem)")
+    assert "public" not in (await sandbox.run_command("cat node_modules/x/cacert.pem")).output
+
+
+@pytest.mark.git
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+@pytest.mark.parametrize("is_in_history_only", [False, True])
+async def test_git_does_not_show_a_masked_file_either(
+    sandbox: WorkspaceSandbox, workspace: Path, *, is_in_history_only: bool
+) -> None:
+    git = ["git", "-C", str(workspace), "-c", "user.name=a", "-c", "user.email=a@a"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    (workspace / ".env").write_text(MARK)
+    subprocess.run([*git, "add", "-f", ".env", "README.md"], check=True)
+    subprocess.run([*git, "commit", "-qm", "one"], check=True)
+    if is_in_history_only:
+        subprocess.run([*git, "rm", "-q", "--cached", ".env"], check=True)
+        subprocess.run([*git, "commit", "-qm", "two"], check=True)
+    (workspace / "README.md").write_text("changed\n")
+    assert (await sandbox.status()).masks_git
+    commands = (
+        "git show HEAD:.env; git log -p --all; git cat-file --batch-all-objects --batch; cat .git/objects/*/* | zlib-flate"
+    )
+    assert MARK not in (await sandbox.read_only().run_command(commands)).output
+    assert "README.md" in (await sandbox.run_git(["status", "--short"])).output
+    await _mask(sandbox, "Read(.env)")
+    assert MARK not in (await sandbox.run_command(commands)).output
+
+
+@pytest.mark.git
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_git_is_whole_where_it_holds_no_masked_file(sandbox: WorkspaceSandbox, workspace: Path) -> None:
+    git = ["git", "-C", str(workspace), "-c", "user.name=a", "-c", "user.email=a@a"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    (workspace / ".gitignore").write_text(".env\n")
+    (workspace / ".env").write_text(MARK)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "the first"], check=True)
+    assert not (await sandbox.status()).masks_git
+    assert "the first" in (await sandbox.read_only().run_command("git log; git status --short")).output
+
+
+@pytest.mark.bubblewrap
+async def test_more_than_can_be_masked_is_refused_with_the_way_out(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await open_sandbox("bubblewrap")
+    (workspace / "data").mkdir()
+    for i in range(301):
+        (workspace / f"data/{i}.csv").write_text(MARK)
+    await _mask(sandbox, "Read(**/*.csv)")
+    with pytest.raises(SandboxUnavailable, match="more files than can be masked") as raised:
+        await sandbox.run_command("true")
+    assert "Deny the folders" in raised.value.hint
+    await _mask(sandbox, "Read(data/**)")
+    assert MARK not in (await sandbox.run_command("cat data/1.csv")).output
+
+
+@pytest.mark.bubblewrap
+async def test_a_mask_that_does_not_hold_is_found_out(
+    workspace: Path, open_sandbox: OpenSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = await open_sandbox("bubblewrap")
+    assert isinstance(sandbox, WorkspaceSandbox)
+    monkeypatch.setattr("lmtui.sandbox.bubblewrap.mounts", lambda workspace, lane, layout: iter(()))
+    (workspace / ".env").write_text(MARK)
+    with pytest.raises(SandboxUnavailable, match=r"\.env cannot be masked"):
+        await sandbox.run_command("cat .env")
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_a_command_that_runs_goes_on_while_another_gets_a_new_instance(
+    sandbox: WorkspaceSandbox, workspace: Path
+) -> None:
+    first = await sandbox._lanes.client(Lane.MAIN)
+    async with sandbox._lanes.command_client(64, []) as held:
+        assert held is first
+        (workspace / ".env").write_text(MARK)
+        second = await sandbox._lanes.client(Lane.MAIN)
+        assert second is not first
+        assert (await held.call("ping", {}, limit_s=5))[0] == {}
+    async with asyncio.timeout(10):
+        while first.is_alive:
+            await asyncio.sleep(0.05)
