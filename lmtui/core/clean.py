@@ -1,13 +1,19 @@
-r"""The one function between text that lmtui did not write and anything that shows it.
+r"""The functions between text that lmtui did not write and anything that shows it.
 
 Model output, tool output, file names, server errors: all pass here before a screen, a terminal, a title or a clipboard.
-Control sequences per ECMA-48; invisible and bidirectional characters per Unicode 15, named rather than dropped.
+Control sequences are those of ECMA-48.  Characters that are not seen are named rather than dropped, in two degrees:
+
+- `reveal` names all of them, for what a person decides on; so does `clean_path`, for paths and commands anywhere.
+- `clean` is for prose (what a model says, the content of files).  It keeps blanks of other widths, and joiners and variation
+  selectors where writing needs them: behind an emoji or a letter of a script other than Latin, Greek, Cyrillic and Armenian.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+
+from lmtui.core.unicode_tables import BLANK, DEFAULT_IGNORABLE, SEPARATORS
 
 # CSI, OSC, DCS/SOS/PM/APC (7- and 8-bit), then two-byte escapes.  A string that does not end on its line loses its
 # introducer only: it must not swallow the text behind it.  None holds another introducer, so each place is looked at once.
@@ -18,10 +24,17 @@ _SEQUENCES = re.compile(
     r"|\x1b[ -/]*[0-~]?"
 )
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_HIDDEN = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
-    "\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
+_HIDDEN_CLASS = f"{DEFAULT_IGNORABLE}{SEPARATORS}{BLANK}\ud800-\udfff"
+_HIDDEN = re.compile(f"[{_HIDDEN_CLASS}]")
+# What of it prose keeps: blanks, and between or behind the characters of `_BASE` what joins or varies them.
+_PROSE_BLANKS = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000"
+_BASE = rf"(?![{_HIDDEN_CLASS}])[\u00a9\u00ae\u0590-\U0010ffff]"
+_BEHIND_BASE = rf"(?:(?<={_BASE})|(?<={_BASE}\ufe0f))"
+_KEPT = (
+    rf"[{_PROSE_BLANKS}]|(?<={_BASE})[\ufe00-\ufe0f]|{_BEHIND_BASE}[\u200c\u200d](?={_BASE})"
+    r"|(?<=[#*0-9])\ufe0f(?=\u20e3)"
 )
+_HIDDEN_IN_PROSE = re.compile(rf"(?!{_KEPT})[{_HIDDEN_CLASS}]")
 _RISKY = re.compile(r"[^\n\t -~\u00a0-\u00ac\u00ae-\u033f\u0370-\u05ff\u3000-\u3163\u3165-\ud7ff]")
 
 
@@ -29,14 +42,14 @@ def clean(text: str) -> str:
     r"""Return text that is safe to show: newlines and tabs stay, control sequences go, hidden characters are named.
 
     Carriage returns become newlines (`\r\n` one, a lone `\r` one), other controls their picture (U+2400 block), and
-    characters that hide or reorder text appear as `<U+202E>`.
+    characters that hide or reorder text appear as `<U+202E>`; see the module on what prose keeps.
     """
     if _RISKY.search(text) is None:
         return text
     text = _SEQUENCES.sub("", text)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _CONTROLS.sub(_picture, text)
-    return _HIDDEN.sub(_name, text)
+    return _HIDDEN_IN_PROSE.sub(_name, text)
 
 
 _ALL_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -49,13 +62,13 @@ def show_controls(text: str) -> str:
 
 
 def reveal(text: str) -> str:
-    """Return text with every control and hidden character named and nothing dropped: what a person is asked to approve.
+    """Return text with every control, hidden character and odd blank named and nothing dropped: what a person decides on.
 
     In a word of Latin letters, a letter of another script is named as well: it may be there to pass for one.  Text that was
     revealed before stays as it is.
     """
-    text = show_controls(text)
-    return _HIDDEN.sub(_name, text if text.isascii() else _WORD.sub(_name_strangers, text))
+    text = _HIDDEN.sub(_name, show_controls(text))
+    return text if text.isascii() else _WORD.sub(_name_strangers, text)
 
 
 def reveal_line(text: str) -> str:
@@ -64,8 +77,13 @@ def reveal_line(text: str) -> str:
 
 
 def clean_line(text: str) -> str:
-    """Return `clean(text)` on one line: newlines and tabs become visible signs (file names, titles, commands in a list)."""
+    """Return `clean(text)` on one line: newlines and tabs become visible signs (titles, names, notes)."""
     return clean(text).replace("\n", "\u23ce").replace("\t", " ")
+
+
+def clean_path(text: str) -> str:
+    """Return `clean_line(text)` with every hidden character and odd blank named: a path or a command that is only shown."""
+    return _HIDDEN.sub(_name, clean_line(text))
 
 
 def _picture(match: re.Match[str]) -> str:

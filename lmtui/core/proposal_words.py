@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from lmtui.core.clean import clean_line, reveal_line
 from lmtui.core.counting import counted
 from lmtui.core.events import Event
+from lmtui.core.look_alikes import plan_warning
 from lmtui.core.model_events import Reminder
 from lmtui.core.plan import PlanStep
 from lmtui.core.plan_events import PlanDecided, PlanOutcome, PlanProposed
@@ -58,6 +59,8 @@ def proposal_lines(proposal: Proposal) -> Iterator[str]:
         yield from step_lines(step)
     for risk in proposal.risks:
         yield f"watch out: {reveal_line(risk)}"
+    if found := plan_warning(proposal):
+        yield found
 
 
 def step_lines(step: PlanStep) -> Iterator[str]:

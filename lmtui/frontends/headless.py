@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TextIO
 
-from lmtui.core.clean import clean, clean_line
+from lmtui.core.clean import clean, clean_line, clean_path
 from lmtui.core.counting import counted
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.events import (
@@ -214,7 +214,7 @@ class Reporter:
             case SandboxSelected(text=text, is_weaker=is_weaker, reason=reason):
                 line = f"sandbox: {text}" + (f"  ({reason})" if is_weaker and reason else "")
             case ToolCallStarted(call_id=call_id, title=title):
-                self._titles[call_id] = clean_line(title)[:100]
+                self._titles[call_id] = clean_path(title)[:100]
             case ToolCallFinished() as event:
                 line = _call_line(event, self._titles.pop(event.call_id, ""))
             case RetryScheduled(attempt=attempt, attempts=attempts, wait_s=wait_s, reason=reason):

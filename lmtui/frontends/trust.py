@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lmtui.config import Loaded
 from lmtui.core.clean import clean_line, reveal_line
+from lmtui.core.look_alikes import warning
 from lmtui.core.trust import TrustItem, kinds_text, part_by_time
 from lmtui.runtime.trust import FolderTrust
 from lmtui.runtime.trusts import Together, folder_problems, revoke_trust, servers_trust, trusted_folders
@@ -87,4 +88,6 @@ def _revoke(folder: Path) -> int:
 
 def _print_items(items: Sequence[TrustItem]) -> None:
     for item in items:
-        print(f"{item.kind}, {clean_line(item.source)}: {reveal_line(item.text)}")
+        print(f"{item.kind}, {reveal_line(item.source)}: {reveal_line(item.text)}")
+        if found := warning((item.text,)):
+            print(f"  {found}")

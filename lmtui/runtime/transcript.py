@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lmtui.core.answer_words import answer_words
-from lmtui.core.clean import clean, clean_line
+from lmtui.core.clean import clean, clean_line, clean_path
 from lmtui.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -75,7 +75,7 @@ def as_html(events: Sequence[Envelope]) -> str:
             case MessageAdded(role=role, text=text) if text.strip():
                 body.append(f'<section class="{role}"><h2>{_name(role)}</h2><pre>{html.escape(clean(text))}</pre></section>')
             case ToolCallStarted(tool=tool, title=title):
-                body.append(f"<h3>{html.escape(clean_line(tool))} <code>{html.escape(clean_line(title))}</code></h3>")
+                body.append(f"<h3>{html.escape(clean_line(tool))} <code>{html.escape(clean_path(title))}</code></h3>")
             case ToolCallFinished(result=result, ok=ok):
                 sign = "✓" if ok else "✗"
                 body.append(f"<details><summary>{sign} result</summary><pre>{html.escape(clean(result))}</pre></details>")
@@ -112,7 +112,7 @@ def _lines(events: Sequence[Envelope]) -> Iterator[str]:
             case MessageAdded(role=role, text=text) if text.strip():
                 yield f"\n{_name(role)}  {time}\n{clean(text)}"
             case ToolCallStarted(tool=tool, title=title):
-                yield f"● {clean_line(tool)}  {clean_line(title)}"
+                yield f"● {clean_line(tool)}  {clean_path(title)}"
             case ToolCallFinished() as event:
                 yield from _result_lines(event)
             case PlanProposed(proposal=proposal):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lmtui.core import events
 from lmtui.core.agent_events import AgentFinished, AgentStarted
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.events import ROOT, Envelope
 
 _STATES = {"done": "done", "partial": "partial", "limit": "partial"}
@@ -52,7 +52,7 @@ class Agents:
             case events.ApprovalResolved() if agent.state == "waits":
                 agent.state = "working"
             case events.ToolCallStarted():
-                agent.doing = clean_line(f"{event.tool} {event.title}".strip())
+                agent.doing = clean_path(f"{event.tool} {event.title}".strip())
             case _:
                 return False
         return True

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.mentions import mention_text
 from lmtui.core.prompt_files import PromptFile
 from lmtui.tui.commands import Command, complete_slash, parse_slash
@@ -154,4 +154,4 @@ def path_offer(path: str, notes: Mapping[str, str]) -> Offer:
     mention = mention_text(path)
     is_folder = path.endswith("/")
     text = mention[:-1] if is_folder and mention.endswith('"') else mention
-    return Offer(clean_line(path), notes.get(path, ""), text, is_folder)
+    return Offer(clean_path(path), notes.get(path, ""), text, is_folder)

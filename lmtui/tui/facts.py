@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from lmtui.core import events
 from lmtui.core.agent_events import Job, JobsChanged
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.events import Envelope, TurnReason
 from lmtui.core.messages import Role
 from lmtui.core.model_events import VisionChanged
@@ -181,7 +181,7 @@ class Facts:
     ) -> None:
         match event:
             case events.ToolCallStarted():
-                self._running_tools[event.call_id] = (clean_line(f"{event.tool}: {event.title}".rstrip(": ")), time)
+                self._running_tools[event.call_id] = (clean_path(f"{event.tool}: {event.title}".rstrip(": ")), time)
             case events.ToolCallFinished():
                 self._running_tools.pop(event.call_id, None)
             case events.RetryScheduled():

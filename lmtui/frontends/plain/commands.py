@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lmtui.core.clean import clean_line, reveal_line
+from lmtui.core.clean import clean_line, clean_path, reveal_line
 from lmtui.core.counting import counted
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import MessageAdded, PlanChanged, SessionRenamed
@@ -219,7 +219,7 @@ class Commands:
             self.desk.say(*(line for change in found for line in quoted(change.diff or "no text")))
             total = () if found else total
             if not found:
-                self.desk.say(f"this session did not change {clean_line(path)}")
+                self.desk.say(f"this session did not change {clean_path(path)}")
         self.desk.say(*(changes_text([change]) for change in total))
         if not total and not path:
             self.desk.say("nothing is changed")

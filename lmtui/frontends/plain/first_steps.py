@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lmtui.core.clean import clean_line, reveal_line
 from lmtui.core.errors import LmtuiError
+from lmtui.core.look_alikes import warning
 from lmtui.frontends.plain.desk import Desk
 
 YES = ("y", "yes")
@@ -41,7 +42,10 @@ def ask_for_trust(desk: Desk) -> None:
     if not waiting:
         return
     desk.say("this folder brings settings of its own; they do not hold until you trust them:")
-    desk.say(*(f"  {clean_line(item.kind)} in {clean_line(item.source)}: {reveal_line(item.text)}" for item in waiting))
+    for item in waiting:
+        desk.say(f"  {clean_line(item.kind)} in {reveal_line(item.source)}: {reveal_line(item.text)}")
+        if found := warning((item.text,)):
+            desk.say(f"  {found}")
     desk.terminal.drop_typed()
     typed = desk.terminal.read("trust all of these, yes or no? ").strip().lower()
     try:

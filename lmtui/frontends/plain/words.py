@@ -8,7 +8,7 @@ from datetime import datetime
 
 from lmtui.core.answer_words import answer_words
 from lmtui.core.budgets import ReportWritten
-from lmtui.core.clean import clean, clean_line
+from lmtui.core.clean import clean, clean_line, clean_path
 from lmtui.core.counting import counted
 from lmtui.core.events import (
     ApprovalResolved,
@@ -252,7 +252,7 @@ def plan_lines(changed: PlanChanged) -> Iterator[str]:
 def changes_text(changes: Sequence[FileChange]) -> str:
     """Return files and what happened to each, in words."""
     return "; ".join(
-        f"{clean_line(change.path)} {change.kind.value}, {_more_and_fewer(change.added_lines, change.removed_lines)}"
+        f"{clean_path(change.path)} {change.kind.value}, {_more_and_fewer(change.added_lines, change.removed_lines)}"
         for change in changes
     )
 
@@ -277,7 +277,7 @@ def duration(elapsed_ms: int) -> str:
 
 
 def _call_text(call: ToolCallStarted) -> str:
-    return f"{clean_line(call.tool)} {clean_line(call.title)}".strip()
+    return f"{clean_line(call.tool)} {clean_path(call.title)}".strip()
 
 
 def quoted(text: str) -> list[str]:

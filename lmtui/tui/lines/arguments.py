@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from lmtui.core.clean import clean, clean_line, show_controls
+from lmtui.core.clean import clean, clean_line, reveal, show_controls
 from lmtui.tui.lines.blocks import FOLDED
 from lmtui.tui.lines.text import Line, fit, indent, pad, row, width_of
 from lmtui.tui.lines.text import fold as fold_line
@@ -29,7 +29,8 @@ def argument_lines(arguments: Mapping[str, object], width: int, *, is_all: bool)
     lines: list[Line] = []
     for name, value in zip(names, arguments.values(), strict=True):
         inner = max(8, width - lead)
-        texts = clean(show_controls(value_text(value))).strip("\n").split("\n")
+        text = value_text(value)
+        texts = (clean(show_controls(text)) if "\n" in text else reveal(text)).strip("\n").split("\n")
         shown = [part for each in texts[:_MOST_LINES] for part in _folded(each, inner, is_all=is_all)]
         left_out = len(texts) - _MOST_LINES
         if left_out > 0 and is_all:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import ClassVar
 
-from lmtui.core.clean import clean, clean_line
+from lmtui.core.clean import clean, clean_line, clean_path
 from lmtui.core.events import ToolCallFinished, ToolCallStarted
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.arguments import argument_lines, has_long, search_text
@@ -68,7 +68,7 @@ class CallBlock(Block):
     @property
     def title(self) -> str:
         """Return the tool and what it worked on, clean and on one line."""
-        return clean_line(f"{self._started.tool} {self._started.title}".strip())
+        return clean_path(f"{self._started.tool} {self._started.title}".strip())
 
     @property
     def marks(self) -> frozenset[Mark]:
@@ -171,7 +171,7 @@ class CallBlock(Block):
         if summary.startswith(("+", "−")):
             counts = [(" ", ""), *((f" {word}", "good" if word.startswith("+") else "bad") for word in summary.split())]
         room = width - width_of(right) - 2 - width_of(tuple(left)) - width_of(tuple(counts))
-        left.append((fit_middle(clean_line(self._started.title), max(8, room)), ""))
+        left.append((fit_middle(clean_path(self._started.title), max(8, room)), ""))
         return row((*left, *counts), right, width)
 
     def _right_side(self) -> Line:
@@ -228,7 +228,7 @@ class CallBlock(Block):
 def _change_lines(change: FileChange, width: int) -> list[Line]:
     sign, role = CHANGE_SIGNS[change.kind]
     counts = f"  +{change.added_lines} −{change.removed_lines}"
-    head: Line = ((f"{sign} ", role), (fit_middle(clean_line(change.path), width - 16), "strong"), (counts, "muted"))
+    head: Line = ((f"{sign} ", role), (fit_middle(clean_path(change.path), width - 16), "strong"), (counts, "muted"))
     files = parse_patch(change.diff, change.path)
     digits = digits_of(files)
     lines = [head]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.line_diff import Span, compare, hunks_of, split_lines
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.code import source_line
@@ -64,7 +64,7 @@ def parse_patch(text: str, path: str = "") -> tuple[FilePatch, ...]:
     """Read a unified diff of one or more files; `path` names a file that the diff does not."""
     files: list[FilePatch] = []
     hunks: list[Hunk] = []
-    note, path = "", clean_line(path)
+    note, path = "", clean_path(path)
     last_old = 0
     lines = text.split("\n")
     at = 0
@@ -94,7 +94,7 @@ def patches_of(changes: Iterable[FileChange]) -> tuple[FilePatch, ...]:
     """Return the patches of changed files under their own paths; a file without text to compare has a note instead."""
     found: list[FilePatch] = []
     for change in changes:
-        path = clean_line(change.path)
+        path = clean_path(change.path)
         patches = parse_patch(change.diff, path)
         word = "" if change.kind is FileChangeKind.MODIFIED else f"{change.kind}  "
         counts = f"{word}+{change.added_lines} {MINUS}{change.removed_lines}"
@@ -207,7 +207,7 @@ def _path_of(line: str) -> str:
     name = line[4:].partition("\t")[0].strip()
     if name == "/dev/null":
         return ""
-    return clean_line(name[2:] if name.startswith(("a/", "b/")) else name)
+    return clean_path(name[2:] if name.startswith(("a/", "b/")) else name)
 
 
 def _run_of_span(span: Span, before: list[str], after: list[str]) -> Run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.file_events import CheckpointCreated, FilesRestored
 
 _MOST_NAMES = 5
@@ -31,6 +31,6 @@ def left_out_text(event: CheckpointCreated, known: set[str]) -> str:
 
 def names_text(names: Sequence[str], more: int = 0) -> str:
     """Return the first of some names, clean, and how many there are beside them."""
-    shown = [clean_line(name) for name in names[:_MOST_NAMES]]
+    shown = [clean_path(name) for name in names[:_MOST_NAMES]]
     rest = len(names) - len(shown) + more
     return ", ".join(shown) + (f" and {rest} more" if rest else "")

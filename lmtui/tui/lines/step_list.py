@@ -9,7 +9,7 @@ from typing import Unpack
 
 from textual.message import Message
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.sessions import Step
 from lmtui.core.workspace import FileChange
 from lmtui.tui.lines.calls import CHANGE_SIGNS, CallState
@@ -128,16 +128,16 @@ def row_line(found: StepRow, width: int, zone: tzinfo | None = None) -> Line:
     if found.title:
         clock = f" {found.time.astimezone(zone):%H:%M} " if found.time is not None and width >= _TIGHT_WIDTH else " "
         room = max(6, width - len(clock) - sum(len(text) for text, _ in right) - 2)
-        return row(((clock, "muted"), (fit(clean_line(found.title), room), "")), right, width)
+        return row(((clock, "muted"), (fit(clean_path(found.title), room), "")), right, width)
     if found.step is None or found.is_inside:
         sign, role = CHANGE_SIGNS[found.changes[0].kind]
         left: Line = (("      " if found.is_inside else " ", ""), (f"{sign} ", role))
-        name = fit_middle(clean_line(found.path), max(6, width - sum(len(text) for text, _ in (*left, *right)) - 2))
+        name = fit_middle(clean_path(found.path), max(6, width - sum(len(text) for text, _ in (*left, *right)) - 2))
         return row((*left, (name, "")), right, width)
     step = found.step
     clock = f" {step.time.astimezone(zone):%H:%M}" if width >= _TIGHT_WIDTH else ""
     lead = f"{clock} {pad(fit(clean_line(step.tool), _TOOL_COLUMN), _TOOL_COLUMN)} "
-    name = clean_line(found.path) if found.path else clean_line(step.title)
+    name = clean_path(found.path) if found.path else clean_path(step.title)
     room = max(6, width - len(lead) - sum(len(text) for text, _ in right) - 2)
     return row(((lead, "muted"), (fit_middle(name, room), "muted" if step.is_undone else "")), right, width)
 

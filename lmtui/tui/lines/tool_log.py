@@ -11,7 +11,7 @@ from typing import ClassVar, Unpack
 from textual.binding import BindingType
 from textual.message import Message
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.events import (
     ROOT,
     ApprovalRequested,
@@ -235,7 +235,7 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
         return f"{entry.agent} {entry.tool} {entry.title}" if entry is not None else ""
 
     def _start(self, time: datetime, event: ToolCallStarted) -> None:
-        agent, tool, title = clean_line(event.agent), clean_line(event.tool), clean_line(event.title)
+        agent, tool, title = clean_line(event.agent), clean_line(event.tool), clean_path(event.title)
         if event.call_id in self._rows:
             return
         self._rows[event.call_id] = len(self._entries)
@@ -257,7 +257,7 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
         is_no = event.decision == Verdict.DENY
         decision = str(Outcome.NO) if is_no else event.decision
         said = f" said {decision}" if decision else ""
-        title = clean_line(f"{event.event}{said}: {event.command}")
+        title = clean_path(f"{event.event}{said}: {event.command}")
         state = CallState.FAILED if event.has_failed or is_no else CallState.OK
         entry = LogEntry(
             event.call_id,

@@ -9,6 +9,7 @@ from textual.content import Content
 from lmtui.core.clean import clean_line, reveal_line
 from lmtui.core.counting import counted
 from lmtui.core.events import ApprovalRequested
+from lmtui.core.look_alikes import approval_warning
 from lmtui.core.rules import GrantScope
 from lmtui.tui.commands import command, first_key
 from lmtui.tui.facts import Facts
@@ -45,13 +46,13 @@ def deed(request: ApprovalRequested) -> str:
     """Return what is asked for in a few words."""
     if request.tool == SHELL:
         return "run a command"
-    return f"change {reveal_line(request.path)}" if request.path else f"use {clean_line(request.tool)}"
+    return f"change {reveal_line(request.path)}" if request.path else f"use {reveal_line(request.tool)}"
 
 
 def question(request: ApprovalRequested) -> str:
     """Return who asks for what."""
     if request.tool == NETWORK:
-        host = clean_line(request.text)
+        host = reveal_line(request.text)
         name, colon, port = host.rpartition(":")
         return f"a command wants to reach {name if colon and port == '443' else host}"
     return f"{clean_line(request.agent)} asks to {deed(request)}"
@@ -74,7 +75,8 @@ def conditions(request: ApprovalRequested) -> str:
 
 def notes(request: ApprovalRequested) -> Content:
     """Return the facts that stand under the text."""
-    lines: list[Content] = []
+    found = approval_warning(request)
+    lines = [Content.styled(found, "$error")] if found else []
     if conditions(request):
         lines.append(Content.styled(conditions(request), "$text-muted"))
     if request.uncovered:
@@ -87,7 +89,7 @@ def notes(request: ApprovalRequested) -> Content:
 
 def _in_short(parts: tuple[str, ...]) -> str:
     """Return the first parts, each cut in its middle: all of them stand in the text above and in the explanation."""
-    found = [shorten_middle(clean_line(part), PART_CELLS) for part in parts[:MOST_PARTS]]
+    found = [shorten_middle(reveal_line(part), PART_CELLS) for part in parts[:MOST_PARTS]]
     return " · ".join([*found, f"{len(parts) - MOST_PARTS} more"] if len(parts) > MOST_PARTS else found)
 
 
@@ -95,7 +97,7 @@ def explanation(request: ApprovalRequested, facts: Facts) -> list[str]:
     """Return why it asks and what each answer would do, as paragraphs."""
     found = [f"It asks because {clean_line(request.why)}." if request.why else "It asks because no rule allows it."]
     if request.uncovered:
-        found.append("No rule of yours covers: " + " · ".join(clean_line(part) for part in request.uncovered))
+        found.append("No rule of yours covers: " + " · ".join(reveal_line(part) for part in request.uncovered))
     found.append(
         f"It would run in: {sandbox_words(request, facts)}" + (f" · {conditions(request)}" if conditions(request) else "")
     )
@@ -139,6 +141,8 @@ def request_lines(request: ApprovalRequested, facts: Facts, width: int) -> list[
                 found += unified_lines(hunk, width, digits_of(files))
     else:
         found += [((" ", ""), (" ", ""), *line) for line in body_lines(request, width - 2)]
+    if warned := approval_warning(request):
+        found += whole_text(warned, width, "bad")
     small = " · ".join(part for part in (sandbox_words(request, facts), conditions(request)) if part)
     return [*found, *whole_text(small, width, "muted")]
 

@@ -17,6 +17,7 @@ from textual.content import Content
 from lmtui.core.clean import clean, clean_line, reveal, reveal_line
 from lmtui.core.counting import counted
 from lmtui.core.errors import UsageError
+from lmtui.core.look_alikes import plan_warning
 from lmtui.core.plan import PlanStep
 from lmtui.core.plan_events import PlanProposed
 from lmtui.core.proposal_grants import Grants
@@ -210,6 +211,8 @@ def plan_lines(proposal: Proposal, width: int) -> list[Line]:
         found.append(())
         for risk in proposal.risks:
             found += _labelled("risk", risk, width, "warn")
+    if warned := plan_warning(proposal):
+        found += [(), *whole_text(warned, width, "bad")]
     return found
 
 

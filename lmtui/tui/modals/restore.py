@@ -10,7 +10,7 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.content import Content
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.counting import counted
 from lmtui.core.sessions import Restoration
 from lmtui.tui.commands import Command, Scope, bindings, closing, command
@@ -61,13 +61,13 @@ class RestoreQuestion(Consent[Way | None]):
         added, removed = sum(each.added_lines for each in changes), sum(each.removed_lines for each in changes)
         counts = f"{counted(len(changes), 'file')}  +{added} {MINUS}{removed}" if changes else "no files"
         title = _TITLES.get(self._plan.action, clean_line(self._plan.action))
-        return titled(f"{title}: {clean_line(self._what)}" if self._what else title, counts, "$text-muted", width)
+        return titled(f"{title}: {clean_path(self._what)}" if self._what else title, counts, "$text-muted", width)
 
     def notes(self) -> Content:
         """Return what stands against it, and what it leaves out."""
         lines: list[Content] = []
         if len(self._plan.changes) == 1:
-            lines.append(Content.styled(clean_line(self._plan.changes[0].path), "$text-muted"))
+            lines.append(Content.styled(clean_path(self._plan.changes[0].path), "$text-muted"))
         if self._plan.conflicts:
             words = "refused: changed since by another hand: "
             lines.append(Content.assemble((words, "bold $error"), (_names(self._plan.conflicts), "$error")))
@@ -115,4 +115,4 @@ class RestoreQuestion(Consent[Way | None]):
 
 def _names(paths: Sequence[str]) -> str:
     rest = len(paths) - _MOST_NAMES
-    return ", ".join(clean_line(path) for path in paths[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    return ", ".join(clean_path(path) for path in paths[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")

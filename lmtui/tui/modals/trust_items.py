@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lmtui.core.clean import clean_line, reveal_line
+from lmtui.core.look_alikes import warning
 from lmtui.core.trust import TrustItem
 from lmtui.tui.lines.page_view import whole_text
 from lmtui.tui.lines.text import Line, fit, pad
@@ -21,7 +22,9 @@ def item_lines(items: Sequence[TrustItem], width: int) -> list[Line]:
         if item.source != source:
             source = item.source
             found += [*([()] if found else []), *whole_text(reveal_line(source), width, "strong")]
-        lines = whole_text(reveal_line(item.text), max(8, width - kind_cells - 4))
+        room = max(8, width - kind_cells - 4)
+        lines = [*whole_text(reveal_line(item.text), room), *whole_text(warning((item.text,)), room, "bad")]
+        lines = [line for line in lines if line]
         kinds = [clean_line(item.kind), *([""] * (len(lines) - 1))]
         found += [
             ((f"  {pad(fit(kind, kind_cells), kind_cells)}  ", "muted"), *line) for kind, line in zip(kinds, lines, strict=True)

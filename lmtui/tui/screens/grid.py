@@ -12,7 +12,7 @@ from textual.binding import BindingType
 from textual.screen import Screen
 
 from lmtui.core import events
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.events import ROOT, Envelope
 from lmtui.core.sessions import SessionSummary
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
@@ -142,7 +142,7 @@ def last_lines(history: Sequence[Envelope]) -> list[str]:
             case events.MessageAdded(text=text) if text.strip():
                 found += [clean_line(line) for line in reversed(text.strip().splitlines()) if line.strip()]
             case events.ToolCallStarted(tool=tool, title=title):
-                found.append(clean_line(f"● {tool} {title}"))
+                found.append(clean_path(f"● {tool} {title}"))
             case _:
                 continue
         if len(found) >= MOST_LINES:

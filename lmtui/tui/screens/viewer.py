@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.errors import LmtuiError
 from lmtui.core.mentions import mention_text
 from lmtui.core.pictures import sniff
@@ -189,5 +189,5 @@ class Viewer(Screen[None]):
         right = [Part(found, "$accent" if found[:1].isdigit() else "$warning")] if found else []
         note = self._note or self._lasting_note
         right += [Part(clean_line(note), "$accent", 1)] if note else []
-        self._title_bar.show([Part(clean_line(self._path), "bold")], [*right, Part(counts, "$text-muted", 2)])
+        self._title_bar.show([Part(clean_path(self._path), "bold")], [*right, Part(counts, "$text-muted", 2)])
         self._note = ""

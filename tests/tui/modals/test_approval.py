@@ -43,6 +43,21 @@ async def test_an_approval_says_what_where_and_what_no_rule_covers() -> None:
         assert "not covered by your rules: rm -rf" in shown
 
 
+async def test_a_look_alike_in_a_command_is_told() -> None:
+    async with running(size=WIDE) as driver:
+        await ask(driver, "\u0441\u043e\u0440\u0443 a b")
+        assert "looks like copy" in driver.text()
+
+
+@pytest.mark.parametrize("char", ["\u200d", "\ufe0f", "\u00a0", "\u2800", "\U0001d173"])
+async def test_a_hidden_character_of_a_path_is_named_in_the_question(char: str) -> None:
+    async with running(size=WIDE) as driver:
+        await ask(driver, "edit", tool="edit", diff=DIFF, path=f"src/app{char}.py")
+        name = f"<U+{ord(char):04X}>"
+        assert f"change src/app{name}.py" in driver.text()
+        assert "warning: hidden" in driver.text()
+
+
 @pytest.mark.parametrize("size", [WIDE, SMALL, (50, 16)])
 @pytest.mark.parametrize("uncovered", [("x" * 6000,), tuple(f"make target-{number}" for number in range(500))])
 async def test_uncovered_parts_of_any_length_leave_room_for_the_command_and_the_choices(

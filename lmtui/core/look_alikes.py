@@ -1,0 +1,90 @@
+"""Words in commands and paths that are not what they look like: another script, full width, mathematical letters, odd signs.
+
+Unicode normalisation (NFKC, UAX #15) and the confusable characters of UTS #39 say what a word looks like.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+
+from lmtui.core.clean import reveal
+from lmtui.core.events import ApprovalRequested
+from lmtui.core.proposals import Proposal
+from lmtui.core.unicode_tables import LOOK_ALIKES, LOOKS_LIKE
+
+HIDDEN_NAMED = "hidden or look-alike characters are named like <U+202E>"
+_SHAPES = str.maketrans(LOOK_ALIKES, LOOKS_LIKE)
+_WORD = re.compile(r"[^\s\x00-\x1f]+")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_NAMED = re.compile(r"<U\+[0-9A-F]{4,6}>")
+_MARKED = re.compile(r"[\x21-\x7e][\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")
+_PROSE_SIGNS = re.compile(r"(?<=[^\W\d_])[\u2018\u2019\u02bc](?=[^\W\d_])|\u2026")  # don’t; …
+_MOST_WORDS, _MOST_CHARS = 4, 40
+
+
+def approval_warning(request: ApprovalRequested) -> str:
+    """Return one line about what cannot be trusted to be what it looks like in a request, empty if there is nothing.
+
+    The content of files is prose or code of any language: of a change only the path is looked at for look-alike words.
+    """
+    return warning((request.path, *(() if request.diff else (request.text,))), seen=(request.text, request.diff))
+
+
+def plan_warning(proposal: Proposal) -> str:
+    """Return the same of the commands and files that a plan names."""
+    return warning(tuple(each for step in proposal.steps for each in (*step.commands, *step.files, step.verification)))
+
+
+@lru_cache(maxsize=16)  # drawn again with every frame of a question
+def warning(texts: tuple[str, ...], seen: tuple[str, ...] = ()) -> str:
+    """Return one line about commands and paths; `seen` are further texts that may have hidden characters in them."""
+    found = list(dict.fromkeys(word for text in texts for word in look_alikes(text)))
+    parts = [HIDDEN_NAMED] if any(_NAMED.search(reveal(text)) for text in (*texts, *seen)) else []
+    if found:
+        rest = f" and {len(found) - _MOST_WORDS} more" if len(found) > _MOST_WORDS else ""
+        parts.append(f"look-alikes: {', '.join(map(_described, found[:_MOST_WORDS]))}{rest}")
+    return f"warning: {'; '.join(parts)}" if parts else ""
+
+
+def look_alikes(text: str) -> Iterator[str]:
+    """Yield the words of a command or a path that look like others, each once."""
+    if text.isascii():
+        return
+    text = _NAMED.sub("", text)
+    is_prose = not "".join(_LETTERS.findall(text)).translate(_SHAPES).isascii()
+    for word in dict.fromkeys(_WORD.findall(text)):
+        if not word.isascii() and _is_look_alike(_PROSE_SIGNS.sub("", word), is_prose=is_prose):
+            yield word
+
+
+def appearance(word: str) -> str:
+    """Return what a word looks like, in ASCII where there is such a look."""
+    composed = _MARKED.sub(lambda match: match[0][0], unicodedata.normalize("NFC", word))
+    return unicodedata.normalize("NFKC", composed).translate(_SHAPES)
+
+
+def _is_look_alike(word: str, *, is_prose: bool) -> bool:
+    """Tell whether a word looks like another; in prose of another script a single letter is a word of it."""
+    if word.isascii():
+        return False
+    if unicodedata.normalize("NFKC", word) != word or _MARKED.search(word):
+        return True
+    signs = [char for char in word if not char.isascii() and not char.isalnum()]
+    if len(word) > 1 and any(char.translate(_SHAPES).isascii() for char in signs):
+        return True
+    runs = [run for run in _LETTERS.findall(word) if not run.isascii() and (len(run) > 1 or not is_prose)]
+    return any(run.translate(_SHAPES).isascii() for run in runs)
+
+
+def _described(word: str) -> str:
+    codes = " ".join(dict.fromkeys(f"U+{ord(char):04X}" for char in word if not char.isascii()))
+    look = appearance(word)
+    like = f", looks like {_short(look)}" if look.isascii() and look != word else ""
+    return f"{reveal(_short(word))} ({_short(codes)}{like})"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_CHARS else f"{text[: _MOST_CHARS - 1]}…"
