@@ -209,7 +209,7 @@ def _named_secrets(text: str) -> tuple[str, ...]:
 
 
 def _secrets_of(words: tuple[str, ...]) -> tuple[str, ...]:
-    plain = (word for word in words if word and not re.search(r"[*?\[]", word))  # what a pattern meets stays hidden
+    plain = (word for word in dict.fromkeys(words) if word and not re.search(r"[*?\[]", word))  # what a pattern meets stays hidden
     return tuple(dict.fromkeys(straight(word) for word in plain if is_secret_path(word)))
 
 

@@ -99,5 +99,7 @@ def _meets(name: str, secret: str) -> bool:
 
 
 def _folded(text: str) -> str:
+    if text.isascii():
+        return text.lower()
     plain = unicodedata.normalize("NFKC", text).casefold()
     return "".join(char for char in plain if unicodedata.category(char) != "Cf")

@@ -15,7 +15,7 @@ from lmtui.engine.questions import question
 from lmtui.engine.tool_context import context_of
 
 _MAX_PATHS = 100
-_LONG_CHARS = 2048
+_LONG_CHARS = 1024
 
 
 @dataclass(frozen=True, slots=True)

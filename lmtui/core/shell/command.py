@@ -9,7 +9,7 @@ from lmtui.core.clean import reveal
 
 MAX_BYTES = 4096
 MAX_COMMANDS = 20
-MAX_NODES = 3000
+MAX_WORDS = 200
 _MAX_PIPES = 200
 
 

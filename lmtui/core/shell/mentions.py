@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from lmtui.core import globs, path_patterns
-from lmtui.core.shell.command import is_small, word_set
-from lmtui.core.shell.grammar import commands_anywhere, outline, parse
+from lmtui.core.shell.command import word_set
+from lmtui.core.shell.grammar import commands_anywhere, has_tree, outline, parse
 from lmtui.core.shell.interpreters import is_interpreter
 from lmtui.core.shell.matching import pattern_words
 from lmtui.core.shell.tools import NEVER_BROAD
@@ -29,6 +29,9 @@ _CARRIERS = NEVER_BROAD | word_set(
 _ANSI_C = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _EXPANSION = re.compile(r"[$`]")
 _PIECES = re.compile(r"[\s;|&<>()`'\"={},:@]+")
+_PROC = re.compile(r"\A/proc/(?:self|\d+)/(?:cwd|root/workspace)/")
+_BREAK = re.compile(r"[\s;|&(]")
+_QUOTE = re.compile(r"['\"\\]")
 _DYNAMIC = re.compile(r"[$`*?\[{~]")
 _LONG_LETTERS = {"--recursive": "r", "--force": "f", "--all": "a", "--verbose": "v", "--quiet": "q"}
 
@@ -37,7 +40,7 @@ _LONG_LETTERS = {"--recursive": "r", "--force": "f", "--all": "a", "--verbose": 
 def mentioned(text: str) -> Mapping[str, tuple[tuple[str, ...], ...]]:
     """Return the words of every command that a text may run, by the program's name without its folder."""
     found: dict[str, dict[tuple[str, ...], None]] = {}
-    for words in _mentioned(text, 0) if is_small(text) else _in_segments(text):
+    for words in _mentioned(text, 0) if has_tree(text) else _in_segments(text):
         found.setdefault(words[0], {})[words] = None
     return {name: tuple(each) for name, each in found.items()}
 
@@ -50,7 +53,10 @@ def fits(pattern: str, text: str) -> bool:
     wanted = wanted[:-1] if wanted and wanted[-1].strip("*") == "" else wanted
     if not wanted:
         return True
-    first, found = _word_glob(wanted[0]), mentioned(text)
+    first = _word_glob(wanted[0])
+    if (name := globs.literal(first)) and name not in _plain_text(text):
+        return False
+    found = mentioned(text)
     names = [first] if globs.literal(first) else [name for name in found if globs.matches(first, name)]
     return any(_follows(wanted[1:], words[1:]) for name in names for words in found.get(globs.literal(name) or name, ()))
 
@@ -68,39 +74,34 @@ def is_unclear(text: str, patterns: tuple[str, ...]) -> bool:
             return False
         behind = " ".join(_without_quotes(" ".join(each.words[1:])) for each in parsed.commands)  # `echo rm x | sh` too
         return any(_holds(behind, names) for names in wanted)
-    if not is_small(text) and _EXPANSION.search(text):
+    if not has_tree(text) and _EXPANSION.search(text):
         return True
     if any(_is_dynamic(words, wanted) for words in commands_anywhere(text)):
         return True
-    return any(_holds(_without_quotes(text), names) for names in wanted)
+    return any(_holds(_plain_text(text), names) for names in wanted)
 
 
-def paths_mentioned(text: str, hint: str = "") -> Iterator[str]:
+def _paths(text: str, hint: str) -> Iterator[str]:
     """Yield every word of a text that could be a path and has `hint` in it, without detours, as seen from the workspace."""
     for word in _words(text):
         if hint in word:
             yield straight(word)
-            yield word.removeprefix("./")
 
 
 def names_path(pattern: str, text: str) -> bool:
     """Tell whether a text names what a pattern of paths is about, or a folder that holds it (`secrets` for `secrets/**`)."""
     hint = _hint(pattern, first=False)
-    return any(
-        path_patterns.matches(pattern, each, covers_below=True)
-        for path in paths_mentioned(text, hint)
-        for each in (path, f"{path}/\0")
-    )
+    return any(path_patterns.matches(pattern, f"{path}/\0", covers_below=True) for path in _paths(text, hint))
 
 
 def leads_to_path(pattern: str, text: str) -> bool:
     """Tell the same, and of folders on the way to it too."""
-    return any(path_patterns.leads_to(pattern, path) for path in paths_mentioned(text, _hint(pattern, first=True)))
+    return any(path_patterns.leads_to(pattern, path) for path in _paths(text, _hint(pattern, first=True)))
 
 
 def straight(path: str) -> str:
     """Return a path without detours, relative to the workspace; what leads out of a folder is taken to lead into it."""
-    normal = posixpath.normpath(re.sub(r"\A/proc/(?:self|\d+)/(?:cwd|root/workspace)/", "", path))
+    normal = posixpath.normpath(_PROC.sub("", path) if path.startswith("/proc") else path)
     while normal.startswith("../"):
         normal = normal[3:]
     return normal.lstrip("/").removeprefix("workspace/")
@@ -116,11 +117,16 @@ def _hint(pattern: str, *, first: bool) -> str:
 
 
 @lru_cache(maxsize=16)
+def _plain_text(text: str) -> str:
+    return _without_quotes(text)
+
+
+@lru_cache(maxsize=16)
 def _words(text: str) -> frozenset[str]:
     """Return the words of a text, as wholes, in pieces, and as the grammar reads them (a blank in quotes is part of a word)."""
-    plain = _without_quotes(text)
+    plain = _plain_text(text)
     found = {*plain.split(), *_PIECES.split(plain)}
-    if is_small(text):
+    if has_tree(text):
         found.update(word for command in outline(text).commands for word in command)
     return frozenset(found - {""})
 
@@ -136,7 +142,7 @@ def _holds(text: str, names: tuple[str, ...]) -> bool:
 
 
 def _in_segments(text: str) -> Iterator[tuple[str, ...]]:
-    for segment in _SEGMENT_BREAK.split(_without_quotes(text)):
+    for segment in set(_SEGMENT_BREAK.split(_plain_text(text))):
         yield from _undressed(segment.split(maxsplit=_MAX_WORDS))
 
 
@@ -145,12 +151,13 @@ def _mentioned(text: str, depth: int) -> Iterator[tuple[str, ...]]:
     for form in {text, text.replace("\\\n", "")}:
         raw += commands_anywhere(form)
         raw += [tuple(_without_quotes(segment).split()) for segment in _SEGMENT_BREAK.split(form)]
-    for words in raw:
+    scripts: set[str] = set()
+    for words in dict.fromkeys(map(tuple, raw)):
         yield from _undressed([_without_quotes(word) for word in words])
-        for word in words if depth < _MAX_DEPTH else ():
-            for inner in {_unquoted(word), _unquoted(word.partition("=")[2])}:
-                if inner != text and re.search(r"[\s;|&(]", inner):  # it may be a script for another shell
-                    yield from _mentioned(inner, depth + 1)
+        quoted = (word for word in words if _BREAK.search(word))
+        scripts |= {_unquoted(each) for word in quoted for each in (word, word.partition("=")[2])}
+    for script in scripts - {text}:  # for another shell
+        yield from _mentioned(script, depth + 1) if depth < _MAX_DEPTH and _QUOTE.search(script) else _in_segments(script)
 
 
 def _undressed(words: list[str]) -> Iterator[tuple[str, ...]]:
@@ -203,7 +210,9 @@ def _follows(wanted: tuple[str, ...], words: tuple[str, ...]) -> bool:
     names = [each for each in wanted if not each.startswith("-")]
     every = [word for word in words if not word.startswith("-")]
     # a word behind an option may be its value
-    behind = [word for i, word in enumerate(words) if word in every and not (i and re.fullmatch(r"-[^=]*", words[i - 1]))]
+    behind = [
+        word for i, word in enumerate(words) if not word.startswith("-") and not (i and re.fullmatch(r"-[^=]*", words[i - 1]))
+    ]
     return any(
         len(operands) >= len(names) and all(globs.matches(each, word) for each, word in zip(names, operands, strict=False))
         for operands in (every, behind)
@@ -219,6 +228,8 @@ def _has_option(wanted: str, letters: set[str], longs: set[str]) -> bool:
 
 
 def _without_quotes(text: str) -> str:
+    if not _QUOTE.search(text):
+        return text
     text = _ANSI_C.sub(lambda match: _decoded(match[1]), text) if "$'" in text else text
     return re.sub(r"\\\n|[\\'\"]", "", text)
 

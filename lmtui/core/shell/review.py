@@ -23,7 +23,7 @@ _SORT = re.compile(
 def layers(command: SimpleCommand) -> tuple[SimpleCommand, ...]:
     """Return a command and, where it wraps others in a known form, those: the outermost first."""
     found = [command]
-    while (place := inner_place(found[-1].words)) and not found[-1].globs[place]:
+    while (place := inner_place(found[-1].words)) and not found[-1].globs[place] and len(found) <= _MOST_WRAPPED:
         found.append(found[-1].from_word(place))
     return tuple(found)
 

@@ -1,18 +1,34 @@
-"""One word of a command by bash's quoting rules: what it stands for, if that is fixed before the command runs."""
+"""Command lines whose words are fixed before they run: what a rule may allow where files can be changed.
+
+A small part of bash, read by its own rules: words with quotes and escapes, file patterns, `;`, `&&`, `||`, `|`, line ends and
+redirections to /dev/null.  Whatever else bash knows is not understood here.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from lmtui.core import globs
-from lmtui.core.shell.command import NotUnderstood
+from lmtui.core.shell.command import MAX_COMMANDS, MAX_WORDS, NotUnderstood, SimpleCommand, word_set
 
-_PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+=^#~-]|[^\x00-\x7f]")
-_IN_BRACKETS = re.compile(r"\[[!^]?[A-Za-z0-9_.-]+\]")
-_HARMLESS_BRACES = re.compile(r"\{[A-Za-z0-9/_-]*\}")
+_PIECE = re.compile(
+    r"(?P<plain>(?:[A-Za-z0-9_./:,@%+=^#~-]|[^\x00-\x7f])+|\$(?=[\s;|&]|\Z))|'(?P<single>[^']*)'"
+    r"|\"(?P<double>(?:[^\"\\$`]|\\.|\$\?|\$(?=[ |)/\]\"]))*)\"|\\(?P<escaped>.)|(?P<status>\$\?)|(?P<any>\*|\?)"
+    r"|(?P<one>\[[!^]?[A-Za-z0-9_.-]+\])|(?P<brace>\{[A-Za-z0-9/_-]*\})",
+    re.DOTALL,
+)
+_BLANKS = re.compile(r"(?:[ \t]|\\\n)*(?:(?<=[\s;|&])#[^\n]*|\A#[^\n]*)?")
+_OPERATOR = re.compile(r"&&|\|\|?(?!&)|;|\n")
+_REDIRECTION = re.compile(r"(?:(?:[012]?>>?|&>>?)[ \t]*/dev/null|[12]?>&[12]|<[ \t]*/dev/null)(?=[\s;|&]|\Z)")
+_ALONE = re.compile(r"[!\[\]](?=[\s;|&]|\Z)")
+_MAX_PIECES = 100
 _TILDE = re.compile(r"(?:\A|[:=])~")
-_LITERAL_DOLLAR = re.compile(r"\$(?=\Z|[ |)/\]])")
+_PROGRAM = re.compile(r"[A-Za-z0-9_./+-][A-Za-z0-9_./+@-]*|:|\[")
+_KEYWORDS = word_set("if then else elif fi case esac for select while until do done in function coproc [[ ]] { } !")
+_NAMES = {"$": "an expansion", "`": "a substitution", "&": "a background job", "<": "a redirection", ">": "a redirection",
+          "{": "braces", "[": "brackets that are not plain", "'": "a quote that is not closed"}  # fmt: skip
 
 
 class Word(NamedTuple):
@@ -22,102 +38,79 @@ class Word(NamedTuple):
     pattern: str = ""
 
 
-def literal_word(source: str) -> Word:
-    """Read a word as it is written.
+def simple_commands(source: str) -> Iterator[SimpleCommand]:
+    """Yield the commands of a text.
+
+    Raises:
+        NotUnderstood: something in it is not fixed before it runs, or belongs to no simple command.
+    """
+    words: list[Word] = []
+    at = start = end = commands = count = 0
+    operator = ";"
+    while True:
+        at = _after_blanks(source, at)
+        found = _OPERATOR.match(source, at)
+        if found or at == len(source):
+            if words:
+                commands += 1
+                yield _command(source[start:end], words)
+            elif (found and found[0] != "\n") or (not found and operator in ("&&", "||", "|")):
+                raise NotUnderstood("an operator stands where a command should")
+            if found is None:
+                break
+            operator = operator if found[0] == "\n" and not words else found[0]
+            words, at = [], found.end()
+        elif redirection := _REDIRECTION.match(source, at):
+            at = end = redirection.end()
+        else:
+            word, end = read_word(source, at)
+            start, at = (at if not words else start), end
+            words, count = [*words, word], count + 1
+        if commands > MAX_COMMANDS or count > MAX_WORDS:
+            raise NotUnderstood(f"it has more than {MAX_COMMANDS} commands or {MAX_WORDS} words")
+    if not commands:
+        raise NotUnderstood("it holds no command")
+
+
+def _after_blanks(source: str, at: int) -> int:
+    match = _BLANKS.match(source, at)
+    return match.end() if match else at
+
+
+def read_word(source: str, at: int) -> tuple[Word, int]:
+    """Read the word that begins at a place, and return where it ends.
 
     Raises:
         NotUnderstood: it is not fixed before the command runs, or its meaning depends on the shell's state.
     """
-    if source in ("!", "[", "]"):
-        return Word(source)
-    text, pattern, is_glob, unquoted = "", "", False, ""
-    i = 0
-    while i < len(source):
-        char = source[i]
-        piece, after, kind = _piece(source, i, is_last_unquoted=char not in "'\"\\")
-        text += piece
-        pattern += {"any": char, "one": "?"}.get(kind, globs.escape(piece))
-        is_glob = is_glob or kind in ("any", "one")
-        unquoted += piece if kind == "plain" else "\0" * len(piece)
-        i = after
-    if _TILDE.search(unquoted):
+    if alone := _ALONE.match(source, at):
+        return Word(alone[0]), alone.end()
+    if source[at] in "&#":
+        raise NotUnderstood(f"it uses {_NAMES.get(source[at], source[at])}")
+    pieces: list[tuple[str, str]] = []
+    while at < len(source) and source[at] not in " \t\n;|&":
+        if len(pieces) > _MAX_PIECES:
+            raise NotUnderstood("one of its words has too many parts")
+        match = _PIECE.match(source, at)
+        if match is None:
+            raise NotUnderstood(f"it uses {_NAMES.get(source[at], source[at])}")
+        kind = match.lastgroup or ""
+        piece = "0" if kind == "status" else _double_quoted(match[kind]) if kind == "double" else match[kind]
+        pieces.append((kind, "" if kind == "escaped" and piece == "\n" else piece))
+        at = match.end()
+    if _TILDE.search("".join(piece if kind == "plain" else "\0" for kind, piece in pieces)):
         raise NotUnderstood("it uses ~ for a folder")
-    if source.startswith("#"):
-        raise NotUnderstood("a word begins with #")
-    return Word(text, pattern if is_glob else "")
-
-
-def _piece(source: str, i: int, *, is_last_unquoted: bool) -> tuple[str, int, str]:
-    """Return the next piece of a word, where it ends, and its kind: plain, quoted, any (`*`) or one (`?`, `[…]`)."""
-    char = source[i]
-    if is_last_unquoted:
-        return _unquoted(source, i)
-    if char == "\\":
-        return _escaped(source, i)
-    end = _closing(source, i)
-    if char == "'":
-        return source[i + 1 : end], end + 1, "quoted"
-    return _double_quoted(source[i + 1 : end]), end + 1, "quoted"
-
-
-def _unquoted(source: str, i: int) -> tuple[str, int, str]:
-    char = source[i]
-    if source.startswith("$?", i):
-        return "0", i + 2, "quoted"
-    if char in "*?":
-        return char, i + 1, "any"
-    if char == "[":
-        match = _IN_BRACKETS.match(source, i)
-        if match is None:
-            raise NotUnderstood("it uses brackets that are not plain")
-        return match[0], match.end(), "one"
-    if char == "{":
-        match = _HARMLESS_BRACES.match(source, i)
-        if match is None:
-            raise NotUnderstood("it uses braces")
-        return match[0], match.end(), "quoted"
-    if not _PLAIN.fullmatch(char):
-        raise NotUnderstood(f"it uses {char} outside quotes")
-    return char, i + 1, "plain"
-
-
-def _escaped(source: str, i: int) -> tuple[str, int, str]:
-    following = source[i + 1 : i + 2]
-    if not following:
-        raise NotUnderstood("it ends in a backslash")
-    return ("" if following == "\n" else following), i + 2, "quoted"
-
-
-def _closing(source: str, i: int) -> int:
-    """Return where a quoted part that begins at `i` ends."""
-    quote = source[i]
-    j = i + 1
-    while j < len(source) and source[j] != quote:
-        j += 2 if quote == '"' and source[j] == "\\" else 1
-    if j >= len(source):
-        raise NotUnderstood("a quote is not closed")
-    return j
+    is_glob = any(kind in ("any", "one") for kind, _ in pieces)
+    patterns = (piece if kind == "any" else "?" if kind == "one" else globs.escape(piece) for kind, piece in pieces)
+    return Word("".join(piece for _, piece in pieces), "".join(patterns) if is_glob else ""), at
 
 
 def _double_quoted(inner: str) -> str:
-    """Return what stands between double quotes.
+    return re.sub(r"\\([\"\\$`])|\\\n|\$\?", lambda match: match[1] or ("0" if match[0] == "$?" else ""), inner)
 
-    Raises:
-        NotUnderstood: something in it is expanded.
-    """
-    out: list[str] = []
-    i = 0
-    while i < len(inner):
-        char = inner[i]
-        if char == "\\" and inner[i + 1 : i + 2] in ('"', "\\", "$", "`", "\n"):
-            out.append("" if inner[i + 1] == "\n" else inner[i + 1])
-            i += 2
-        elif inner.startswith("$?", i):
-            out.append("0")
-            i += 2
-        elif char == "`" or (char == "$" and _LITERAL_DOLLAR.match(inner, i) is None):
-            raise NotUnderstood("it uses an expansion")
-        else:
-            out.append(char)
-            i += 1
-    return "".join(out)
+
+def _command(text: str, words: list[Word]) -> SimpleCommand:
+    name = words[0].text
+    if name in _KEYWORDS or words[0].pattern or _PROGRAM.fullmatch(name) is None:
+        raise NotUnderstood("a program's name is not a plain word")
+    return SimpleCommand(text, tuple(word.text for word in words), tuple(word.pattern for word in words))
