@@ -8,6 +8,7 @@ import difflib
 import gc
 import io
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from lmtui.core.sessions import SessionHost
 
 EXIT_ERROR, EXIT_INTERRUPTED = 1, 130
+_OLD_WORDS = {"--list-sessions": "sessions", "--resume": "resume", "--plan": "plan", "--submit": "submit"}
 
 
 def run(argv: Sequence[str]) -> int:
@@ -70,26 +72,69 @@ def run(argv: Sequence[str]) -> int:
 
 def _translated(argv: list[str]) -> list[str]:
     """Return the arguments with the words that users of an earlier program type put into ours."""
-    for old, new in (("--list-sessions", "sessions"), ("--resume", "resume"), ("--plan", "plan"), ("--submit", "submit")):
-        if argv[:1] == [old]:
-            return [new, *argv[1:]]
+    options = argv[: argv.index("--")] if "--" in argv else argv
+    old = next((word for word in options if word in _OLD_WORDS), "") if argv and argv[0] not in _COMMANDS else ""
+    if old:
+        at = argv.index(old)
+        return _translated([_OLD_WORDS[old], *_known(argv[:at], _OLD_WORDS[old]), *argv[at + 1 :]])
     if "--scheduler" in argv:
         argv = ["scheduler", *(word for word in argv if word != "--scheduler")]
         argv = ["--interval-s" if word == "--scheduler-interval" else word for word in argv]
     return ["--mode" if word == "--permission" else word for word in argv]
 
 
+def _known(before: list[str], command: str) -> list[str]:
+    """Return the options before an earlier program's word that the command takes; a folder there is the workspace."""
+    before = ["--mode" if word == "--permission" else word for word in before]
+    if before and not before[0].startswith("-"):
+        before = ["--workspace", *before]
+    every, own = app_parser(), _COMMANDS[command][0]()
+    known: list[str] = []
+    words = iter(before)
+    for word in words:
+        name = word.partition("=")[0]
+        whole = [word, *([next(words, "")] if every.wants_value(name) and "=" not in word else [])]
+        if own.takes(name) or not every.takes(name):
+            known += whole
+        else:
+            print(f"lmtui: {name} has no effect on `lmtui {command}`", file=sys.stderr)
+    return known
+
+
 def _dispatch(argv: list[str]) -> int:
     name = argv[0] if argv and argv[0] in _COMMANDS else ""
-    if argv and not name and not argv[0].startswith("-") and not Path(argv[0]).is_dir():
+    if argv and not name and not argv[0].startswith("-") and not _is_folder(argv[0]) and not _is_task(argv[0]):
         close = difflib.get_close_matches(argv[0], _COMMANDS, n=1)
         hint = f"Did you mean `lmtui {close[0]}`?" if close else "`lmtui --help` lists the commands."
-        raise UsageError(f"{argv[0]!r} is neither a command nor a folder", hint)
+        raise UsageError(f"{argv[0]!r} is neither a command nor a folder", f'{hint} To run it as a task: lmtui run "TASK"')
     make_parser, execute = _COMMANDS[name]
     parser = make_parser()
-    arguments = parser.parse_args(argv[1:] if name else argv)
+    given = argv[1:] if name else argv
+    arguments = parser.parse_args(given) if "--" in given else parser.parse_intermixed_args(given)
     arguments.is_words = "--" in argv  # what stands behind it is no option, and no slash command either
     return execute(arguments)
+
+
+def _is_task(text: str) -> bool:
+    """Tell whether words stand where a folder could: a task, with a blank in it and no folder of that name."""
+    return any(map(str.isspace, text.strip())) and not _is_folder(text)
+
+
+def _is_folder(text: str) -> bool:
+    try:
+        return Path(text).is_dir()
+    except OSError:  # too long for a name
+        return False
+
+
+def _open(arguments: argparse.Namespace) -> int:
+    """Open the full-screen app, with a task as its first message where one stands in place of a folder."""
+    if not arguments.dir or not _is_task(arguments.dir):
+        return _app(arguments)
+    task, arguments.dir = arguments.dir, None
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("a task without a command needs a terminal", f"Without one: lmtui run {shlex.quote(task)}")
+    return _app(arguments, task=task)
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
@@ -103,7 +148,7 @@ _SETTING_FLAGS = (
 
 def _reader(arguments: argparse.Namespace) -> tuple[Path, Callable[[], Loaded]]:
     """Return the workspace, and what reads the settings in force (again, once more of the workspace is trusted)."""
-    given = getattr(arguments, "dir", None) or arguments.workspace or os.environ.get("WORKSPACE", "").strip()
+    given = getattr(arguments, "dir", None) or arguments.workspace or _set_workspace()
     workspace = Path(os.path.realpath(Path(given or ".").expanduser()))  # one name for one folder: rules are kept by it
     flags = {name: getattr(arguments, name, None) for name in _SETTING_FLAGS}
     rules = {name: tuple(found) for name in ("allow", "deny") if (found := getattr(arguments, name, None))}
@@ -113,6 +158,13 @@ def _reader(arguments: argparse.Namespace) -> tuple[Path, Callable[[], Loaded]]:
         return load_config(workspace, os.environ, flags | rules, trusted=answer.digest if answer.is_trusted else "")
 
     return workspace, read
+
+
+def _set_workspace() -> str:
+    """Return the folder that the settings name, as the current folder has them where it is trusted; empty for none."""
+    here = Path(os.path.realpath("."))
+    answer = read_trust(here)
+    return load_config(here, os.environ, {}, trusted=answer.digest if answer.is_trusted else "").config.workspace
 
 
 def _settings(arguments: argparse.Namespace) -> tuple[Path, Loaded]:
@@ -308,7 +360,7 @@ _PASSED_ON = (
 )  # fmt: skip
 _SWITCHED_OFF = ("sub_agents", "mcp")  # by flags that begin with --no-
 _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], int]]] = {
-    "": (app_parser, _app),
+    "": (app_parser, _open),
     "run": (run_parser, _run),
     "plan": (plan_parser, _plan),
     "resume": (resume_parser, _resume),

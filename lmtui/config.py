@@ -22,6 +22,7 @@ from lmtui.core.roles import parse_roles
 from lmtui.core.rules import Mode
 from lmtui.core.trust import TrustItem
 from lmtui.paths import config_dir, workspace_dir
+from lmtui.plain_files import NotPlain, read_plain
 
 MODES = tuple(str(mode) for mode in Mode)
 SANDBOXES = ("auto", "docker", "podman", "bubblewrap", "landlock", "process")
@@ -32,6 +33,7 @@ ONE_MODEL = ("auto", "on", "off")
 NETWORKS = ("off", "proxy", "on")
 NOTIFY_WAYS = ("auto", "osc9", "osc777", "bell", "off")
 _MAX_TOML_BYTES = 1_048_576
+_MAX_DOTENV_BYTES = 65_536
 _REFERENCES = ("file:", "keyring:")  # where a key is, not the key itself
 
 
@@ -55,7 +57,7 @@ def _setting(
 class Config:
     """Every setting with its value."""
 
-    workspace: str = _setting("", "the folder the agents work in; empty: the current folder", "WORKSPACE")
+    workspace: str = _setting("", "the folder to work in where none is named; empty: the current folder", "WORKSPACE")
     url: str = _setting("", "address of the model server; empty: look on the usual ports", "LLM_URL", "OPENAI_BASE_URL")
     model: str = _setting("", "name of the model; empty: the server's own default", "LLM_MODEL")
     api_key: str = _setting(
@@ -85,7 +87,7 @@ class Config:
         "auto", "on LM Studio, unload other large models before loading one; auto: unless roles name some", choices=ONE_MODEL
     )
     slots: int = _setting(0, "requests that the server works on at once; 0: what it tells, else one", "LLM_SLOTS", at_least=0)
-    max_tokens: int = _setting(-1, "longest answer in tokens; -1: the server's own limit", "LLM_MAX_TOKENS")
+    max_tokens: int = _setting(-1, "longest answer in tokens; -1: the server's own limit", "LLM_MAX_TOKENS", "AGENT_MAX_TOKENS")
     stall_timeout_s: float = _setting(
         560.0,
         "seconds that a server may be silent; before its first token a person is only told; 0: no limit",
@@ -105,11 +107,13 @@ class Config:
     max_empty_iterations: int = _setting(
         5, "empty answers in a row that end a turn; 0: any", "MAX_EMPTY_ITERATIONS", at_least=0
     )
-    sub_agents: str = _setting("on", "whether the model may hand parts of its work to sub-agents", choices=("on", "off"))
+    sub_agents: str = _setting(
+        "on", "whether the model may hand parts of its work to sub-agents", "ENABLE_SUB_AGENTS", choices=("on", "off")
+    )
     mcp: str = _setting("on", "whether MCP servers are started", "ENABLE_MCP", choices=("on", "off"))
     agent_max_depth: int = _setting(3, "how deep sub-agents may send others", "AGENT_MAX_DEPTH", at_least=0, at_most=5)
     agent_max_iterations: int = _setting(60, "requests that one sub-agent may make", "AGENT_MAX_ITERATIONS", at_least=1)
-    agent_max_tokens: int = _setting(0, "tokens that one sub-agent may use; 0: no limit", "AGENT_MAX_TOKENS", at_least=0)
+    agent_max_tokens: int = _setting(0, "tokens that one sub-agent may use; 0: no limit", "SUB_AGENT_MAX_TOKENS", at_least=0)
     agent_timeout_s: float = _setting(0.0, "seconds that one sub-agent may take; 0: no limit", at_least=0)
     keep_agents: str = _setting("off", "keep the briefs and results of sub-agents in .lmagent/agents", choices=("on", "off"))
     compact_at: int = _setting(
@@ -171,6 +175,7 @@ _STRICTER: Mapping[str, Callable[[Any, Any], bool]] = {
     "mode": lambda new, now: _MODE_RANK[new] < _MODE_RANK[now],
     "max_iterations": lambda new, now: new > 0 and (new < now or now <= 0),  # 0 is no limit
     "mcp": lambda new, _: new == "off",
+    "sub_agents": lambda new, _: new == "off",
     "network": lambda new, now: NETWORKS.index(new) < NETWORKS.index(now),
 }
 
@@ -248,7 +253,7 @@ def _own_files(workspace: Path, ignored: list[str]) -> Iterator[tuple[str, dict[
     yield ".lmagent/config.toml", _from_toml(workspace_dir(workspace) / "config.toml")
     if (workspace_dir(workspace) / "inbox").is_dir():
         yield ".lmagent/inbox", {"inbox": "on"}  # a folder that has one wants its tasks run: that waits for the user's word
-    pairs = _dotenv(workspace / ".env")
+    pairs = _dotenv(workspace)
     found: dict[str, Any] = {}
     for name, setting in SETTINGS.items():
         key = next((key for key in setting.metadata["env"] if pairs.get(key, "").strip()), None)
@@ -379,14 +384,15 @@ _KINDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?:(['\"])(.*?)\2|(.*?))\s*(?:(?<=\s)#.*)?\Z")
 
 
-def _dotenv(path: Path) -> dict[str, str]:
-    """Return the pairs of a `.env` file; quotes and a comment behind a space are taken off, other lines passed over."""
+def _dotenv(workspace: Path) -> dict[str, str]:
+    """Return the pairs of a workspace's `.env`; quotes and a comment behind a space are taken off, other lines passed over."""
     try:
-        if not path.is_file() or path.stat().st_size > 65536:
-            return {}
-        text = path.read_text(encoding="utf-8-sig", errors="replace")
-    except OSError:
+        data = read_plain(workspace, ".env", _MAX_DOTENV_BYTES + 1)
+    except (NotPlain, OSError):
         return {}
+    if data is None or len(data) > _MAX_DOTENV_BYTES:
+        return {}
+    text = data.decode("utf-8-sig", "replace")
     pairs = (_LINE.match(line) for line in text.splitlines() if not line.lstrip().startswith("#"))
     return {pair[1]: pair[3] if pair[2] else pair[4] for pair in pairs if pair}
 

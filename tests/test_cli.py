@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import argparse
+import sys
 from pathlib import Path
 
 import pytest
 
+from lmtui import cli
 from lmtui.cli import passed_on, run
 from lmtui.frontends.parsers import app_parser, serve_parser
 
@@ -38,3 +41,130 @@ def test_what_serve_is_told_of_settings_holds_in_each_tab() -> None:
     settings = set(served) & set(tab) - {"dir", "workspace", "api_key"}
     assert {name for name in settings if served[name] == bare[name]} == set()
     assert {name: tab[name] for name in settings} == {name: served[name] for name in settings}
+
+
+class Called:
+    """Stands in place of a command and keeps what it was called with."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        self.arguments = argparse.Namespace()
+        parser, _ = cli._COMMANDS[name]
+        monkeypatch.setitem(cli._COMMANDS, name, (parser, self))
+
+    def __call__(self, arguments: argparse.Namespace) -> int:
+        self.arguments = arguments
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "command", "wanted"),
+    [
+        (["--workspace", "w", "--list-sessions"], "sessions", {"workspace": "w"}),
+        (["w", "--list-sessions"], "sessions", {"workspace": "w"}),
+        (["--url", "http://h:1", "--resume", "3fa2b1"], "resume", {"url": "http://h:1", "id": "3fa2b1"}),
+        (["--resume", "3fa2b1", "--output", "json", "more"], "resume", {"id": "3fa2b1", "output": "json", "text": "more"}),
+        (["--no-mcp", "--model=m", "--plan", "do it"], "plan", {"mcp": "off", "model": "m", "task": "do it"}),
+        (["--permission", "auto", "--plan", "do it"], "plan", {"mode": "auto", "task": "do it"}),
+        (["--permission", "auto", "--submit", "do it"], "submit", {"mode": "auto", "task": "do it"}),
+        (["--plan", "do it", "--permission", "auto"], "plan", {"mode": "auto", "task": "do it"}),
+        (["--plan", "--", "--resume"], "plan", {"task": "--resume"}),
+        (["run", "--mode", "auto", "task", "--output", "json"], "run", {"task": "task", "output": "json"}),
+        (["run", "--", "--plan"], "run", {"task": "--plan"}),
+        (["resume", "3fa2b1", "--output", "json", "more"], "resume", {"id": "3fa2b1", "text": "more"}),
+    ],
+)
+def test_words_of_an_earlier_program_are_taken_wherever_they_stand(
+    argv: list[str], command: str, wanted: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = Called(monkeypatch, command)
+    assert run(argv) == 0
+    assert {name: getattr(called.arguments, name) for name in wanted} == wanted
+
+
+def test_an_option_that_the_command_does_not_take_is_named_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called = Called(monkeypatch, "sessions")
+    assert run(["--model", "m", "--workspace", "w", "--list-sessions"]) == 0
+    assert called.arguments.workspace == "w"
+    assert capsys.readouterr().err == "lmtui: --model has no effect on `lmtui sessions`\n"
+
+
+@pytest.mark.parametrize("task", ["fix the bug in parser.py", "word " * 400])
+def test_a_task_without_a_command_begins_on_a_terminal_and_is_hinted_at_without_one(
+    task: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun: list[tuple[object, str]] = []
+
+    def app(arguments: argparse.Namespace, session_id: str = "", task: str = "") -> int:
+        del session_id
+        begun.append((arguments.dir, task))
+        return 0
+
+    monkeypatch.setattr(cli, "_app", app)
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    assert run(["--model", "m", task]) == 0
+    assert begun == [(None, task)]
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: False)
+    assert run([task]) == 64
+    assert f"lmtui run '{task}'" in capsys.readouterr().err
+
+
+def test_a_word_that_is_no_command_says_how_it_is_run_as_a_task(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["rum"]) == 64
+    said = capsys.readouterr().err
+    assert "Did you mean `lmtui run`?" in said
+    assert 'lmtui run "TASK"' in said
+
+
+def test_a_folder_with_a_blank_in_its_name_is_no_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my project").mkdir()
+    called = Called(monkeypatch, "run")
+    monkeypatch.setattr(cli, "_app", called)
+    assert run([f"{tmp_path}/my project"]) == 0
+    assert called.arguments.dir == f"{tmp_path}/my project"
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("here", "set", "home"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("WORKSPACE", raising=False)
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path
+
+
+def used(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    assert run(["config", "path", *argv]) == 0
+    return Path(capsys.readouterr().out.splitlines()[1].partition("  ")[0]).parents[1].name
+
+
+def test_the_setting_workspace_holds_where_no_folder_is_named(
+    folders: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = Path(str(run_path(capsys)))
+    config.parent.mkdir(parents=True, exist_ok=True)
+    assert used(capsys) == "here"
+    config.write_text(f'workspace = "{folders}/set"\n')
+    assert used(capsys) == "set"
+    assert used(capsys, "--workspace", ".") == "here"
+    monkeypatch.setenv("WORKSPACE", str(folders / "home"))
+    assert used(capsys) == "home"
+
+
+def run_path(capsys: pytest.CaptureFixture[str]) -> str:
+    assert run(["config", "path"]) == 0
+    return capsys.readouterr().out.partition("  ")[0]
+
+
+def test_the_workspace_that_a_folder_names_holds_once_the_folder_is_trusted(
+    folders: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folders / "here" / ".env").write_text(f"WORKSPACE={folders}/set\n")
+    assert used(capsys) == "here"
+    assert run(["config", "trust", "--yes"]) == 0
+    capsys.readouterr()
+    assert used(capsys) == "set"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,7 @@ def test_an_untrusted_folder_cannot_loosen(workspace: Path, line: str) -> None:
         ('deny = ["Shell"]', "deny", ("Shell",)),
         ('theme = "paper"', "theme", "paper"),
         ("seed = 7", "seed", 7),
+        ('sub_agents = "off"', "sub_agents", "off"),
     ],
 )
 def test_an_untrusted_folder_may_tighten(workspace: Path, line: str, name: str, value: object) -> None:
@@ -378,3 +380,23 @@ def test_a_folder_with_an_inbox_is_asked_about_and_its_tasks_run_only_once_it_is
     loaded = load(workspace)
     assert (loaded.config.inbox, [item.source for item in loaded.waiting]) == ("off", [".lmagent/inbox"])
     assert load_config(workspace, {}, {}, trusted=loaded.digest).config.inbox == "on"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "setting", "value"),
+    [
+        ("ENABLE_SUB_AGENTS", "false", "sub_agents", "off"),
+        ("ENABLE_SUB_AGENTS", "1", "sub_agents", "on"),
+        ("AGENT_MAX_TOKENS", "4096", "max_tokens", 4096),
+        ("SUB_AGENT_MAX_TOKENS", "9000", "agent_max_tokens", 9000),
+    ],
+)
+def test_a_variable_of_an_earlier_program_means_what_it_meant_there(
+    workspace: Path, name: str, given: str, setting: str, value: object
+) -> None:
+    config = load(workspace, {name: given}).config
+    assert config == replace(Config(), **{setting: value})
+
+
+def test_the_variable_for_the_answer_length_of_lmtui_comes_before_another_programs(workspace: Path) -> None:
+    assert load(workspace, {"AGENT_MAX_TOKENS": "4096", "LLM_MAX_TOKENS": "900"}).config.max_tokens == 900

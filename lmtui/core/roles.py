@@ -15,11 +15,9 @@ class ModelRole(StrEnum):
 
     PLANNER = "planner"
     CODER = "coder"
-    REVIEWER = "reviewer"
     SUMMARISER = "summariser"
     TITLE = "title"
     VISION = "vision"
-    EMBEDDER = "embedder"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,15 @@ EPILOG = """commands:
 class Parser(argparse.ArgumentParser):
     """A parser whose mistakes end with exit code 64, as the contract says."""
 
+    def takes(self, option: str) -> bool:
+        """Tell whether this is an option of the command."""
+        return option in self._option_string_actions
+
+    def wants_value(self, option: str) -> bool:
+        """Tell whether a value follows an option."""
+        action = self._option_string_actions.get(option)
+        return action is not None and action.nargs != 0
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and how it is used, and end."""
         self.print_usage(sys.stderr)

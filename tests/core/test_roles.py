@@ -24,9 +24,9 @@ def test_an_entry_names_a_role_a_model_and_settings_of_its_own(text: str, role: 
 
 
 def test_the_later_of_two_entries_for_a_role_holds() -> None:
-    assert parse_roles(["planner: a", "reviewer: b", "planner: c"]) == {
+    assert parse_roles(["planner: a", "title: b", "planner: c"]) == {
         ModelRole.PLANNER: RoleModel("c"),
-        ModelRole.REVIEWER: RoleModel("b"),
+        ModelRole.TITLE: RoleModel("b"),
     }
 
 
@@ -34,7 +34,8 @@ def test_the_later_of_two_entries_for_a_role_holds() -> None:
     ("text", "words", "hint"),
     [
         ("planner qwen", "has no colon", "planner: NAME"),
-        ("boss: qwen", "names no role", "planner, coder, reviewer, summariser, title, vision, embedder"),
+        ("boss: qwen", "names no role", "planner, coder, summariser, title, vision"),
+        ("reviewer: qwen", "names no role", "planner, coder, summariser, title, vision"),
         ("coder:", "names nothing", "planner: NAME"),
         ("coder: a b", "names two models", "planner: NAME"),
         ("coder: a heat=1", "sets 'heat'", "temperature, top_p, repeat_penalty, seed"),

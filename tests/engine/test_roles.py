@@ -94,7 +94,7 @@ def test_a_role_takes_from_the_main_model_what_it_does_not_say_itself() -> None:
     roles = {ModelRole.PLANNER: RoleModel("big", 0.0), ModelRole.TITLE: RoleModel(seed=1)}
     assert for_role(roles, ModelRole.PLANNER, main) == ModelSettings("big", 0.0, 3, 900, top_p=0.9)
     assert for_role(roles, ModelRole.TITLE, main) == ModelSettings("main", 0.6, 1, 900, top_p=0.9)
-    assert for_role(roles, ModelRole.REVIEWER, main) == main
+    assert for_role(roles, ModelRole.SUMMARISER, main) == main
 
 
 async def test_plan_mode_asks_the_planner_and_then_the_sessions_own_model_again(tmp_path: Path) -> None:
