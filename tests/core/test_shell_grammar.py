@@ -55,7 +55,7 @@ def test_plain_commands_are_cut_into_words(text: str, expected: list[list[str]])
         ("a " + "'b'" * 110, "parts"), ("$x", "expansion"), ("A=1", "name"), ("A=1 b", "name"), ("a $b", "expansion"),
         ("a ${b}", "expansion"), ("a $(b)", "expansion"), ("a `b`", "substitution"), ("a <(b)", "redirection"),
         ('a "$b"', '"'), ('a "`b`"', '"'), ("a $'b'", "expansion"), ('a $"b"', "expansion"), ("a <<E\nE", "redirection"),
-        ("a <<< b", "redirection"), ("a & b", "background"), ("a |& b", "background"), ("a > b", "redirection"),
+        ("a <<< b", "redirection"), ("a & b", "background"), ("a |& b", "|"), ("a > b", "redirection"),
         ("a >> b", "redirection"), ("a < b", "redirection"), ("a {b,c}", "braces"), ("a {1..3}", "brace"), ("a ~", "~"),
         ("a ~b", "~"), ("a b=~c", "~"), ("a !b", "!"), ("a [b", "brackets"), ("a [[:x:]]", "brackets"), ("(a; b)", "("),
         ("{ a; }", "brace"), ("! a", "name"), ("f() { a; }", "("), ("if a; then b; fi", "name"), ("[[ a ]]", "brackets"),

@@ -85,7 +85,7 @@ def read_word(source: str, at: int) -> tuple[Word, int]:
     """
     if alone := _ALONE.match(source, at):
         return Word(alone[0]), alone.end()
-    if source[at] in "&#":
+    if source[at] in "&#|":
         raise NotUnderstood(f"it uses {_NAMES.get(source[at], source[at])}")
     pieces: list[tuple[str, str]] = []
     while at < len(source) and source[at] not in " \t\n;|&":
