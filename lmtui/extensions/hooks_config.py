@@ -16,8 +16,8 @@ from typing import Any
 from lmtui.core.clean import clean_line, reveal_line
 from lmtui.core.errors import ConfigError
 from lmtui.core.hooks import HookEvent
-from lmtui.extensions.plain_files import NotPlain, read_plain
 from lmtui.paths import config_dir
+from lmtui.plain_files import NotPlain, read_plain
 
 OWN_FILE = "hooks.json"
 FOLDER_FILES = (".lmagent/hooks.json", ".claude/settings.json")

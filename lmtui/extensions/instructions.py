@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lmtui.core.clean import clean
 from lmtui.core.guidance import INSTRUCTIONS, PERSONA, PROFILE, Guidance, GuidanceSource, without_tags
-from lmtui.extensions.plain_files import NotPlain, read_plain
+from lmtui.plain_files import NotPlain, owner_of, read_plain
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 OWN_NAME = ".lmagent.md"
@@ -121,10 +121,7 @@ def repository_folders(workspace: Path) -> list[Path]:
     above = [workspace, *workspace.parents][:_MOST_FOLDERS]
     home = Path.home()
     for depth, folder in enumerate(above):
-        try:
-            owner = (folder / ".git").lstat().st_uid
-        except OSError:
-            owner = None
+        owner = owner_of(folder, ".git")
         if owner is not None:
             is_own = depth == 0 or owner in (os.geteuid(), _owner(workspace))
             return list(reversed(above[: depth + 1])) if is_own else [workspace]

@@ -19,8 +19,8 @@ from typing import Any
 from lmtui.core.clean import clean_line, reveal_line
 from lmtui.core.errors import ConfigError
 from lmtui.extensions.mcp_warnings import entry_warnings, file_warning
-from lmtui.extensions.plain_files import NotPlain, read_plain
 from lmtui.paths import config_dir, workspace_dir
+from lmtui.plain_files import NotPlain, read_plain
 
 _MAX_BYTES = 1_048_576
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")

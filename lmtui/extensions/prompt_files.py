@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +14,9 @@ from lmtui.core.slash_names import OWN_NAMES
 from lmtui.core.trust import TrustItem
 from lmtui.extensions.folder_yes import Brought, FolderYes
 from lmtui.extensions.front_lines import read_front
-from lmtui.extensions.plain_files import NotPlain, is_plain_folder, read_plain
 from lmtui.extensions.skill_tools import allowed_rules
 from lmtui.paths import config_dir
+from lmtui.plain_files import NotPlain, is_plain_folder, list_plain, read_plain
 
 FOLDER_PLACES = (".lmagent/commands", ".claude/commands")
 OWN_PLACE = "commands"
@@ -97,21 +96,31 @@ def read_files(workspace: Path) -> list[PromptFile]:
     """
     folders = [(workspace, name, False) for name in FOLDER_PLACES if is_plain_folder(workspace, name)]
     places = [*folders, (config_dir(), OWN_PLACE, True)]
-    return [_read(root, path, place, is_own=is_own) for root, place, is_own in places for path in _paths(root, place)]
+    return [
+        _read(root, path, place, is_own=is_own) for root, place, is_own in places for path in _paths(root, place, is_own=is_own)
+    ]
 
 
-def _paths(root: Path, place: str) -> Iterator[str]:
+def _paths(root: Path, place: str, *, is_own: bool) -> Iterator[str]:
     """Yield the first Markdown files below a place, relative to the root; links below it are not followed."""
-    return itertools.islice(_all_paths(root, place), _MOST_FILES)
+    found = (f"{place}/{path}" for path in _all_paths(root / place, "")) if is_own else _all_paths(root, place)
+    return itertools.islice(found, _MOST_FILES)
 
 
 def _all_paths(root: Path, place: str) -> Iterator[str]:
-    for folder, names, files in itertools.islice(os.walk(root / place), _MOST_FOLDERS):
-        is_deep = len(Path(folder).relative_to(root / place).parts) >= _MOST_DEEP
-        names[:] = [] if is_deep else sorted(name for name in names if not name.startswith("."))
-        for name in sorted(files):
-            if name.lower().endswith(".md"):
-                yield str((Path(folder) / name).relative_to(root))
+    folders = [(place, 0)]
+    for _ in range(_MOST_FOLDERS):
+        if not folders:
+            return
+        folder, depth = folders.pop()
+        inner: list[tuple[str, int]] = []
+        for name, kind in list_plain(root, folder):
+            path = f"{folder}/{name}" if folder else name
+            if kind != "folder" and name.lower().endswith(".md"):
+                yield path
+            elif kind == "folder" and not name.startswith(".") and depth < _MOST_DEEP:
+                inner.append((path, depth + 1))
+        folders += reversed(inner)
 
 
 def _read(root: Path, path: str, place: str, *, is_own: bool) -> PromptFile:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lmtui.core.clean import clean_line
 from lmtui.core.skills import SkillSource
-from lmtui.extensions.plain_files import NotPlain, is_plain_folder, read_plain
+from lmtui.plain_files import NotPlain, list_plain, read_plain
 
 SKILL_FILE = "SKILL.md"
 FOLDERS = (".lmagent/skills", ".agents/skills", ".claude/skills")
@@ -120,7 +120,8 @@ def _walk(root: Path, folder: str, within: str, found: list[str]) -> None:
 
 def _entries(root: Path, below: str, *, follows: bool) -> Iterator[tuple[str, bool]]:
     """Yield the names of files and folders by name; links are passed over, or with `follows` those to folders are taken."""
-    if below and not is_plain_folder(root, below):
+    if not follows:
+        yield from ((name, kind == "folder") for name, kind in list_plain(root, below) if kind != "other")
         return
     try:
         with os.scandir(root / below) as entries:
@@ -128,6 +129,6 @@ def _entries(root: Path, below: str, *, follows: bool) -> Iterator[tuple[str, bo
     except OSError:
         return
     for entry in found:
-        is_folder = entry.is_dir(follow_symlinks=follows)
+        is_folder = entry.is_dir()
         if is_folder or entry.is_file(follow_symlinks=False):
             yield entry.name, is_folder

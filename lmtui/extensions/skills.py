@@ -17,11 +17,11 @@ from lmtui.core.errors import ToolError
 from lmtui.core.guidance import without_tags
 from lmtui.core.ports import TokenCounter
 from lmtui.core.skills import PROMOTED, PromotedTool, Skill, SkillSource, SkillState, SkillUse
-from lmtui.extensions.plain_files import NotPlain
 from lmtui.extensions.promoted import PromotedTools
 from lmtui.extensions.skill_places import MAX_SKILL_BYTES, RawSkill, files_beside, places, read_beside, skills_in
 from lmtui.extensions.skill_tools import allowed_rules
 from lmtui.extensions.skills_trust import read_answers
+from lmtui.plain_files import NotPlain
 
 MOST_TOLD_TOKENS, MOST_BODY_TOKENS = 300, 5_000
 _READER = "lmtui.extensions.skill_file"

@@ -16,11 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from lmtui.core.workspace_files import FoldersChanged
+from lmtui.plain_files import open_plain_folder
 
 DEBOUNCE_S = 0.2
 _CLOSE_WRITE, _MOVED, _CREATE, _DELETE, _GONE = 0x8, 0xC0, 0x100, 0x200, 0xC00
-_ONLY_FOLDER, _NO_FOLLOW, _EXCLUDE_UNLINKED = 0x0100_0000, 0x0200_0000, 0x0400_0000
-_MASK = _CLOSE_WRITE | _MOVED | _CREATE | _DELETE | _GONE | _ONLY_FOLDER | _NO_FOLLOW | _EXCLUDE_UNLINKED
+_ONLY_FOLDER, _EXCLUDE_UNLINKED = 0x0100_0000, 0x0400_0000
+_MASK = _CLOSE_WRITE | _MOVED | _CREATE | _DELETE | _GONE | _ONLY_FOLDER | _EXCLUDE_UNLINKED
 _WAS_MOVED, _IS_OVERFLOW, _IS_FORGOTTEN = 0x800, 0x4000, 0x8000
 _HEADER = struct.Struct("iIII")
 _READ_BYTES = 65_536
@@ -89,11 +90,14 @@ class FolderWatch:
 
     def _add(self, folder: str) -> bool:
         """Watch a folder if it is one, reached without a link; False where no more can be watched."""
-        path = os.fsencode(self.root / folder)
-        if os.path.realpath(path) != path:
+        try:
+            opened = open_plain_folder(self.root, folder)
+        except OSError:
             return True
         assert self._libc is not None
+        path = f"/proc/self/fd/{opened}".encode()
         number = self._libc.inotify_add_watch(self._fd, ctypes.c_char_p(path), ctypes.c_uint32(_MASK))
+        os.close(opened)
         if number >= 0:
             self._by_folder[folder], self._by_number[number] = number, folder
         elif ctypes.get_errno() in (errno.ENOSPC, errno.ENOMEM):

@@ -44,11 +44,13 @@ class SandboxCheckpoints:
         reply, _ = await self._call("ignored", replies.LeftOutReply)
         return tuple(map(clean_path, reply.left_out))
 
-    async def changes(self, before: str, after: str, paths: Sequence[str] = ()) -> tuple[FileChange, ...]:
+    async def changes(
+        self, before: str, after: str, paths: Sequence[str] = (), *, is_now: bool = False
+    ) -> tuple[FileChange, ...]:
         """Return the difference between two states, as far as asked for."""
         if before == after:
             return ()
-        fields = {"before": before, "after": after, "paths": list(paths)}
+        fields = {"before": before, "after": after, "paths": list(paths), "is_now": is_now}
         reply, _ = await self._call("changes", replies.ChangesReply, **fields, skip=0)
         files = list(reply.files)
         while reply.files and len(files) < reply.total:
@@ -63,6 +65,7 @@ class SandboxCheckpoints:
                 added_lines=max(0, added),
                 removed_lines=max(0, removed),
                 diff=clean(patch)[:_MAX_DIFF_CHARS] if patch else "",
+                is_kept=status != "U",
             )
             for path, status, added, removed, patch in files
         )
@@ -72,13 +75,13 @@ class SandboxCheckpoints:
         reply, data = await self._call("content", replies.FoundReply, tree=snapshot, path=path)
         return data if reply.found else None
 
-    async def restore(self, source: str, paths: Sequence[str], *, expected: str) -> None:
-        """Make files as `source` has them, if all of them are now as `expected` has them.
+    async def restore(self, source: str, paths: Sequence[str], *, expected: str, over: Sequence[str] = ()) -> None:
+        """Make files as `source` has them, if all of them are now as `expected` has them, or unkept and in `over`.
 
         Raises:
             SandboxError: some are not, named in the text; nothing was changed then.
         """
-        fields = {"source": source, "expected": expected, "paths": list(paths)}
+        fields = {"source": source, "expected": expected, "paths": list(paths), "over": list(over)}
         reply, _ = await self._call("restore", replies.RestoredReply, **fields)
         if reply.conflicts:
             names = ", ".join(map(clean_path, reply.conflicts))

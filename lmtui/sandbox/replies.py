@@ -112,7 +112,7 @@ class GrepReply(Reply):
 _Tree = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 _Lines = Annotated[int, Field(ge=-1, le=_MAX_BYTES)]
 _Patch = Annotated[str, Field(max_length=1_048_576)]
-_Change = Annotated[tuple[_Path, Literal["A", "M", "D", "T"], _Lines, _Lines, _Patch], Strict(strict=False)]
+_Change = Annotated[tuple[_Path, Literal["A", "M", "D", "T", "U"], _Lines, _Lines, _Patch], Strict(strict=False)]
 _Names = Annotated[list[_Path], Field(max_length=50)]
 
 

@@ -182,7 +182,7 @@ async def start(backend: Backend, workspace: Path, masks: MaskExpressions = NO_R
             await client.start()
             if backend.has_mounts:
                 await check_mounts(client, Lane.MAIN, layout)
-            await selftest.verify(backend, client, workspace)
+            await selftest.verify(backend, client, guard, workspace)
         except SandboxUnavailable:
             raise
         except SandboxError as error:

@@ -41,7 +41,7 @@ if (: < /proc/$PPID/environ) 2>/dev/null; then echo supervisor=visible; else ech
 """
 
 
-async def verify(backend: Backend, client: Client, workspace: Path) -> None:
+async def verify(backend: Backend, client: Client, guard: Client, workspace: Path) -> None:
     """Try what the backend promises.
 
     Raises:
@@ -63,9 +63,9 @@ async def verify(backend: Backend, client: Client, workspace: Path) -> None:
         found = await _run(backend, client, script)
         problem = _problem(found, backend) or await asyncio.to_thread(_owner_problem, workspace, probe)
     finally:
-        for path in (Path(marker), workspace / probe):
-            with contextlib.suppress(FileNotFoundError):
-                await asyncio.to_thread(path.unlink)
+        await asyncio.to_thread(Path(marker).unlink, missing_ok=True)
+        with contextlib.suppress(SandboxError):
+            await guard.call("guard", {"action": "take_away", "name": probe}, limit_s=_LIMIT_S)
     if problem:
         raise SandboxUnavailable(f"{backend.name} failed its self-test: {problem}")
 

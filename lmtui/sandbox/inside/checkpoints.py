@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import re
+import secrets
 import shutil
 import stat
 import subprocess
@@ -28,6 +29,7 @@ _MAX_LIMITS = 1000  # paths that go onto a command line
 _MAX_PATCH_BYTES = 524_288
 _MAX_NAMES_BYTES = 262_144  # as they travel
 _FACTS_BYTES = 40
+_DRAFTS = "lmtui.drafts"
 LONGEST_S = 180.0
 _LOCK_S = 20.0
 _GIT_S = 120.0
@@ -112,6 +114,7 @@ class Store:
             "GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1", "GIT_CEILING_DIRECTORIES": "/",
         }  # fmt: skip
         self._seen_modes: dict[str, int] = {}
+        self._draft_prefix = ""
         self._prepare()
 
     @contextmanager
@@ -132,6 +135,7 @@ class Store:
                         raise Refused("another lmtui is at the checkpoints of this workspace; try again") from error
                     time.sleep(0.02)
             (self.folder / "index.lock").unlink(missing_ok=True)  # of a git that was killed: the lock above is ours
+            self.discard_drafts()
             yield
 
     def unchanged(self) -> Message | None:
@@ -167,6 +171,34 @@ class Store:
         names = sorted(os.fsencode(path).decode("utf-8", "replace") for path in left_out)
         return {"tree": tree, "left_out": names[:MAX_NAMED], "left_out_total": len(names)}
 
+    def begin_drafts(self, folders: list[str]) -> None:
+        """Note where files are about to be written beside their places: what a kill leaves of them goes with the next call."""
+        self._draft_prefix = f".lmtui-{secrets.token_hex(6)}-"
+        note = json.dumps({"prefix": self._draft_prefix, "folders": folders})
+        (self.folder / _DRAFTS).write_text(note, encoding="utf-8")
+
+    def draft_name(self, number: int) -> str:
+        """Return the name of such a file."""
+        return f"{self._draft_prefix}{number}.tmp"
+
+    def discard_drafts(self) -> None:
+        """Remove the files that were written beside their places and not put in place."""
+        note = self.folder / _DRAFTS
+        if not note.exists():
+            return
+        with suppress(ValueError, TypeError, KeyError):
+            found = json.loads(note.read_text(encoding="utf-8"))
+            for parent in found["folders"]:
+                self._remove_drafts(str(parent), str(found["prefix"]))
+        note.unlink(missing_ok=True)
+
+    def _remove_drafts(self, parent: str, prefix: str) -> None:
+        with suppress(OSError, Refused), self.root.opened(parent, os.O_RDONLY | os.O_DIRECTORY) as (folder, _):
+            with os.scandir(folder) as entries:
+                names = [each.name for each in entries if each.name.startswith(prefix) and each.name.endswith(".tmp")]
+            for name in names:
+                os.unlink(name, dir_fd=folder)
+
     def add(self, paths: list[str]) -> None:
         """Take these paths of the workspace up into the index, those that are gone out of it."""
         paths = [path for path in paths if not self._is_folder(path)]
@@ -186,8 +218,11 @@ class Store:
                 found[path] = (Entry(old_mode, old), Entry(new_mode, new))
         return found
 
-    def changes(self, before: str, after: str, paths: list[str], skip: int) -> Message:
+    def changes(self, before: str, after: str, paths: list[str], skip: int, *, is_now: bool = False) -> Message:
         """Return the difference of two states: [path, status, added lines or -1, removed lines, patch] for each file.
+
+        The status is git's letter.  With `is_now` the second state is the present one, and `U` stands for a file in place of
+        which there is something now that no state can hold.
 
         There are at most 2,000 at once, or what one answer holds, from `skip` on; `total` counts them all.  Only the first
         have patches.
@@ -215,6 +250,10 @@ class Store:
         room, names = _MAX_PATCH_BYTES, 0
         for path, status in statuses[skip : skip + _MAX_CHANGES]:
             patch = "".join(next(patches, "") for _ in range(2 if status == "T" else 1))
+            if is_now and status == "D" and self.is_unkept(path):
+                files.append([path, "U", 0, 0, ""])
+                names += len(json.dumps(path)) + _FACTS_BYTES
+                continue
             room -= len(json.dumps(patch))  # as it travels
             names += len(json.dumps(path)) + _FACTS_BYTES
             if files and names > _MAX_NAMES_BYTES:
@@ -322,6 +361,16 @@ class Store:
         if is_small:
             self._seen_modes[path] = stat.S_IMODE(info.st_mode)
         return is_small and os.access(path, os.R_OK, dir_fd=self.root.fd)
+
+    def is_unkept(self, path: str) -> bool:
+        """Tell whether there is something at a path, not a folder, that no state can hold: too large, unreadable, a pipe."""
+        try:
+            info = os.stat(path, dir_fd=self.root.fd, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True  # it is in a folder that may not be looked into
+        return not stat.S_ISDIR(info.st_mode) and not self.can_hold(path)
 
     def _is_folder(self, path: str) -> bool:
         try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import secrets
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from . import beneath
 from .beneath import Refused
@@ -29,14 +29,23 @@ class _Draft:
     temporary: str = ""
 
 
-def restore(store: Store, source: str, expected: str, paths: list[str]) -> Message:
+def restore(store: Store, source: str, expected: str, paths: list[str], over: list[str]) -> Message:
     """Make `paths` as `source` has them.  `conflicts` names those that are not as `expected` has them; nothing is done then.
 
-    The caller holds the store's lock.  A failure in the middle leaves whole files only, and says which could not be done.
+    A file that is as `source` has it already stays, so that a restore that was killed can be done again.  Of those in `over`
+    the present state may be one that no state can hold.  The caller holds the store's lock.  A failure in the middle leaves
+    whole files only, and says which could not be done.
     """
     wanted = store.entries(expected, source, paths)
+    unkept = {path for path in over if path in wanted and store.is_unkept(path)}
+    for parent in {path.rpartition("/")[0] for path in wanted}:
+        _open_up(store, parent)
     going = {path for path, (_, entry) in wanted.items() if entry.mode == _ABSENT}
-    conflicts = {path for path, (now, _) in wanted.items() if not _is_as_expected(store, path, now, going)}
+    done = {path for path, (_, entry) in wanted.items() if _is_as_expected(store, path, entry, going)}
+    wanted = {path: entries for path, entries in wanted.items() if path not in done}
+    conflicts = {
+        path for path, (now, _) in wanted.items() if path not in unkept and not _is_as_expected(store, path, now, going)
+    }
     if conflicts:
         return {"conflicts": sorted(conflicts)[:MAX_NAMED]}
     contents = _contents(store, wanted)
@@ -45,13 +54,25 @@ def restore(store: Store, source: str, expected: str, paths: list[str]) -> Messa
         parent, _, name = path.rpartition("/")
         by_folder.setdefault(parent, []).append((name, entry))
     drafts: list[_Draft] = []
+    store.begin_drafts(list(by_folder))
     try:
         for parent, entries in by_folder.items():
             _write_drafts(store, parent, entries, contents, drafts)
         _put_in_place(store, drafts)
     finally:
-        _discard(store, drafts)
+        store.discard_drafts()
     return {"conflicts": []}
+
+
+def _open_up(store: Store, folder: str) -> None:
+    """Let the owner into a folder and those above it: a step may have taken that away."""
+    made = ""
+    for part in [part for part in folder.split("/") if part]:
+        made = f"{made}/{part}" if made else part
+        with suppress(OSError, Refused), store.root.opened(made, _FOLDER | os.O_NOFOLLOW) as (fd, real):
+            mode = os.fstat(fd).st_mode
+            if real == made and stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
+                Path(f"/proc/self/fd/{fd}").chmod(stat.S_IMODE(mode) | 0o700)
 
 
 def _is_as_expected(store: Store, path: str, now: Entry, going: set[str]) -> bool:
@@ -139,7 +160,7 @@ def _write_drafts(
             if entry.mode == _ABSENT:
                 drafts.append(_Draft(parent, name))
                 continue
-            draft = _Draft(parent, name, f".lmtui-{secrets.token_hex(6)}.tmp")
+            draft = _Draft(parent, name, store.draft_name(len(drafts)))
             drafts.append(draft)
             path = f"{parent}/{name}" if parent else name
             try:
@@ -179,7 +200,8 @@ def _mode(store: Store, folder: int, name: str, path: str, entry: Entry) -> int:
     except OSError:
         known = store.modes().get(path)
         return known if known is not None and bool(known & 0o100) == bool(executable) else 0o644 | executable
-    kept = stat.S_IMODE(info.st_mode) & 0o777 if stat.S_ISREG(info.st_mode) else 0o644
+    is_usual = stat.S_ISREG(info.st_mode) and info.st_mode & 0o400
+    kept = stat.S_IMODE(info.st_mode) & 0o777 if is_usual else store.modes().get(path, 0o644)
     return kept | (executable & kept >> 2) | (executable & 0o100) if executable else kept & ~0o111
 
 
@@ -255,16 +277,6 @@ def _remove_empty(store: Store, folder: str) -> None:
         folder = parent
 
 
-def _discard(store: Store, drafts: list[_Draft]) -> None:
-    """Remove what was written and not put in place."""
-    for parent in {draft.parent for draft in drafts if draft.temporary}:
-        with suppress(OSError, Refused), store.root.opened(parent, _FOLDER) as (folder, _):
-            for draft in drafts:
-                if draft.temporary and draft.parent == parent:
-                    with suppress(FileNotFoundError):
-                        os.unlink(draft.temporary, dir_fd=folder)
-
-
 def run(store: Store, message: Message) -> Message:
     """Do what a request asks of the store, but for reading one file.  Runs in a keeper."""
     paths = [str(path) for path in message.get("paths", ())]
@@ -277,9 +289,11 @@ def run(store: Store, message: Message) -> Message:
             case "prune":
                 return store.prune(int(message["max_bytes"]), float(message["max_age_s"]))
             case "changes":
-                return store.changes(_tree(message["before"]), _tree(message["after"]), paths, int(message["skip"]))
+                trees = _tree(message["before"]), _tree(message["after"])
+                return store.changes(*trees, paths, int(message["skip"]), is_now=bool(message.get("is_now")))
             case "restore":
-                return restore(store, _tree(message["source"]), _tree(message["expected"]), paths)
+                over = [str(path) for path in message.get("over", ())]
+                return restore(store, _tree(message["source"]), _tree(message["expected"]), paths, over)
     raise Refused("the checkpoint store cannot do that")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -42,19 +43,71 @@ def read_plain(root: Path, relative: str, max_bytes: int) -> bytes | None:
 
 def is_plain_folder(root: Path, relative: str) -> bool:
     """Tell whether there is a folder below another that no part of the path is a link to.  Blocks."""
-    path = root
-    for part in relative.split("/"):
-        path /= part
-        try:
-            if not stat.S_ISDIR(path.lstat().st_mode):
-                return False
-        except OSError:
-            return False
+    try:
+        os.close(open_plain_folder(root, relative))
+    except OSError:
+        return False
     return True
+
+
+def list_plain(root: Path, relative: str = "") -> list[tuple[str, str]]:
+    """Return the names in a folder, sorted, with what each is: `folder`, `file`, or `other` for links and the like.  Blocks.
+
+    A folder that is missing, or behind a link, has nothing in it.
+    """
+    try:
+        folder = open_plain_folder(root, relative)
+    except OSError:
+        return []
+    try:
+        with os.scandir(folder) as entries:
+            return sorted((entry.name, _kind(entry)) for entry in entries)
+    except OSError:
+        return []
+    finally:
+        os.close(folder)
+
+
+def open_plain_folder(root: Path, relative: str = "") -> int:
+    """Open a folder below another without following a link, and return its descriptor, which the caller closes.  Blocks.
+
+    Raises:
+        OSError: it is missing, no folder, or a part of the path is a link.
+    """
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for part in relative.split("/") if relative else ():
+        try:
+            folder = _below(folder, part)
+        except OSError:
+            os.close(folder)
+            raise
+    return folder
+
+
+def owner_of(root: Path, name: str) -> int | None:
+    """Return who owns an entry of a folder (a link itself, not what it leads to), None where there is none.  Blocks."""
+    try:
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid
+    except OSError:
+        return None
+    finally:
+        os.close(folder)
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    return "file" if entry.is_file(follow_symlinks=False) else "other"
 
 
 def _below(folder: int, part: str) -> int:
     """Return the folder of a name in place of the one given, which is closed."""
+    if part in ("", ".", ".."):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), part)
     inner = os.open(part, _FOLDER, dir_fd=folder)
     os.close(folder)
     return inner

@@ -1,0 +1,144 @@
+"""No code of lmtui that runs on the host touches a path of the workspace: held by a look at the code, and by a trace."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# Host code that may join a workspace with a name, and why.
+ALLOWED_JOINS = {
+    "lmtui/paths.py": "names lmtui's own folder, which is a mount point inside and read-only",
+    "lmtui/plain_files.py": "opens component by component, by descriptors, without following links",
+    "lmtui/sandbox/layout.py": "names the sources of mounts, which are compared from inside before anything runs",
+    "lmtui/sandbox/selftest.py": "looks for its own probe before the sandbox is used",
+    "lmtui/runtime/trust.py": "shows lmtui's own settings file",
+    "lmtui/extensions/mcp_config.py": "names files that plain_files reads",
+    "lmtui/runtime/files.py": "names a file that was looked at inside, for the user's editor",
+    "lmtui/tui/pasting.py": "resolves a path that the user pasted",
+}
+# What a traced run may do by path, as (file, function).
+ALLOWED_CALLS = {
+    ("lmtui/sandbox/selftest.py", "_owner_problem"),
+    ("lmtui/sandbox/host_paths.py", "check_workspace"),  # before anything runs inside: .git and .lmagent must not be links
+    ("lmtui/sandbox/host_paths.py", "<genexpr>"),
+    ("lmtui/runtime/demo.py", "fresh_folder"),
+    ("lmtui/runtime/demo.py", "<genexpr>"),
+}
+
+TRACER = r"""
+import json, os, sys, threading, traceback
+workspace, out, root = sys.argv[1:4]
+seen = set()
+guard = threading.local()
+NAMES = ("os.listdir", "os.scandir", "os.chmod", "os.chown", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link",
+         "os.symlink", "os.truncate", "os.utime", "os.setxattr", "os.getxattr", "shutil.rmtree", "shutil.move", "open")
+
+def note(what, path):
+    if getattr(guard, "on", False):
+        return
+    guard.on = True
+    try:
+        try:
+            text = os.fsdecode(path)
+        except TypeError:
+            return
+        inner = text.removeprefix(workspace + "/")
+        if inner == text or inner.split("/")[0] == ".lmagent":
+            return
+        frames = [f for f in traceback.extract_stack()[:-2] if f.filename.startswith(root + "/lmtui/")]
+        where = (os.path.relpath(frames[-1].filename, root), frames[-1].name) if frames else ("", "")
+        seen.add((what, inner, *where))
+    finally:
+        guard.on = False
+
+def hook(event, arguments):
+    if event in NAMES:
+        for each in arguments[:2]:
+            if isinstance(each, (str, bytes, os.PathLike)):
+                note(event, each)
+
+def wrapped(name):
+    real = getattr(os, name)
+    def call(path, *rest, **named):
+        if named.get("dir_fd") is None and isinstance(path, (str, bytes, os.PathLike)):
+            note("os." + name, path)
+        return real(path, *rest, **named)
+    return call
+
+for name in ("stat", "lstat", "readlink", "access"):
+    setattr(os, name, wrapped(name))
+sys.addaudithook(hook)
+from lmtui.cli import run
+code = run(["demo", "--headless", "--keep", workspace])
+open(out, "w").write(json.dumps({"code": code, "seen": sorted(seen)}))
+"""
+
+
+def _names_workspace(node: ast.expr) -> bool:
+    """Tell whether an expression is a workspace: `workspace`, `self._workspace`, `self.workspace()` and the like."""
+    if isinstance(node, ast.Call):
+        return _names_workspace(node.func)
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return name.strip("_") in ("workspace", "root")
+
+
+def test_no_host_module_makes_a_path_of_the_workspace_but_those_with_a_reason() -> None:
+    found: dict[str, int] = {}
+    for path in sorted((ROOT / "lmtui").rglob("*.py")):
+        name = str(path.relative_to(ROOT))
+        if name.startswith(("lmtui/sandbox/inside/", "lmtui/sandbox/image.py", "lmtui/providers/")):
+            continue  # inside the sandbox; its image; models on disk
+        for node in ast.walk(ast.parse(path.read_text())):
+            is_join = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _names_workspace(node.left)
+            is_call = (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name | ast.Attribute)
+                and (getattr(node.func, "id", "") == "Path" or getattr(node.func, "attr", "") in ("joinpath", "join"))
+                and any(_names_workspace(each) for each in node.args)
+                and len(node.args) > 1
+            )
+            if is_join or is_call:
+                found[name] = node.lineno
+    reviewed = {"lmtui/extensions/prompt_files.py", "lmtui/extensions/skill_places.py", "lmtui/extensions/hooks_config.py"}
+    assert set(found) - reviewed <= set(ALLOWED_JOINS), found
+
+
+@pytest.mark.bubblewrap
+def test_a_session_with_every_kind_of_tool_touches_no_path_of_the_workspace(tmp_path: Path) -> None:
+    workspace, out = tmp_path / "ws", tmp_path / "out.json"
+    (workspace / ".claude/commands").mkdir(parents=True)
+    (workspace / ".claude/commands/go.md").write_text("Go.\n")
+    (workspace / ".env").write_text("LLM_TIMEOUT=30\n")
+    (workspace / "AGENTS.md").write_text("Be brief.\n")
+    environment = {**os.environ, "LMTUI_HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-c", TRACER, str(workspace), str(out), str(ROOT)]
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert out.exists(), ran.stderr
+    told = json.loads(out.read_text())
+    assert told["code"] == 0, ran.stdout + ran.stderr
+    by_path = [tuple(each) for each in told["seen"] if (each[2], each[3]) not in ALLOWED_CALLS]
+    assert by_path == []
+
+
+@pytest.mark.bubblewrap
+def test_the_trace_sees_a_path_that_is_opened(tmp_path: Path) -> None:
+    workspace, out = tmp_path / "ws", tmp_path / "out.json"
+    careless = (
+        "import lmtui.sandbox.listing as m\nreal = m.SandboxListing.__init__\n"
+        "def init(self, lanes):\n    real(self, lanes)\n    (lanes.workspace / 'x').exists()\n"
+        "m.SandboxListing.__init__ = init\n"
+    )
+    tracer = TRACER.replace("from lmtui.cli import run\n", f"{careless}from lmtui.cli import run\n")
+    environment = {**os.environ, "LMTUI_HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-c", tracer, str(workspace), str(out), str(ROOT)]
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert out.exists(), ran.stderr
+    assert any(inner == "x" for _, inner, *_ in json.loads(out.read_text())["seen"])

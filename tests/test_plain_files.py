@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from lmtui.plain_files import NotPlain, is_plain_folder, list_plain, open_plain_folder, owner_of, read_plain
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    (root / "a/b").mkdir(parents=True)
+    (root / "a/b/file").write_text("inside")
+    (root / "a/link").symlink_to("b/file")
+    (root / "out").symlink_to(tmp_path)
+    os.mkfifo(root / "a/pipe")
+    (tmp_path / "file").write_text("outside")
+    return root
+
+
+def test_a_file_is_read_below_real_folders(tree: Path) -> None:
+    assert read_plain(tree, "a/b/file", 3) == b"ins"
+    assert read_plain(tree, "a/b/none", 3) is None
+    assert read_plain(tree, "none/file", 3) is None
+
+
+@pytest.mark.parametrize("path", ["a/link", "a/pipe", "a/b"])
+def test_a_link_or_what_is_no_regular_file_is_not_read(tree: Path, path: str) -> None:
+    with pytest.raises(NotPlain):
+        read_plain(tree, path, 10)
+
+
+@pytest.mark.parametrize("path", ["../file", "a/../../file", "a/..", "..", "a//b", "./a", "out"])
+def test_no_path_leads_out_of_the_folder(tree: Path, path: str) -> None:
+    assert not is_plain_folder(tree, path)
+    assert list_plain(tree, path) == []
+    with pytest.raises(OSError, match=r".+"):
+        open_plain_folder(tree, path)
+    with suppress(NotPlain):
+        assert read_plain(tree, f"{path}/file", 10) is None
+
+
+def test_a_folder_is_listed_with_what_each_name_is(tree: Path) -> None:
+    assert list_plain(tree, "a") == [("b", "folder"), ("link", "other"), ("pipe", "other")]
+    assert list_plain(tree) == [("a", "folder"), ("out", "other")]
+    assert list_plain(tree, "none") == []
+
+
+def test_the_owner_is_that_of_a_link_itself(tree: Path) -> None:
+    assert owner_of(tree, "out") == os.getuid()
+    assert owner_of(tree, "none") is None
