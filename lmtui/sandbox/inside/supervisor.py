@@ -14,21 +14,19 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 from . import (
-    checkpoints,
     execute,
     files,
     forward,
     git,
-    guard,
     linux,
-    listing,
     protocol,
     reduced,
-    restore,
     search,
     seccomp,
     serving,
@@ -72,7 +70,7 @@ class Supervisor:
         self._uploads: dict[int, bytearray] = {}
         self._program = _filter(options)
         self._shell = shutil.which("bash") or "/bin/sh"
-        self._workspace_guard = guard.Guard(options.root) if options.guards else None
+        self._workspace_guard = _module("guard").Guard(options.root) if options.guards else None
         self._service = serving.Service(self._selector, self._jobs, options, lambda frame: self._send(protocol.encode(frame)))
         self._operations: dict[str, Callable[[int, Message, bytes], None]] = {
             "ping": lambda identity, _message, _data: self._answer(identity, {}),
@@ -218,8 +216,10 @@ class Supervisor:
         self._jobs.start(identity, lambda: files.list_directory(self._root, path, depth, most), _SEARCH_S)
 
     def _listing(self, identity: int, message: Message, _data: bytes) -> None:
+        listing = _module("listing")
+
         def task() -> Message:
-            return listing.answer(self._root, message, self._options, self._program)
+            return cast("Message", listing.answer(self._root, message, self._options, self._program))
 
         self._jobs.start(identity, task, _SEARCH_S, listing.MAX_RESULT_BYTES)
 
@@ -236,6 +236,7 @@ class Supervisor:
         """Serve the checkpoint store.  What is quick is done in place: no command runs in this lane."""
         if not self._options.store:
             raise Refused("this lane keeps no checkpoints")
+        checkpoints = _module("checkpoints")
         store = checkpoints.Store(self._options.store, self._root, self._options.max_kept_file_mb << 20)
         if message["action"] == "content":
             data = store.content(str(message["tree"]), str(message["path"]))
@@ -243,7 +244,7 @@ class Supervisor:
         elif message["action"] == "snapshot" and (state := store.unchanged()) is not None:
             self._answer(identity, state)
         else:
-            self._jobs.start(identity, lambda: restore.run(store, message), checkpoints.LONGEST_S)
+            self._jobs.start(identity, lambda: _module("restore").run(store, message), checkpoints.LONGEST_S)
 
     def _survey(self, identity: int, message: Message, _data: bytes) -> None:
         root, since_ns = self._options.root, int(message["since_ns"])
@@ -337,6 +338,11 @@ class Supervisor:
             self._queue.popleft()
         self._selector.unregister(self._output)
         return True
+
+
+def _module(name: str) -> ModuleType:
+    """Return a module that few lanes need: every import makes each start slower, and all of them doubled it."""
+    return import_module(f".{name}", __package__)
 
 
 def _filter(options: settings.Settings) -> bytes:
