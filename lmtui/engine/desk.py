@@ -13,12 +13,13 @@ from lmtui.core.events import ROOT, Event, ModelChanged
 from lmtui.core.guidance import Guide, NoGuide
 from lmtui.core.interpreter import Interpreter, NoInterpreter
 from lmtui.core.messages import CallForm, ToolSet, ToolSpec, Urgency
-from lmtui.core.permissions import Mode, Rule
+from lmtui.core.permissions import Effect, Mode, Rule
 from lmtui.core.plan import Plan
 from lmtui.core.plan_mode import PlanMode
 from lmtui.core.ports import Checkpoints, Images, Limits, Provider, Sandbox, Toolbox
 from lmtui.core.roles import ModelRole, Roles
 from lmtui.core.skills import NoSkills, SkillReader
+from lmtui.core.tool_facts import Deed, facts_of
 from lmtui.core.web import NoWeb, Web
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
@@ -34,6 +35,14 @@ from lmtui.engine.step_watch import StepWatch
 from lmtui.engine.task_steps import TaskSteps
 from lmtui.engine.waits import Waits
 from lmtui.engine.window_book import WHOLE, WindowBook
+
+_EVERYTHING = ("*", "**")
+
+
+def _forbids(rule: Rule, tool: str) -> bool:
+    """Tell whether a rule is about a tool, or about another one that does the same."""
+    deed = facts_of(tool).deed
+    return rule.names(tool) or (deed in (Deed.SHOWS, Deed.CHANGES, Deed.RUNS) and facts_of(rule.tool).deed is deed)
 
 
 @dataclass(slots=True)
@@ -144,9 +153,12 @@ class Desk:
         return (*self.rules, *self.approvals.granted)
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return what the model is told of the tools."""
+        """Return what the model is told of the tools, without those that a rule of the user's forbids altogether."""
         specs = self.toolbox.specs(self.tool_set, sees=self.has_eyes)
-        return tuple(spec for spec in specs if spec.name != "edit") if self.edits == WHOLE else specs
+        forbidding = [rule for rule in self.rules if rule.effect is Effect.DENY and rule.pattern in _EVERYTHING]
+        is_left_out = {spec.name: self.edits == WHOLE and spec.name == "edit" for spec in specs}
+        is_left_out |= {name: True for name in is_left_out if any(_forbids(rule, name) for rule in forbidding)}
+        return tuple(spec for spec in specs if not is_left_out[spec.name]) if any(is_left_out.values()) else specs
 
     @property
     def has_eyes(self) -> bool:

@@ -25,6 +25,7 @@ MOST_OFTEN = 20
 PATIENCE_S = 60.0
 _CHARS_PER_TOKEN, _CHARS_PER_WORD = 3.5, 6
 _LEAST_CHARS = 40
+_THINKING_TOKENS = 2_000
 _ASK = (
     "[lmtui makes room in your window: what was said before will be left out. Write a summary of it for yourself now: what the "
     "user wants, what you found out (names, numbers, decisions), what is done, what failed and why, what comes next. "
@@ -44,8 +45,12 @@ async def in_own_words(desk: Desk, event: Compacted, room: Room, *, focus: str =
     """
     limit_chars = room.shares.facts // 2
     request = _request(desk, limit_chars, focus)
-    if not (is_asked or _pays(desk, event, limit_chars)) or not _fits(desk, request, limit_chars, room):
+    left_tokens = _left_tokens(desk, request, room)
+    words_tokens = int(limit_chars / _CHARS_PER_TOKEN)
+    if not (is_asked or _pays(desk, event, limit_chars)) or left_tokens <= words_tokens:
         return event
+    thinking_tokens = _THINKING_TOKENS if _may_think(desk, request) else 0
+    request = replace(request, max_tokens=min(words_tokens + thinking_tokens, left_tokens))
     desk.window.summaries += 1
     desk.emit(Compacting(agent=desk.agent))
     words = ""
@@ -71,9 +76,17 @@ def _pays(desk: Desk, event: Compacted, limit_chars: int) -> bool:
     return book.asks_for_summaries and is_cut and is_seldom and is_quick
 
 
-def _fits(desk: Desk, request: ModelRequest, limit_chars: int, room: Room) -> bool:
+def _left_tokens(desk: Desk, request: ModelRequest, room: Room) -> int:
     budget = desk.window.budget
-    return budget.estimate(budget.raw(request.messages, request.tools)) + limit_chars / _CHARS_PER_TOKEN < room.window
+    return int(room.window - budget.estimate(budget.raw(request.messages, request.tools)))
+
+
+def _may_think(desk: Desk, request: ModelRequest) -> bool:
+    """Tell whether the model thinks before it answers; of another one than the one in use nothing is known."""
+    if request.model != desk.settings.model:
+        return True
+    is_told = desk.model.profile.thinks or (desk.model.served is not None and desk.model.served.thinks)
+    return bool(is_told) or any(message.thinking for message in desk.conversation.messages)
 
 
 def _request(desk: Desk, limit_chars: int, focus: str) -> ModelRequest:
@@ -86,7 +99,6 @@ def _request(desk: Desk, limit_chars: int, focus: str) -> ModelRequest:
     return replace(
         request,
         messages=(*request.messages, ask),
-        max_tokens=int(limit_chars / _CHARS_PER_TOKEN),
         sees=desk.sees is not False,
         urgency=desk.urgency,
         shows_example=is_shown,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import ProviderError
 from lmtui.core.events import ROOT, Envelope, Event, MessageAdded, SessionRenamed, TurnEnded
-from lmtui.core.messages import Completion, Message, ModelRequest, Role, Urgency
+from lmtui.core.messages import Completion, Message, ModelRequest, Role, TextPiece, Urgency
 from lmtui.core.roles import ModelRole, RoleModel
 from lmtui.engine.desk import Desk
 from lmtui.engine.packing import bare
@@ -18,7 +18,8 @@ from lmtui.engine.usage import usage_beside
 
 MAX_TITLE_CHARS = 60
 _MOST_WORDS_CHARS = 1_500
-_MAX_TOKENS = 40
+_MAX_TOKENS, _THINKING_TOKENS = 40, 2_000
+_TOO_MUCH_CHARS = 400
 _ANY = range(1, 1_000_000)
 _ASK = "You name conversations. Answer with a title of three to six words for this one, without quotes, and with nothing else."
 
@@ -42,13 +43,17 @@ async def make_title(desk: Desk, history: Callable[[], Sequence[Envelope]], emit
         settings.model,
         temperature=settings.temperature,
         seed=settings.seed,
-        max_tokens=_MAX_TOKENS,
+        max_tokens=min(_MAX_TOKENS + _THINKING_TOKENS, settings.max_tokens or _ANY.stop),
         urgency=Urgency.NOBODY,
         is_attended=False,
     )
+    size_chars = 0  # of the answer alone: a model may think before it, and one that goes on behind it is stopped
     with contextlib.suppress(ProviderError):
         async with contextlib.aclosing(desk.provider.stream(request)) as pieces:
             async for piece in pieces:
+                size_chars += len(piece.text) if isinstance(piece, TextPiece) else 0
+                if size_chars > _TOO_MUCH_CHARS:
+                    return
                 if isinstance(piece, Completion):
                     emit(usage_beside(TITLER, request, piece))
                     title = _title(piece.message.text)

@@ -10,7 +10,7 @@ from lmtui.core.agent_events import AgentFinished
 from lmtui.core.events import ApprovalRequested, TurnEnded, TurnReason
 from lmtui.core.messages import ModelPiece
 from lmtui.core.model_events import Reminder
-from lmtui.core.permissions import Mode
+from lmtui.core.permissions import Access, Effect, Mode, Verdict, decide_all, parse_rule
 from lmtui.core.ports import Limits
 from lmtui.engine.team import TeamParts
 from lmtui.tools.registry import child_tools
@@ -88,3 +88,29 @@ async def test_a_turn_that_somebody_comes_to_is_not_blocked_by_what_was_refused_
     rig.session.sleep.attend()
     await rig.session.wait_idle()
     assert reasons(rig) == [TurnReason.DONE]
+
+
+def offered(rig: Rig) -> set[str]:
+    return {tool.name for tool in rig.provider.requests[-1].tools}
+
+
+@pytest.mark.parametrize("rule", ["Shell", "Read(**)", "Edit(.)", "git_commit", "Delegate", "*", "Look(*)"])
+async def test_a_tool_that_is_denied_for_all_that_it_may_be_about_is_not_offered(rule: str) -> None:
+    whole = Rig(FakeProvider(answer("hi")))
+    await whole.run()
+    rules = (parse_rule(rule, Effect.DENY, "settings"),)
+    rig = Rig(FakeProvider(answer("hi")), rules=rules)
+    await rig.run()
+    access = {"shell": Access.EXECUTE, "write": Access.WRITE, "edit": Access.WRITE, "git_commit": Access.WRITE}
+    for name in offered(whole):
+        if name == "shell" and rule.startswith(("Read", "Look")):
+            continue  # what a command may read is decided for each one
+        decision = decide_all(name, access.get(name, Access.READ), ("some/odd.txt",), Mode.AUTO, rules)
+        assert (name in offered(rig)) == (decision.verdict is not Verdict.DENY), name
+
+
+@pytest.mark.parametrize("rule", ["Shell(rm *)", "Read(secrets/**)", "Write(*.lock)"])
+async def test_a_tool_that_is_denied_for_some_things_is_offered(rule: str) -> None:
+    rig = Rig(FakeProvider(answer("hi")), rules=(parse_rule(rule, Effect.DENY, "settings"),))
+    await rig.run()
+    assert {"shell", "read", "write"} <= offered(rig)

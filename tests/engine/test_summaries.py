@@ -19,9 +19,9 @@ OWN = "The user wants every part read. Parts 1 to 9 hold the number 7, nothing f
 class Reader(FakeProvider):
     """Reads one file after the other; asked for a summary it answers with `own`, or as `own` says."""
 
-    def __init__(self, steps: int, own: str | ToolCall | Exception = OWN) -> None:
+    def __init__(self, steps: int, own: str | ToolCall | Exception = OWN, *, thinking: str = "") -> None:
         super().__init__()
-        self.steps, self.own = steps, own
+        self.steps, self.own, self.thinking = steps, own, thinking
         self.asked: list[ModelRequest] = []
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
@@ -37,7 +37,9 @@ class Reader(FakeProvider):
         self.requests.append(request)
         made = len(self.requests)
         calls = (ToolCall(f"c{made}", "read", json.dumps({"path": f"part{made}.txt"})),) if made % self.steps else ()
-        yield Completion(Message(Role.ASSISTANT, f"step {made}", "", calls), FinishReason.STOP, Usage(count, 20), 0.1, 0.1)
+        yield Completion(
+            Message(Role.ASSISTANT, f"step {made}", self.thinking, calls), FinishReason.STOP, Usage(count, 20), 0.1, 0.1
+        )
 
 
 def rig_for(provider: Reader, *, roles: Roles | None = None, compact_at: int = 0) -> Rig:
@@ -141,3 +143,14 @@ async def test_threshold_makes_room_in_a_large_window() -> None:
     await rig.run()
     assert "3,000 tokens were in use" in compacted(rig)[0].why
     assert compacted(rig)[0].tokens_after < 3000
+
+
+@pytest.mark.parametrize(("thinks", "named", "has_room"), [(True, False, True), (False, False, False), (False, True, True)])
+async def test_a_model_that_may_think_has_room_for_it_before_a_summary(*, thinks: bool, named: bool, has_room: bool) -> None:
+    provider = Reader(60, thinking="hmm" if thinks else "")
+    rig = rig_for(provider, roles={ModelRole.SUMMARISER: RoleModel("small")} if named else None)
+    await rig.run()
+    plain = Reader(60)
+    await rig_for(plain).run()
+    least = plain.asked[0].max_tokens or 0
+    assert ((provider.asked[0].max_tokens or 0) > least) == has_room

@@ -7,7 +7,7 @@ import pytest
 from lmtui.core.budgets import SessionBudget
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.events import SessionRenamed
-from lmtui.core.messages import ModelPiece, Urgency
+from lmtui.core.messages import ModelPiece, TextPiece, Urgency
 from lmtui.core.roles import ModelRole, RoleModel, Roles
 from tests.fakes import FakeProvider, Rig, answer
 
@@ -85,3 +85,20 @@ async def test_request_for_a_title_counts_in_the_budget_and_is_not_made_beyond_i
     await used.run("mend the lexer")
     await later(used, 1)
     assert len(used.provider.requests) == 1
+
+
+async def test_a_model_that_thinks_has_room_for_it_before_a_title() -> None:
+    rig = Rig(FakeProvider(answer("done"), answer("Mend the lexer")), roles=NAMED)
+    await rig.run("mend it")
+    await later(rig, 2)
+    assert (rig.provider.requests[1].max_tokens or 0) >= 1_000
+    assert titles(rig) == ["mend it", "Mend the lexer"]
+
+
+async def test_a_model_that_goes_on_behind_a_title_is_stopped() -> None:
+    endless = [TextPiece("and so on ") for _ in range(1_000)]
+    rig = Rig(FakeProvider(answer("done"), endless), roles=NAMED)
+    await rig.run("mend it")
+    await later(rig, 2)
+    assert rig.provider.open_streams == 0
+    assert titles(rig) == ["mend it"]
