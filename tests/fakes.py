@@ -14,6 +14,7 @@ from lmtui.core.events import Envelope, Event
 from lmtui.core.guidance import Guide, NoGuide
 from lmtui.core.hooks import Hooks, NoHooks
 from lmtui.core.hosts import HostGate
+from lmtui.core.masks import MaskExpressions
 from lmtui.core.messages import (
     CallForm,
     Completion,
@@ -93,6 +94,7 @@ class FakeSandbox:
     gate: HostGate | None = None
     can_be_read_only: bool = True
     is_read_only: bool = False
+    revealed: list[str] = field(default_factory=list)
 
     async def status(self) -> SandboxStatus:
         return SandboxStatus(
@@ -102,10 +104,21 @@ class FakeSandbox:
             has_shell=True,
             asks_each_command=self.asks_each_command,
             is_read_only=self.is_read_only and self.can_be_read_only,
+            has_read_only=self.can_be_read_only,
         )
 
     def read_only(self) -> Sandbox:
         return replace(self, is_read_only=True)
+
+    def mask(self, owner: int, expressions: MaskExpressions | None) -> None:
+        pass
+
+    def unmasked(self) -> Sandbox:
+        return self.read_only()
+
+    def revealing(self, paths: Sequence[str]) -> Sandbox:
+        self.revealed += paths
+        return self
 
     async def run_command(
         self,
@@ -201,11 +214,12 @@ class FakeCheckpoints:
         self.states: dict[str, dict[str, bytes]] = {}
         self.problem: SandboxError | None = None
         self.left_out: tuple[str, ...] = ()
+        self.unkept: set[str] = set()  # what no state can hold
 
     async def snapshot(self) -> Snapshot:
         if self.problem is not None:
             raise self.problem
-        state = dict(self._sandbox.files)
+        state = {path: data for path, data in self._sandbox.files.items() if path not in self.unkept}
         identity = hashlib.sha1(repr(sorted(state.items())).encode(), usedforsecurity=False).hexdigest()
         self.states[identity] = state
         return Snapshot(identity, self.left_out, len(self.left_out))
@@ -213,17 +227,25 @@ class FakeCheckpoints:
     async def ignored(self) -> tuple[str, ...]:
         return ("build/",)
 
-    async def changes(self, before: str, after: str, paths: Sequence[str] = ()) -> tuple[FileChange, ...]:
+    async def changes(
+        self, before: str, after: str, paths: Sequence[str] = (), *, is_now: bool = False
+    ) -> tuple[FileChange, ...]:
         old, new = self.states[before], self.states[after]
         wanted = [path for path in sorted({*old, *new}) if old.get(path) != new.get(path) and (not paths or path in paths)]
-        return tuple(_change(path, old.get(path), new.get(path)) for path in wanted)
+        found = (_change(path, old.get(path), new.get(path)) for path in wanted)
+        lost = self.unkept & {*old} if is_now else set()
+        return tuple(
+            FileChange(each.path, FileChangeKind.MODIFIED, is_kept=False) if each.path in lost else each for each in found
+        )
 
     async def read(self, snapshot: str, path: str) -> bytes | None:
         return self.states[snapshot].get(path)
 
-    async def restore(self, source: str, paths: Sequence[str], *, expected: str) -> None:
+    async def restore(self, source: str, paths: Sequence[str], *, expected: str, over: Sequence[str] = ()) -> None:
         for path in paths:
-            if self._sandbox.files.get(path) != self.states[expected].get(path):
+            if path in over and path in self.unkept:
+                self.unkept.discard(path)
+            elif self._sandbox.files.get(path) not in (self.states[expected].get(path), self.states[source].get(path)):
                 raise SandboxError(f"changed since by another hand: {path}; nothing was put back")
         for path in paths:
             data = self.states[source].get(path)

@@ -103,8 +103,14 @@ class Checkpoints(Protocol):
     async def snapshot(self) -> Snapshot:
         """Keep the state of now; cheap where nothing changed."""
 
-    async def changes(self, before: str, after: str, paths: Sequence[str] = ()) -> tuple[FileChange, ...]:
-        """Return the difference between two states, as far as asked for."""
+    async def changes(
+        self, before: str, after: str, paths: Sequence[str] = (), *, is_now: bool = False
+    ) -> tuple[FileChange, ...]:
+        """Return the difference between two states, as far as asked for.
+
+        With `is_now` the second is the present state: a file of the first in place of which there is something now that no
+        state can hold counts as changed, not as deleted, and is not `is_kept`.
+        """
 
     async def read(self, snapshot: str, path: str) -> bytes | None:
         """Return a file as a state has it, None where it does not."""
@@ -112,8 +118,10 @@ class Checkpoints(Protocol):
     async def ignored(self) -> tuple[str, ...]:
         """Return what ignore rules keep out of every state, at most 50 names; folders end in `/`."""
 
-    async def restore(self, source: str, paths: Sequence[str], *, expected: str) -> None:
+    async def restore(self, source: str, paths: Sequence[str], *, expected: str, over: Sequence[str] = ()) -> None:
         """Make files as `source` has them (deleted where it has none), if all of them are now as `expected` has them.
+
+        One that is as `source` has it already is fine too.  In place of those in `over` there may be what no state can hold.
 
         Raises:
             SandboxError: some are not, named in the text; nothing was changed then.

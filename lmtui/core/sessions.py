@@ -65,8 +65,9 @@ class Restoration:
     """What an undo, a redo or a restore would do, made to be shown and then applied as it is.
 
     `changes` are what it would change (an added file is one that comes back); `conflicts` are files changed since by another
-    hand: with any of them it is refused.  `left_out` are files that the checkpoints never held.  For a single hunk `path` is
-    the file, `before` its whole text and `text` what it becomes.
+    hand: with any of them it is refused.  `left_out` are files that the checkpoints never held.  `unkept` are those of
+    `changes` whose present content no checkpoint can hold, so that it is lost.  For a single hunk `path` is the file,
+    `before` its whole text and `text` what it becomes.
     """
 
     action: str
@@ -80,6 +81,7 @@ class Restoration:
     path: str = ""
     before: str = ""
     text: str = ""
+    unkept: tuple[str, ...] = ()
 
 
 class Changes(Protocol):

@@ -92,10 +92,14 @@ class FileChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """One changed file: `path` relative to the workspace, line counts, and a unified diff (cut at 64 KiB, empty for binary)."""
+    """One changed file: `path` relative to the workspace, line counts, and a unified diff (cut at 64 KiB, empty for binary).
+
+    It is not `is_kept` where no checkpoint can hold what it became (too large, unreadable, a pipe); what it was is kept.
+    """
 
     path: str
     kind: FileChangeKind
     added_lines: int = 0
     removed_lines: int = 0
     diff: str = ""
+    is_kept: bool = True

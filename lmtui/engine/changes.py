@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import Envelope, Event, PlanChanged, SessionOpened
 from lmtui.core.file_events import FilesRestored, Rewound, step_id
 from lmtui.core.ports import Checkpoints, Sandbox
 from lmtui.core.sessions import Restoration, Step
-from lmtui.core.workspace import FileChange
+from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.engine.hunks import take_back
 from lmtui.engine.packing import bare
 from lmtui.engine.steps import Ledger, Record, plans_around, read_steps
@@ -59,7 +59,7 @@ class SessionChanges:
             return ()
         now = await self._checkpoints.snapshot()
         paths = sorted({path for record in records for path in record.paths})
-        return await self._checkpoints.changes(records[0].before, now.id, paths)
+        return await self._checkpoints.changes(records[0].before, now.id, paths, is_now=True)
 
     async def of_turn(self, turn_id: str) -> tuple[FileChange, ...]:
         """Return the difference between a turn's first step and its last, by file."""
@@ -69,7 +69,9 @@ class SessionChanges:
         if not records:
             return ()
         paths = sorted({path for record in records for path in record.paths})
-        return await self._checkpoints.changes(records[0].before, records[-1].after, paths)
+        changes = await self._checkpoints.changes(records[0].before, records[-1].after, paths)
+        unkept = _unkept_after(records)
+        return tuple(_as_unkept(change) if change.path in unkept else change for change in changes)
 
     async def plan_undo(self, count: int = 1) -> Restoration:
         """Plan to take back the last steps that are not taken back yet."""
@@ -98,7 +100,9 @@ class SessionChanges:
             changes = await self._checkpoints.changes(now.id, record.before, [path])
             if not changes:
                 raise SandboxError(f"{path} is as it was before that step")
-            return Restoration("restore", (step_id,), changes, source=record.before, expected=now.id)
+            differing = await self._checkpoints.changes(record.before, now.id, [path], is_now=True)
+            unkept = tuple(each.path for each in differing if not each.is_kept)
+            return Restoration("restore", (step_id,), changes, source=record.before, expected=now.id, unkept=unkept)
         text = await self._text(path)
         before = await self._checkpoints.read(record.before, path)
         back = take_back(change.diff, hunk, text, (before or b"").decode("utf-8", "surrogateescape"))
@@ -136,7 +140,7 @@ class SessionChanges:
         if plan.path:
             await self._write(plan)
         else:
-            await self._checkpoints.restore(plan.source, paths, expected=plan.expected)
+            await self._checkpoints.restore(plan.source, paths, expected=plan.expected, over=plan.unkept)
         after, changes = "", plan.changes
         try:
             if is_step:
@@ -152,12 +156,13 @@ class SessionChanges:
     async def _write(self, plan: Restoration) -> None:
         if await self._text(plan.path) != plan.before:
             raise SandboxError(f"changed since by another hand: {plan.path}; nothing was put back")
-        found = await self._sandbox.read_file(plan.path)
+        sandbox = self._sandbox.revealing([plan.path])  # the user takes it back, whatever it holds
+        found = await sandbox.read_file(plan.path)
         data = plan.text.encode("utf-8", "surrogateescape")
-        await self._sandbox.write_file(plan.path, data, expect_sha256=found.sha256)
+        await sandbox.write_file(plan.path, data, expect_sha256=found.sha256)
 
     async def _text(self, path: str) -> str:
-        found = await self._sandbox.read_file(path, 16_777_216)
+        found = await self._sandbox.unmasked().read_file(path, 16_777_216)
         if len(found.data) < found.size_bytes:
             raise SandboxError(f"{path} is too large for a single hunk: take the whole file back")
         return found.data.decode("utf-8", "surrogateescape")
@@ -172,24 +177,41 @@ class SessionChanges:
             raise SandboxError(f"“{step.title or step.tool}” cannot be taken back: {self._why_not(missing[0])}")
         paths = sorted({path for record in records for path in record.paths})
         now = await self._checkpoints.snapshot()
+        differing = await self._checkpoints.changes(source, now.id, paths, is_now=True)
+        unkept = {change.path for change in differing if not change.is_kept}
         conflicts = {change.path for change in await self._checkpoints.changes(expected, now.id, paths)}
+        conflicts |= unkept - _unkept_after(records)  # another hand put there what cannot be seen
         so_far: set[str] = set()
         for one, next_one in pairwise(records):
             so_far |= set(one.paths)
             if action != "redo" and one.after != next_one.before:
                 between = await self._checkpoints.changes(one.after, next_one.before, sorted(so_far))
-                conflicts |= {change.path for change in between}
-        left_out = {name for record in records for name in record.left_out} | set(now.left_out)
-        left_out |= set(await self._checkpoints.ignored())
+                restored = await self._checkpoints.changes(next_one.before, source, sorted(so_far))
+                conflicts |= {change.path for change in between} & {change.path for change in restored}
+        conflicts &= {change.path for change in differing}  # the others are as they shall be: an undo was cut off
+        changes = await self._checkpoints.changes(expected, source, paths)
+        never = self._unkept_at_source(action, records)
+        never &= {change.path for change in changes if change.kind is FileChangeKind.DELETED}
+        left_out = ({name for record in records for name in record.left_out} | set(now.left_out)) - unkept
+        left_out |= never | set(await self._checkpoints.ignored())
+        changes = tuple(_over_unkept(each) if each.path in unkept else each for each in changes if each.path not in never)
         return Restoration(
             action,
             tuple(record.step.id for record in records),
-            await self._checkpoints.changes(expected, source, paths),
-            tuple(sorted(conflicts)),
+            changes,
+            tuple(sorted(conflicts - never)),
             tuple(sorted(left_out)),
             source,
             expected,
+            unkept=tuple(sorted(unkept)),
         )
+
+    def _unkept_at_source(self, action: str, records: list[Record]) -> set[str]:
+        """Return the files that may have been in the state to go to though it does not hold them."""
+        if action == "redo":
+            return _unkept_after(records)
+        earlier = takewhile(lambda each: each.step.id != records[0].step.id, self._ledger().records)
+        return {*records[0].left_out} | _unkept_after(list(earlier))
 
     def _why_not(self, record: Record) -> str:
         history = self._history()
@@ -199,3 +221,17 @@ class SessionChanges:
 
     def _ledger(self) -> Ledger:
         return read_steps(bare(self._history()), self._foreign)
+
+
+def _unkept_after(records: Sequence[Record]) -> set[str]:
+    """Return the files that no checkpoint could hold after some steps."""
+    last = {change.path: change.is_kept for record in records for change in record.step.changes}
+    return {path for path, is_kept in last.items() if not is_kept}
+
+
+def _over_unkept(change: FileChange) -> FileChange:
+    return replace(change, kind=FileChangeKind.MODIFIED)
+
+
+def _as_unkept(change: FileChange) -> FileChange:
+    return FileChange(change.path, FileChangeKind.MODIFIED, is_kept=False)

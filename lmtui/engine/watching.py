@@ -58,12 +58,9 @@ async def tell_changes(
     if before is not None and desk.checkpoints is not None:
         try:
             after = await desk.checkpoints.snapshot()
-            found = await desk.checkpoints.changes(before.id, after.id)
+            changes, after_id = await desk.checkpoints.changes(before.id, after.id, is_now=True), after.id
         except SandboxError as error:
             desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=f"This step cannot be undone: {error.full_text()}"))
-        else:
-            outgrown = {*after.left_out} - {*before.left_out}
-            changes, after_id = tuple(change for change in found if change.path not in outgrown), after.id
     paths = tuple(change.path for change in changes)
     if changes:
         ids = (before.id, after_id) if before is not None and after_id else ("", "")

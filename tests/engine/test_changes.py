@@ -303,8 +303,8 @@ async def test_what_was_put_back_is_told_though_the_caller_goes_away_meanwhile()
     begun = asyncio.Event()
 
     class Slow(FakeCheckpoints):
-        async def restore(self, source: str, paths: Sequence[str], *, expected: str) -> None:
-            await put_back(source, paths, expected=expected)
+        async def restore(self, source: str, paths: Sequence[str], *, expected: str, over: Sequence[str] = ()) -> None:
+            await put_back(source, paths, expected=expected, over=over)
             begun.set()
             await asyncio.sleep(0.01)
 
@@ -340,3 +340,101 @@ def test_a_files_name_ends_no_line_that_lmtui_says_to_the_model() -> None:
     told = digest(Gist(changed={name: None}), Plan(), Shares(2_000, 500, 500, 500))
     assert talk.messages[-1].text.count("\n") == 0
     assert not any(line.startswith("[The user says") for line in told.splitlines())
+
+
+async def test_an_undo_that_was_cut_off_is_done_again() -> None:
+    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"), files={"a.txt": b"zero\n"})
+    changes = await scene.play(2)
+    scene.sandbox.files = {"a.txt": b"zero\n", "b.txt": b"two\n"}  # a kill came after the first of two files
+    plan = await changes.plan_undo(2)
+    assert plan.conflicts == ()
+    await changes.apply(plan)
+    assert scene.sandbox.files == {"a.txt": b"zero\n"}
+    assert all(step.is_undone for step in changes.steps())
+
+
+async def test_a_redo_that_was_cut_off_is_done_again() -> None:
+    scene = Scene(("a.txt", "one\n"), ("b.txt", "two\n"))
+    changes = await scene.play(2)
+    await changes.apply(await changes.plan_undo(2))
+    scene.sandbox.files = {"a.txt": b"one\n"}
+    plan = await changes.plan_redo(2)
+    assert plan.conflicts == ()
+    await changes.apply(plan)
+    assert scene.sandbox.files == {"a.txt": b"one\n", "b.txt": b"two\n"}
+
+
+async def test_a_step_after_an_undo_that_was_cut_off_does_not_keep_the_rest_from_being_undone() -> None:
+    scene = Scene(("a.txt", "one\n"), ("a.txt", "two\n"), files={"a.txt": b"zero\n"})
+    changes = await scene.play(1)
+    scene.sandbox.files = {"a.txt": b"zero\n"}
+    await scene.play(1)
+    plan = await changes.plan_undo(2)
+    assert plan.conflicts == ()
+    await changes.apply(plan)
+    assert scene.sandbox.files == {"a.txt": b"zero\n"}
+
+
+async def grown(second: tuple[str, str] | None = None) -> tuple[Scene, Changes]:
+    """Return a session whose first step makes something of `a.txt` that no state can hold."""
+    scene = Scene(("a.txt", "large\n"), *([second] if second else []), files={"a.txt": b"zero\n", "c.txt": b"c\n"})
+    put = scene.sandbox.files
+
+    class Files(dict[str, bytes]):
+        def __setitem__(self, path: str, data: bytes) -> None:
+            super().__setitem__(path, data)
+            (scene.checkpoints.unkept.add if data == b"large\n" else scene.checkpoints.unkept.discard)(path)
+
+    scene.sandbox.files = Files(put)
+    return scene, await scene.play(2 if second else 1)
+
+
+async def test_what_was_kept_comes_back_over_what_cannot_be_kept_and_the_plan_says_so() -> None:
+    scene, changes = await grown()
+    assert [(change.path, change.is_kept) for change in changes.steps()[0].changes] == [("a.txt", False)]
+    plan = await changes.plan_undo()
+    assert (plan.unkept, plan.conflicts) == (("a.txt",), ())
+    await changes.apply(plan)
+    assert scene.sandbox.files["a.txt"] == b"zero\n"
+
+
+async def test_a_redo_leaves_alone_what_was_never_kept_and_names_it() -> None:
+    scene, changes = await grown()
+    await changes.apply(await changes.plan_undo())
+    plan = await changes.plan_redo()
+    assert plan.changes == ()
+    assert "a.txt" in plan.left_out
+    await changes.apply(plan)
+    assert scene.sandbox.files["a.txt"] == b"zero\n"
+
+
+async def test_a_step_over_what_was_never_kept_deletes_nothing_when_it_is_undone() -> None:
+    scene, changes = await grown(("a.txt", "small\n"))
+    plan = await changes.plan_undo()
+    assert plan.changes == ()
+    assert "a.txt" in plan.left_out
+    both = await changes.plan_undo(2)
+    await changes.apply(both)
+    assert scene.sandbox.files["a.txt"] == b"zero\n"
+
+
+async def test_what_another_hand_made_unkeepable_since_is_a_conflict() -> None:
+    scene = Scene(("a.txt", "one\n"), files={"a.txt": b"zero\n"})
+    changes = await scene.play(1)
+    scene.checkpoints.unkept.add("a.txt")
+    assert (await changes.plan_undo()).conflicts == ("a.txt",)
+
+
+async def test_a_single_file_is_restored_over_what_cannot_be_kept() -> None:
+    scene, changes = await grown()
+    plan = await changes.plan_restore(changes.steps()[0].id, "a.txt")
+    assert plan.unkept == ("a.txt",)
+    await changes.apply(plan)
+    assert scene.sandbox.files["a.txt"] == b"zero\n"
+
+
+async def test_what_cannot_be_kept_is_known_after_a_resume() -> None:
+    scene, _ = await grown()
+    rig = Rig(FakeProvider(), scene.sandbox, past=scene.log.events, checkpoints=scene.checkpoints)
+    assert rig.session.changes is not None
+    assert (await rig.session.changes.plan_undo()).unkept == ("a.txt",)

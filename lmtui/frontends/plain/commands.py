@@ -247,6 +247,8 @@ class Commands:
             self.desk.say(f"refused, because these changed since by another hand: {', '.join(map(clean_line, plan.conflicts))}")
             return
         self.desk.say(f"{plan.action} would do this: {changes_text(plan.changes) or 'nothing'}")
+        if plan.unkept:
+            self.desk.say(f"replaced, and their present content is lost: {', '.join(map(clean_path, plan.unkept))}")
         if plan.left_out:
             self.desk.say(f"not kept, so not put back: {', '.join(reveal_line(each) for each in plan.left_out)}")
         self.desk.terminal.drop_typed()

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import SandboxError
+from lmtui.core.workspace import FileChangeKind
+from lmtui.sandbox.inside import restore
+from lmtui.sandbox.inside.beneath import Root
+from lmtui.sandbox.inside.checkpoints import Store
+from tests.sandbox.conftest import BUBBLEWRAP, OpenSandbox
+from tests.sandbox.test_checkpoints import opened, tree_of
+
+pytestmark = pytest.mark.git
+LARGE = 17 << 20
+STEPS = {
+    "pipe": "rm README.md; mkfifo README.md",
+    "socket": "rm README.md; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"README.md\")'",
+    "grown": f"head -c {LARGE} /dev/zero > README.md",
+    "appended": f"head -c {LARGE} /dev/zero >> README.md",
+    "unreadable": "echo gone > README.md; chmod 000 README.md",
+    "only unreadable": "chmod 000 README.md",
+    "in an unreadable folder": "echo gone > src/main.py; chmod 000 src",
+    "in a read-only folder": "rm src/main.py; chmod 555 src",
+    "folder of pipes": "rm README.md; mkdir README.md",
+}
+
+
+@pytest.mark.parametrize("backend", ["files", BUBBLEWRAP])
+@pytest.mark.parametrize("step", STEPS)
+async def test_what_a_step_made_of_a_kept_file_is_known_and_taken_back(
+    backend: str, step: str, workspace: Path, open_sandbox: OpenSandbox
+) -> None:
+    sandbox = await opened(open_sandbox, backend)
+    before = await sandbox.checkpoints.snapshot()
+    content = tree_of(workspace)
+    subprocess.run(["sh", "-c", f"{STEPS[step]}; echo more > other.txt"], cwd=workspace, check=True)
+    after = await sandbox.checkpoints.snapshot()
+    changes = await sandbox.checkpoints.changes(before.id, after.id, is_now=True)
+    named = {change.path for change in changes}
+    assert "other.txt" in named
+    assert len(named) == 2 or step == "only unreadable"  # a lane that may read anything sees no change in it
+    unkept = [change.path for change in changes if not change.is_kept]
+    assert all(change.kind is FileChangeKind.MODIFIED for change in changes if not change.is_kept)
+    await sandbox.checkpoints.restore(before.id, sorted(named), expected=after.id, over=unkept)
+    found = tree_of(workspace)
+    assert {path: each[2] for path, each in found.items()} == {path: each[2] for path, each in content.items()}
+    assert os.access(workspace / "README.md", os.R_OK)
+
+
+async def test_what_cannot_be_kept_is_replaced_only_where_that_was_said(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await opened(open_sandbox, "files")
+    before = await sandbox.checkpoints.snapshot()
+    (workspace / "README.md").write_bytes(b"x" * LARGE)
+    after = await sandbox.checkpoints.snapshot()
+    with pytest.raises(SandboxError, match=r"another hand: README\.md"):
+        await sandbox.checkpoints.restore(before.id, ["README.md"], expected=after.id)
+    assert (workspace / "README.md").stat().st_size == LARGE
+
+
+async def test_more_files_than_are_named_that_no_state_can_hold_are_known(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await opened(open_sandbox, "files")
+    names = [f"{number}.txt" for number in range(120)]
+    for name in names:
+        (workspace / name).write_text(name)
+    before = await sandbox.checkpoints.snapshot()
+    for name in names:
+        (workspace / name).unlink()
+        os.mkfifo(workspace / name)
+    after = await sandbox.checkpoints.snapshot()
+    changes = await sandbox.checkpoints.changes(before.id, after.id, is_now=True)
+    assert sorted(change.path for change in changes if not change.is_kept) == sorted(names)
+    await sandbox.checkpoints.restore(before.id, names, expected=after.id, over=names)
+    assert all((workspace / name).read_text() == name for name in names)
+
+
+def store_of(tmp_path: Path) -> Store:
+    return Store(str(tmp_path / "store"), Root(str(tmp_path / "work")), 16 << 20)
+
+
+def kept(store: Store) -> str:
+    with store.locked():
+        return str(store.snapshot()["tree"])
+
+
+def fill(folder: Path, text: str, count: int = 400) -> None:
+    for number in range(count):
+        path = folder / f"d{number % 7}" / f"{number}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text} {number}\n" * 200)
+
+
+RESTORE = """
+import sys
+sys.path[:0] = sys.argv[4:]
+from pathlib import Path
+from tests.sandbox.test_undo_of_anything import store_of
+from lmtui.sandbox.inside import restore
+store = store_of(Path(sys.argv[1]))
+paths = [str(path.relative_to(Path(sys.argv[1], "work"))) for path in Path(sys.argv[1], "work").rglob("*.txt")] + ["gone.txt"]
+print("ready", flush=True)
+with store.locked():
+    print(restore.restore(store, sys.argv[2], sys.argv[3], paths, []), flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="descriptors of folders are Linux's")
+@pytest.mark.parametrize("delay_ms", [0, 10, 20, 30, 40, 50, 60, 80, 100, 130, 160])
+def test_a_restore_that_was_killed_is_done_again_and_leaves_nothing_behind(tmp_path: Path, delay_ms: int) -> None:
+    (tmp_path / "work").mkdir()
+    store = store_of(tmp_path)
+    fill(tmp_path / "work", "first")
+    (tmp_path / "work" / "gone.txt").write_text("comes back")
+    source = kept(store)
+    wanted = tree_of(tmp_path / "work")
+    fill(tmp_path / "work", "second")
+    (tmp_path / "work" / "gone.txt").unlink()
+    expected = kept(store)
+    command = [sys.executable, "-c", RESTORE, str(tmp_path), source, expected, *sys.path]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(delay_ms / 1000)
+        process.send_signal(signal.SIGKILL)
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert found.stdout == "ready\n{'conflicts': []}\n"
+    assert tree_of(tmp_path / "work") == wanted
+
+
+def test_drafts_of_a_killed_restore_go_with_the_next_state(tmp_path: Path) -> None:
+    (tmp_path / "work" / "d").mkdir(parents=True)
+    store = store_of(tmp_path)
+    store.begin_drafts(["", "d", "missing"])
+    own = [tmp_path / "work" / store.draft_name(1), tmp_path / "work" / "d" / store.draft_name(2)]
+    others = [tmp_path / "work" / ".lmtui-123456789abc-1.tmp", tmp_path / "work" / "d" / "x.tmp"]
+    for path in (*own, *others):
+        path.write_text("x")
+    kept(store_of(tmp_path))
+    assert not any(path.exists() for path in own)
+    assert all(path.exists() for path in others)
+
+
+def test_a_file_that_another_hand_changed_stops_a_restore_that_is_done_again(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    store = store_of(tmp_path)
+    fill(tmp_path / "work", "first", 4)
+    source = kept(store)
+    fill(tmp_path / "work", "second", 4)
+    expected = kept(store)
+    fill(tmp_path / "work", "first", 2)
+    (tmp_path / "work" / "d3" / "3.txt").write_text("by hand")
+    paths = [f"d{number}/{number}.txt" for number in range(4)]
+    with store.locked():
+        assert restore.restore(store, source, expected, paths, []) == {"conflicts": ["d3/3.txt"]}
+    assert (tmp_path / "work" / "d2" / "2.txt").read_text().startswith("second")
