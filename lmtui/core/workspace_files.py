@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from lmtui.core.rules import Rule
 from lmtui.core.workspace import DirEntry, FileChange, FileContent
 
 MAX_PATHS = 200_000
@@ -54,6 +55,9 @@ class Files(Protocol):
     @property
     def paths_note(self) -> str:
         """Return what the paths returned last leave out, in words, else an empty string."""
+
+    async def unmatched(self, rules: Sequence[Rule]) -> Sequence[Rule]:
+        """Return the rules about paths that match no file or folder, ignored ones included."""
 
     async def git_status(self) -> Mapping[str, GitState]:
         """Return what git tells of files that differ or are ignored; nothing where there is no repository."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import ToolError, UsageError
-from lmtui.core.rules import MCP, Effect, Rule, parse_rule
+from lmtui.core.rules import MCP, Effect, Rule, checked, parse_rule
 from lmtui.core.skills import PROMOTED
 
 _WORD = re.compile(r"(?<![^\s,])[^\s,()]+(?:\([^()]*\))?(?![^\s,])")
@@ -54,4 +54,4 @@ def _rule(word: str, canonical: Callable[[str], str]) -> Rule:
     own = _KNOWN_ELSEWHERE.get(name.lower()) or canonical(name)
     if own == "shell" and pattern.endswith(":*"):
         pattern = f"{pattern.removesuffix(':*')} *"
-    return Rule(Effect.ALLOW, own, pattern)
+    return checked(Rule(Effect.ALLOW, own, pattern))

@@ -15,7 +15,7 @@ from lmtui.config import Loaded
 from lmtui.core.addresses import is_same_server
 from lmtui.core.clean import clean_line
 from lmtui.core.counting import counted
-from lmtui.core.errors import UsageError
+from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.mcp import ServerState
 from lmtui.core.server_words import window_words
 from lmtui.core.servers import ServerFound
@@ -27,6 +27,7 @@ from lmtui.runtime.guidance import read_guidance
 from lmtui.runtime.hooks import hook_files, hooks_hold, prompt_files
 from lmtui.runtime.mcp_report import look_at_servers, named_servers
 from lmtui.runtime.reports import find_models
+from lmtui.runtime.rules import kept_problems, rules_in_force, unmatched
 from lmtui.runtime.skills import read_skills
 
 OK, NONE, WARNING, FAILURE = "ok", "none", "warning", "failure"
@@ -52,6 +53,7 @@ class Row:
 async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     """Print every row; 0 all well, 1 warnings, 2 failures."""
     rows = [*_program_rows(), *_workspace_rows(workspace, loaded), *await _sandbox_rows(workspace)]
+    rows += _rule_rows(workspace, loaded)
     rows += await _instruction_rows(workspace)
     rows += await _skill_rows(workspace)
     rows += _hook_rows(workspace)
@@ -100,6 +102,19 @@ def _workspace_rows(workspace: Path, loaded: Loaded) -> Iterable[Row]:
     if loaded.ignored:
         hint = "Put them into your own config.toml if you want them: a folder's own files may only tighten."
         yield Row("trust", WARNING, f"not taken from this folder: {', '.join(loaded.ignored)}", hint)
+
+
+def _rule_rows(workspace: Path, loaded: Loaded) -> Iterable[Row]:
+    try:
+        rules, problems = rules_in_force(loaded.config, workspace), kept_problems(workspace)
+    except (ConfigError, UsageError) as error:
+        yield Row("rules", FAILURE, str(error), error.hint)
+        return
+    yield from (Row("rules", WARNING, problem) for problem in problems)
+    yield Row("rules", OK if rules else NONE, counted(len(rules), "permission rule") if rules else "no permission rules")
+    if unused := [clean_line(str(rule)) for rule in unmatched(rules, workspace)]:
+        hint = "Check the spelling if there should be one: docs/permissions.md describes the patterns."
+        yield Row("rules", NONE, f"match no file here: {', '.join(unused)}", hint)
 
 
 async def _sandbox_rows(workspace: Path) -> Iterable[Row]:

@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from lmtui.core.rules import Rule
 from lmtui.core.workspace import DirEntry, FileChange, FileContent
 from lmtui.core.workspace_files import MAX_PATHS, MAX_SHOWN_BYTES, FolderListener, GitState
 from lmtui.runtime.folder_watch import FolderWatch
 from lmtui.runtime.git_changes import git_changes
+from lmtui.runtime.rules import unmatched
 from lmtui.runtime.trust import OWN_SETTINGS, read_own_settings
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
@@ -34,6 +36,10 @@ class WorkspaceFiles:
         found, is_cut = await (await self._sandbox()).listing.paths(MAX_PATHS)
         self.paths_note = f"only the first {MAX_PATHS:,} files are searched" if is_cut else ""
         return found
+
+    async def unmatched(self, rules: Sequence[Rule]) -> Sequence[Rule]:
+        """Return the rules about paths that match no file or folder."""
+        return await asyncio.to_thread(unmatched, rules, self._workspace())
 
     async def git_status(self) -> Mapping[str, GitState]:
         """Return what git tells of files that differ or are ignored."""

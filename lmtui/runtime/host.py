@@ -13,17 +13,14 @@ from pathlib import Path
 from lmtui import __version__
 from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core.budgets import BudgetSet, whole_budget
-from lmtui.core.errors import SessionFileError, ToolError, UsageError
+from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Envelope, Event, Level, ModeChanged, ModelChanged, Notice, SessionOpened
-from lmtui.core.hosts import NETWORK_TOOL, parse_pattern
 from lmtui.core.messages import CallForm
-from lmtui.core.permissions import SOURCES, Effect, Mode, Rule, parse_rule
+from lmtui.core.permissions import Mode
 from lmtui.core.ports import Policy, SessionLog
 from lmtui.core.roles import parse_roles
-from lmtui.core.rules import MCP
 from lmtui.core.sessions import Archive
 from lmtui.core.settings import Settings
-from lmtui.core.skills import PROMOTED
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.providers.demo import AGENTS_DEMO_TASK, DEMO_MODEL, DEMO_RULES, DEMO_TASK, PLAN_DEMO_TASK
@@ -40,6 +37,7 @@ from lmtui.runtime.limits import limits_of
 from lmtui.runtime.log_file import write_log_file
 from lmtui.runtime.process import protect_process
 from lmtui.runtime.protection import key_redactor
+from lmtui.runtime.rules import kept_problems, known_rules, rules_in_force
 from lmtui.runtime.sandboxes import interpreter_of, open_sandbox, web_of
 from lmtui.runtime.servers import Servers, is_one_model
 from lmtui.runtime.settings import UserSettings
@@ -50,9 +48,7 @@ from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.codec import encode
 from lmtui.store.profiles import ProfileStore
-from lmtui.store.rules import read_rules
 from lmtui.store.sessions import SessionStore, load, new_session_id
-from lmtui.tools.registry import ToolRegistry
 
 __all__ = ["AGENTS_DEMO_TASK", "DEMO_TASK", "PLAN_DEMO_TASK", "Runtime", "encode_event", "open_runtime"]
 
@@ -95,7 +91,7 @@ class Runtime:
         self.config = config
         self._is_attended = is_attended
         self._is_mode_forced = is_mode_forced
-        _rules(config, workspace)  # a rule that cannot be read is told at once
+        rules_in_force(config, workspace)  # a rule that cannot be read is told at once
         _ = whole_budget(config.budget) if config.budget else None
         self._connection = Connection(config)
         self._count_tokens = TokenCounts()
@@ -122,7 +118,7 @@ class Runtime:
 
     def _use_config(self, config: Config) -> None:
         """Take other settings; they hold for sessions opened from now on, but not in the demo, which has its own server."""
-        _rules(config, self._workspace)
+        rules_in_force(config, self._workspace)
         if self._demo is not None:
             return
         self.config = config
@@ -297,7 +293,11 @@ class Runtime:
             interpreter=interpreter_of(config, sandbox),
             web=web_of(config),
             redactor=self._connection.redactor.also(self.extensions.secrets()),
-            policy=Policy(Mode(config.mode), (*_rules(config, self._workspace), *_checked(policy.rules)), policy.is_attended),
+            policy=replace(
+                policy,
+                mode=Mode(config.mode),
+                rules=(*rules_in_force(config, self._workspace), *known_rules(policy.rules)),
+            ),
             settings=_model_settings(config, self._connection.model),
             roles=parse_roles(config.roles),
             vision=None if config.vision == "auto" else config.vision == "true",
@@ -319,6 +319,8 @@ class Runtime:
         self._grants.follow(session)
         self.extensions.follow(session)
         self.jobs.follow(session, is_ours=self._store.is_ours(session.id))
+        for problem in kept_problems(self._workspace):
+            session.emit(Notice(level=Level.WARNING, text=problem))
         session.prepare(is_eager=self._is_attended)
         return session
 
@@ -358,33 +360,3 @@ def _model_settings(config: Config, model: str) -> ModelSettings:
         top_p=config.top_p or None,
         repeat_penalty=config.repeat_penalty or None,
     )
-
-
-def _rules(config: Config, workspace: Path) -> tuple[Rule, ...]:
-    allow = (parse_rule(text, Effect.ALLOW, "settings") for text in config.allow)
-    ask = (parse_rule(text, Effect.ASK, "settings") for text in config.ask)
-    deny = (parse_rule(text, Effect.DENY, "settings") for text in config.deny)
-    granted = (parse_rule(each.text, each.effect, SOURCES[each.scope]) for each in read_rules(workspace))
-    tools = ToolRegistry()
-    return tuple(_known(rule, tools) for rule in (*allow, *ask, *deny, *granted))
-
-
-def _checked(rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    tools = ToolRegistry() if rules else None
-    return tuple(_known(rule, tools) for rule in rules if tools is not None)
-
-
-def _known(rule: Rule, tools: ToolRegistry) -> Rule:
-    """Return a rule with the tool's own name: one for a tool that does not exist would hold nothing and say nothing.
-
-    Raises:
-        UsageError: there is no such tool.
-    """
-    if rule.tool == "*" or rule.tool.startswith((MCP, PROMOTED)):
-        return rule
-    if rule.tool == NETWORK_TOOL:
-        return replace(rule, pattern=rule.pattern if rule.pattern == "*" else parse_pattern(rule.pattern))
-    try:
-        return replace(rule, tool=tools.canonical(rule.tool))
-    except ToolError as error:
-        raise UsageError(f"the rule {rule} holds for nothing: {error}", f"Tools: {', '.join(tools.names())}.") from error

@@ -18,6 +18,7 @@ from lmtui.core.clean import clean, clean_line, reveal_line
 from lmtui.core.errors import LmtuiError
 from lmtui.core.rules import SOURCES, Rule
 from lmtui.core.sessions import Session
+from lmtui.core.workspace_files import Files
 from lmtui.tui.commands import Scope, bindings, closing, command, first_key, of_scope
 from lmtui.tui.lines.text import fit_middle, pad
 from lmtui.tui.modals.questions import Confirm
@@ -28,6 +29,7 @@ GROUPS = {
     "ask": ("ASK", "$warning", "always asks first"),
     "allow": ("ALLOW", "$success", "happens without asking"),
 }
+_UNMATCHED = "matches no file"
 KEPT = frozenset(SOURCES.values())
 EMPTY = f"""\
 No rules yet. The mode alone decides what asks ({first_key(command("mode.choose"))}).
@@ -48,10 +50,13 @@ class Rules(ModalScreen[None]):
 
     SCOPE: ClassVar[Scope] = Scope.RULES
 
-    def __init__(self, session: Session, confirm: Callable[[str, str], Confirm] = Confirm) -> None:
+    def __init__(
+        self, session: Session, confirm: Callable[[str, str], Confirm] = Confirm, *, files: Files | None = None
+    ) -> None:
         super().__init__()
-        self._session, self._confirm = session, confirm
+        self._session, self._confirm, self._files = session, confirm, files
         self._rules: list[Rule] = []
+        self._unmatched: frozenset[Rule] = frozenset()
         self._options = OptionList(compact=True, markup=False)
         self._state = Static("", id="rules-state", markup=False)
         self._verbs = Verbs()
@@ -68,6 +73,13 @@ class Rules(ModalScreen[None]):
         """List the rules."""
         self._options.focus()
         self.call_after_refresh(self._fill)
+        if self._files is not None and self._session.rules:
+            self.run_worker(self._look_for_files(self._files), group="unmatched", exclusive=True)
+
+    async def _look_for_files(self, files: Files) -> None:
+        self._unmatched = frozenset(await files.unmatched(self._session.rules))
+        if self._unmatched and self.is_attached:
+            self._fill()
 
     def on_resize(self) -> None:
         """Lay the columns out for the width."""
@@ -83,7 +95,7 @@ class Rules(ModalScreen[None]):
             if rule.effect != seen:
                 seen = rule.effect
                 options.add_option(Option(_heading(seen, is_first=not index), disabled=True))
-            options.add_option(Option(rule_line(rule, width), id=str(index)))
+            options.add_option(Option(rule_line(rule, width, is_unmatched=rule in self._unmatched), id=str(index)))
         options.display = bool(self._rules)
         self._verbs.show([*(of_scope(Scope.RULES) if self._rules else ()), closing()])
         if self._rules:
@@ -96,7 +108,8 @@ class Rules(ModalScreen[None]):
     def _show_whole(self, event: OptionList.OptionHighlighted) -> None:
         rule = self._rules[int(event.option_id)] if event.option_id else None
         if rule is not None:
-            self._say(f"{reveal_line(str(rule))}  ·  {clean_line(rule.source)}", "$text-muted")
+            note = f"  ·  {_UNMATCHED}" if rule in self._unmatched else ""
+            self._say(f"{reveal_line(str(rule))}  ·  {clean_line(rule.source)}{note}", "$text-muted")
 
     def action_rules_revoke(self) -> None:
         """Ask, then revoke the marked rule."""
@@ -134,9 +147,9 @@ def after_words(rule: Rule) -> str:
     )
 
 
-def rule_line(rule: Rule, width: int) -> Content:
+def rule_line(rule: Rule, width: int, *, is_unmatched: bool = False) -> Content:
     """Return a rule and where it came from in aligned columns."""
-    source = clean_line(rule.source)
+    source = clean_line(rule.source) + (f", {_UNMATCHED}" if is_unmatched else "")
     room = max(12, width - len(source) - 4)
     return Content.assemble(
         (f"  {pad(fit_middle(reveal_line(str(rule)), room), room)}", "$text"), (f"  {source}", "$text-muted")

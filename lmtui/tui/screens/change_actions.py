@@ -140,4 +140,5 @@ class ChangeActions(SessionActions):
         """Show every permission rule of the session."""
         active, dialogs = self.desk.active, self.dialogs
         if active is not None and dialogs is not None:
-            _ = self.app.push_screen(dialogs.rules(active.session))
+            files = self.desk.host.files if self.desk.host is not None else None
+            _ = self.app.push_screen(dialogs.rules(active.session, files=files))

@@ -82,3 +82,11 @@ async def test_a_hostile_rule_is_shown_as_it_is() -> None:
         await at_rules(driver, Rule(Effect.ALLOW, "shell", "[red]x[/red] \u202ey\x1b[2J", "[b]s[/b]"))
         assert "Shell([red]x[/red] <U+202E>y␛[2J)" in driver.text()
         assert "[b]s[/b]" in driver.text()
+
+
+async def test_a_rule_that_matches_no_file_is_marked() -> None:
+    async with running(size=SMALL) as driver:
+        driver.host.files.unmatched_rules = [SET]
+        await at_rules(driver, SET, GRANTED)
+        await driver.until(lambda: "settings, matches no file" in driver.text())
+        assert "this folder, matches" not in driver.text()
