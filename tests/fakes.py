@@ -94,6 +94,8 @@ class FakeSandbox:
     gate: HostGate | None = None
     can_be_read_only: bool = True
     is_read_only: bool = False
+    ran_read_only: list[str] = field(default_factory=list)
+    read_only_commands: dict[str, ExecResult | float] = field(default_factory=dict)
     revealed: list[str] = field(default_factory=list)
 
     async def status(self) -> SandboxStatus:
@@ -136,6 +138,9 @@ class FakeSandbox:
                 return ExecResult(1, f"{host} refused", 0, 1)
         self.ran.append(command)
         result = self.commands.get(command, ExecResult(0, "", 0, 1))
+        if self.is_read_only:
+            self.ran_read_only.append(command)
+            result = self.read_only_commands.get(command, result)
         if isinstance(result, float):
             try:
                 await asyncio.sleep(result)
