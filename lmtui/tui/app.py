@@ -23,6 +23,7 @@ from lmtui.tui.options import StartOptions
 from lmtui.tui.screens.workbench import ThemeWanted, Workbench
 from lmtui.tui.table.command import use_keys
 from lmtui.tui.themed_app import ThemedApp, theme_choices
+from lmtui.tui.timers import call_after
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import SessionHost
@@ -253,7 +254,7 @@ class LmtuiApp(ThemedApp):
     # -- drawing --------------------------------------------------------------------------------------------------------
 
     def _schedule(self, delay_s: float, callback: Callable[[], None]) -> object:
-        return self.set_timer(max(delay_s, 0.001), callback)
+        return call_after(self, delay_s, callback)
 
     def _show_session(self, feed: Feed) -> None:
         self.workbench.show_session(feed)

@@ -5,6 +5,7 @@ Sessions in the background cost a reduction to facts and nothing more.  No widge
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -21,6 +22,8 @@ MAX_PIECE_CHARS = 65_536
 MOST_AT_ONCE = 800
 LOAD_SLICE_S = 0.006
 LOAD_PAUSE_S = 0.004
+OVERDUE_S = 1.0
+_LOG = logging.getLogger("lmtui.tui")
 
 
 class Panel(Protocol):
@@ -144,7 +147,7 @@ class Router:
         self._on_show = on_show
         self._on_change = on_change
         self._frame_s = frame_s
-        self._is_due = False
+        self._due_since: float | None = None
         self._free_at = 0.0
         self._is_loading = False
 
@@ -176,7 +179,7 @@ class Router:
 
     def flush(self) -> None:
         """Draw what is pending of the session on screen; the others wait until they are shown."""
-        self._is_due = False
+        self._due_since = None
         started = time.thread_time()
         if self.active is not None:
             self.active.draw(self.shared)
@@ -204,6 +207,11 @@ class Router:
         self._go_on_loading()
 
     def _wake(self) -> None:
-        if not self._is_due:
-            self._is_due = True
-            self._schedule(max(0.0, self._free_at - time.monotonic()), self.flush)
+        """Draw soon; if what was to draw is long overdue, its timer was lost, and it is done here."""
+        now = time.monotonic()
+        if self._due_since is None:
+            self._due_since = now
+            self._schedule(max(0.0, self._free_at - now), self.flush)
+        elif now - self._due_since > max(OVERDUE_S, 2 * (self._free_at - self._due_since)):
+            _LOG.warning("a frame was overdue by %.1f s and is drawn now", now - self._due_since)
+            self.flush()

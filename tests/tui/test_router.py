@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -143,3 +146,36 @@ def test_a_flood_of_output_is_not_joined_without_end() -> None:
     for number in range(10):
         merge_into(merged, Envelope(number, START, "s", ToolOutputDelta(call_id="c", text="x" * MAX_PIECE_CHARS)))
     assert len(merged) == 10
+
+
+def test_what_is_overdue_is_drawn_with_the_next_event_though_its_timer_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, session = Stage(), FakeSession()
+    stage.router.show(stage.router.add(session))
+    panel = stage.panels[session.id]
+    panel.seen.clear()
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    session.emit(TextDelta(text="lost"))
+    stage.due.clear()
+    now += 0.9
+    session.emit(TextDelta(text=", "))
+    assert panel.seen == []
+    now += 0.2
+    session.emit(TextDelta(text="and found"))
+    assert panel.seen == [TextDelta(text="lost, and found")]
+    session.emit(TextDelta(text="again"))
+    assert len(stage.due) == 1
+
+
+def test_a_schedule_that_fails_does_not_blank_the_session_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, session = Stage(), FakeSession()
+    stage.router.show(stage.router.add(session))
+    stage.panels[session.id].seen.clear()
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    stage.router._schedule = lambda *_: (_ for _ in ()).throw(RuntimeError("no loop"))
+    with contextlib.suppress(RuntimeError):
+        session.emit(TextDelta(text="a"))
+    now += 2
+    session.emit(TextDelta(text="b"))
+    assert stage.panels[session.id].seen == [TextDelta(text="ab")]

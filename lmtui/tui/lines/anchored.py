@@ -9,6 +9,7 @@ from textual.timer import Timer
 from lmtui.tui.lines.base import LineView
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.surface import WidgetOptions
+from lmtui.tui.timers import call_after
 
 _WIDEST = 100
 _GUESS_S = 0.004
@@ -47,7 +48,7 @@ class AnchoredView(LineView, can_focus=True, inherit_bindings=False):
         if self.document.is_guessing and self.is_running:
             if self._guess_timer is not None:
                 self._guess_timer.stop()
-            self._guess_timer = self.set_timer(delay_s, self._guess_on)
+            self._guess_timer = call_after(self, delay_s, self._guess_on)
 
     def _guess_on(self) -> None:
         if self.document.guess(_GUESS_S):

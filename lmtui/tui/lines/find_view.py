@@ -14,6 +14,7 @@ from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.finder import Finder
 from lmtui.tui.lines.surface import WidgetOptions
 from lmtui.tui.lines.text import Line, fit, restyle
+from lmtui.tui.timers import call_after
 
 _SLICE_S = 0.006
 _PAUSE_S = 0.004
@@ -151,7 +152,7 @@ class FindView(BlockView, can_focus=True, inherit_bindings=False):
         self.note_line()
         if not is_done and self.is_running:
             self._is_looking = True
-            self.set_timer(_PAUSE_S, self._look_on)
+            call_after(self, _PAUSE_S, self._look_on)
 
     def _look_on(self) -> None:
         self._is_looking = False

@@ -14,6 +14,7 @@ from textual.geometry import Region, Size
 from lmtui.tui.lines.frames import FrameGate
 from lmtui.tui.lines.paint import PREFIX, ROLES
 from lmtui.tui.lines.painted import PaintedView, WidgetOptions
+from lmtui.tui.timers import call_after
 
 __all__ = ["LineSurface", "WidgetOptions"]
 
@@ -83,7 +84,7 @@ class LineSurface(PaintedView, can_focus=True, inherit_bindings=False):
             self.mark_stale(first_line)
         if not self._is_armed and not self._is_held and self.is_running:
             self._is_armed = True
-            self.set_timer(max(0.001, self._gate.wait_s()), self._draw)
+            call_after(self, self._gate.wait_s(), self._draw)
 
     def hold_frames(self, *, is_held: bool) -> None:
         """Draw nothing while a lot comes in, and then all of it in one frame."""

@@ -32,6 +32,7 @@ from lmtui.tui.lines.log_filter import LogFilter, read_filter
 from lmtui.tui.lines.row_view import RowView
 from lmtui.tui.lines.surface import WidgetOptions
 from lmtui.tui.lines.text import Line, fit, fit_middle, pad
+from lmtui.tui.timers import call_after
 
 _WIDEST_AGENT = 10
 _TOOL_COLUMN = 6
@@ -163,7 +164,7 @@ class ToolLog(RowView, can_focus=True, inherit_bindings=False):
         self.touch()
         if self._scanned < total and self.is_running:
             self._is_scanning = True
-            self.set_timer(_PAUSE_S, self._scan)
+            call_after(self, _PAUSE_S, self._scan)
 
     def _fits(self, entry: LogEntry) -> bool:
         return self._filter.fits(entry.tool, entry.agent, entry.title, state_word(entry.state))

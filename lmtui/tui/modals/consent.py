@@ -15,6 +15,7 @@ from textual.widgets import Static
 
 from lmtui.tui.commands import Command
 from lmtui.tui.lines.base import LineView
+from lmtui.tui.timers import call_after
 from lmtui.tui.widgets.bars import HEIGHTS
 from lmtui.tui.widgets.verbs import Verbs, verbs_cells
 
@@ -120,7 +121,7 @@ class Consent(ModalScreen[Result]):
     def restart_dead_time(self) -> None:
         """Let keys count only after a moment again: something else stands there now."""
         self._dead_time.restart()
-        self.set_timer(DEAD_TIME_S, self._wake)
+        call_after(self, DEAD_TIME_S, self._wake)
         self._look()
 
     @property
@@ -199,7 +200,7 @@ class Consent(ModalScreen[Result]):
         """Show that the choices count now; a timer that comes early looks again."""
         self._look()
         if not self._dead_time.is_over:
-            self.set_timer(DEAD_TIME_S / 3, self._wake)
+            call_after(self, DEAD_TIME_S / 3, self._wake)
 
     def _look(self) -> None:
         self.shows_live = self.is_live

@@ -27,6 +27,7 @@ from lmtui.tui.live_summary import in_order
 from lmtui.tui.modals.picker import Picker
 from lmtui.tui.modals.questions import AskText, Confirm
 from lmtui.tui.modals.results import Choice, GridWanted, Picked
+from lmtui.tui.timers import call_after
 from lmtui.tui.widgets.bars import HEIGHTS
 from lmtui.tui.widgets.verbs import Verbs
 
@@ -136,7 +137,7 @@ class Switcher(ModalScreen[Picked | GridWanted | None]):
     def _happened(self) -> None:
         if not self._is_due:
             self._is_due = True
-            self.set_timer(LIVE_S, self._draw)
+            call_after(self, LIVE_S, self._draw)
 
     def _draw(self, *, is_done: bool = True) -> None:
         self._is_due = False

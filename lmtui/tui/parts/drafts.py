@@ -12,6 +12,7 @@ from lmtui.tui.folding import Typed
 from lmtui.tui.parts.sending import Sending
 from lmtui.tui.prompt_store import PromptStore
 from lmtui.tui.stage import Stage
+from lmtui.tui.timers import call_after
 
 QUIET_S = 1.0
 
@@ -76,7 +77,7 @@ class DraftPart:
         """Take note that the text changed."""
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self._stage.app.set_timer(QUIET_S, self.save)
+        self._timer = call_after(self._stage.app, QUIET_S, self.save)
 
     async def save(self) -> None:
         """Write what is typed now."""

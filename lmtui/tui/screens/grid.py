@@ -22,6 +22,7 @@ from lmtui.tui.live_summary import live_state, waits_for
 from lmtui.tui.modals.results import Picked
 from lmtui.tui.router import Feed
 from lmtui.tui.summary import activity_text
+from lmtui.tui.timers import call_after
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar
 from lmtui.tui.widgets.fit import Part
 from lmtui.tui.widgets.verbs import Verbs
@@ -78,7 +79,7 @@ class Grid(Screen[Picked | None]):
             self._streams.pop(envelope.session, None)
         if not self._is_due:
             self._is_due = True
-            self.set_timer(LIVE_S, self._draw)
+            call_after(self, LIVE_S, self._draw)
 
     def _draw(self, at: str = "") -> None:
         self._is_due = False

@@ -28,6 +28,7 @@ from lmtui.tui.options import StartOptions
 from lmtui.tui.parts.sending import Sending
 from lmtui.tui.screens.pane_actions import PaneActions
 from lmtui.tui.stage import Handler, Tone
+from lmtui.tui.timers import call_after
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Spinner
 from lmtui.tui.widgets.fit import Part
 from lmtui.tui.widgets.prompt import Prompt
@@ -240,7 +241,7 @@ class Workbench(PaneActions):
         self._is_error_said = tone == "error"
         self._stop_say_timer()
         if text and tone != "error":
-            self._hide_say = self.set_timer(self.say_s, self._clear_say)
+            self._hide_say = call_after(self, self.say_s, self._clear_say)
 
     def clear_error(self) -> None:
         """Put an error away that is mended."""

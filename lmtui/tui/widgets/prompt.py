@@ -28,6 +28,7 @@ from lmtui.tui.completing import (
 )
 from lmtui.tui.folding import Typed
 from lmtui.tui.history import History
+from lmtui.tui.timers import call_after
 from lmtui.tui.widgets.token_area import TokenArea
 
 
@@ -89,7 +90,7 @@ class Prompt(TokenArea):
         self._follow()
         for binding in self._bindings.key_to_bindings.get(event.key, ()):
             if binding.action == "prompt_send" and is_close:
-                self._held_enter = self.set_timer(self._burst.wait_s, self._release_enter)
+                self._held_enter = call_after(self, self._burst.wait_s, self._release_enter)
             elif "." in binding.action or not await self.app.run_action(binding.action, self):
                 continue
             event.stop()
