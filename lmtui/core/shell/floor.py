@@ -17,6 +17,7 @@ _GIT = {
     "push": (), "clean": (), "filter-branch": (), "filter-repo": (), "send-email": (), "reset": ("--hard", "--merge",
     "--keep"),
     "stash": ("drop", "clear"), "branch": ("-D", "-M", "-C", "-f", "--force"), "checkout": ("-f", "--force", "--", "."),
+    "read-tree": (), "checkout-index": ("-f", "--force", "-a", "--all"),
     "update-ref": ("-d",),
     "switch": ("-f", "--force", "--discard-changes"), "restore": (), "reflog": ("expire", "delete"), "gc": ("--prune",),
     "worktree": ("remove",), "tag": ("-d", "--delete", "-f", "--force"), "rm": ("-r", "-f", "-rf", "--force"),
@@ -79,6 +80,10 @@ def _git(rest: tuple[str, ...]) -> str:
     if not words or words[0] not in _GIT:
         return ""
     triggers = _GIT[words[0]]
+    if words[0] == "checkout" and not any(re.match(r"-[bBt]|--(?:orphan|track|detach)", word) for word in words):
+        operands = [word for word in words[1:] if not word.startswith("-")]
+        if len(operands) > 1 or any(word[:1] == ":" or word[-1:] == "/" for word in operands):
+            return "git checkout of files throws work away"
     is_hit = not triggers or any(_is_trigger(word, trigger) for word in words[1:] for trigger in triggers)
     return f"git {words[0]} throws work away or sends it out" if is_hit else ""
 

@@ -23,11 +23,11 @@ _RISKY_LONG = (
 )  # fmt: skip
 _RISKY_LETTERS = {
     "commit": "eSct", "rebase": "xiSs", "clone": "cu", "pull": "sS", "merge": "eSs", "tag": "su", "am": "iS", "revert": "eSs",
-    "cherry-pick": "eSs", "log": "O", "diff": "O", "show": "O", "grep": "O", "add": "ie", "archive": "o",
+    "cherry-pick": "eSs", "log": "O", "diff": "O", "show": "O", "grep": "O", "add": "ie", "archive": "o", "format-patch": "o",
 }  # fmt: skip
 _VALUED_LETTERS = {"commit": "mFC", "tag": "mF", "clone": "bo", "log": "nLSG", "rebase": "", "merge": "mX", "archive": ""}
 _NEVER = {("bisect", "run"), ("submodule", "foreach"), ("submodule", "add"), ("hook", "run"), ("remote", "add"),
-          ("remote", "set-url"), ("notes", "edit")}  # fmt: skip
+          ("remote", "set-url"), ("notes", "edit"), ("bundle", "create")}  # fmt: skip
 
 
 def git_risks(command: SimpleCommand) -> Iterator[Risk]:
