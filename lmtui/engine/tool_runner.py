@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from lmtui.core.clean import reveal
@@ -40,6 +41,7 @@ from lmtui.engine.watching import CHANGERS, keep_state, tell_changes, to_the_end
 
 _log = logging.getLogger(__name__)
 _HOOK = "hook"
+_MOST_AT_ONCE = 4
 _WRITE_REFUSED = "Read-only file system"
 _NEVER_RAN = ("refused", "stopped", "not run", TOO_MANY_CALLS)
 
@@ -81,15 +83,49 @@ async def run_call(
         if prepared is None or problem:
             ending.result = ToolResult(problem, "failed" if asked else "not understood", ok=False)
         else:
-            await _decide_and_run(desk, call, prepared, ending, asked)
+            await _run_guarded(desk, call, prepared, ending, asked)
+    finally:
+        _emit_end(desk, call, prepared, ending)
+    return ending.result
+
+
+async def run_side_by_side(desk: Desk, calls: Sequence[tuple[ToolCall, Asked]], turn_id: str) -> None:
+    """Run decided calls that only read at once, a few at a time; they end in their order, also where they are stopped."""
+    places = asyncio.Semaphore(_MOST_AT_ONCE)
+    endings: list[tuple[ToolCall, Asked, _Ending]] = []
+
+    async def run(call: ToolCall, asked: Asked) -> None:
+        async with places:
+            begin(desk, call, asked.prepared, turn_id)
+            endings.append((call, asked, _Ending(files=desk.files, began=desk.monotonic())))
+            await _run_guarded(desk, call, asked.prepared, endings[-1][2], asked)
+
+    ended = 0
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(run(call, asked)) for call, asked in calls]
+            for task in tasks:
+                await asyncio.wait({task})
+                task.result()
+                call, asked, ending = endings[ended]
+                ended += 1
+                _emit_end(desk, call, asked.prepared, ending)
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    finally:
+        for call, asked, ending in endings[ended:]:
+            _emit_end(desk, call, asked.prepared, ending)
+
+
+async def _run_guarded(desk: Desk, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: Asked | None) -> None:
+    """Decide about a call and run it; what fails is how it ended."""
+    try:
+        await _decide_and_run(desk, call, prepared, ending, asked)
     except (ToolError, SandboxError) as error:
         ending.result = ToolResult(error.full_text(), "failed", ok=False)
     except Exception as error:  # noqa: BLE001  (border: a tool run; the model is told, the log has the trace)
         _log.exception("tool %s failed inside", call.name)
         ending.result = ToolResult(f"{call.name} failed inside lmtui: {error}", "failed inside", ok=False)
-    finally:
-        _emit_end(desk, call, prepared, ending)
-    return ending.result
 
 
 def begin(desk: Desk, call: ToolCall, prepared: PreparedCall | None, turn_id: str, by: str = "") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -17,25 +17,22 @@ from lmtui.core.events import (
     TurnReason,
     TurnStarted,
 )
-from lmtui.core.messages import Completion, Hold, ToolCall, Usage
+from lmtui.core.messages import Completion, Hold, Usage
 from lmtui.core.model_events import LoopSuspected, Reminder
-from lmtui.core.ports import ToolResult
-from lmtui.engine.ahead import ask_ahead, give_up
 from lmtui.engine.asking import ask_model
 from lmtui.engine.borrowing import give_back
+from lmtui.engine.call_batches import run_calls
 from lmtui.engine.completion import EXIT_CODES, reason_of, without_token
-from lmtui.engine.deciding import Asked
 from lmtui.engine.desk import Desk
 from lmtui.engine.gate import check_end
 from lmtui.engine.hooking import held_up
 from lmtui.engine.inbox import Said
 from lmtui.engine.limits import limit_reached, tell_what_is_left, write_report
-from lmtui.engine.loops import TOO_MANY_CALLS, Loop
+from lmtui.engine.loops import Loop
 from lmtui.engine.planning import PlanWatch, tell_plan_mode
 from lmtui.engine.prompting import PromptHeld, accept, accept_steering, held_words
 from lmtui.engine.room_by_hand import make_room_now
 from lmtui.engine.sleeping import judge_wait
-from lmtui.engine.tool_runner import refuse_call, run_call
 from lmtui.engine.verdicts import AnswerWatch, Finished, GoOn, Stopped
 
 FAILED_INSIDE = "lmtui failed inside; lmtui.log, in the state folder that `lmtui doctor` names, says where"
@@ -114,7 +111,7 @@ async def _steps(desk: Desk, turn_id: str, tally: Tally) -> None:
         tell_plan_mode(desk, turn_id)
         completion = await ask_model(desk, turn_id)
         _count(tally, completion, iteration)
-        await _run_calls(desk, completion.message.tool_calls, turn_id)
+        await run_calls(desk, completion.message.tool_calls, turn_id)
         if desk.hooking.ended_by:
             tally.end(TurnReason.BLOCKED, desk.hooking.ended_by)
             return
@@ -169,23 +166,6 @@ async def _has_reported(desk: Desk, turn_id: str, tally: Tally) -> bool:
         return False
     tally.end(TurnReason.DONE)
     return True
-
-
-async def _run_calls(desk: Desk, calls: Sequence[ToolCall], turn_id: str) -> None:
-    """Run the calls of one message in order; those beyond the number that a message may make are refused."""
-    allowed = calls[: desk.limits.max_calls_per_message]
-    asked: dict[str, Asked] = {}
-    try:
-        await ask_ahead(desk, allowed, turn_id, asked)
-        for call in allowed:
-            await run_call(desk, call, turn_id, desk.files, asked.pop(call.id, None))
-            if desk.hooking.ended_by:
-                return
-    finally:
-        give_up(desk, asked, allowed)
-    text = f"Not run: at most {desk.limits.max_calls_per_message} calls in one message. Call it again if you still need it."
-    for call in calls[len(allowed) :]:
-        refuse_call(desk, call, turn_id, ToolResult(text, TOO_MANY_CALLS, ok=False))
 
 
 async def _take_steering(desk: Desk, turn_id: str) -> bool:

@@ -1,0 +1,94 @@
+"""The calls of one message: those that only read run side by side, each other one alone, in their order.
+
+A call that may change something waits for all before it and holds up all behind it.  Where hooks look at calls, none runs
+beside another: what a hook says of one may be about the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from lmtui.core.errors import SandboxError, ToolError
+from lmtui.core.hooks import HookEvent
+from lmtui.core.messages import ToolCall
+from lmtui.core.permissions import Access, Verdict
+from lmtui.core.ports import PreparedCall, ToolResult
+from lmtui.core.tool_facts import Deed, facts_of
+from lmtui.engine.ahead import ask_ahead, give_up
+from lmtui.engine.deciding import Asked, behind_links, decide_in_time, learn_sandbox
+from lmtui.engine.desk import Desk
+from lmtui.engine.loops import TOO_MANY_CALLS
+from lmtui.engine.old_calls import check_copied
+from lmtui.engine.tool_runner import refuse_call, run_call, run_side_by_side
+
+_FEWEST = 2
+
+
+async def run_calls(desk: Desk, calls: Sequence[ToolCall], turn_id: str) -> None:
+    """Run the calls of one message; those beyond the number that a message may make are refused."""
+    allowed = calls[: desk.limits.max_calls_per_message]
+    asked: dict[str, Asked] = {}
+    try:
+        await ask_ahead(desk, allowed, turn_id, asked)
+        at = 0
+        while at < len(allowed) and not desk.hooking.ended_by:
+            reading = await _reading(desk, list(takewhile(lambda call: call.id not in asked, allowed[at:])))
+            if len(reading) >= _FEWEST:
+                await run_side_by_side(desk, reading, turn_id)
+                at += len(reading)
+            else:
+                await run_call(desk, allowed[at], turn_id, desk.files, asked.pop(allowed[at].id, None))
+                at += 1
+    finally:
+        give_up(desk, asked, allowed)
+    if desk.hooking.ended_by:
+        return
+    text = f"Not run: at most {desk.limits.max_calls_per_message} calls in one message. Call it again if you still need it."
+    for call in calls[len(allowed) :]:
+        refuse_call(desk, call, turn_id, ToolResult(text, TOO_MANY_CALLS, ok=False))
+
+
+async def _reading(desk: Desk, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, Asked]]:
+    """Return the first calls of these as far as each only reads and needs no answer, with what is decided about them."""
+    found: list[tuple[ToolCall, Asked]] = []
+    is_hooked = any(map(desk.hooking.wants, (HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE)))
+    if is_hooked or len(calls) < _FEWEST or len({call.id for call in calls}) != len(calls):
+        return found
+    for call in calls:
+        asked = await _as_reading(desk, call)
+        if asked is None:
+            break
+        found.append((call, asked))
+    return found
+
+
+async def _as_reading(desk: Desk, call: ToolCall) -> Asked | None:
+    """Return what is decided about a call that runs without a question and only reads, None for any other."""
+    try:
+        check_copied(call)
+        prepared = desk.toolbox.prepare(call.name, call.arguments)
+        if not _may_only_read(prepared):
+            return None
+        if prepared.access is Access.EXECUTE:
+            await learn_sandbox(desk)
+        behind = await behind_links(desk, prepared)
+    except (ToolError, SandboxError):
+        return None  # it says so when its turn comes
+    decision = await decide_in_time(desk, prepared, behind)
+    is_safe = decision.is_read_only if prepared.access is Access.EXECUTE else True
+    return Asked(prepared, decision, behind=behind) if decision.verdict is Verdict.ALLOW and is_safe else None
+
+
+def _may_only_read(prepared: PreparedCall) -> bool:
+    """Tell whether a call may be one that only reads: files, a page, by a command.  Of servers' tools nothing is known."""
+    facts = facts_of(prepared.tool)
+    match prepared.access:
+        case Access.READ:
+            return facts.deed in (Deed.SHOWS, Deed.LISTS) and not facts.is_for_work
+        case Access.WEB:
+            return prepared.tool == "fetch"
+        case Access.EXECUTE:
+            return prepared.tool == "shell"
+        case _:
+            return False

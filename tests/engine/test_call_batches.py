@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from lmtui.core.events import Event, ToolCallFinished, ToolCallStarted, TurnEnded, TurnReason
+from lmtui.core.messages import Role
+from lmtui.core.permissions import Effect, Mode, parse_rule
+from lmtui.core.ports import Sandbox
+from lmtui.core.workspace import ExecResult, FileContent
+from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
+
+
+def call(**arguments: Any) -> str:
+    return json.dumps(arguments)
+
+
+@dataclass
+class Slow(FakeSandbox):
+    """A workspace whose reads take as many steps as `pauses` says; it counts how many work at once, and keeps what was done."""
+
+    pauses: dict[str, int] = field(default_factory=dict)
+    now: int = 0
+    most: int = 0
+    done: list[str] = field(default_factory=list)
+
+    def read_only(self) -> Sandbox:
+        return self
+
+    async def _work(self, name: str) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            for _ in range(self.pauses.get(name, 10)):
+                await asyncio.sleep(0)
+            self.done.append(name)
+        finally:
+            self.now -= 1
+
+    async def read_file(self, path: str, max_bytes: int = 1_048_576) -> FileContent:
+        await self._work(path)
+        return await super().read_file(path, max_bytes)
+
+    async def run_command(self, command: str, **more: Any) -> ExecResult:
+        await self._work(command)
+        return await super().run_command(command, **more)
+
+
+def folder() -> Slow:
+    return Slow({f"{name}.txt": name.encode() for name in "abcdefghij"})
+
+
+def read(name: str) -> tuple[str, str]:
+    return "read", call(path=f"{name}.txt")
+
+
+def rig_for(sandbox: Slow, *calls: tuple[str, str], **more: Any) -> Rig:
+    return Rig(FakeProvider(answer("", *calls), answer("Done.")), sandbox, **more)
+
+
+def steps(rig: Rig) -> list[str]:
+    """Return starts as `+id` and ends as `-id`, in the order of the log."""
+    found = [event for event in rig.events if isinstance(event, ToolCallStarted | ToolCallFinished)]
+    return [f"{'+' if isinstance(event, ToolCallStarted) else '-'}{event.call_id[5:]}" for event in found]
+
+
+def results(rig: Rig) -> list[str]:
+    return [event.result for event in rig.events if isinstance(event, ToolCallFinished)]
+
+
+async def test_reads_of_one_message_run_side_by_side_and_end_in_their_order() -> None:
+    sandbox = folder()
+    sandbox.pauses = {"a.txt": 50, "b.txt": 30, "c.txt": 1}
+    rig = rig_for(sandbox, read("a"), read("b"), read("c"))
+    await rig.run()
+    assert sandbox.done == ["c.txt", "b.txt", "a.txt"]
+    assert steps(rig) == ["+0", "+1", "+2", "-0", "-1", "-2"]
+    assert [result.split()[-1] for result in results(rig)] == ["a", "b", "c"]
+    told = [message.text.split()[-1] for message in rig.provider.requests[1].messages if message.role is Role.TOOL]
+    assert told == ["a", "b", "c"]
+
+
+async def test_only_a_few_run_at_once() -> None:
+    sandbox = folder()
+    rig = rig_for(sandbox, *map(read, "abcdefghij"))
+    await rig.run()
+    assert sandbox.most == 4
+    assert [step for step in steps(rig) if step[0] == "-"] == [f"-{number}" for number in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("between", "most"),
+    [
+        (("write", call(path="x.txt", content="x")), 2),
+        (("shell", call(command="make")), 2),
+        (("todo_add", call(description="x")), 2),
+        (("nosuch", "{}"), 2),
+        (("read", "{"), 2),
+        (("ls", "{}"), 4),
+        (("get_time", "{}"), 2),
+    ],
+)
+async def test_a_call_that_does_more_than_read_waits_and_is_waited_for(between: tuple[str, str], most: int) -> None:
+    sandbox = folder()
+    rig = rig_for(sandbox, read("a"), read("b"), between, read("c"), read("d"))
+    await rig.run()
+    assert sandbox.most == most
+    order = steps(rig)
+    if most == 2:
+        assert order == ["+0", "+1", "-0", "-1", "+2", "-2", "+3", "+4", "-3", "-4"]
+    assert sorted(order) == sorted(f"{sign}{number}" for sign in "+-" for number in range(5))
+
+
+async def test_a_read_that_would_be_asked_about_runs_alone() -> None:
+    sandbox = folder()
+    rule = parse_rule("Read(b.txt)", Effect.ASK, "settings")
+    rig = rig_for(sandbox, read("a"), read("b"), read("c"), rules=(rule,), is_attended=False)
+    await rig.run()
+    assert sandbox.most == 1
+    assert "Not run" in results(rig)[1]
+
+
+async def test_a_read_that_fails_fails_alone() -> None:
+    rig = rig_for(folder(), read("a"), read("missing"), read("c"))
+    await rig.run()
+    assert [event.ok for event in rig.events if isinstance(event, ToolCallFinished)] == [True, False, True]
+
+
+def is_start(number: int) -> Callable[[Event], bool]:
+    return lambda event: isinstance(event, ToolCallStarted) and event.call_id == f"call_{number}"
+
+
+@pytest.mark.parametrize("number", range(6))
+async def test_a_turn_that_is_stopped_among_reads_ends_each_call_that_began_once(number: int) -> None:
+    sandbox = folder()
+    sandbox.pauses = dict.fromkeys((f"{name}.txt" for name in "bdf"), 100_000)
+    rig = rig_for(sandbox, *map(read, "abcdef"))
+    rig.session.submit("go")
+    await rig.until(is_start(min(number, 3)))
+    for _ in range(number * 7):
+        await asyncio.sleep(0)
+    rig.session.interrupt()
+    await rig.session.wait_idle()
+    begun = [step[1:] for step in steps(rig) if step[0] == "+"]
+    assert [step[1:] for step in steps(rig) if step[0] == "-"] == begun
+    assert [event.reason for event in rig.events if isinstance(event, TurnEnded)] == [TurnReason.INTERRUPTED]
+    assert sandbox.now == 0
+
+
+async def test_a_log_that_is_full_among_reads_ends_the_turn_with_its_reason() -> None:
+    rig = rig_for(folder(), *map(read, "abcd"), log=MemoryLog(room=9))
+    rig.session.submit("go")
+    await rig.session.wait_idle()
+    assert "No space left" in str([getattr(event, "error", "") + getattr(event, "text", "") for event in rig.events])
+
+
+async def test_live_equals_replay_with_calls_side_by_side() -> None:
+    sandbox = folder()
+    sandbox.pauses = {"a.txt": 40}
+    rig = rig_for(sandbox, *map(read, "abc"))
+    await rig.run()
+    replayed = Rig(FakeProvider(answer("More.")), past=rig.log.events)
+    await replayed.run("more")
+    live = [message.text for message in rig.provider.requests[-1].messages]
+    assert [message.text for message in replayed.provider.requests[-1].messages][: len(live)] == live
+
+
+@pytest.mark.parametrize(("commands", "most"), [(("cat a.txt", "ls -l"), 2), (("cat a.txt", "touch b"), 1)])
+async def test_commands_that_only_read_run_side_by_side(commands: Sequence[str], most: int) -> None:
+    sandbox = folder()
+    rules = (parse_rule("Shell(touch *)", Effect.ALLOW, "settings"),)
+    rig = rig_for(sandbox, *(("shell", call(command=command)) for command in commands), mode=Mode.NORMAL, rules=rules)
+    await rig.run()
+    assert sandbox.most == most
