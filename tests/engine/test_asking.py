@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+import pytest
+
+from lmtui.core.events import Notice
+from lmtui.core.messages import SilencePiece
+from tests.fakes import FakeProvider, Rig, answer
+
+
+@pytest.mark.parametrize("is_attended", [True, False])
+async def test_a_silent_server_is_told_of_and_the_provider_knows_whether_somebody_is_there(*, is_attended: bool) -> None:
+    rig = Rig(FakeProvider([SilencePiece(560.0), *answer("hello")]), is_attended=is_attended)
+    await rig.run()
+    told = [event.text for event in rig.events if isinstance(event, Notice)]
+    assert told == ["http://fake/v1 has said nothing for 560 s. Stop the turn, or wait on: it may still be reading."]
+    assert rig.provider.requests[0].is_attended == is_attended
