@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lmtui.core.shell.command import Risk, SimpleCommand, glob_risks, word_set
 
-_GLOBAL_FLAGS = word_set("--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects")
+GIT_GLOBALS = word_set("--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects")
 # A name outside this list may be an alias from the repository's own settings, which runs anything.
 _KNOWN = word_set(
     "add am apply archive bisect blame branch bundle checkout cherry-pick clean clone commit config describe diff fetch "
@@ -14,20 +15,19 @@ _KNOWN = word_set(
     "revert "
     "rm show sparse-checkout stash status submodule switch tag worktree update-index read-tree write-tree commit-tree "
     "show-branch symbolic-ref var rev-parse ls-files ls-tree rev-list shortlog name-rev merge-base diff-tree diff-index "
-    "diff-files whatchanged show-ref cherry for-each-ref check-ignore count-objects cat-file annotate"
+    "diff-files whatchanged show-ref cherry for-each-ref check-ignore count-objects cat-file annotate checkout-index"
 )
-_RISKY_LONG = (
-    "output", "ext-diff", "textconv", "open-files-in-pager", "upload-pack", "receive-pack", "exec", "template", "config",
-    "separate-git-dir", "edit", "gpg-sign", "sign", "strategy", "tool", "extcmd", "help", "interactive", "remote-submodules",
-    "show-signature", "filters", "local-user", "edit-todo", "edit-description",
-)  # fmt: skip
+_RISKY_LONG = word_set(
+    "output ext-diff textconv open-files-in-pager upload-pack receive-pack exec template config separate-git-dir edit "
+    "gpg-sign sign "
+    "strategy tool extcmd help interactive remote-submodules show-signature filters local-user edit-todo edit-description"
+)
 _RISKY_LETTERS = {
     "commit": "eSct", "rebase": "xiSs", "clone": "cu", "pull": "sS", "merge": "eSs", "tag": "su", "am": "iS", "revert": "eSs",
     "cherry-pick": "eSs", "log": "O", "diff": "O", "show": "O", "grep": "O", "add": "ie", "archive": "o", "format-patch": "o",
 }  # fmt: skip
-_VALUED_LETTERS = {"commit": "mFC", "tag": "mF", "clone": "bo", "log": "nLSG", "rebase": "", "merge": "mX", "archive": ""}
-_NEVER = {("bisect", "run"), ("submodule", "foreach"), ("submodule", "add"), ("hook", "run"), ("remote", "add"),
-          ("remote", "set-url"), ("notes", "edit"), ("bundle", "create")}  # fmt: skip
+_VALUED_LETTERS = {"commit": "mFC", "tag": "mF", "clone": "bo", "log": "nLSG", "merge": "mX"}
+_NEVER = re.compile(r"(?:bisect run|submodule (?:foreach|add)|hook run|remote (?:add|set-url)|notes edit|bundle create)\Z")
 
 
 def git_risks(command: SimpleCommand) -> Iterator[Risk]:
@@ -37,41 +37,23 @@ def git_risks(command: SimpleCommand) -> Iterator[Risk]:
     while at < len(words) and words[at].startswith("-"):
         if words[at] == "-C" and at + 1 < len(words) and not words[at + 1].startswith("-"):
             at += 1
-        elif words[at] not in _GLOBAL_FLAGS:
+        elif words[at] not in GIT_GLOBALS:
             yield Risk(at, f"git {words[at]} may run other programs or use another repository")
         at += 1
     if at < len(words):
-        yield from _subcommand_risks(command, at)
+        name = words[at]
+        risky, valued = _RISKY_LETTERS.get(name, "S"), _VALUED_LETTERS.get(name, "") + "\0"
+        end = words.index("--") if "--" in words else len(words)
+        for i in range(at, len(words)):
+            is_risk = name not in _KNOWN if i == at else i < end and _is_risky(name, words[i], risky, valued)
+            if is_risk or (name == "config" and i > at and (i == at + 1 or not words[i].startswith("-"))):
+                yield Risk(i, f"git {name} {words[i]} may run other programs or write elsewhere")
         yield from glob_risks(command)
 
 
-def _subcommand_risks(command: SimpleCommand, at: int) -> Iterator[Risk]:
-    words, name = command.words, command.words[at]
-    if name not in _KNOWN:
-        yield Risk(at, f"git {name} may be an alias of the repository")
-        return
-    rest = [(i, words[i]) for i in range(at + 1, len(words))]
-    for i, word in rest:
-        if word == "--":
-            break
-        why = f"git {name} {word} may run other programs or write elsewhere"
-        if word.startswith("--"):
-            if any(risky.startswith(word[2:].partition("=")[0]) for risky in _RISKY_LONG):
-                yield Risk(i, why)
-        elif word.startswith("-"):
-            if _has_risky_letter(word, _RISKY_LETTERS.get(name, "S"), _VALUED_LETTERS.get(name, "")):
-                yield Risk(i, why)
-        elif "::" in word or (name, word) in _NEVER:
-            yield Risk(i, why)
-    if name == "config":
-        yield from (Risk(i, "settings of git may name programs to run") for i, word in rest[:1])
-        yield from (Risk(i, "settings of git may name programs to run") for i, word in rest[1:] if not word.startswith("-"))
-
-
-def _has_risky_letter(word: str, risky: str, valued: str) -> bool:
-    for letter in word[1:]:
-        if letter in risky:
-            return True
-        if letter in valued:
-            return False
-    return False
+def _is_risky(name: str, word: str, risky: str, valued: str) -> bool:
+    if word.startswith("--"):
+        return any(long.startswith(word[2:].partition("=")[0]) for long in _RISKY_LONG)
+    if word.startswith("-"):
+        return re.match(rf"-[^{risky}{valued}]*[{risky}]", word) is not None
+    return "::" in word or _NEVER.match(f"{name} {word}") is not None

@@ -25,16 +25,11 @@ def _covers_layer(pattern: str, command: SimpleCommand) -> bool:
     named = named_places(pattern, command.words)
     if named is None:
         return False
-    if len(named) == len(command.words) and not has_wildcard(pattern):
+    if len(named) == len(command.words) and all(globs.literal(word) for word in pattern_words(pattern)):
         return True  # every word is named: the user knows
     if any(floor_reason(layer) for layer in layers(command)):
         return False
     return all(risk.index in named for risk in risks_of(command))
-
-
-def has_wildcard(pattern: str) -> bool:
-    """Tell whether a rule's pattern stands for more than one command."""
-    return any(globs.literal(word) is None for word in pattern_words(pattern))
 
 
 def named_places(pattern: str, words: tuple[str, ...]) -> frozenset[int] | None:
@@ -67,23 +62,10 @@ def _before_star(wanted: list[str]) -> list[str]:
 @lru_cache(maxsize=512)
 def pattern_words(pattern: str) -> tuple[str, ...]:
     """Cut a rule's pattern into globs, one a word; quotes hold words together and make what is in them literal."""
-    words: list[str] = []
-    current: str | None = None
-    quote = ""
-    i = 0
-    while i < len(pattern):
-        char = pattern[i]
-        if quote:
-            current, quote = (current or "", "") if char == quote else ((current or "") + globs.escape(char), quote)
-        elif char in "'\"":
-            current, quote = current or "", char
-        elif char == "\\":
-            current = (current or "") + pattern[i : i + 2]
-            i += 1
-        elif char.isspace():
-            words += [current] if current is not None else []
-            current = None
-        else:
-            current = (current or "") + char
-        i += 1
-    return (*words, *([current] if current is not None else []))
+    words = re.findall(r"(?:'[^']*'|\"[^\"]*\"|\\.|\S)+", pattern, re.DOTALL)
+    quoted = re.compile(r"\\.|'([^']*)'|\"([^\"]*)\"", re.DOTALL)
+
+    def read(match: re.Match[str]) -> str:
+        return match[0] if match[0][0] == "\\" else globs.escape(match[1] or match[2] or "")
+
+    return tuple(quoted.sub(read, word) for word in words)

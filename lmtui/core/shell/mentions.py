@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from lmtui.core import globs, path_patterns
 from lmtui.core.shell.command import word_set
-from lmtui.core.shell.grammar import commands_anywhere, has_tree, outline, parse
+from lmtui.core.shell.grammar import commands_anywhere, has_tree, outline, parse, unquoted
 from lmtui.core.shell.interpreters import is_interpreter
 from lmtui.core.shell.matching import pattern_words
 from lmtui.core.shell.tools import NEVER_BROAD
@@ -155,7 +155,7 @@ def _mentioned(text: str, depth: int) -> Iterator[tuple[str, ...]]:
     for words in dict.fromkeys(map(tuple, raw)):
         yield from _undressed([_without_quotes(word) for word in words])
         quoted = (word for word in words if _BREAK.search(word))
-        scripts |= {_unquoted(each) for word in quoted for each in (word, word.partition("=")[2])}
+        scripts |= {unquoted(_ansi_c(each)) for word in quoted for each in (word, word.partition("=")[2])}
     for script in scripts - {text}:  # for another shell
         yield from _mentioned(script, depth + 1) if depth < _MAX_DEPTH and _QUOTE.search(script) else _in_segments(script)
 
@@ -230,25 +230,17 @@ def _has_option(wanted: str, letters: set[str], longs: set[str]) -> bool:
 def _without_quotes(text: str) -> str:
     if not _QUOTE.search(text):
         return text
-    text = _ANSI_C.sub(lambda match: _decoded(match[1]), text) if "$'" in text else text
-    return re.sub(r"\\\n|[\\'\"]", "", text)
+    return re.sub(r"\\\n|[\\'\"]", "", _ansi_c(text))
+
+
+def _ansi_c(text: str) -> str:
+    return _ANSI_C.sub(lambda match: _decoded(match[1]), text) if "$'" in text else text
 
 
 def _decoded(inner: str) -> str:
     r"""Return what `$'…'` stands for (`\x72`, `\162`, `\u0072`, `\n`)."""
-
-    def one(match: re.Match[str]) -> str:
-        code = match[1]
-        if code[0] in "xuU" and len(code) > 1:
-            return chr(int(code[1:], 16) % 0x110000)
-        return chr(int(code, 8)) if code[0] in "01234567" else {"n": "\n", "t": "\t"}.get(code, code)
-
-    return re.sub(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|.)", one, inner, flags=re.DOTALL)
-
-
-def _unquoted(word: str) -> str:
-    """Return a word as the program gets it, so far as quotes go; what is inside stays a script with its blanks."""
-    decoded = _ANSI_C.sub(lambda match: _decoded(match[1]), word)
-    if len(decoded) > 1 and decoded[0] == decoded[-1] and decoded[0] in "'\"":
-        decoded = decoded[1:-1]
-    return re.sub(r'\\(["\\$`])', r"\1", decoded)
+    return (
+        re.sub(r"\\(?!u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|x[0-9A-Fa-f]{2}|[0-7]{1,3}|[nt\\'])", "", inner)
+        .encode("latin-1", "backslashreplace")
+        .decode("unicode_escape", "replace")
+    )

@@ -10,99 +10,82 @@ import re
 from itertools import takewhile
 
 from lmtui.core.shell.command import word_set
+from lmtui.core.shell.git import GIT_GLOBALS
 from lmtui.core.shell.grammar import Outline, outline
 from lmtui.core.shell.wrappers import transparent_place
 
 _MOST_WRAPPED = 5
 _READERS = word_set(
-    "ls dir cat head tail wc grep egrep fgrep zgrep rg ag ack cut tr nl tac rev paste fold expand unexpand comm cmp diff diff3 "
-    "colordiff od hexdump strings zcat bzcat xzcat zless fmt join column base64 base32 jq stat du df file tree pwd echo printf "
-    "basename dirname realpath readlink which whereis type seq whoami id groups uname nproc arch tty uptime free ps pgrep "
-    "pstree "
-    "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum getconf locale printenv lscpu lsblk lsof netstat "
-    "ss "
-    "hostname date cal nm objdump readelf size ldd zipinfo test [ : true false cd pushd popd dirs exit return break continue "
-    "shift set shopt wait sleep read mapfile readarray local export declare typeset readonly unset let less more numfmt shuf "
-    "factor expr tsort look ts iconv pr xxd sort uniq sed awk gawk mawk nawk yq xq tomlq hexyl bat batcat exa eza fd fdfind "
-    "cloc tokei scc wdiff getent lsmod lspci lsusb vmstat iostat jobs times ulimit umask hash help history vdir findmnt "
-    "lsattr getfacl identify ffprobe mediainfo exiftool pdfinfo pdftotext xmllint csvlook csvcut csvgrep csvstat mount"
+    "ls dir cat head tail wc grep egrep fgrep zgrep rg ag ack cut tr nl tac rev paste fold expand comm cmp diff diff3 od "
+    "hexdump "
+    "strings zcat bzcat xzcat fmt join column base64 jq stat du df file tree pwd echo printf basename dirname realpath "
+    "readlink "
+    "which whereis type seq whoami id groups uname nproc arch tty uptime free ps pgrep pstree md5sum sha1sum sha256sum "
+    "sha512sum "
+    "b2sum cksum getconf locale printenv lscpu lsblk lsof netstat ss hostname date cal nm objdump readelf size ldd zipinfo "
+    "test [ "
+    ": true false cd pushd popd dirs exit return break continue shift set shopt wait sleep read mapfile local export declare "
+    "typeset readonly unset let less more numfmt shuf expr look iconv pr xxd sort uniq sed awk gawk mawk nawk yq bat fd cloc "
+    "tokei "
+    "getent jobs times ulimit umask hash history findmnt identify ffprobe exiftool xmllint"
 )
 # Words with which these do more than read; looked for in the arguments, joined by blanks.
 _UNLESS = {
     "sort": r"(?:^| )(?:-[A-Za-z]*o|--o)", "sed": r"(?:^| )(?:-[nErsuz]*i|--in)", "yq": r"(?:^| )(?:-[A-Za-z]*i|--inplace|-s)",
     "uniq": r"(?:^| )[^- ]\S* [^- ]", "xxd": r"(?:^| )-[a-z]*r|(?:^| )[^- ]\S* [^- ]", "tree": r"(?:^| )-[a-zA-Z]*o",
-    "fd": r"(?:^| )(?:-[xX]|--exec)", "fdfind": r"(?:^| )(?:-[xX]|--exec)", "rg": r"(?:^| )--pre[ =]",
-    "date": r"(?:^| )(?:-s|--set)",
-    "hostname": r"(?:^| )[^-]", "mount": r"\S", "exiftool": r"(?:^| )-\w+\+?=", "xmllint": r"--output|--shell",
-    "file": r"(?:^| )-C", "ulimit": r"\d", "hash": r"-p", "history": r"-[acdnrw]", "umask": r"\d",
-    "iconv": r"(?:^| )(?:-o|--o)",
-    "shuf": r"(?:^| )(?:-o|--o)", "pdftotext": r"(?:^| )[^- ]\S* [^- ]", "printf": r"(?:^| )-v",
+    "fd": r"(?:^| )(?:-[xX]|--exec)", "rg": r"(?:^| )--pre[ =]", "date": r"(?:^| )(?:-s|--set)", "hostname": r"(?:^| )[^-]",
+    "file": r"(?:^| )-C", "iconv": r"(?:^| )(?:-o|--o)", "shuf": r"(?:^| )(?:-o|--o)", "exiftool": r"(?:^| )-\w+\+?=",
 } | dict.fromkeys(("awk", "gawk", "mawk", "nawk"), r"system *\(|> *[\"/(]|\| *\"|(?:^| )-i ?inplace")  # fmt: skip
 # Of these only such calls read.
 _ONLY = {
     "tar": r"(?:--list|-?[vzjJZa]*t[vzjJZaf]*)(?: |$)(?!.*--(?:to-command|use-compress|checkpoint-action))",
-    "pip": r"(?:list|show|freeze|check|config (?:list|get)|cache (?:dir|info|list)|inspect)(?: (?!.*--outdated)|$)",
-    "npm": r"(?:ls|list|ll|la|explain|why|root|prefix|bin|query|pkg get|config (?:get|list|ls)|help)(?: |$)",
-    "pnpm": r"(?:ls|list|why|root|bin|config (?:get|list))(?: |$)", "yarn": r"(?:list|why|config (?:get|list)|bin|info)(?: |$)",
-    "cargo": r"(?:tree|metadata|locate-project|pkgid|verify-project|read-manifest|help|--list)(?: |$)",
-    "go": r"(?:version|env(?! -[wu])|list|doc|help)(?: |$)", "rustup": r"(?:show|toolchain list|component list|which)(?: |$)",
-    "uv": r"(?:pip (?:list|show|freeze|tree|check)|tree|python (?:list|dir|find)|version)(?: |$)",
-    "poetry": r"(?:show|env (?:info|list)|config "
-    r"--list|check|version)$", "gem": r"(?:list|env|environment|which|contents)(?: |$)",
-    "bundle": r"(?:list|show|info|config list)(?: |$)", "composer": r"(?:show|licenses|validate)(?: |$)",
-    "docker": r"(?:ps|images|version|info|inspect|logs|top|port|diff|history|stats --no-stream"
-    r"|(?:container|image|volume|network|context) (?:ls|inspect)|compose (?:ps|config|logs|ls))(?: |$)(?!.*(?:^| )-f)",
-    "podman": r"(?:ps|images|version|info|inspect|logs)(?: |$)", "kubectl": r"(?:get|describe|version|explain|config "
-    r"view|api-resources)(?: |$)",
-    "helm": r"(?:list|ls|status|version|env|template)(?: |$)", "terraform": r"(?:version|show|providers|validate)(?: |$)",
-    "python": r"(?:-V|-VV|--version|-m (?:json\.tool|tomllib|calendar|platform|site|sysconfig|this|tabnanny|tokenize|ast|dis)"
-    r"(?: (?:-\S+ )*\S+)?)$", "node": r"(?:-v|-p process\.versions?)$", "java": r"-version$", "ruby": r"-v$",
-    "php": r"(?:-v|-m|-i)$",
-    "perl": r"-[vV]$", "unzip": r"-(?:l|v|t|p|Z|z)[a-z0-9]*(?: |$)", "gzip": r"-(?:l|t|c|dc|lv|cd)(?: |$)",
-    "xz": r"-(?:l|t|c|dc)(?: |$)",
-    "gunzip": r"-[a-z]*[clt]", "zip": r"-sf(?: |$)", "7z": r"l ", "openssl": r"(?:version|dgst|(?:x509|rsa|pkey|req) .*-noout)",
-    "sqlite3": r"-readonly ", "ip": r"(?:-\w+ )*(?:a|addr|link|route|r)(?: show)?$",
-    "systemctl": r"(?:status|list-units|is-active)(?: |$)",
-    "command": r"-[vV] ", "tmux": r"ls$", "make": r"(?:-pn|-np|-qp)$", "npx": r"--version$", "dpkg": r"-[lLsS](?: |$)",
-    "apt": r"(?:list|show)(?: |$)", "apt-cache": r"(?:policy|show|search)(?: |$)", "brew": r"(?:list|info)(?: |$)",
-    "ar": r"t\w* ",
-    "env": r"$", "trap": r"-p|$", "alias": r"$", "gpg": r"--list-\S+$", "exec": r"$",
-    "tee": r"(?:-a )?/(?:dev/null|tmp/\S+)$",
+    "pip": r"(?:list|show|freeze|check|config (?:list|get)|inspect)(?: (?!.*--outdated)|$)",
+    "npm": r"(?:ls|list|ll|explain|why|root|prefix|bin|query|pkg get|config (?:get|list|ls)|run$)(?: |$)",
+    "pnpm": r"(?:ls|list|why|root|bin)(?: |$)", "yarn": r"(?:list|why|info)(?: |$)",
+    "go": r"(?:version|env(?! -[wu])|list|doc)(?: |$)",
+    "cargo": r"(?:tree|metadata|locate-project|pkgid|--list)(?: |$)", "rustup": r"(?:show|which|toolchain list)(?: |$)",
+    "uv": r"(?:pip (?:list|show|freeze|tree|check)|tree|python (?:list|dir|find))(?: |$)",
+    "poetry": r"(?:show|env (?:info|list)|check)$",
+    "docker": r"(?:(?:compose )?(?:ps|images|info|logs|ls|config)|inspect|top|port|diff|history|(?:image|volume|network) "
+    r"ls)(?: |$)",
+    "kubectl": r"(?:get|describe|explain|config view|api-resources)(?: |$)", "helm": r"(?:list|ls|status|template)(?: |$)",
+    "python": r"(?:-V|-m (?:json\.tool|platform|site|sysconfig|tabnanny|tokenize|ast|dis)(?: (?:-\S+ )*\S+)?)$", "node": r"-v$",
+    "java": r"-version$", "unzip": r"-(?:l|v|t|p|Z|z)[a-z0-9]*(?: |$)", "gzip": r"-(?:l|t|c|dc|lv)(?: |$)",
+    "gunzip": r"-[a-z]*[clt]",
+    "zip": r"-sf(?: |$)", "openssl": r"(?:version|dgst|(?:x509|rsa|pkey|req) .*-noout)", "sqlite3": r"-readonly ", "env": r"$",
+    "ip": r"(?:-\w+ )*(?:a|addr|link|route|r)(?: show)?$", "command": r"-[vV] ", "mount": r"$", "dpkg": r"-[lLsS](?: |$)",
+    "tee": r"(?:-a )?/(?:dev/null|tmp/\S+)$", "ar": r"t\w* ", "terraform": r"(?:show|providers|validate)(?: |$)",
 }  # fmt: skip
 _SAME = {
     "pip3": "pip",
     "python3": "python",
     "nodejs": "node",
-    "bunzip2": "gunzip",
     "bzip2": "gzip",
-    "unxz": "gunzip",
+    "xz": "gzip",
+    "podman": "docker",
     "bsdtar": "tar",
 }
 _GIT_READERS = word_set(
     "status log diff show rev-parse ls-files ls-tree rev-list shortlog describe name-rev merge-base diff-tree diff-index "
     "diff-files "
-    "whatchanged show-ref range-diff cherry for-each-ref check-ignore check-attr check-mailmap grep count-objects cat-file "
-    "blame "
-    "annotate var version help show-branch verify-commit verify-tag merge-tree fsck ls-remote-helpers stripspace column"
+    "whatchanged show-ref range-diff cherry for-each-ref check-ignore check-attr grep count-objects cat-file blame annotate "
+    "var "
+    "version help show-branch merge-tree fsck column stripspace verify-commit verify-tag"
 )
 _GIT_LISTING = re.compile(
-    r"(?:branch|tag)(?: "
-    r"(?:-[arvlin]+\d*|--(?:list|all|remotes|verbose|show-current|(?:no-)?contains|(?:no-)?merged|points-at|sort"
-    r"|format|column|no-color)(?:[= ]\S+)*|(?<=-l )\S+))*|remote(?: -v| --verbose)?|remote get-url \S+|stash "
-    r"(?:list|show)(?: .*)?"
+    r"(?:branch|tag)(?: (?:-[arvlin]+\d*|--(?:list|all|remotes|verbose|show-current|(?:no-)?contains|(?:no-)?merged|points-at"
+    r"|sort|format|column|no-color)(?:[= ]\S+)*|(?<=-l )\S+))*|remote(?: -v| --verbose| get-url \S+)?|stash (?:list|show)(?: "
+    r".*)?"
     r"|config (?:--\S+ )*(?:--get\S*|--list|-l|get|list)(?: .*)?|reflog(?: (?!expire|delete|drop|write).*)?|worktree list(?: "
     r".*)?"
-    r"|submodule(?: (?:status|summary)(?: .*)?)?|bisect (?:log|view)|notes (?:list|show)(?: .*)?|sparse-checkout "
-    r"list|symbolic-ref \S+"
-)  # fmt: skip
-_GIT_CONTENTS = word_set(
-    "diff show grep blame annotate cat-file whatchanged diff-tree diff-index diff-files range-diff stash merge-tree "
-    "format-patch "
-    "archive bundle fast-export checkout-index"
+    r"|submodule(?: (?:status|summary)(?: .*)?)?|bisect (?:log|view)|notes (?:list|show)(?: .*)?|symbolic-ref \S+"
 )
-_GIT_GLOBALS = word_set("--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects")
+_GIT_CONTENTS = word_set(
+    "diff show grep blame annotate cat-file whatchanged diff-tree diff-index diff-files range-diff stash merge-tree archive"
+)
 _CODE_VARIABLES = re.compile(
-    r"ENV|IFS|PS4|PATH|SHELLOPTS|(?:BASH|LD|GIT|PYTHON|NODE|PERL|RUBY|LESS|DYLD|npm|PIP|GREP|TAR|JAVA)_?\w*|\w*(?:PAGER|EDITOR|OPTS|OPTIONS|PATH)"
+    r"ENV|IFS|PS4|PATH|SHELLOPTS|(?:BASH|LD|GIT|PYTHON|NODE|PERL|RUBY|LESS|DYLD|PIP|GREP|TAR|JAVA)_?\w*"
+    r"|\w*(?:PAGER|EDITOR|OPTS|OPTIONS|PATH)"
 )
 _TARGETS = re.compile(r"/dev/(?:null|stdout|stderr)|/tmp/[^$`*?]*|&?\d+-?|-")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.+-]+|\[|:")
@@ -173,7 +156,7 @@ def _git_words(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return a git command from its sub-command on; empty where an option before it may change what is run."""
     at = 1
     while at < len(words) and words[at].startswith("-"):
-        if words[at] not in _GIT_GLOBALS and words[at] != "-C":
+        if words[at] not in GIT_GLOBALS and words[at] != "-C":
             return ()
         at += 2 if words[at] == "-C" else 1
     return words[at:]
