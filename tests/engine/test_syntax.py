@@ -111,32 +111,26 @@ async def test_what_the_reminder_mends_is_done() -> None:
     assert ending(rig).reason is TurnReason.DONE
 
 
+class Changing(FakeSandbox):
+    """A workspace in which each command removes a.py and writes as many broken files as its last word says."""
+
+    async def run_command(self, command: str, **more: Any) -> ExecResult:
+        self.files.pop("a.py", None)
+        self.files |= {f"{number}.py": b"def f(:\n" for number in range(int(command.rsplit(maxsplit=1)[-1]))}
+        return await super().run_command(command, **more)
+
+
 async def test_a_file_that_was_deleted_again_holds_nothing_up() -> None:
-    sandbox = FakeSandbox()
-    rig = Rig(FakeProvider(BROKEN, answer("", ("shell", call(command="rm a.py"))), answer("Done.")), sandbox)
-    sandbox.commands["rm a.py"] = ExecResult(0, "", 0, 1)
-    original = sandbox.run_command
-
-    async def run(command: str, **more: Any) -> ExecResult:
-        sandbox.files.pop("a.py", None)
-        return await original(command, **more)
-
-    sandbox.run_command = run  # type: ignore[method-assign]  # a command that changes files
+    sandbox = Changing()
+    rig = Rig(FakeProvider(BROKEN, answer("", ("shell", call(command="rm 0"))), answer("Done.")), sandbox)
     await rig.run()
     assert ending(rig).reason is TurnReason.DONE
 
 
 @pytest.mark.parametrize("count", [1, MOST_FILES + 1])
 async def test_files_that_a_command_changed_are_parsed_unless_they_are_many(count: int) -> None:
-    sandbox = FakeSandbox()
-    original = sandbox.run_command
-
-    async def run(command: str, **more: Any) -> ExecResult:
-        sandbox.files |= {f"{number}.py": b"def f(:\n" for number in range(count)}
-        return await original(command, **more)
-
-    sandbox.run_command = run  # type: ignore[method-assign]  # a command that changes files
-    made = answer("", ("shell", call(command="make")))
+    sandbox = Changing()
+    made = answer("", ("shell", call(command=f"make {count}")))
     rig = Rig(FakeProvider(made, *[answer("Done.")] * 3), sandbox, checkpoints=FakeCheckpoints(sandbox))
     await rig.run()
     assert ("0.py does not parse" in results(rig)[0]) == (count == 1)
