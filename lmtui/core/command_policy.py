@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from lmtui.core.rules import SETTINGS, THIS_SESSION, Decision, Effect, Mode, Rule, Verdict
 from lmtui.core.secrets import is_secret_path
 from lmtui.core.shell.command import ParsedCommand, SimpleCommand
-from lmtui.core.shell.grammar import outline, parse
+from lmtui.core.shell.grammar import outline, parse, unquoted
 from lmtui.core.shell.matching import covers
 from lmtui.core.shell.mentions import fits, is_unclear, leads_to_path, names_path, straight
 from lmtui.core.shell.readers import not_reading, shows_history
@@ -204,12 +204,14 @@ def _named_secrets(text: str) -> tuple[str, ...]:
     if seen.problem:
         pieces = re.split(r"[\s;|&<>()`'\"={},:@]+", text)
         return _secrets_of(tuple(word for word in pieces if not word.endswith(".key") or "/" in word))
-    named = (*seen.sources, *(word for command in seen.commands for word in _file_words(command)))
+    named = (*seen.sources, *(word for command in seen.commands for word in _file_words(tuple(map(unquoted, command)))))
     return _secrets_of(tuple(piece for word in named for piece in (word, *re.split(r"[=:@,]", word))))
 
 
 def _secrets_of(words: tuple[str, ...]) -> tuple[str, ...]:
-    plain = (word for word in dict.fromkeys(words) if word and not re.search(r"[*?\[]", word))  # what a pattern meets stays hidden
+    plain = (
+        word for word in dict.fromkeys(words) if word and not re.search(r"[*?\[]", word)
+    )  # what a pattern meets stays hidden
     return tuple(dict.fromkeys(straight(word) for word in plain if is_secret_path(word)))
 
 

@@ -464,7 +464,7 @@ def test_a_command_of_a_megabyte_is_asked_about_at_once_and_no_rule_is_offered()
     ],
 )  # fmt: skip
 def test_a_wildcard_covers_no_option_that_runs_or_writes_something_else(command: str) -> None:
-    assert verdict(command, Mode.MANUAL, f"allow {command.split()[0]} *") is ASK
+    assert verdict(command, Mode.MANUAL, f"allow {command.split(maxsplit=1)[0]} *") is ASK
 
 
 @pytest.mark.parametrize(
@@ -481,4 +481,46 @@ def test_a_wildcard_covers_no_option_that_runs_or_writes_something_else(command:
     ],
 )  # fmt: skip
 def test_a_wildcard_covers_the_plain_use_of_a_program(command: str) -> None:
-    assert verdict(command, Mode.MANUAL, f"allow {command.split()[0]} *") is ALLOW
+    assert verdict(command, Mode.MANUAL, f"allow {command.split(maxsplit=1)[0]} *") is ALLOW
+
+
+HOSTILE_TEXTS = {
+    "brackets": "ls " + "[a-z]" * 10_000, "pipes": "a|" * 25_000, "word": "x" * 50_000, "words": "cat " + "w1 " * 17_000,
+    "paths": "cat " + " ".join(f"secrets{i}/../x/.env{i}" for i in range(2_500)), "substitutions": "echo " + "$(ls a) " * 6_000,
+    "open": "$(" * 25_000, "quotes": "echo " + "'a b' " * 8_000, "scripts": "sh -c '" + 'sh -c "ls a; b" ; ' * 2_600 + "'",
+    "wrappers": "sudo a b|" * 5_500, "document": "cat <<E\n" + "word 'and' $more; \n" * 2_600 + "E",
+    "assignments": "a=b " * 12_000,
+    "folders": "cd a; " * 8_000, "backslashes": "\\" * 50_000, "escapes": "$'\\x41' " * 6_000, "braces": "{a,b}" * 10_000,
+    "stars": "*?" * 25_000, "dots": "../" * 16_000, "find": "find . " + "-exec ls {} + " * 3_500,
+    "sed": "sed " + "s/a/b/;" * 7_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("size", "limit_ms"), [(4_000, 50), (50_000, 200)])
+@pytest.mark.parametrize("name", HOSTILE_TEXTS)
+def test_no_text_takes_long_to_decide(name: str, size: int, limit_ms: int) -> None:
+    texts = (
+        "deny rm *",
+        "deny Read(secrets/**)",
+        "deny Write(keep/**)",
+        "ask git push *",
+        "deny *curl*",
+        "deny Read(**/*.pem)",
+    )
+    verdict("ls", Mode.NORMAL, *texts)
+    for mode in Mode:
+        text = HOSTILE_TEXTS[name][:size] + f" {mode}"  # nothing is known of it from the last time
+        began = time.process_time()
+        verdict(text, mode, *texts)
+        assert (time.process_time() - began) * 1000 < limit_ms
+
+
+@pytest.mark.parametrize("filling", ["a; ", "echo 'x y'; ", "cat <<E\nword\nE\n"])
+@pytest.mark.parametrize("size", [5_000, 49_000, 60_000])
+def test_a_deny_rule_holds_in_a_text_too_long_to_be_understood(filling: str, size: int) -> None:
+    long = filling * (size // len(filling))
+    assert verdict(f"{long} rm x", Mode.AUTO, "deny rm *") is DENY
+    assert verdict(f"sudo \\rm x; {long}", Mode.AUTO, "deny rm *") is DENY
+    assert verdict(f"{long} cat ./a/../secrets/k", Mode.AUTO, "deny Read(secrets/**)") is DENY
+    assert verdict(f"{long} cp x keep/k", Mode.AUTO, "deny Write(keep/**)") is ASK
+    assert verdict(f"{long} $x", Mode.AUTO, "deny rm *") is ASK

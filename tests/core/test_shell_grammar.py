@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmtui.core.shell.command import MAX_BYTES, MAX_COMMANDS, MAX_WORDS, NotUnderstood
-from lmtui.core.shell.grammar import commands_anywhere, parse
+from lmtui.core.shell.grammar import outline, parse
 from lmtui.core.shell.words import read_word
 
 
@@ -77,7 +77,7 @@ def test_a_pattern_is_kept_beside_its_word() -> None:
 
 
 def test_commands_are_found_wherever_they_hide() -> None:
-    found = {each[0] for each in commands_anywhere("a $(b `c`) <(d); f() { g; }; if h; then i | j; fi; k <<E\n$(l)\nE\nm '")}
+    found = {each[0] for each in outline("a $(b `c`) <(d); f() { g; }; if h; then i | j; fi; k <<E\n$(l)\nE\nm '").commands}
     assert found >= set("abcdghijkl")
 
 

@@ -17,11 +17,11 @@ _COMMANDS = ("command", "declaration_command", "unset_command")
 _WORDS = ("word", "number", "raw_string", "string", "concatenation")
 _QUOTE = re.compile(r"['\"\\]")
 _QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\\n|\\(.)", re.DOTALL)
-_MISSING = "the shell grammar (tree-sitter-bash) cannot be loaded here"
+_MISSING = "the shell grammar (tree-sitter-bash) cannot be loaded here, or it has too many parts"
 
 
 class Outline(NamedTuple):
-    """What a text would run and write as a whole, read generously: each command's raw words, also in substitutions and loops.
+    """What a text would run and write as a whole, read generously: each command's raw words, also in substitutions and errors.
 
     `targets` are the files that redirections write, `sources` those that they read and loops name, `variables` those that are
     set.  In `problem` is why it is not understood.
@@ -54,13 +54,11 @@ def parse(text: str) -> ParsedCommand:
 
 @lru_cache(maxsize=256)
 def outline(text: str) -> Outline:
-    """Return the outline of a text.  It is not exact: nothing that could do harm may rest on it."""
-    problem = objection(text)
-    root = None if problem else _tree(text)
+    """Return the outline of a text, also of one with a problem.  Nothing that could do harm may rest on a missing one."""
+    root = _tree(text) if has_tree(text) else None
     if root is None:
-        return Outline(problem=problem or _MISSING)
-    if root.has_error or not has_tree(text):
-        return Outline(problem="it is not plain shell grammar")
+        return Outline(problem=objection(text) or _MISSING)
+    problem = objection(text) or ("it is not plain shell grammar" if root.has_error else "")
     commands: list[tuple[str, ...]] = []
     targets: list[str] = []
     sources: list[str] = []
@@ -71,7 +69,7 @@ def outline(text: str) -> Outline:
         todo += reversed(node.children)
         match node.type:
             case "command" | "declaration_command" | "unset_command":
-                commands.append(tuple(unquoted(word) for word in _raw_words(node)))
+                commands.append(tuple(_raw_words(node)))
             case "file_redirect":
                 is_read = re.match(r"\d*<(?!>)", _text(node)) is not None
                 (sources if is_read else targets).append(unquoted(_text(node.children[-1])))
@@ -80,30 +78,14 @@ def outline(text: str) -> Outline:
             case "variable_assignment":
                 variables.append(_text(node.children[0]))
             case "function_definition" | "&" | "`" as kind:
-                return Outline(problem=f"it uses a {kind.replace('_', ' ')}")
-    return Outline(tuple(filter(None, commands)), tuple(targets), tuple(sources), tuple(variables))
+                problem = problem or f"it uses a {kind.replace('_', ' ')}"
+    return Outline(tuple(filter(None, commands)), tuple(targets), tuple(sources), tuple(variables), problem)
 
 
+@lru_cache(maxsize=1024)
 def unquoted(word: str) -> str:
     """Return a raw word without its quotes and escapes."""
     return _QUOTED.sub(r"\1\2\3", word) if _QUOTE.search(word) else word
-
-
-@lru_cache(maxsize=64)
-def commands_anywhere(text: str) -> tuple[tuple[str, ...], ...]:
-    """Return the raw words of every command in a text, also inside substitutions, functions and what has errors.
-
-    Nothing is left out for being unclear: this is for what forbids, never for what allows.
-    """
-    root = _tree(text) if has_tree(text) else None
-    todo = [root] if root else []
-    found = []
-    while todo:
-        node = todo.pop()
-        todo += node.children
-        if node.type in _COMMANDS:
-            found.append(tuple(_text(each) for each in node.children if "redirect" not in each.type))
-    return tuple(found)
 
 
 def _raw_words(node: Node) -> list[str]:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from lmtui.core import globs, path_patterns
 from lmtui.core.shell.command import word_set
-from lmtui.core.shell.grammar import commands_anywhere, has_tree, outline, parse, unquoted
+from lmtui.core.shell.grammar import has_tree, outline, parse, unquoted
 from lmtui.core.shell.interpreters import is_interpreter
 from lmtui.core.shell.matching import pattern_words
 from lmtui.core.shell.tools import NEVER_BROAD
@@ -76,7 +76,7 @@ def is_unclear(text: str, patterns: tuple[str, ...]) -> bool:
         return any(_holds(behind, names) for names in wanted)
     if not has_tree(text) and _EXPANSION.search(text):
         return True
-    if any(_is_dynamic(words, wanted) for words in commands_anywhere(text)):
+    if any(_is_dynamic(words, wanted) for words in outline(text).commands):
         return True
     return any(_holds(_plain_text(text), names) for names in wanted)
 
@@ -127,7 +127,7 @@ def _words(text: str) -> frozenset[str]:
     plain = _plain_text(text)
     found = {*plain.split(), *_PIECES.split(plain)}
     if has_tree(text):
-        found.update(word for command in outline(text).commands for word in command)
+        found.update(unquoted(word) for command in outline(text).commands for word in command)
     return frozenset(found - {""})
 
 
@@ -149,13 +149,13 @@ def _in_segments(text: str) -> Iterator[tuple[str, ...]]:
 def _mentioned(text: str, depth: int) -> Iterator[tuple[str, ...]]:
     raw = [each.words for each in parse(text).commands]
     for form in {text, text.replace("\\\n", "")}:
-        raw += commands_anywhere(form)
+        raw += outline(form).commands
         raw += [tuple(_without_quotes(segment).split()) for segment in _SEGMENT_BREAK.split(form)]
-    scripts: set[str] = set()
+    plain = {word: _without_quotes(word) for word in {word for words in raw for word in words}}
     for words in dict.fromkeys(map(tuple, raw)):
-        yield from _undressed([_without_quotes(word) for word in words])
-        quoted = (word for word in words if _BREAK.search(word))
-        scripts |= {unquoted(_ansi_c(each)) for word in quoted for each in (word, word.partition("=")[2])}
+        yield from _undressed([plain[word] for word in words])
+    quoted = (word for word in plain if _BREAK.search(word))
+    scripts = {unquoted(_ansi_c(each)) for word in quoted for each in (word, word.partition("=")[2])}
     for script in scripts - {text}:  # for another shell
         yield from _mentioned(script, depth + 1) if depth < _MAX_DEPTH and _QUOTE.search(script) else _in_segments(script)
 
@@ -237,6 +237,7 @@ def _ansi_c(text: str) -> str:
     return _ANSI_C.sub(lambda match: _decoded(match[1]), text) if "$'" in text else text
 
 
+@lru_cache(maxsize=1024)
 def _decoded(inner: str) -> str:
     r"""Return what `$'…'` stands for (`\x72`, `\162`, `\u0072`, `\n`)."""
     return (

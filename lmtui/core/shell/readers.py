@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from lmtui.core.shell.command import word_set
 from lmtui.core.shell.git import GIT_GLOBALS
-from lmtui.core.shell.grammar import Outline, outline
+from lmtui.core.shell.grammar import Outline, outline, unquoted
 from lmtui.core.shell.wrappers import transparent_place
 
 _MOST_WRAPPED = 5
@@ -103,12 +103,12 @@ def not_reading(text: str) -> str:
     for variable in seen.variables:
         if _CODE_VARIABLES.fullmatch(variable):
             return f"it sets {variable}"
-    return next((f"{words[0]} does more than read" for words in seen.commands if not _reads(words)), "")
+    return next((f"{words[0]} does more than read" for words in map(_plain, seen.commands) if not _reads(words)), "")
 
 
 def shows_history(seen: Outline) -> bool:
     """Tell whether a command line shows what git keeps of files, as far as its words tell."""
-    for words in seen.commands:
+    for words in map(_plain, seen.commands):
         for at, word in enumerate(words):
             if word.rpartition("/")[2] == "git" and (rest := _git_words(words[at:])):
                 is_patch = rest[0] in ("log", "reflog") and re.search(
@@ -117,6 +117,10 @@ def shows_history(seen: Outline) -> bool:
                 if rest[0] in _GIT_CONTENTS or is_patch:
                     return True
     return False
+
+
+def _plain(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(unquoted, words))
 
 
 def _reads(words: tuple[str, ...]) -> bool:
