@@ -5,9 +5,13 @@ The paths come from the guard (`inside/layout.py`), which walks the workspace fr
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from lmtui.core.errors import SandboxUnavailable
@@ -127,17 +131,31 @@ def make_own_folders(workspace: Path, *, is_mounted: bool) -> None:
 
 
 def mask_sources() -> tuple[Path, Path]:
-    """Return an empty file and an empty folder that nobody may read.
+    """Return an empty file and an empty folder that nobody may read; where the user's folder cannot be written, temporary ones.
 
     Raises:
         SandboxUnavailable: they cannot be made.
     """
-    base = state_dir() / "masks"
-    file, folder = base / "file", base / "folder"
     try:
-        base.mkdir(parents=True, exist_ok=True, mode=0o711)
-        file.touch(mode=0)
-        folder.mkdir(exist_ok=True, mode=0)
-    except OSError as error:
-        raise SandboxUnavailable(f"the masks cannot be kept in {base}: {error.strerror}", "Free the disk.") from error
+        return _made_in(state_dir() / "masks")
+    except OSError:
+        try:
+            return _made_in(_temporary())
+        except OSError as error:
+            what = f"the sandbox cannot make what it covers secret files with: {error.strerror}"
+            raise SandboxUnavailable(what, "Free the disk.") from error
+
+
+def _made_in(base: Path) -> tuple[Path, Path]:
+    file, folder = base / "file", base / "folder"
+    base.mkdir(parents=True, exist_ok=True, mode=0o711)
+    file.touch(mode=0)
+    folder.mkdir(exist_ok=True, mode=0)
     return file, folder
+
+
+@cache
+def _temporary() -> Path:
+    folder = tempfile.mkdtemp(prefix="lmtui-masks-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
