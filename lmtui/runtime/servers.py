@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 
 from lmtui.config import Config
-from lmtui.core.addresses import is_same_server
-from lmtui.core.errors import UsageError
+from lmtui.core.addresses import is_same_server, root_url
+from lmtui.core.errors import Fault, ProviderError, UsageError
 from lmtui.core.exams import ExamState, OnStep
 from lmtui.core.profiles import ModelProfile, Profiles
 from lmtui.core.roles import parse_roles
-from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
+from lmtui.core.servers import LoadProgress, ServedModel, ServerFound, ServerKind
 from lmtui.providers.discovery import look_at
 from lmtui.providers.openai_compat import OpenAICompatible
 from lmtui.providers.reach import is_reachable
@@ -61,6 +61,10 @@ class Servers:
         url = self._connection.provider().url
         return "" if await is_reachable(url) else url
 
+    async def silent_choice(self) -> str:
+        """Return the address that was kept as the user's choice where nothing takes connections, else an empty string."""
+        return await self.silent() if self._connection.is_remembered else ""
+
     def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
         """Load a model and tell how far it is."""
         if url == FILES_URL:
@@ -91,7 +95,11 @@ class Servers:
                 await provider.close()
 
     async def use(self, url: str, model: str) -> None:
-        """Send the requests of sessions opened from now on to this server, and keep it as the user's choice."""
+        """Send the requests of sessions opened from now on to this server, and keep it as the user's choice.
+
+        Raises:
+            ProviderError: nothing answers there, or something that is not a model server.
+        """
         if url == FILES_URL:
             async for _ in self._embedded.load(model):
                 pass
@@ -99,7 +107,17 @@ class Servers:
         elif self._embedded.key_for(url):
             self._use_own()
         else:
+            await self._check(url)
             self._connection.remember(url, model)
+
+    async def _check(self, url: str) -> None:
+        found = await look_at(url, self._key_for(url), LOOK_LIMIT_S, is_named=True)
+        if found is None:
+            what = f"nothing answers at {root_url(url)}"
+            raise ProviderError(Fault.UNREACHABLE, what, "Check the address, start the server, and try again.")
+        if found.kind is ServerKind.UNKNOWN:
+            what = f"{root_url(url)} is not a model server: {found.note}"
+            raise ProviderError(Fault.UNREACHABLE, what, "Check the port; --url names the address all the same.")
 
     def run_file(self, path: Path) -> None:
         """Run a model file and use it for sessions opened from now on; blocks until it is ready.

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from textual import on, work
@@ -35,6 +36,7 @@ DEMO_TASK = "Show me what you can do."
 FRAME_S = 1 / 30
 SSH_FRAME_S = 1 / 10
 PALETTE_SCOPES = (Scope.WORKBENCH, Scope.CHANGES, Scope.RULES)
+HASTY_S = 0.5
 EXIT_ERROR = 1
 EXIT_USAGE = 64
 EXIT_INTERRUPTED = 130
@@ -65,6 +67,8 @@ class LmtuiApp(ThemedApp):
         self.now = now
         self._open_host = open_host
         self._is_leaving = False
+        self.is_stop_hasty = False  # the last escape came right behind another one
+        self._stop_at_s = float("-inf")
         self.desk = Desk(self)
         self._collector: Collector | None = None
         self.animation_level = "none"
@@ -144,9 +148,10 @@ class LmtuiApp(ThemedApp):
         host, dialogs = self.desk.host, self.workbench.dialogs
         assert host is not None
         assert dialogs is not None
-        if host.setup_note:
+        silent = "" if host.setup_note or self.options.is_demo else await host.servers.silent_choice()
+        if host.setup_note or silent:
             self.workbench.set_note("no model chosen yet")
-            chosen = await self.push_screen_wait(dialogs.first_run(host, now=self.now))
+            chosen = await self.push_screen_wait(dialogs.first_run(host, silent, now=self.now))
             if chosen is Chosen.DEMO and not self.workbench.prompt.text:
                 self.workbench.prompt.replace_text(DEMO_TASK)
                 self.workbench.say("the model is a script, the tools and the sandbox are real; enter starts it")
@@ -208,6 +213,8 @@ class LmtuiApp(ThemedApp):
 
     async def action_stop(self) -> None:
         """Close what is on top, or interrupt."""
+        now_s = monotonic()
+        self.is_stop_hasty, self._stop_at_s = now_s - self._stop_at_s < HASTY_S, now_s
         await self.run_action("screen.close_or_stop")
 
     def action_interrupt(self) -> None:

@@ -1,4 +1,4 @@
-"""Keys that come faster than a person types: an unbracketed paste, or a program that plays keys."""
+"""When keys came: faster than a person types (an unbracketed paste, a program that plays keys), or twice."""
 
 from __future__ import annotations
 
@@ -6,6 +6,24 @@ GAP_S = 0.005
 WAIT_S = 0.02
 LONG_KEYS = 10
 LONG_GAP_S = 0.15  # a large paste is read in pieces, and what was read is drawn between them
+
+
+STOP_AGAIN = "esc again stops the turn"
+
+
+class SecondPress:
+    """Tells the second press of a key, soon after the first (seconds, any clock that goes forward)."""
+
+    WITHIN_S = 2.0
+
+    def __init__(self) -> None:
+        self._first_s = float("-inf")
+
+    def take(self, time_s: float) -> bool:
+        """Take note of a press; True where it is the second."""
+        is_second = time_s - self._first_s < self.WITHIN_S
+        self._first_s = float("-inf") if is_second else time_s
+        return is_second
 
 
 class Burst:

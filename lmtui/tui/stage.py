@@ -37,6 +37,9 @@ class Stage(Protocol):
     def say(self, text: str, tone: Tone = "info") -> None:
         """Show a line above the prompt."""
 
+    def type_on(self, text: str) -> None:
+        """Write what was typed over a question into the prompt."""
+
     def go_to(self, pane: str) -> None:
         """Show a pane and give it the focus."""
 

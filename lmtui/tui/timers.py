@@ -11,7 +11,6 @@ from collections.abc import Callable
 from textual.message_pump import MessagePump
 from textual.timer import Timer
 
-
 _LEAST_S = 0.001
 
 

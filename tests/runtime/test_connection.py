@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,34 @@ async def test_a_choice_that_cannot_be_read_is_none(open_one: Open, text: str) -
     state_dir().mkdir(parents=True)
     (state_dir() / "server.json").write_text(text)
     assert open_one().setup_note
+
+
+async def test_an_address_at_which_nothing_answers_is_said_and_not_kept(open_one: Open) -> None:
+    runtime = open_one()
+    with pytest.raises(ProviderError, match=r"nothing answers at http://127\.0\.0\.1:9"):
+        await runtime.servers.use("127.0.0.1:9", "")
+    assert runtime.setup_note
+    assert open_one().setup_note
+
+
+async def test_an_address_at_which_something_else_answers_is_said_and_not_kept(open_one: Open) -> None:
+    async def hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(hello, "127.0.0.1", 0) as web:
+        port = web.sockets[0].getsockname()[1]
+        with pytest.raises(ProviderError, match="is not a model server"):
+            await open_one().servers.use(f"http://127.0.0.1:{port}", "")
+    assert open_one().setup_note
+
+
+async def test_a_kept_choice_that_is_gone_is_told_at_the_next_start(open_one: Open, serve: Serve) -> None:
+    server = await serve(DONE)
+    await open_one().servers.use(server.url, "scripted")
+    assert await open_one().servers.silent_choice() == ""
+    await server.__aexit__(None, None, None)
+    assert await open_one().servers.silent_choice()
+    assert await open_one("http://127.0.0.1:9").servers.silent_choice() == ""

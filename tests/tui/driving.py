@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from textual import events
 from textual.pilot import Pilot
 from textual.widget import Widget
 
@@ -39,8 +40,22 @@ class Driver:
             await self.pilot.pause(0.02)
 
     async def press(self, *keys: str) -> None:
-        """Press keys and let the app draw."""
-        await self.pilot.press(*keys)
+        """Press keys and let the app draw; a letter that answers a question is given its time."""
+        for key in keys:
+            if len(key) > 1:
+                await self._let_letter_count()
+            await self.pilot.press(key)
+        await self._let_letter_count()
+        await self.settle()
+
+    async def _let_letter_count(self) -> None:
+        await self.until(lambda: not getattr(self.app.screen, "is_holding", False))
+
+    async def type_fast(self, text: str) -> None:
+        """Press the keys of a text at once, as they come from a terminal that was read late."""
+        for char in text:
+            self.app.post_message(events.Key(char if char != " " else "space", char))
+        await self.until(lambda: self.app._message_queue.empty())
         await self.settle()
 
     async def type(self, text: str) -> None:

@@ -32,6 +32,7 @@ class FakeServers:
         self.profiles: dict[tuple[str, str], ModelProfile] = {}
         self.exam_rows: tuple[ExamRow, ...] = ()
         self.error: LmtuiError | None = None
+        self.silent = ""
         self.gate = asyncio.Event()
         self.gate.set()
 
@@ -82,6 +83,9 @@ class FakeServers:
         profile = ModelProfile(CallForm.TEXT, "exact", read_tokens_per_s=78.2, write_tokens_per_s=23.2, source="exam")
         self.profiles[url, model] = profile
         return replace(state, doing="", rows=self.exam_rows, profile=profile, elapsed_s=51.0, is_over=True)
+
+    async def silent_choice(self) -> str:
+        return self.silent
 
     async def use(self, url: str, model: str) -> None:
         self._host.used = (url, model)

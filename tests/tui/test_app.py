@@ -128,6 +128,7 @@ async def test_escape_in_an_approval_stops_the_turn() -> None:
     async with running() as driver:
         await ask(driver)
         await driver.press("escape")
+        await driver.press("escape")
         assert not driver.host.session.is_running
         assert driver.host.session.answers == {}
         assert driver.app.screen is driver.app.workbench

@@ -102,6 +102,8 @@ class Console:
             self._terminal.say(f"the model is a script; the tools and the files in {host.workspace} are real")
         elif host.setup_note:
             ask_for_server(self._desk)
+        elif silent := room.wait(host.servers.silent_choice()):
+            ask_for_server(self._desk, silent)
         ask_for_trust(self._desk)
         self._desk.open(start.session_id)
         if start.session_id:

@@ -10,20 +10,24 @@ from lmtui.frontends.plain.desk import Desk
 YES = ("y", "yes")
 
 
-def ask_for_server(desk: Desk) -> None:
-    """Let a model be chosen: one that answers here, an address, or the demo.
+def ask_for_server(desk: Desk, silent: str = "") -> None:
+    """Let a model be chosen: one that answers here, an address, the demo, or `silent`: the kept one that does not answer yet.
 
     Raises:
         EOFError: the user leaves.
     """
-    desk.say(desk.host.setup_note, "looking for model servers on the usual ports")
+    note = f"nothing answers at {clean_line(silent)}, the server that you chose last" if silent else desk.host.setup_note
+    desk.say(note, "looking for model servers on the usual ports")
     found = [(server, model.name) for server in desk.room.wait(desk.host.servers.find()) for model in server.chat_models]
     for number, (server, name) in enumerate(found, 1):
         desk.say(f"{number}. {clean_line(name)}, {clean_line(server.kind)} at {clean_line(server.url)}")
     if not found:
         desk.say("no model server answers here")
     while True:
-        typed = desk.terminal.read("a number, an address such as http://127.0.0.1:8080, or demo: ").strip()
+        keep = ", nothing to go on with that one" if silent else ""
+        typed = desk.terminal.read(f"a number, an address such as http://127.0.0.1:8080, or demo{keep}: ").strip()
+        if silent and not typed:
+            return None
         try:
             if typed.isdecimal() and 0 < int(typed) <= len(found):
                 server, name = found[int(typed) - 1]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
+from functools import partial
 from typing import ClassVar, TypeVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -20,6 +22,7 @@ from lmtui.tui.widgets.bars import HEIGHTS
 from lmtui.tui.widgets.verbs import Verbs, verbs_cells
 
 DEAD_TIME_S = 0.3
+LETTER_S = 0.25  # how long a letter waits for another: whoever types a sentence answers nothing with its first letter
 TIGHT_ROWS = 13
 ROWS = [*HEIGHTS[:-1], (20, "-high")]
 MORE = "there is more below: scroll to its end before you allow it"
@@ -50,15 +53,21 @@ class DeadTime:
 class Consent(ModalScreen[Result]):
     """Shows a body of lines between a title and choices.
 
-    Those that let something happen (`GUARDED`) count after a moment, and after the body's end was seen.
+    Those that let something happen (`GUARDED`) count after a moment, and after the body's end was seen.  A letter answers
+    only if no other key follows at once; else all of it goes to `type_on` (the prompt), or nowhere.
     """
 
     CSS_PATH = "../dialogs.tcss"
     VERTICAL_BREAKPOINTS = ROWS
     GUARDED: ClassVar[tuple[str, ...]] = ()
+    type_on: Callable[[str], None] | None = None
 
     def __init__(self, body: LineView, now: Callable[[], datetime]) -> None:
         super().__init__()
+        self._held: events.Key | None = None
+        self._is_held_early = False
+        self._typed, self._typed_at_s = "", 0.0
+        self._is_left = False
         self.body = body
         self.shows_live = False
         self._dead_time = DeadTime(now)
@@ -93,6 +102,71 @@ class Consent(ModalScreen[Result]):
     def on_screen_resume(self) -> None:
         """Begin the dead time, also when another question stood over this one."""
         self.restart_dead_time()
+
+    # -- letters --------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_holding(self) -> bool:
+        """Tell whether a letter waits to be the only one."""
+        return self._held is not None
+
+    def leave_to_type(self) -> None:
+        """Close without an answer, as words are typed."""
+
+    async def on_key(self, event: events.Key) -> None:
+        """Take letters before they answer."""
+        if await self.takes_key(event):
+            event.stop()
+
+    async def takes_key(self, event: events.Key) -> bool:
+        """Take a key that may be part of words; False leaves it to the bindings."""
+        held, self._held = self._held, None
+        is_typing = event.time - self._typed_at_s < LETTER_S
+        if not event.is_printable or not event.character:
+            if held is not None and event.key == "enter":
+                self._type(held.character or "")
+            return held is not None and event.key in ("enter", "escape", "backspace")
+        is_word = held is not None or (is_typing and not self._moves(event.key))
+        if held is not None and held.key == event.key:
+            await self._run_held(held)
+        elif self._is_left or is_word or event.key not in self.active_bindings:
+            self._type((self._typed if is_typing else "") + event.character)
+            self._typed, self._typed_at_s = "", event.time
+            return True
+        self._typed = (self._typed if is_typing else "") + event.character
+        self._typed_at_s = event.time
+        if self._moves(event.key):
+            return False
+        self._held, self._is_held_early = event, not self.is_awake
+        call_after(self, LETTER_S, partial(self._answer_with, event))
+        return True
+
+    def _moves(self, key: str) -> bool:
+        found = self.active_bindings.get(key)
+        return found is not None and (found.binding.id or "").startswith("lines.")
+
+    async def _answer_with(self, event: events.Key) -> None:
+        if self._held is event:
+            self._held = None
+            await self._run_held(event)
+
+    async def _run_held(self, event: events.Key) -> None:
+        """Do what a letter stands for; one that came in the dead time lets nothing happen later either."""
+        found = self.active_bindings.get(event.key)
+        is_early = self._is_held_early and found is not None and found.binding.id in self.GUARDED
+        if found is not None and not is_early and self.app.screen is self:
+            _ = await self.app.run_action(found.binding.action, found.node)
+
+    def _type(self, text: str) -> None:
+        """Pass words on and make room for them; those that come before it is gone follow them."""
+        if self.type_on is None:
+            return
+        self.type_on(text)
+        if not self._is_left:
+            self._is_left = True
+            self.leave_to_type()
+
+    # -- what a subclass gives ------------------------------------------------------------------------------------------
 
     @abstractmethod
     def headline(self, width: int) -> Content:

@@ -195,6 +195,10 @@ class PlanQuestion(Consent[PlanAnswer]):
         """Drop it; this needs no dead time, as nothing runs."""
         _ = self.dismiss(PlanAnswer(PlanVerb.REJECT))
 
+    def leave_to_type(self) -> None:
+        """Make room for words."""
+        self.action_close_or_stop()
+
     def action_close_or_stop(self) -> None:
         """Leave it waiting."""
         _ = self.dismiss(PlanAnswer(PlanVerb.LATER))

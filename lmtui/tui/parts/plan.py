@@ -62,10 +62,13 @@ class PlanPart:
         if asked is None:
             return
         question = PlanQuestion(asked, feed.session.plans.grants, now=self._stage.now)
+        question.type_on = self._stage.type_on
         _ = self._stage.app.push_screen(question, lambda answer: self._decide(feed, asked.proposal_id, answer))
 
     def _decide(self, feed: Feed, proposal_id: str, answer: PlanAnswer | None) -> None:
         plans = feed.session.plans
+        if self._stage.panes is not None:
+            self._stage.panes.follow_chat()
         try:
             match answer.verb if answer is not None else PlanVerb.LATER:
                 case PlanVerb.APPROVE if answer is not None:

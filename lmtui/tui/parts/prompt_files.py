@@ -36,6 +36,8 @@ class PromptFilesPart:
         elif active is None:
             self._stage.say("no session yet")
         else:
+            if self._stage.panes is not None:
+                self._stage.panes.follow_chat()
             self._stage.desk.begin_prompt(active, prompt, f"/{text}")
 
     async def _show(self, _words: str) -> None:

@@ -59,6 +59,8 @@ class Sending:
         self._stage.draw()
 
     def _give(self, active: Feed, event: Prompt.Submitted) -> None:
+        if self._stage.panes is not None:
+            self._stage.panes.follow_chat()
         if not event.typed.text.startswith("!"):
             self._stage.desk.submit(active, event.text, typed=event.typed.text, images=event.images, is_now=event.is_now)
             return

@@ -36,6 +36,10 @@ class ApprovalActions(Screen[None]):
         """Show a line above the prompt."""
 
     @abstractmethod
+    def follow_chat(self) -> None:
+        """Show the end of the conversation on screen."""
+
+    @abstractmethod
     def typed_words(self) -> str:
         """Return what stands in the prompt, where the keys go there."""
 
@@ -123,6 +127,8 @@ class ApprovalActions(Screen[None]):
         return True
 
     def _decide(self, feed: Feed, approval_id: str, result: Answer | AllAnswered | Left | None) -> None:
+        if result is not None and not isinstance(result, Left):
+            self.follow_chat()
         match result:
             case Left.STOP:
                 feed.session.interrupt()

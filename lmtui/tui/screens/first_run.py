@@ -33,6 +33,7 @@ from lmtui.tui.wording import folder_text
 
 DEMO = "demo"
 OTHER = "other"
+KEEP = "keep"
 KIND_CELLS, URL_CELLS, MODEL_CELLS = 11, 17, 28
 WIDE_FACTOR = 1.4
 WIDE_CELLS = 110
@@ -56,9 +57,9 @@ class FirstRun(Screen[Chosen]):
     VERTICAL_BREAKPOINTS = ROWS
     SCOPE: ClassVar[Scope] = Scope.FIRST_RUN
 
-    def __init__(self, host: SessionHost, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, host: SessionHost, silent: str = "", *, now: Callable[[], datetime]) -> None:
         super().__init__()
-        self._host, self._now = host, now
+        self._host, self._now, self._silent = host, now, silent
         self._facts_line = Static(self._facts(), id="first-facts", markup=False)
         self._places: dict[str, Place] = {}
         self._options = OptionList(compact=True, markup=False, id="first-list")
@@ -72,13 +73,18 @@ class FirstRun(Screen[Chosen]):
         """Lay out the question."""
         with Vertical(id="first-run"):
             yield Static(Content.styled("lmtui", "bold $accent"), markup=False)
-            yield Static(self._host.setup_note, id="first-note", markup=False)
+            yield Static(self._note(), id="first-note", markup=False)
             yield Static(Content.styled("Which model?", "bold"), id="first-question", markup=False)
             yield self._options
             yield self._address
             yield self._state
             yield self._facts_line
             yield self._verbs
+
+    def _note(self) -> str:
+        if not self._silent:
+            return self._host.setup_note
+        return f"Nothing answers at {clean_line(self._silent)}, the server that you chose last. Start it, or choose another."
 
     def on_mount(self) -> None:
         """Look for servers."""
@@ -131,6 +137,8 @@ class FirstRun(Screen[Chosen]):
         if choice == OTHER:
             self._address.display = True
             self._address.focus()
+        elif choice == KEEP:
+            _ = self.dismiss(Chosen.SERVER)
         elif choice == DEMO:
             self._start(self._demo())
         elif choice in self._places:
@@ -149,7 +157,7 @@ class FirstRun(Screen[Chosen]):
         try:
             await self._host.servers.use(place.url, place.model)
         except LmtuiError as error:
-            self._say(error.full_text(), "$error")
+            self._say(f"✗ {error.full_text()}", "$error")
             return
         _ = self.dismiss(Chosen.SERVER)
 
@@ -172,6 +180,9 @@ class FirstRun(Screen[Chosen]):
                 self._places[key] = Place(server.url, model.name)
                 is_none = server.kind in (ServerKind.UNKNOWN, ServerKind.FILES) and not server.models
                 options.add_option(Option(_server_line(server, model, factor), id=key, disabled=is_none))
+        if self._silent:
+            kept = f"go on with {clean_line(self._silent)}: it is being started"
+            options.add_option(Option(Content.styled(kept, "$text"), id=KEEP))
         options.add_option(Option(Content.styled("another address…", "$text"), id=OTHER))
         options.add_option(Option(Content.styled("no model yet: show me the demo", "$text"), id=DEMO))
         options.highlighted = 0

@@ -133,6 +133,11 @@ class PaneActions(ChangeActions):
         if not self.prompt.text:
             self.bring_back()
 
+    def follow_chat(self) -> None:
+        """Show the end of the conversation on screen."""
+        if self.panes is not None:
+            self.panes.follow_chat()
+
     def typed_words(self) -> str:
         """Return what stands in the prompt, where the keys go there."""
         return self.prompt.text if self.focused is self.prompt else ""

@@ -17,6 +17,8 @@ from lmtui.tui.wording import MODE_NOTES
 if TYPE_CHECKING:
     from lmtui.tui.router import Feed
 
+STOPPING = "stopping …"
+
 
 class SessionActions(ApprovalActions):
     """The part of the workbench that acts on sessions; the layout is the subclass's."""
@@ -53,7 +55,7 @@ class SessionActions(ApprovalActions):
         if active is None or not active.session.is_running:
             return False
         active.session.interrupt()
-        self.say("stopping …")
+        self.say(STOPPING)
         return True
 
     def action_session_new(self) -> None:

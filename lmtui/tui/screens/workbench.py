@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -21,12 +22,14 @@ from textual.widgets import Static
 
 from lmtui.core.clean import clean, clean_line
 from lmtui.paths import state_dir
+from lmtui.tui.bursts import STOP_AGAIN, SecondPress
 from lmtui.tui.commands import Scope, SlashCall, bindings, parse_slash
 from lmtui.tui.desk import Desk
 from lmtui.tui.hints import hint_parts
 from lmtui.tui.options import StartOptions
 from lmtui.tui.parts.sending import Sending
 from lmtui.tui.screens.pane_actions import PaneActions
+from lmtui.tui.screens.session_actions import STOPPING
 from lmtui.tui.stage import Handler, Tone
 from lmtui.tui.timers import call_after
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Spinner
@@ -78,6 +81,7 @@ class Workbench(PaneActions):
         self.say_s = SAY_S
         self._hide_say: Timer | None = None
         self._is_error_said, self._said = False, ""
+        self._stop = SecondPress()
         self._header, self._hints, self._status = Bar(id="header"), Bar(id="hints"), Bar(id="status")
         self._queue_line, self._say_line = Static("", id="queue", markup=False), Static("", id="say", markup=False)
         self._spinner = Spinner("", id="spinner", markup=False)
@@ -198,6 +202,8 @@ class Workbench(PaneActions):
         self._queue_line.display = queue is not None
         if queue is not None:
             self._queue_line.update(queue)
+        if self._said == STOPPING and (active is None or not active.session.is_running):
+            self._clear_say()
         self.draw_status()
         self.sync_approval()
         if self.plan_part is not None:
@@ -250,7 +256,7 @@ class Workbench(PaneActions):
 
     def _clear_say(self) -> None:
         self._say_line.display = False
-        self._is_error_said = False
+        self._is_error_said, self._said = False, ""
         self._stop_say_timer()
 
     def _stop_say_timer(self) -> None:
@@ -328,11 +334,19 @@ class Workbench(PaneActions):
             self.go_to(self.pane)
         elif self.agent_part is not None and await self.agent_part.leave():
             return
-        elif active is not None and active.session.is_running:
-            self.interrupt()
+        elif active is not None and active.session.is_running and self.prompt.has_focus:
+            self._stop_or_ask(active)
         else:
             self._clear_say()
             self.prompt.focus()
+
+    def _stop_or_ask(self, active: Feed) -> None:
+        """Interrupt; where that may not be what was meant, only with the second escape."""
+        is_doubtful = bool(active.facts.approvals or active.facts.proposal) or getattr(self.app, "is_stop_hasty", False)
+        if self._stop.take(monotonic()) or not is_doubtful:
+            self.interrupt()
+        else:
+            self.say(STOP_AGAIN, "warning")
 
 
 def _ancestors(widget: Widget | None) -> list[DOMNode]:

@@ -106,7 +106,8 @@ async def test_always_grants_nothing_in_the_first_moment_and_escape_goes_back() 
 async def test_always_works_only_after_the_end_was_seen() -> None:
     async with running(size=SMALL) as driver:
         await ask(driver, LONG)
-        await driver.press("a", "e", "s", "y")
+        for key in ("a", "e", "s", "y"):
+            await driver.press(key)
         assert type(driver.app.screen).__name__ == "Approval"
         assert driver.host.session.answers == {}
 
@@ -152,7 +153,8 @@ async def test_an_edited_command_runs_in_place_of_the_one_asked_about() -> None:
 async def test_what_was_written_stays_after_going_back() -> None:
     async with running() as driver:
         await ask(driver)
-        await driver.press("e", *" -v", "escape")
+        await driver.press("e")
+        await driver.press(*" -v", "escape")
         await driver.until_screen("Approval")
         driver.host.clock.forward(1)
         await driver.press("e")
@@ -286,7 +288,8 @@ async def test_what_comes_after_a_batch_was_opened_is_not_answered_by_it() -> No
 async def test_all_that_wait_are_refused_together() -> None:
     async with running() as driver:
         await ask_three(driver)
-        await driver.press("Y", "n")
+        await driver.press("Y")
+        await driver.press("n")
         assert {answer.outcome for answer in driver.host.session.answers.values()} == {Outcome.NO}
 
 

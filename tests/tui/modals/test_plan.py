@@ -24,7 +24,8 @@ def decided(driver: Driver) -> PlanDecided:
 async def test_a_yes_counts_only_once_the_end_was_read() -> None:
     async with running(size=SMALL) as driver:
         await plan_question(driver)
-        await driver.press("y", "g", "enter", "space")
+        for key in ("y", "g", "enter", "space"):
+            await driver.press(key)
         assert driver.host.session.plans.answers == []
         await driver.press("end")
         await driver.press("y")
@@ -59,7 +60,8 @@ async def test_a_no_to_the_list_goes_back_to_the_plan(key: str) -> None:
 async def test_words_go_back_to_the_model() -> None:
     async with running() as driver:
         await plan_question(driver)
-        await driver.press("f", *"smaller", "enter")
+        await driver.press("f")
+        await driver.press(*"smaller", "enter")
         await driver.until_screen("Workbench")
         assert driver.host.session.plans.answers == [("revise", "smaller")]
         assert driver.host.session.mode is Mode.PLAN
@@ -189,3 +191,14 @@ async def test_a_session_that_is_opened_again_asks_about_its_plan() -> None:
     async with running(host, options=StartOptions(session_id=session.id), size=WIDE) as driver:
         await driver.until_screen("PlanQuestion")
         assert "Nested comments in the lexer" in driver.text()
+
+
+@pytest.mark.parametrize("words", ["edit it", "great but", "read #read", "no, smaller", "yes and"])
+async def test_a_sentence_over_a_plan_goes_to_the_prompt_and_answers_nothing(words: str) -> None:
+    async with running() as driver:
+        await plan_question(driver)
+        await driver.type_fast(words)
+        await driver.until(lambda: driver.app.workbench.prompt.text == words)
+        assert driver.host.session.plans.answers == []
+        assert driver.app.screen is driver.app.workbench
+        assert "the plan waits" in driver.text()

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import asyncio
+
+import pytest
 from textual import events
 
 from lmtui.core.events import Outcome
 from lmtui.core.sessions import Answer
+from lmtui.tui.modals.consent import LETTER_S
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.scenes import COMMAND, COMMAND_FIELDS
 
@@ -118,3 +122,83 @@ async def test_the_key_of_the_next_question_brings_it_back_over_the_words() -> N
         await driver.press("f3")
         await driver.until_screen("Approval")
         assert driver.app.workbench.prompt.text == "hi"
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["so what", "also use b", "yes but first", "no way", "later please", "sure", "just skip it", "Yes", "yay", "sk", "kept"],
+)
+async def test_a_sentence_answers_nothing_by_its_first_letter_and_goes_to_the_prompt(words: str) -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        await ask(driver)
+        await driver.type_fast(words)
+        await driver.until(lambda: driver.app.workbench.prompt.text == words)
+        await asyncio.sleep(2 * LETTER_S)
+        assert not driver.host.session.answers
+        assert driver.app.screen is driver.app.workbench
+        assert driver.host.session.is_running
+
+
+@pytest.mark.parametrize("key", ["y", "s", "n"])
+async def test_a_single_letter_answers_after_a_moment(key: str) -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        await ask(driver)
+        await driver.pilot.press(key)
+        assert not driver.host.session.answers
+        await driver.until(lambda: "a1" in driver.host.session.answers)
+
+
+async def test_a_letter_in_the_dead_time_does_not_answer_after_it() -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        await ask(driver, is_awake=False)
+        await driver.pilot.press("y")
+        driver.host.clock.forward(1)
+        await driver.settle()
+        await asyncio.sleep(2 * LETTER_S)
+        assert not driver.host.session.answers
+        await driver.press("y")
+        assert driver.host.session.answers["a1"] == Answer(Outcome.ONCE)
+
+
+@pytest.mark.parametrize("key", ["escape", "backspace"])
+async def test_a_letter_can_be_taken_back_at_once(key: str) -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        await ask(driver)
+        await driver.pilot.press("y", key)
+        await asyncio.sleep(2 * LETTER_S)
+        await driver.settle()
+        assert not driver.host.session.answers
+        assert driver.app.screen is not driver.app.workbench
+        assert driver.host.session.is_running
+
+
+async def test_a_letter_and_enter_are_words_and_are_not_sent() -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        await ask(driver)
+        await driver.pilot.press("y", "enter")
+        await driver.until(lambda: driver.app.workbench.prompt.text == "y")
+        assert not driver.host.session.answers
+
+
+async def test_the_same_letter_twice_counts() -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        await ask(driver)
+        await driver.type_fast("yy")
+        await driver.until(lambda: "a1" in driver.host.session.answers)
+
+
+async def test_one_escape_does_not_stop_the_turn_that_waits_and_two_do() -> None:
+    async with running(size=SMALL) as driver:
+        await driver.type("go")
+        await ask(driver)
+        await driver.press("escape")
+        assert driver.host.session.is_running
+        assert [each.message for each in driver.app._notifications] == ["esc again stops the turn"]
+        await driver.press("escape")
+        await driver.until(lambda: not driver.host.session.is_running)
