@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -29,6 +30,21 @@ class _Formatter(logging.Formatter):
         return self._redactor.text(super().format(record))
 
 
+class _File(RotatingFileHandler):
+    """The file; where it cannot be written, that is said in one line, once."""
+
+    _is_told = False
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Say why a line is missing."""
+        del record
+        error = sys.exc_info()[1]
+        if not self._is_told:
+            self._is_told = True
+            why = error.strerror if isinstance(error, OSError) and error.strerror else repr(error)
+            print(f"lmtui: cannot write {self.baseFilename}: {why}. The log is incomplete.", file=sys.stderr)
+
+
 def write_log_file(redactor: Redactor) -> None:
     """Send the program's log to its file, once; where that cannot be made, nowhere."""
     logger = logging.getLogger("lmtui")
@@ -37,9 +53,7 @@ def write_log_file(redactor: Redactor) -> None:
     logger.propagate = False
     try:
         log_file().parent.mkdir(parents=True, exist_ok=True)
-        handler: logging.Handler = RotatingFileHandler(
-            log_file(), maxBytes=_MAX_BYTES, backupCount=1, encoding="utf-8", delay=True
-        )
+        handler: logging.Handler = _File(log_file(), maxBytes=_MAX_BYTES, backupCount=1, encoding="utf-8", delay=True)
     except OSError:
         handler = logging.NullHandler()
     handler.setFormatter(_Formatter(redactor))
