@@ -54,6 +54,26 @@ async def test_what_a_step_made_of_a_kept_file_is_known_and_taken_back(
     assert os.access(workspace / "README.md", os.R_OK)
 
 
+async def test_a_folder_that_took_a_files_place_is_set_aside_with_what_cannot_be_kept(
+    workspace: Path, open_sandbox: OpenSandbox
+) -> None:
+    sandbox = await opened(open_sandbox, "files")
+    before = await sandbox.checkpoints.snapshot()
+    (workspace / "README.md").unlink()
+    (workspace / "README.md" / "deep").mkdir(parents=True)
+    (workspace / "README.md" / "kept.txt").write_text("goes")
+    os.mkfifo(workspace / "README.md" / "deep" / "pipe")
+    (workspace / "README.md" / "large").write_bytes(b"x" * LARGE)
+    after = await sandbox.checkpoints.snapshot()
+    changes = await sandbox.checkpoints.changes(before.id, after.id, is_now=True)
+    assert [(change.path, change.is_kept) for change in changes] == [("README.md", False), ("README.md/kept.txt", True)]
+    paths = [change.path for change in changes]
+    await sandbox.checkpoints.restore(before.id, paths, expected=after.id, over=["README.md"])
+    assert (workspace / "README.md").read_text() == "hello\n"
+    aside = next(workspace.glob("README.md.replaced-*"))
+    assert sorted(path.name for path in aside.rglob("*")) == ["deep", "large", "pipe"]
+
+
 async def test_what_cannot_be_kept_is_replaced_only_where_that_was_said(workspace: Path, open_sandbox: OpenSandbox) -> None:
     sandbox = await opened(open_sandbox, "files")
     before = await sandbox.checkpoints.snapshot()

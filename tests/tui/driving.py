@@ -55,7 +55,7 @@ class Driver:
         """Press the keys of a text at once, as they come from a terminal that was read late."""
         for char in text:
             self.app.post_message(events.Key(char if char != " " else "space", char))
-        await self.until(lambda: self.app._message_queue.empty())
+        await self.until(self.app._message_queue.empty)
         await self.settle()
 
     async def type(self, text: str) -> None:

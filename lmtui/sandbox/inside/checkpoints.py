@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import posixpath
 import re
 import secrets
 import shutil
@@ -363,14 +364,20 @@ class Store:
         return is_small and os.access(path, os.R_OK, dir_fd=self.root.fd)
 
     def is_unkept(self, path: str) -> bool:
-        """Tell whether there is something at a path, not a folder, that no state can hold: too large, unreadable, a pipe."""
+        """Tell whether there is something at a path that no state can hold (too large, unreadable, a pipe), or in it."""
         try:
             info = os.stat(path, dir_fd=self.root.fd, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:
             return True  # it is in a folder that may not be looked into
-        return not stat.S_ISDIR(info.st_mode) and not self.can_hold(path)
+        if not stat.S_ISDIR(info.st_mode):
+            return not self.can_hold(path)
+        with suppress(OSError, Refused), self.root.opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) as (folder, _):
+            for inner, _, files, _ in os.fwalk(".", dir_fd=folder):
+                if not all(self.can_hold(posixpath.normpath(f"{path}/{inner}/{name}")) for name in files):
+                    return True
+        return False
 
     def _is_folder(self, path: str) -> bool:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import secrets
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
@@ -261,8 +262,11 @@ def _put(folder: int, draft: _Draft) -> bool:
 def _rename(folder: int, temporary: str, name: str) -> None:
     try:
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except IsADirectoryError:  # a folder stands there now, and is empty once its files are gone
-        os.rmdir(name, dir_fd=folder)
+    except IsADirectoryError:  # a folder stands there now, and is empty once its files are gone, or holds what is not kept
+        try:
+            os.rmdir(name, dir_fd=folder)
+        except OSError:
+            os.rename(name, f"{name}.replaced-{secrets.token_hex(3)}", src_dir_fd=folder, dst_dir_fd=folder)
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
