@@ -10,9 +10,8 @@ from lmtui.core.rules import MCP, THIS_SESSION, Access, Effect, Rule, exact_rule
 from lmtui.core.secrets import is_secret_path
 from lmtui.core.shell.command import SimpleCommand
 from lmtui.core.shell.grammar import parse
-from lmtui.core.shell.interpreters import is_interpreter
 from lmtui.core.shell.matching import WITH_SUBCOMMANDS, covers
-from lmtui.core.shell.review import is_harmless, layers, risks_of
+from lmtui.core.shell.review import is_harmless, is_interpreter, layers, risks_of
 from lmtui.core.shell.tools import NEVER_BROAD
 from lmtui.core.tool_facts import facts_of
 

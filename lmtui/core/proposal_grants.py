@@ -18,8 +18,7 @@ from lmtui.core.rules import THIS_SESSION, Access, Effect, Mode, Rule, Verdict, 
 from lmtui.core.secrets import is_secret_path
 from lmtui.core.shell.command import SimpleCommand, objection
 from lmtui.core.shell.grammar import parse
-from lmtui.core.shell.interpreters import is_interpreter
-from lmtui.core.shell.review import layers, risks_of
+from lmtui.core.shell.review import is_interpreter, layers, risks_of
 from lmtui.core.shell.tools import NEVER_BROAD
 
 _PROTECTED = frozenset({".git", ".lmagent"})

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import Envelope, Event, Level, Notice, SandboxSelected
 from lmtui.core.ports import Checkpoints, Provider, Sandbox
+from lmtui.core.shell.grammar import parse
 from lmtui.engine.desk import Desk
 from lmtui.engine.roles import take_up
 from lmtui.engine.titles import make_title, wants_title
@@ -85,6 +86,7 @@ class Background:
                 asks_each_command=status.asks_each_command,
             )
         )
+        await asyncio.to_thread(parse, "true")  # the first decision would hold the event loop to load the grammar
         if checkpoints is not None:
             with contextlib.suppress(SandboxError):  # the first step that needs one says so
                 await checkpoints.snapshot()

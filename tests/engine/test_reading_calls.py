@@ -126,4 +126,4 @@ async def test_a_long_command_is_decided_beside_the_event_loop(monkeypatch: pyte
     monkeypatch.setattr(asyncio, "to_thread", watched)
     rig = rig_of(FakeSandbox(), "cat <<E\n" + "word 'and' more\n" * 1000 + "E", mode=Mode.AUTO)
     await rig.run("go")
-    assert threads == ["decide"]
+    assert threads[-1] == "decide"

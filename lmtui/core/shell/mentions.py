@@ -14,8 +14,8 @@ from functools import lru_cache
 from lmtui.core import globs, path_patterns
 from lmtui.core.shell.command import word_set
 from lmtui.core.shell.grammar import has_tree, outline, parse, unquoted
-from lmtui.core.shell.interpreters import is_interpreter
 from lmtui.core.shell.matching import pattern_words
+from lmtui.core.shell.review import is_interpreter
 from lmtui.core.shell.tools import NEVER_BROAD
 
 _MAX_DEPTH = 4

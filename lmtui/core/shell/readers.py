@@ -12,7 +12,7 @@ from itertools import takewhile
 from lmtui.core.shell.command import word_set
 from lmtui.core.shell.git import GIT_GLOBALS
 from lmtui.core.shell.grammar import Outline, outline, unquoted
-from lmtui.core.shell.wrappers import transparent_place
+from lmtui.core.shell.review import transparent_place
 
 _MOST_WRAPPED = 5
 _READERS = word_set(
