@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from lmtui.core.rules import SETTINGS, THIS_SESSION, Decision, Effect, Mode, Rule, Verdict
 from lmtui.core.secrets import is_secret_path
-from lmtui.core.shell.command import ParsedCommand, SimpleCommand
+from lmtui.core.shell.command import ParsedCommand, SimpleCommand, word_set
 from lmtui.core.shell.grammar import outline, parse, unquoted
 from lmtui.core.shell.matching import covers
 from lmtui.core.shell.mentions import fits, is_unclear, leads_to_path, names_path, straight
@@ -23,28 +23,8 @@ _FILE_READERS, _FILE_CHANGERS = tools_that(Deed.SHOWS), tools_that(Deed.CHANGES)
 MOST_CHARS = 50_000
 _TOO_LONG = f"it is longer than {MOST_CHARS:,} characters"
 # Of these the words are names, patterns or texts, and no files whose contents would be shown.
-_NAMES_ONLY = frozenset(
-    [
-        "ls",
-        "stat",
-        "find",
-        "echo",
-        "printf",
-        "test",
-        "[",
-        "du",
-        "wc",
-        "basename",
-        "dirname",
-        "realpath",
-        "readlink",
-        "which",
-        "fd",
-        "tree",
-        "type",
-    ]
-)
-_PATTERN_FIRST = frozenset(["grep", "egrep", "fgrep", "rg", "ag", "sed", "awk", "jq"])
+_NAMES_ONLY = word_set("ls stat find echo printf test [ du wc basename dirname realpath readlink which fd tree type")
+_PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk jq")
 
 
 def decide_command(

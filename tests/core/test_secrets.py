@@ -4,7 +4,7 @@ import pytest
 
 from lmtui.core.permissions import Access, Mode, Verdict, decide, parse_rule
 from lmtui.core.rules import Effect
-from lmtui.core.secrets import could_be_secret, is_secret_path
+from lmtui.core.secrets import is_secret_path
 
 
 @pytest.mark.parametrize(
@@ -34,19 +34,6 @@ def test_secret_names(path: str) -> None:
 )  # fmt: skip
 def test_harmless_names(path: str) -> None:
     assert not is_secret_path(path)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "expected"),
-    [
-        (".e*", True), ("*", True), (".*", True), ("*.pem", True), ("*.p?m", True), ("*.py", False),
-        ("src/*.js", False), (".env.*", True),
-        ("id_*", True), ("*/config", False), (".s*/x", True), ("?env", False), ("*.json", True), ("*.md", False), ("\\*.py",
-        False),
-    ],
-)  # fmt: skip
-def test_a_pattern_may_meet_a_secret_as_a_shell_would_expand_it(pattern: str, expected: bool) -> None:
-    assert could_be_secret(pattern) is expected
 
 
 def test_reading_a_secret_asks_in_every_mode_and_a_rule_helps_only_in_auto_or_to_the_letter() -> None:
