@@ -34,6 +34,8 @@ bench: setup
 
 battery: setup
 	$(PYTHON) -m tests.sandbox.run_battery
+	$(PYTHON) -m tests.sandbox.races
+	$(PYTHON) -m tests.sandbox.races --backend docker
 
 # Ten small tasks on a model of yours: make exam URL=http://127.0.0.1:8080 MODEL=qwen2.5-coder-1.5b
 exam: setup

@@ -13,6 +13,7 @@ from lmtui.core.ports import Sandbox
 from lmtui.core.serving import Launch
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from tests.sandbox import races
 from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox
 
 SECRET = b"the-content-of-a-file-outside"
@@ -235,3 +236,14 @@ async def test_a_probe_that_is_not_there_is_no_error(open_sandbox: OpenSandbox) 
     await sandbox.close()
     with pytest.raises(SandboxError, match="closed"):
         await sandbox._lanes.guard()
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+@pytest.mark.parametrize("number", range(3))
+async def test_nothing_outside_is_shown_or_changed_by_races(
+    backend: str, number: int, tmp_path: Path, open_sandbox: OpenSandbox
+) -> None:
+    await (await open_sandbox(backend)).close()  # skips where it cannot work
+    attempt = races.attempts()[number]
+    with races.place(tmp_path) as where:
+        assert await races.play(attempt, backend, where, 0.5) == "", attempt
