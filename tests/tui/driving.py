@@ -43,12 +43,13 @@ class Driver:
         """Press keys and let the app draw; a letter that answers a question is given its time."""
         for key in keys:
             if len(key) > 1:
-                await self._let_letter_count()
+                await self.let_letter_count()
             await self.pilot.press(key)
-        await self._let_letter_count()
+        await self.let_letter_count()
         await self.settle()
 
-    async def _let_letter_count(self) -> None:
+    async def let_letter_count(self) -> None:
+        """Wait until no letter waits for another one."""
         await self.until(lambda: not getattr(self.app.screen, "is_holding", False))
 
     async def type_fast(self, text: str) -> None:

@@ -127,6 +127,7 @@ async def record(scope: Scope, commands: list[Command]) -> dict[str, list[tuple[
                 app.recorded.clear()
                 app.wanted = each.action
                 await pilot.press(key)
+                await driver.let_letter_count()
                 await pilot.pause(0.06)
                 found[f"{each.id} {key}"] = list(app.recorded)
         app.is_recording = False
