@@ -65,8 +65,8 @@ class SandboxStatus:
     """What runs the tools and what it isolates; `facts` is one line each for the user.
 
     `asks_each_command`: it is so weak that every shell command is to be asked about, whatever the mode and the rules say.
-    `is_read_only`: it was tried from inside that nothing in the workspace can be changed.  `has_read_only`: commands can run where
-    they change nothing.  `masks_git`: a masked file is in git's objects too, so commands that only read do not see these.
+    `is_read_only`: it was tried from inside that nothing in the workspace can be changed.  `has_read_only`: commands can run
+    where they change nothing.  `masks_git`: a masked file is in git's objects too, so commands that only read do not see these.
     """
 
     backend: str

@@ -18,7 +18,16 @@ from lmtui.core.permissions import Access, Effect, Mode, Verdict, decide, parse_
 
 COMMANDS = 10_000
 SEED = 20_260_101
-RULES = ("git log*", "git status", "git commit *", "npm test *", "pytest *", "make test", "python tool.py *", "tar *")
+RULES: tuple[str, ...] = (
+    "git log*",
+    "git status",
+    "git commit *",
+    "npm test *",
+    "pytest *",
+    "make test",
+    "python tool.py *",
+    "tar *",
+)
 RULES += ("find *", "sed *", "awk *", "sort *", "rg *", "uniq *", "diff *", "env", "test *")
 FINE = (
     "ls -la src", "cat README.md", "git status", "git log --oneline -3", "echo hello", "grep -rn foo src", "wc -l a.py",
