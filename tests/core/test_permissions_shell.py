@@ -70,7 +70,7 @@ EVASIONS = [
     "perl -e 'system(\"rm x\")'", "awk 'BEGIN{system(\"rm x\")}'", "echo a > b; rm x", "> rm.log rm x", "2>/dev/null rm x",
     "rm>x", "uv run rm x",
     "git status && cd a && rm x", "true;rm x", "[ -f a ] && rm x", "[[ -f a ]] && rm x", "echo 'a'; 'rm' 'x'",
-    "echo x | tee y | rm z",
+    "echo x | tee y | rm z", "env -S'rm x'", "bash -c'rm x'", 'sh -ec"rm x"', "env --split-string='rm x'", "foo -x'ls; rm x'",
 ]  # fmt: skip
 
 

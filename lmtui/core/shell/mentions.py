@@ -155,7 +155,8 @@ def _mentioned(text: str, depth: int) -> Iterator[tuple[str, ...]]:
     for words in dict.fromkeys(map(tuple, raw)):
         yield from _undressed([plain[word] for word in words])
     quoted = (word for word in plain if _BREAK.search(word))
-    scripts = {unquoted(_ansi_c(each)) for word in quoted for each in (word, word.partition("=")[2])}
+    glued = r"\A[^'\"]*"  # `-S'rm x'`, `--command='rm x'`
+    scripts = {unquoted(_ansi_c(each)) for word in quoted for each in (word, word.partition("=")[2], re.sub(glued, "", word))}
     for script in scripts - {text}:  # for another shell
         yield from _mentioned(script, depth + 1) if depth < _MAX_DEPTH and _QUOTE.search(script) else _in_segments(script)
 
