@@ -105,7 +105,7 @@ def settings_of(lane: Lane, root: str = MOUNT_POINT, store: str = STORE_INSIDE) 
 
 def scratch_of(lane: Lane) -> list[str]:
     """Return the folders of a lane with mounts of its own that are emptied after each command."""
-    return ["/tmp", "/dev/shm"] if lane is Lane.READ else []  # noqa: S108  (the lane's own)
+    return [str(Path(HOME_INSIDE).parent), "/dev/shm"] if lane is Lane.READ else []
 
 
 def supervisor_command(python: str, folder: str, settings: Settings) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
 from lmtui.core.serving import Launch
+from lmtui.sandbox.custody import Findings
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox import races
@@ -136,8 +137,8 @@ async def test_git_settings_that_could_not_be_compared_are_told(open_sandbox: Op
     sandbox = await open_sandbox("bubblewrap")
     assert isinstance(sandbox, WorkspaceSandbox)
     await sandbox.run_git(["init"], writes=True)
-    findings: list[object] = []
-    async with sandbox._lanes.git_client(findings):  # type: ignore[arg-type]  # only looked at as text
+    findings: list[Findings] = []
+    async with sandbox._lanes.git_client(findings):
         await (await sandbox._lanes.guard()).close()
     assert "could not be compared" in str(findings)
 
@@ -209,7 +210,7 @@ async def test_no_driver_of_the_repository_runs(sandbox: Sandbox, workspace: Pat
 
 @pytest.mark.git
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
-async def test_git_runs_nothing_in_a_submodule(sandbox: Sandbox, workspace: Path) -> None:
+async def test_git_runs_nothing_in_a_submodule(sandbox: WorkspaceSandbox, workspace: Path) -> None:
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@a", "-c", "protocol.file.allow=always", "-C", str(workspace)]
     source = workspace.parent / "source"
     subprocess.run(["git", "init", "-q", str(source)], check=True)
@@ -223,7 +224,7 @@ async def test_git_runs_nothing_in_a_submodule(sandbox: Sandbox, workspace: Path
         result = await sandbox.run_git(arguments)
         assert result.exit_code == 0, result.output
     await sandbox.run_git(["add", "sub"], writes=True)
-    await sandbox.listing.git_status()  # type: ignore[attr-defined]  # not part of the port for tools
+    await sandbox.listing.git_status()
     assert not (workspace / "ran").exists()
     assert not (workspace / "sub/ran").exists()
 

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -117,22 +116,42 @@ def fill(folder: Path, text: str, count: int = 400) -> None:
 
 
 RESTORE = """
-import sys
-sys.path[:0] = sys.argv[4:]
+import os, signal, sys
+sys.path[:0] = sys.argv[6:]
 from pathlib import Path
 from tests.sandbox.test_undo_of_anything import store_of
 from lmtui.sandbox.inside import restore
 store = store_of(Path(sys.argv[1]))
 paths = [str(path.relative_to(Path(sys.argv[1], "work"))) for path in Path(sys.argv[1], "work").rglob("*.txt")] + ["gone.txt"]
-print("ready", flush=True)
+done, left = getattr(restore, sys.argv[4]), [int(sys.argv[5])]
+
+def counted(*given):
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left[0] -= 1
+    return done(*given)
+
+setattr(restore, sys.argv[4], counted)
 with store.locked():
     print(restore.restore(store, sys.argv[2], sys.argv[3], paths, []), flush=True)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="descriptors of folders are Linux's")
-@pytest.mark.parametrize("delay_ms", [0, 10, 20, 30, 40, 50, 60, 80, 100, 130, 160])
-def test_a_restore_that_was_killed_is_done_again_and_leaves_nothing_behind(tmp_path: Path, delay_ms: int) -> None:
+@pytest.mark.parametrize(
+    ("place", "count"),
+    [
+        ("_write", 0),
+        ("_write", 1),
+        ("_write", 250),
+        ("_put", 0),
+        ("_put", 1),
+        ("_rename", 1),
+        ("_rename", 200),
+        ("_rename", 399),
+    ],
+)
+def test_a_restore_that_was_killed_is_done_again_and_leaves_nothing_behind(tmp_path: Path, place: str, count: int) -> None:
     (tmp_path / "work").mkdir()
     store = store_of(tmp_path)
     fill(tmp_path / "work", "first")
@@ -141,15 +160,14 @@ def test_a_restore_that_was_killed_is_done_again_and_leaves_nothing_behind(tmp_p
     wanted = tree_of(tmp_path / "work")
     fill(tmp_path / "work", "second")
     (tmp_path / "work" / "gone.txt").unlink()
+    (tmp_path / "work" / "goes.txt").write_text("goes")
     expected = kept(store)
-    command = [sys.executable, "-c", RESTORE, str(tmp_path), source, expected, *sys.path]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(delay_ms / 1000)
-        process.send_signal(signal.SIGKILL)
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert found.stdout == "ready\n{'conflicts': []}\n"
+    command = [sys.executable, "-c", RESTORE, str(tmp_path), source, expected, place]
+    killed = subprocess.run([*command, str(count), *sys.path], capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    again = subprocess.run([*command, "-1", *sys.path], capture_output=True, text=True, check=True)
+    assert again.stdout == "{'conflicts': []}\n"
+    (tmp_path / "work" / "goes.txt").unlink(missing_ok=True)  # it was not among the paths of the second time
     assert tree_of(tmp_path / "work") == wanted
 
 
