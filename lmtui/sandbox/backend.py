@@ -18,7 +18,8 @@ from lmtui.sandbox.link import Lane, Link
 FULL = ("docker", "podman", "bubblewrap")  # those with a container or namespaces around each lane, in which it has mounts
 INSIDE = Path(__file__).parent / "inside"
 FOLDER_INSIDE = "/opt/lmtui"
-HOME_INSIDE = "/tmp/home"  # noqa: S108  (a private tmpfs of the lane, not the host's /tmp)
+SCRATCH = ("/tmp", "/dev/shm")  # noqa: S108  (private file systems of an instance, not the host's)
+HOME_INSIDE = f"{SCRATCH[0]}/home"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ def settings_of(lane: Lane, root: str = MOUNT_POINT, store: str = STORE_INSIDE) 
 
 def scratch_of(lane: Lane) -> list[str]:
     """Return the folders of a lane with mounts of its own that are emptied after each command."""
-    return [str(Path(HOME_INSIDE).parent), "/dev/shm"] if lane is Lane.READ else []
+    return list(SCRATCH) if lane is Lane.READ else []
 
 
 def supervisor_command(python: str, folder: str, settings: Settings) -> list[str]:

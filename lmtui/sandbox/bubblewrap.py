@@ -20,6 +20,7 @@ from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
     HOME_INSIDE,
     INSIDE,
+    SCRATCH,
     Isolation,
     environment_inside,
     scratch_of,
@@ -138,7 +139,7 @@ class BubblewrapBackend:
             "--clearenv", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", "--hostname", "sandbox",
             *_system(), *_etc(with_network=bool(share)),
             "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *_masked(), "--dev", "/dev",
-            *_scratch("/tmp", _TMP_BYTES), "--dir", HOME_INSIDE, *_scratch("/dev/shm", _SHM_BYTES),  # noqa: S108  (the lane's own)
+            *_scratch(SCRATCH[0], _TMP_BYTES), "--dir", HOME_INSIDE, *_scratch(SCRATCH[1], _SHM_BYTES),
             *_read_only(INSIDE, f"{FOLDER_INSIDE}/inside"), *_tools(), *(_read_only(bound, str(bound)) if bound else []),
             "--ro-bind" if lane.is_read_only else "--bind", str(self._workspace), MOUNT_POINT,
             *self._mounts(lane, layout), *self._store(lane),

@@ -19,6 +19,7 @@ from lmtui.sandbox import seccomp_profile
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
     INSIDE,
+    SCRATCH,
     Isolation,
     environment_inside,
     scratch_of,
@@ -247,7 +248,7 @@ class DockerBackend:
             "cpu_period": _CPU_PERIOD_US,
             "cpu_quota": _CPU_QUOTA_US,
             "network_mode": self._network_mode(lane),
-            "tmpfs": {"/tmp": "rw,exec,nosuid,nodev,size=256m,mode=1777"},  # noqa: S108  (the container's own)
+            "tmpfs": {SCRATCH[0]: "rw,exec,nosuid,nodev,size=256m,mode=1777"},
             "shm_size": "64m",
             "ulimits": [
                 Ulimit(name="core", soft=0, hard=0),
