@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lmtui.core.errors import UsageError
 from lmtui.providers.tokens import counter_name
+from lmtui.runtime.process import drop_path_entries_below
 from lmtui.sandbox.backend import FULL
 from lmtui.sandbox.check import BackendReport, check_backends
 from lmtui.sandbox.host_paths import check_workspace
@@ -17,6 +18,7 @@ __all__ = ["FULL", "BackendReport", "backend_reports", "make_image", "tokenizer_
 
 async def backend_reports(workspace: Path) -> Sequence[BackendReport]:
     """Return, for each backend, whether it works here and what it isolates."""
+    drop_path_entries_below(workspace)
     return await check_backends(workspace)
 
 

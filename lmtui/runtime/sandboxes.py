@@ -12,6 +12,7 @@ from lmtui.core.serving import GuardedLauncher
 from lmtui.core.web import Web
 from lmtui.extensions.html_markdown import to_markdown
 from lmtui.extensions.web_client import WebClient
+from lmtui.runtime.process import drop_path_entries_below
 from lmtui.sandbox.interpreter import LaneInterpreter
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
@@ -25,6 +26,7 @@ async def open_sandbox(workspace: Path, config: Config, environ: Mapping[str, st
     Raises:
         UsageError: a setting names something that cannot be.
     """
+    drop_path_entries_below(workspace)
     return await select_sandbox(
         workspace,
         backend=config.sandbox,

@@ -13,6 +13,7 @@ import pytest
 from lmtui.runtime.process import (
     ENVIRONMENT_SOCKET,
     READY,
+    drop_path_entries_below,
     drop_relative_path_entries,
     environment_at_start,
     receive_environment,
@@ -47,8 +48,19 @@ def test_relative_entries_of_path_are_dropped(path: str, kept: str) -> None:
     assert environ == {"PATH": kept}
 
 
-@pytest.mark.parametrize("entry", [".", "", "bin", "./bin"])
+def test_entries_of_path_below_the_workspace_are_dropped(tmp_path: Path) -> None:
+    (tmp_path / "work/.venv/bin").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("work/.venv/bin")
+    environ = {"PATH": f"{tmp_path}/work/.venv/bin:/usr/bin:{tmp_path}/work:{tmp_path}/link:{tmp_path}/workshop"}
+    drop_path_entries_below(tmp_path / "work", environ)
+    assert environ == {"PATH": f"/usr/bin:{tmp_path}/workshop"}
+    drop_path_entries_below(tmp_path / "work", environ)
+    assert environ == {"PATH": f"/usr/bin:{tmp_path}/workshop"}
+
+
+@pytest.mark.parametrize("entry", [".", "", "bin", "./bin", "ABSOLUTE"])
 def test_programs_of_the_folder_do_not_start(tmp_path: Path, entry: str) -> None:
+    entry = str(tmp_path / "work/.venv/bin") if entry == "ABSOLUTE" else entry
     folder = tmp_path / "work" / entry
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("bwrap", "uname", "git", "docker", "rg", "sh", "newuidmap"):
