@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -102,10 +103,40 @@ async def test_a_hostile_configuration_runs_nothing(sandbox: Sandbox, workspace:
     assert not mark.exists()
 
 
+@pytest.mark.parametrize("sandbox", ["bubblewrap"], indirect=True)
+async def test_a_submodule_s_own_drivers_run_nothing(sandbox: Sandbox, workspace: Path) -> None:
+    inner = workspace / "libs/inner"
+    inner.mkdir(parents=True)
+    (inner / "code.txt").write_text("1\n")
+    (inner / ".gitattributes").write_text("*.txt diff=evil filter=evil\n")
+    for folder in (inner, workspace):
+        host_git(folder, "init", "--quiet")
+        host_git(folder, "add", ".")
+        host_git(folder, "commit", "--quiet", "-m", "one")
+    (inner / "code.txt").write_text("2\n")
+    host_git(inner, "commit", "--quiet", "-am", "two")
+    host_git(inner, "config", "diff.evil.command", "touch /workspace/ran; echo DIFF-RAN; true")
+    host_git(inner, "config", "filter.evil.clean", "touch /workspace/ran; cat")
+    host_git(workspace, "config", "diff.submodule", "diff")
+    (inner / "code.txt").write_text("3\n")
+    shown = await sandbox.run_git(["diff"])
+    assert "+Subproject commit" in shown.output
+    for _ in range(2):  # git looks for changes in it once its commit is the one that is recorded
+        added = await sandbox.run_git(["add", "."], writes=True)
+        assert added.exit_code == 0, added.output
+    assert not (workspace / "ran").exists()
+
+
+def host_git(folder: Path, *arguments: str) -> None:
+    who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+
+
 FORBIDDEN = [
     ["push"], ["config", "core.hooksPath", "x"], ["-c", "alias.x=!sh", "x"], ["diff", "--output=x"], ["diff", "--outpu=x"],
     ["log", "--ext-diff"], ["grep", "-Ovi", "x"], ["diff", "--no-index", "/etc/passwd", "/dev/null"], ["clone", "x"], [],
     ["init", "--template=x"], ["commit", "-m", "a\0b"], ["submodule", "update"], ["show", "--textconv"],
+    ["diff", "--submodule=diff"],
 ]  # fmt: skip
 
 

@@ -27,12 +27,14 @@ _SHOW_DIFFS = frozenset(("diff", "log", "show", "diff-tree", "stash"))
 _FORBIDDEN = (
     "--output", "--ext-diff", "--textconv", "--upload-pack", "--receive-pack", "--exec", "--exec-path", "--config-env",
     "--git-dir", "--work-tree", "--template", "--separate-git-dir", "--open-files-in-pager", "--no-index", "--edit",
-    "--interactive", "--patch-with-editor", "--super-prefix", "--namespace",
+    "--interactive", "--patch-with-editor", "--super-prefix", "--namespace", "--submodule",
 )  # fmt: skip
 _FORBIDDEN_SHORT = {"grep": ("-O",), "rebase": ("-x", "-i"), "diff": ("-O",), "log": ("-O",), "show": ("-O",)}
 _DRIVERS = r"^(filter\..*\.(clean|smudge|process|required)|merge\..*\.driver|diff\..*\.(textconv|command))$"
 _SWITCHED_OFF = {("merge", "driver"): "false", ("diff", "textconv"): "cat", ("diff", "command"): "false"}
 _CONFIG_S = 5.0
+_SUBMODULE = "160000 "  # the mode of one in git's index
+_MOST_REPOSITORIES = 200
 _OPTIONS = (
     "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.pager=cat", "core.editor=false", "core.sshCommand=false",
     "core.askPass=", "credential.helper=", "diff.external=", "sequence.editor=false", "commit.gpgSign=false",
@@ -40,6 +42,7 @@ _OPTIONS = (
     "safe.bareRepository=explicit", "safe.directory=*", "submodule.recurse=false", "color.ui=false",
     "advice.detachedHead=false", "init.defaultBranch=main", "log.showSignature=false", "gpg.ssh.program=false",
     "gpg.x509.program=false", "gpg.ssh.defaultKeyCommand=false", "core.alternateRefsCommand=false",
+    "diff.submodule=short", "status.submoduleSummary=false",
 )  # fmt: skip
 
 
@@ -67,19 +70,50 @@ def command(arguments: list[str], settings: Settings) -> tuple[tuple[str, ...], 
 
 
 def without_drivers(environment: dict[str, str], program: str, settings: Settings) -> dict[str, str]:
-    """Return the environment of a git call with every driver switched off that the repository's settings name.  Blocks.
+    """Return the environment of a git call with every driver switched off that settings name, submodules' too.  Blocks.
 
-    Where git writes, a file that wants a filter is refused rather than stored unfiltered.
+    Git runs itself in submodules (`git add .` asks each what changed), and hands this environment on.  Where git writes, a
+    file that wants a filter is refused rather than stored unfiltered; submodules are only compared.
 
     Raises:
-        Refused: the settings cannot be read.
+        Refused: the settings cannot be read, or there are too many submodules.
     """
-    listing = [program, "config", "--includes", "--null", "--name-only", "--get-regexp", _DRIVERS]
+    values: dict[str, str] = {}
+    for at, folder in enumerate(_repositories(environment, program, settings.root)):
+        for name in _listed(
+            environment, program, folder, "config", "--includes", "-z", "--name-only", "--get-regexp", _DRIVERS
+        ):
+            kind, last = name.split(".")[0], name.rpartition(".")[2]
+            if last != "required":
+                values[name] = _SWITCHED_OFF.get((kind, last), "")
+            if kind == "filter":
+                values.setdefault(f"{name.rpartition('.')[0]}.required", str(settings.git_writes and at == 0).lower())
+    pairs = {f"GIT_CONFIG_KEY_{i}": name for i, name in enumerate(values)}
+    pairs |= {f"GIT_CONFIG_VALUE_{i}": value for i, value in enumerate(values.values())}
+    return {**environment, **pairs, "GIT_CONFIG_COUNT": str(len(values))}
+
+
+def _repositories(environment: dict[str, str], program: str, root: str) -> list[str]:
+    """Return the workspace and its submodules, theirs too, as far as git would enter them."""
+    found = [os.path.realpath(root)]
+    for folder in found:
+        for entry in _listed(environment, program, folder, "ls-files", "--stage", "-z"):
+            inner = f"{folder}/{entry.partition(chr(9))[2]}"
+            if entry.startswith(_SUBMODULE) and os.path.lexists(f"{inner}/.git") and os.path.realpath(inner) == inner:
+                found.append(inner)
+        if len(found) > _MOST_REPOSITORIES:
+            raise Refused(f"there are more than {_MOST_REPOSITORIES} submodules")
+    return found
+
+
+def _listed(environment: dict[str, str], program: str, folder: str, *arguments: str) -> list[str]:
+    """Return what a git call lists, parted by NUL; nothing where there is no repository."""
+    command = [program, "-c", "core.fsmonitor=false", *arguments]
     try:
         found = subprocess.run(
-            listing,
+            command,
             env=environment,
-            cwd=settings.root,
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_CONFIG_S,
@@ -87,20 +121,10 @@ def without_drivers(environment: dict[str, str], program: str, settings: Setting
         )
     except subprocess.TimeoutExpired as error:
         raise Refused("git's settings cannot be read in time") from error
-    if found.returncode not in (0, 1):  # git-config(1): 1 says that there is none
-        if b"not a git repository" in found.stderr or b"not in a git directory" in found.stderr:
-            return environment
+    is_none = b"not a git repository" in found.stderr or b"not in a git directory" in found.stderr
+    if found.returncode not in (0, 1) and not is_none:  # git-config(1): 1 says that there is none
         raise Refused(f"git's settings cannot be read: {os.fsdecode(found.stderr[-500:]).strip()}")
-    values: list[tuple[str, str]] = []
-    for name in dict.fromkeys(os.fsdecode(found.stdout).split("\0")):
-        kind, last = name.split(".")[0], name.rpartition(".")[2]
-        if name:
-            values.append((name, _SWITCHED_OFF.get((kind, last), "")))
-        if kind == "filter":
-            values.append((f"{name.rpartition('.')[0]}.required", str(settings.git_writes).lower()))
-    pairs = {f"GIT_CONFIG_KEY_{i}": name for i, (name, _) in enumerate(values)}
-    pairs |= {f"GIT_CONFIG_VALUE_{i}": value for i, (_, value) in enumerate(values)}
-    return {**environment, **pairs, "GIT_CONFIG_COUNT": str(len(values))}
+    return [entry for entry in os.fsdecode(found.stdout).split("\0") if entry]
 
 
 def _environment() -> dict[str, str]:
