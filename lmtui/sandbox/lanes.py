@@ -39,6 +39,7 @@ _RESTARTED = (
 )
 _TOO_MANY = "your rules deny more files than can be masked (300), or the workspace is too large to find them all"
 _FEWER = "Deny the folders that hold them, as in Read(secrets/**)."
+_NOT_ALL_HIDDEN = "there are more secret files than can be hidden (300), or the workspace is too large to find them all"
 
 _Key = tuple[Lane, frozenset[str]]
 _VIEW: _Key = (Lane.VIEW, frozenset())
@@ -86,6 +87,7 @@ class Lanes:
         self._in_use: Counter[Client] = Counter()
         self._released = asyncio.Event()
         self._tracked: dict[tuple[str, frozenset[str]], bool] = {}
+        self._is_cut = False
         self._starting = asyncio.Lock()
         self._guarding = asyncio.Lock()
         self._freezing = asyncio.Lock()
@@ -122,7 +124,7 @@ class Lanes:
         if chosen.backend.has_mounts:
             async with self._starting:
                 layout = await self._layout(Lane.READ)
-            status = replace(status, has_read_only=status.has_shell, masks_git=layout.hides_objects)
+            status = replace(status, has_read_only=status.has_shell and not layout.is_cut, masks_git=layout.hides_objects)
         return replace(status, facts=(*status.facts, self._notice)) if self._notice else status
 
     async def read_status(self) -> SandboxStatus:
@@ -236,6 +238,8 @@ class Lanes:
         """Yield a supervisor for a command to which the workspace is read-only: nothing that it leaves has to be looked for."""
         await (await self.started()).backend.reserve_memory(memory_mb)
         client = await self.client(Lane.READ)
+        if self._is_cut:
+            raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)
         with self._using(client):
             yield client
 
@@ -290,10 +294,11 @@ class Lanes:
             return Layout()
         masks = self._all_masks()
         layout = await look(await self.guard(), masks)
-        if layout.denied:
-            for client, other in list(self._serving.items()):
-                if not layout.denied <= {path for path, *_ in other.masked}:
-                    await client.close()
+        self._is_cut = layout.is_cut
+        denied = {each for each in layout.masked if each[0] in layout.denied}
+        for client, other in list(self._serving.items()):
+            if not denied <= set(other.masked):
+                await client.close()
         if lane.is_masked and layout.git_is_folder:
             hidden = {path for path, *_ in layout.masked} if lane is Lane.READ else layout.denied
             if hidden and await self._is_tracked(frozenset(hidden), layout):

@@ -253,3 +253,37 @@ async def test_a_command_that_runs_goes_on_while_another_gets_a_new_instance(
     async with asyncio.timeout(10):
         while first.is_alive:
             await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap"])
+async def test_where_not_all_secrets_can_be_hidden_no_command_runs_as_a_reader(
+    backend: str, filled: Path, open_sandbox: OpenSandbox
+) -> None:
+    for i in range(300):
+        (filled / f"+{i:03}.pem").touch()
+    sandbox = await open_sandbox(backend)
+    assert not (await sandbox.status()).has_read_only
+    with pytest.raises(SandboxUnavailable, match="300"):
+        await sandbox.read_only().run_command("cat .e*")
+    for i in range(100):
+        (filled / f"+{i:03}.pem").unlink()
+    assert MARK not in (await sandbox.read_only().run_command("cat .e*")).output
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap"])
+async def test_a_program_that_stays_ends_when_a_denied_file_is_replaced(
+    backend: str, filled: Path, open_sandbox: OpenSandbox
+) -> None:
+    sandbox = await open_sandbox(backend)
+    assert isinstance(sandbox, WorkspaceSandbox)
+    assert sandbox.launcher is not None
+    await _mask(sandbox, "Read(config/production)")
+    served = await sandbox.launcher.open(Launch(("sleep", "60")), lambda _: None)
+    try:
+        await sandbox.run_command("true")
+        (filled / "new").write_text(MARK)
+        (filled / "new").rename(filled / "config/production")  # as an editor saves
+        await sandbox.run_command("true")
+        assert await asyncio.wait_for(served.read(), 5) == b""
+    finally:
+        await served.close()
