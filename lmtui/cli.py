@@ -84,7 +84,7 @@ def _translated(argv: list[str]) -> list[str]:
 
 
 def _known(before: list[str], command: str) -> list[str]:
-    """Return the options before an earlier program's word that the command takes; a folder there is the workspace."""
+    """Return the options before an old-style command word that the command accepts; a folder among them is the workspace."""
     before = ["--mode" if word == "--permission" else word for word in before]
     if before and not before[0].startswith("-"):
         before = ["--workspace", *before]
@@ -116,7 +116,7 @@ def _dispatch(argv: list[str]) -> int:
 
 
 def _is_task(text: str) -> bool:
-    """Tell whether words stand where a folder could: a task, with a blank in it and no folder of that name."""
+    """Tell whether the folder argument is a task: it contains a space, and no folder has that name."""
     return any(map(str.isspace, text.strip())) and not _is_folder(text)
 
 
@@ -128,12 +128,12 @@ def _is_folder(text: str) -> bool:
 
 
 def _open(arguments: argparse.Namespace) -> int:
-    """Open the full-screen app, with a task as its first message where one stands in place of a folder."""
+    """Open the full-screen app; a task given in place of a folder becomes its first message."""
     if not arguments.dir or not _is_task(arguments.dir):
         return _app(arguments)
     task, arguments.dir = arguments.dir, None
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("a task without a command needs a terminal", f"Without one: lmtui run {shlex.quote(task)}")
+        raise UsageError("a task without a command needs a terminal", f"To run it here, use: lmtui run {shlex.quote(task)}")
     return _app(arguments, task=task)
 
 

@@ -57,7 +57,7 @@ def _setting(
 class Config:
     """Every setting with its value."""
 
-    workspace: str = _setting("", "the folder to work in where none is named; empty: the current folder", "WORKSPACE")
+    workspace: str = _setting("", "folder to work in if none is given; empty: the current folder", "WORKSPACE")
     url: str = _setting("", "address of the model server; empty: look on the usual ports", "LLM_URL", "OPENAI_BASE_URL")
     model: str = _setting("", "name of the model; empty: the server's own default", "LLM_MODEL")
     api_key: str = _setting(
@@ -90,7 +90,7 @@ class Config:
     max_tokens: int = _setting(-1, "longest answer in tokens; -1: the server's own limit", "LLM_MAX_TOKENS", "AGENT_MAX_TOKENS")
     stall_timeout_s: float = _setting(
         560.0,
-        "seconds that a server may be silent; before its first token a person is only told; 0: no limit",
+        "seconds that a server may be silent (before the first token, attended sessions only warn); 0: no limit",
         "LLM_TIMEOUT",
         at_least=0,
     )
@@ -385,7 +385,7 @@ _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?:(['\"])(
 
 
 def _dotenv(workspace: Path) -> dict[str, str]:
-    """Return the pairs of a workspace's `.env`; quotes and a comment behind a space are taken off, other lines passed over."""
+    """Return the pairs of a workspace's `.env`, without quotes and trailing comments; skip all other lines."""
     try:
         data = read_plain(workspace, ".env", _MAX_DOTENV_BYTES + 1)
     except (NotPlain, OSError):

@@ -55,7 +55,7 @@ def decide_command(
         return Decision(Verdict.DENY if mode is Mode.PLAN else Verdict.ASK, _TOO_LONG, takes_no_rule=True)
     look = _Look(tool, text, parse(text), rules, _named_secrets(text), _why_not_reading(text, masks_git=masks_git))
     if mode is Mode.PLAN and (look.why_not_reading or not is_read_only):
-        why = look.why_not_reading or "nothing here keeps a command to that"
+        why = look.why_not_reading or "this sandbox cannot enforce that"
         return look.decision(Verdict.DENY, f"plan mode only reads, and {why}")
     if found := _by_rule(look, asks_each=asks_each):
         return found
@@ -130,7 +130,7 @@ def _by_parts(look: _Look, mode: Mode) -> Decision:
 def _why_not_reading(text: str, *, masks_git: bool) -> str:
     if why := not_reading(text):
         return why
-    return "git may show what is hidden" if masks_git and shows_history(outline(text)) else ""
+    return "git may show hidden files" if masks_git and shows_history(outline(text)) else ""
 
 
 def _why_asked(mode: Mode, parsed: ParsedCommand, uncovered: tuple[str, ...]) -> str:

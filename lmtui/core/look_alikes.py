@@ -15,7 +15,7 @@ from lmtui.core.events import ApprovalRequested
 from lmtui.core.proposals import Proposal
 from lmtui.core.unicode_tables import LOOK_ALIKES, LOOKS_LIKE
 
-HIDDEN_NAMED = "hidden or look-alike characters are named like <U+202E>"
+HIDDEN_NAMED = "hidden or look-alike characters are shown as codes like <U+202E>"
 _SHAPES = str.maketrans(LOOK_ALIKES, LOOKS_LIKE)
 _WORD = re.compile(r"[^\s\x00-\x1f]+")
 _LETTERS = re.compile(r"[^\W\d_]+")

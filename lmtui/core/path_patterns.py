@@ -32,9 +32,7 @@ def normalize(pattern: str) -> str:
     if not pattern or len(pattern) > _MOST_CHARS or "\0" in pattern:
         raise _wrong("it is empty, too long or contains a NUL character")
     if pattern[0] in " \t\n'\"!~" or re.search(r"(?<!\\)(?:\\\\)*[ \t\n]\Z", pattern):
-        raise _wrong(
-            "it begins with a blank, a quote, ! or ~, or ends with a blank", "Write that character behind a backslash."
-        )
+        raise _wrong("it begins with a space, a quote, ! or ~, or ends with a space", "Put a backslash before that character.")
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     text = "/".join(parts) or "**"
     for alternative in alternatives(text):
@@ -177,16 +175,18 @@ def _bytes_regex(char: str) -> str:
 def _check(pattern: str) -> None:
     """Raise where one alternative of a pattern is not understood."""
     if not pattern or any(part in ("", ".", "..") for part in pattern.split("/")):
-        raise _wrong("it leaves the workspace or has an empty part", "Name paths from the workspace's root, without `..`.")
+        raise _wrong(
+            "it leads out of the workspace or has an empty part", "Write paths relative to the workspace root, without `..`."
+        )
     for match in re.finditer(r"\\(.|\Z)", pattern, re.DOTALL):
         if match[1] not in (*_SPECIAL, "\t", "\n"):
-            raise _wrong("it has a backslash before an ordinary character", "Separate folders by `/`.")
+            raise _wrong("it has a backslash before an ordinary character", "Separate folders with `/`.")
     for part in pattern.split("/"):
         bare = re.sub(r"\\.", "_", part, flags=re.DOTALL)
         if "**" in bare and bare != "**":
-            raise _wrong("** is not a whole part of it", "Write `src/**/*.py` instead of `src/**.py`.")
+            raise _wrong("it uses ** next to other characters", "Write `src/**/*.py` instead of `src/**.py`.")
         if re.fullmatch(_PART, part, re.DOTALL) is None:
-            raise _wrong("its brackets do not close, or hold a `/`", "Write a bracket in a name as `\\[`.")
+            raise _wrong("its brackets are not closed, or contain a `/`", "Write a bracket in a name as `\\[`.")
         for found in re.finditer(r"(?:\\.)|\[([^\]]*)\]", part, re.DOTALL):
             if found[1] is not None:
                 _check_set(found[1])
@@ -197,7 +197,9 @@ def _check_set(inner: str) -> None:
     is_odd = not members or "\\" in members or "[" in members or "," in members or "/" in members
     ranges = re.findall(r"(.)-(.)", members, re.DOTALL)
     if is_odd or any(low > high or max(low, high) > "\x7f" for low, high in ranges):
-        raise _wrong(f"[{inner}] is not a set of characters", "Write `[a-z]`, `[abc]` or `[!a]`; a bracket in a name as `\\[`.")
+        raise _wrong(
+            f"[{inner}] is not a set of characters", "Write `[a-z]`, `[abc]` or `[!a]`, or a bracket in a name as `\\[`."
+        )
 
 
 def _wrong(what: str, way_out: str = "") -> UsageError:
@@ -209,7 +211,7 @@ def alternatives(pattern: str) -> tuple[str, ...]:
     """Return a pattern's alternatives without braces.
 
     Raises:
-        UsageError: its braces do not close, hold nothing to choose from, or make too many alternatives.
+        UsageError: its braces are not closed, contain only one choice, or make too many alternatives.
     """
     done: list[str] = []
     todo = [pattern]
@@ -248,5 +250,5 @@ def _first_brace(text: str) -> tuple[int, list[int], int] | None:
                 break
         i += 1
     if depth or start >= 0:
-        raise _wrong("its braces do not close or hold only one choice", "Write a brace in a name as `\\{`.")
+        raise _wrong("its braces are not closed or contain only one choice", "Write a brace in a name as `\\{`.")
     return None

@@ -167,7 +167,7 @@ def checked(rule: Rule) -> Rule:
     try:
         return replace(rule, pattern=path_patterns.normalize(rule.pattern))
     except UsageError as error:
-        raise UsageError(f"the {rule.effect} rule {rule} is not understood: {error}", error.hint) from error
+        raise UsageError(f"the {rule.effect} rule {rule} is not valid: {error}", error.hint) from error
 
 
 def exact_rule(tool: str, subject: str, source: str) -> Rule:

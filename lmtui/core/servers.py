@@ -109,7 +109,7 @@ class ModelServers(Protocol):
         """Measure a model on purpose and keep the result; one that is cancelled keeps what it has.  It may load the model."""
 
     async def silent_choice(self) -> str:
-        """Return the address that was kept as the user's choice where nothing takes connections, else an empty string."""
+        """Return the address that the user chose last if it refuses connections, else an empty string."""
 
     async def use(self, url: str, model: str) -> None:
         """Send the requests of sessions opened from now on to this server and model, and keep it as the user's choice."""

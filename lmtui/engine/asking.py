@@ -199,9 +199,8 @@ def _show(desk: Desk, piece: ModelPiece) -> None:
         case QueuedPiece(before=before):
             desk.emit(PrefillProgress(agent=desk.agent, queued=before))
         case SilencePiece(seconds=seconds):
-            text = (
-                f"{desk.provider.url} has said nothing for {seconds:.0f} s. Stop the turn, or wait on: it may still be reading."
-            )
+            what = f"{desk.provider.url} has not answered for {seconds:.0f} s."
+            text = f"{what} Wait (it may still be reading the prompt) or stop the turn."
             desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=text))
         case RetryPiece():
             desk.emit(

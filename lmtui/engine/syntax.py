@@ -64,7 +64,7 @@ def _python(data: bytes) -> str:
         where = f"line {error.lineno}: " if error.lineno else ""
         return "" if is_newer else f"{where}{clean_line(error.msg or 'invalid syntax')} ({_PYTHON})"
     except (ValueError, RecursionError, MemoryError):  # null bytes; nested too deep for this parser, not for every one
-        return "it holds null bytes" if b"\0" in data else ""
+        return "it contains null bytes" if b"\0" in data else ""
     return ""
 
 

@@ -113,7 +113,7 @@ def _rule_rows(workspace: Path, loaded: Loaded) -> Iterable[Row]:
     yield from (Row("rules", WARNING, problem) for problem in problems)
     yield Row("rules", OK if rules else NONE, counted(len(rules), "permission rule") if rules else "no permission rules")
     if unused := [clean_line(str(rule)) for rule in unmatched(rules, workspace)]:
-        hint = "Check the spelling if there should be one: docs/permissions.md describes the patterns."
+        hint = "If one should match, check its spelling; docs/permissions.md describes the patterns."
         yield Row("rules", NONE, f"match no file here: {', '.join(unused)}", hint)
 
 

@@ -201,7 +201,7 @@ def serve_parser() -> Parser:
     """Return the parser of `lmtui serve`."""
     parser = _parser("serve", "The full-screen app in a browser; each tab is a screen of its own.", "lmtui serve ~/src/parser")
     parser.add_argument("dir", nargs="?", metavar="DIR")
-    parser.add_argument("--host", default="127.0.0.1", help="address to serve on; any but this machine's own needs a PIN")
+    parser.add_argument("--host", default="127.0.0.1", help="address to serve on; any address except loopback needs a PIN")
     parser.add_argument("--port", type=int, default=8000, metavar="N")
     parser.add_argument("--pin", action="store_true", help="ask for a PIN that browsers must enter (default: a one-time link)")
     parser.add_argument("--pin-file", default="", metavar="PATH", help="read the PIN from a file that only you can read")

@@ -1,4 +1,4 @@
-"""How long a server may be silent before its first token: where somebody is there it is told, else the request ends."""
+"""How long a server may be silent before its first token: attended sessions warn, unattended ones end the request."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lmtui.core.messages import SilencePiece
 
 
 class Patience:
-    """Counts the silence of one request; lines that only keep the connection open are no word of the server's.
+    """Measures the silence of one request; keep-alive lines do not end it.
 
     Args:
         url: the server's address, for the error.
-        limit_s: seconds of silence that are too many; 0: any number is borne.
-        is_attended: somebody is there who can stop the wait.
+        limit_s: the longest silence in seconds; 0: no limit.
+        is_attended: a user is present who can stop the wait.
     """
 
     def __init__(self, url: str, limit_s: float, *, is_attended: bool) -> None:
@@ -25,14 +25,14 @@ class Patience:
         self._silent_since = self._told_at = time.monotonic()
 
     def heard(self) -> None:
-        """Take note that the server said something."""
+        """Restart the count after the server sent something."""
         self._silent_since = self._told_at = time.monotonic()
 
     async def until(self, task: asyncio.Future[Any]) -> AsyncGenerator[SilencePiece, None]:
-        """Wait for a task, which ends with the wait; yield a piece each time that the silence is too long again.
+        """Wait for a task and cancel it at the end; yield a piece each time the silence reaches the limit.
 
         Raises:
-            ProviderError: the silence is too long, and nobody is there.
+            ProviderError: the silence is too long and the session is unattended.
         """
         try:
             while not task.done():
@@ -43,8 +43,8 @@ class Patience:
                 if not self._is_attended:
                     raise ProviderError(
                         Fault.TIMEOUT,
-                        f"{self._url} has said nothing for {self._limit_s:g} s, and nobody is there to wait longer",
-                        "Look at the server. If the model needs longer to read the prompt, raise LLM_TIMEOUT (0: no limit).",
+                        f"{self._url} has not answered for {self._limit_s:g} s",
+                        "Check the server. If the model needs longer to read the prompt, raise LLM_TIMEOUT (0: no limit).",
                     )
                 yield SilencePiece(self._told_at - self._silent_since)
         finally:

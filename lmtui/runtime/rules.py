@@ -1,4 +1,4 @@
-"""The permission rules of a folder: those of settings and flags, and those that were kept; and which of them match no file."""
+"""The permission rules of a folder, from settings, flags and the rules file; and which of them match no file."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _MOST_PATHS = 100_000
 
 
 def rules_in_force(config: Config, workspace: Path) -> tuple[Rule, ...]:
-    """Return the rules of settings and flags, and the kept ones.
+    """Return the rules from settings and flags, and the stored ones.
 
     Raises:
-        UsageError: one of the settings or flags is not understood; of a kept one see `kept_problems`.
-        ConfigError: the file of the kept ones cannot be read.
+        UsageError: a rule in settings or flags is not valid (for stored ones see `kept_problems`).
+        ConfigError: the rules file cannot be read.
     """
     named = ((Effect.ALLOW, config.allow), (Effect.ASK, config.ask), (Effect.DENY, config.deny))
     own = known_rules([parse_rule(text, effect, "settings") for effect, texts in named for text in texts])
@@ -44,7 +44,7 @@ def known_rules(rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 
 def kept_problems(workspace: Path) -> tuple[str, ...]:
-    """Return what is wrong with kept rules, and what holds in their place.
+    """Return the problems of stored rules, and what applies instead.
 
     Raises:
         ConfigError: their file cannot be read.
@@ -54,7 +54,7 @@ def kept_problems(workspace: Path) -> tuple[str, ...]:
 
 
 def unmatched(rules: Sequence[Rule], workspace: Path) -> tuple[Rule, ...]:
-    """Return the rules about paths that match no file or folder there is now; blocks (disk)."""
+    """Return the rules about paths that match no existing file or folder; blocks (disk)."""
     left = [rule for rule in rules if rule.is_about_paths and rule.tool != "*" and rule.pattern != "*"]
     for count, path in enumerate(_paths(workspace)):
         if not left or count > _MOST_PATHS:
@@ -71,7 +71,7 @@ def _paths(workspace: Path) -> Iterator[str]:
 
 
 def _kept(kept: StoredRule, tools: ToolRegistry) -> list[Rule]:
-    """Return a kept rule; one that is not understood allows nothing, but what it kept from happening stays so for its tool."""
+    """Return a stored rule. An invalid one allows nothing; an invalid deny or ask rule covers everything for its tool."""
     try:
         return [_known(parse_rule(kept.text, kept.effect, SOURCES[kept.scope]), tools)]
     except UsageError:
@@ -89,13 +89,13 @@ def _problem(kept: StoredRule, tools: ToolRegistry) -> str:
     try:
         _known(parse_rule(kept.text, kept.effect, SOURCES[kept.scope]), tools)
     except UsageError as error:
-        held = "it is ignored" if kept.effect is Effect.ALLOW else f"until then it holds for every file ({kept.effect})"
+        held = "lmtui ignores it" if kept.effect is Effect.ALLOW else f"until then, it applies to every file ({kept.effect})"
         return f"{rules_file()}: {error.full_text()} Change or delete the line; {held}."
     return ""
 
 
 def _known(rule: Rule, tools: ToolRegistry) -> Rule:
-    """Return a rule with the tool's own name: one for a tool that does not exist would hold nothing and say nothing.
+    """Return a rule with the tool's canonical name; a rule for an unknown tool would silently never match.
 
     Raises:
         UsageError: there is no such tool, or the pattern is none.

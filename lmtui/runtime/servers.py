@@ -62,7 +62,7 @@ class Servers:
         return "" if await is_reachable(url) else url
 
     async def silent_choice(self) -> str:
-        """Return the address that was kept as the user's choice where nothing takes connections, else an empty string."""
+        """Return the address that the user chose last if it refuses connections, else an empty string."""
         return await self.silent() if self._connection.is_remembered else ""
 
     def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
@@ -95,7 +95,7 @@ class Servers:
                 await provider.close()
 
     async def use(self, url: str, model: str) -> None:
-        """Send the requests of sessions opened from now on to this server, and keep it as the user's choice.
+        """Use this server for sessions opened from now on, and store it as the user's choice.
 
         Raises:
             ProviderError: nothing answers there, or something that is not a model server.
@@ -113,11 +113,11 @@ class Servers:
     async def _check(self, url: str) -> None:
         found = await look_at(url, self._key_for(url), LOOK_LIMIT_S, is_named=True)
         if found is None:
-            what = f"nothing answers at {root_url(url)}"
+            what = f"no answer from {root_url(url)}"
             raise ProviderError(Fault.UNREACHABLE, what, "Check the address, start the server, and try again.")
         if found.kind is ServerKind.UNKNOWN:
             what = f"{root_url(url)} is not a model server: {found.note}"
-            raise ProviderError(Fault.UNREACHABLE, what, "Check the port; --url names the address all the same.")
+            raise ProviderError(Fault.UNREACHABLE, what, "Check the port. To use this address anyway, pass it with --url.")
 
     def run_file(self, path: Path) -> None:
         """Run a model file and use it for sessions opened from now on; blocks until it is ready.

@@ -23,7 +23,7 @@ _GIT_TOLD = "[the .git that this command made was moved to {target}: make it wit
 _TOLD = "[{path}, which this command made, was moved to {target}: programs outside the sandbox would run what it says]"
 _NOTABLE = "[this command made or changed {paths}: programs outside the sandbox take instructions or settings from there]"
 _PUT_BACK = "[this command changed {paths}: put back as it was before; what was new is in .lmagent/quarantine]"
-_NOT_COMPARED = "[.git could not be compared with what it was: look at .git/config and .git/hooks before you use git outside]"
+_NOT_COMPARED = "[lmtui could not check .git for changes: inspect .git/config and .git/hooks before you use git outside]"
 _UNSEEN = "[the workspace is too large to be looked through: look for new .git, .vscode or .envrc before you use it outside]"
 
 _Found = tuple[bytes, str, bool, int]
@@ -47,11 +47,11 @@ class Findings:
 
 
 class Custody:
-    """Knows what was there before, so that what is new can be told.
+    """Remembers what existed before, to recognise what is new.
 
     Args:
         guard: returns the supervisor that looks after the workspace.
-        frozen: stops every process of the workspace for the time of a `with` block.
+        frozen: stops every process of the workspace during a `with` block.
         clocks: for tests.
     """
 
@@ -100,7 +100,8 @@ class Custody:
             if problem:
                 self._known = {path: inode for path, _, _, inode in found if path not in moved}
                 raise SandboxError(
-                    f"a command made {problem}", "Look at it before you run git there or open the folder in an editor."
+                    f"could not quarantine what a command made: {problem}",
+                    "Look at it before you run git there or open the folder in an editor.",
                 )
         notable = tuple(map(_shown, self._judge(found, ours)[1]))
         self._known = {path: inode for path, _, _, inode in found if path not in moved}
@@ -133,7 +134,7 @@ class Custody:
         replies.parse(facts, replies.Reply)
 
     async def _put_back(self, what: str) -> tuple[tuple[str, ...], list[str]]:
-        """Return the paths that were put back, and what the user has to know beside them."""
+        """Return the restored paths, and notes for the user."""
         guard = self._keepers.pop(what)
         if not guard.is_alive:
             return (), [_NOT_COMPARED]
@@ -145,7 +146,7 @@ class Custody:
         return tuple(_shown(bytes.fromhex(path)) for path in reply.changed), []
 
     async def _set_aside(self, guard: Client, paths: Sequence[bytes]) -> tuple[dict[bytes, str], str]:
-        """Return where each path is now, and what could not be moved."""
+        """Return the new place of each path, and why something could not be moved."""
         fields = {"action": "set_aside", "paths": [(path or b"HEAD").hex() for path in paths]}
         facts, _ = await guard.call("guard", fields, limit_s=_GUARD_S)
         reply = replies.parse(facts, replies.MovedReply)
@@ -157,7 +158,7 @@ class Custody:
         return _paths(replies.parse(facts, replies.SurveyReply))
 
     def _judge(self, found: Sequence[_Found], put_back: frozenset[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """Return what is to be set aside and what is only named; those that were put back already are left alone."""
+        """Return what to quarantine and what only to report; skip paths that were already restored."""
         known = self._known or {}
         moving: list[bytes] = []
         notable: list[bytes] = []

@@ -67,7 +67,7 @@ def from_reply(reply: replies.LayoutReply) -> Layout:
     """
     for name, kind in ((".git", reply.git), (WORKSPACE_FOLDER, reply.lmagent)):
         if kind == "link":
-            raise SandboxUnavailable(f"{name} is a symbolic link; it must be a folder", "Replace the link by a folder.")
+            raise SandboxUnavailable(f"{name} is a symbolic link; it must be a folder", "Replace the link with a folder.")
     return Layout(
         read_only=tuple((_path(path), device, inode) for path, device, inode in reply.read_only),
         masked=tuple((_path(path), is_folder, inode) for path, is_folder, _, inode in reply.masked),
@@ -126,8 +126,8 @@ def make_own_folders(workspace: Path, *, is_mounted: bool) -> None:
             if os.geteuid() == 0 and owner.st_uid != 0 and folder.lstat().st_uid == 0:
                 os.chown(folder, owner.st_uid, owner.st_gid, follow_symlinks=False)
         except OSError as error:
-            what = f"{folder} cannot be made: {error.strerror}"
-            raise SandboxUnavailable(what, "Move what is in its place, or free the disk.") from error
+            what = f"could not create {folder}: {error.strerror}"
+            raise SandboxUnavailable(what, "Remove whatever is at that path, or free disk space.") from error
 
 
 def mask_sources() -> tuple[Path, Path]:
@@ -142,8 +142,8 @@ def mask_sources() -> tuple[Path, Path]:
         try:
             return _made_in(_temporary())
         except OSError as error:
-            what = f"the sandbox cannot make what it covers secret files with: {error.strerror}"
-            raise SandboxUnavailable(what, "Free the disk.") from error
+            what = f"could not create the mounts that hide secret files: {error.strerror}"
+            raise SandboxUnavailable(what, "Free disk space.") from error
 
 
 def _made_in(base: Path) -> tuple[Path, Path]:

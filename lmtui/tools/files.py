@@ -29,7 +29,7 @@ class ReadArguments(Arguments):
 
 
 class WriteMode(StrEnum):
-    """What becomes of the content that a file has: replaced, or kept before the new one."""
+    """What to do with a file's existing content: replace it, or append to it."""
 
     OVERWRITE = "overwrite"
     W = "w"
@@ -47,7 +47,7 @@ class WriteArguments(Arguments):
 
     @property
     def is_append(self) -> bool:
-        """Tell whether the content goes behind what the file holds."""
+        """Tell whether the content is appended."""
         return self.append or self.mode in (WriteMode.APPEND, WriteMode.A)
 
 
@@ -98,7 +98,7 @@ async def _read(arguments: ReadArguments, context: ToolContext) -> ToolResult:
 
 
 def _count(arguments: ReadArguments, first: int) -> int:
-    """Return how many lines are wanted from `first` on; where both a number and an end are given, the smaller part.
+    """Return how many lines to read from `first` on: the fewer, if both a number and an end are given.
 
     Raises:
         ToolError: the end is before the first line.
@@ -163,15 +163,15 @@ async def _write(arguments: WriteArguments, context: ToolContext) -> ToolResult:
 
 
 def _new_text(arguments: WriteArguments, content: FileContent | None, file: TextFile | None) -> str:
-    """Return what the file is to hold.
+    """Return the file's new content.
 
     Raises:
-        ToolError: something is to be appended to what is no text, or too large.
+        ToolError: the file to append to is not text, or too large.
     """
     if not arguments.is_append or content is None:
         return arguments.content
     if file is None:
-        text = f"nothing can be appended to {arguments.path}: not a text file, or larger than {_MAX_READ_BYTES:,} bytes"
+        text = f"could not append to {arguments.path}: not a text file, or larger than {_MAX_READ_BYTES:,} bytes"
         raise ToolError(text, "Use shell: cat >> file.")
     return file.text + arguments.content
 

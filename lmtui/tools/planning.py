@@ -80,7 +80,7 @@ def _changed(context: ToolContext, plan: Plan, todo_id: int) -> ToolResult:
     left = plan.open_todos
     freed = [str(todo.id) for todo in left if todo_id in todo.depends_on]
     is_all = all(todo.status is TodoStatus.COMPLETED for todo in plan.todos)
-    over = "all todos are completed" if is_all else "no todo is open any more"
+    over = "all todos are completed" if is_all else "no open todos left"
     told = f"{len(left)} todos open" if left else f"{over}: finish the task"
     told += f"; todo {', '.join(freed)} waited for it" if freed else ""
     return ToolResult("\n".join(filter(None, (told, todo_lines(left[:_SHOWN])))), f"{len(left)} open")

@@ -83,7 +83,7 @@ async def _manage(arguments: TaskArguments, context: ToolContext) -> ToolResult:
         case "update":
             text, status = arguments.description or None, _status(arguments.status)
             if arguments.status and status is None:
-                raise ToolError(f"no status {arguments.status[:40]!r}", f"Use one of: {', '.join(TodoStatus)}.")
+                raise ToolError(f"unknown status {arguments.status[:40]!r}", f"Use one of: {', '.join(TodoStatus)}.")
             plan = change_todo(plan, arguments.id, TodoChange(status, arguments.notes, text, parent, depends_on))
         case "cancel":
             plan = change_todo(plan, arguments.id, TodoChange(TodoStatus.CANCELLED))

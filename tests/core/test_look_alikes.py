@@ -69,7 +69,7 @@ def test_a_decomposed_name_is_told_apart_from_a_composed_one() -> None:
 
 def test_an_approval_tells_hidden_characters_and_look_alikes_in_one_line() -> None:
     told = approval_warning(request(text="\u0441\u043e\u0440\u0443 a<U+200D>b"))
-    assert told.startswith("warning: hidden or look-alike characters are named like <U+202E>; look-alikes: \u0441")
+    assert told.startswith("warning: hidden or look-alike characters are shown as codes like <U+202E>; look-alikes: \u0441")
     assert "\n" not in told
     assert approval_warning(request(text="cp a b")) == ""
 

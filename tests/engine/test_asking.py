@@ -12,5 +12,5 @@ async def test_a_silent_server_is_told_of_and_the_provider_knows_whether_somebod
     rig = Rig(FakeProvider([SilencePiece(560.0), *answer("hello")]), is_attended=is_attended)
     await rig.run()
     told = [event.text for event in rig.events if isinstance(event, Notice)]
-    assert told == ["http://fake/v1 has said nothing for 560 s. Stop the turn, or wait on: it may still be reading."]
+    assert told == ["http://fake/v1 has not answered for 560 s. Wait (it may still be reading the prompt) or stop the turn."]
     assert rig.provider.requests[0].is_attended == is_attended

@@ -176,7 +176,7 @@ async def test_no_command_runs_where_nothing_holds_it() -> None:
     rig.sandbox.can_be_read_only = False
     await rig.run()
     assert rig.sandbox.ran == []
-    assert "nothing here keeps a command to that" in results(rig)[0].result
+    assert "this sandbox cannot enforce that" in results(rig)[0].result
 
 
 @pytest.mark.parametrize(

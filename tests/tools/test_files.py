@@ -239,7 +239,7 @@ async def test_write_appends_in_the_encoding_of_the_file() -> None:
 
 async def test_write_refuses_to_append_to_what_is_no_text() -> None:
     bench = Bench(a=b"\x89PNG\r\n\x1a\n\0\0\0\0")
-    with pytest.raises(ToolError, match="nothing can be appended to a"):
+    with pytest.raises(ToolError, match="could not append to a"):
         await bench.call("write", path="a", content="x", mode="append")
     assert bench.sandbox.touched == []
 

@@ -76,7 +76,7 @@ async def test_one_tool_with_actions_does_what_the_others_do() -> None:
     with pytest.raises(ToolError, match="open parts"):
         await bench.call("manage_tasks", action="complete", id=1)
     assert (await bench.call("manage_tasks", action="list")).text == "[ ] 1 a\n  [~] 2 b (n)"
-    with pytest.raises(ToolError, match="no status 'weird'"):
+    with pytest.raises(ToolError, match="unknown status 'weird'"):
         await bench.call("manage_tasks", action="update", id=1, status="weird")
     await bench.call("manage_tasks", action="delete", id=1)
     assert bench.plan.todos == ()
@@ -102,7 +102,7 @@ async def test_a_cancelled_todo_stays_in_the_list_with_its_parts_and_holds_nothi
     await bench.call(tool, **arguments)
     assert (await bench.call("todo_list")).text == "[-] 1 a\n  [-] 2 part of a\n[ ] 3 b (waits for 1)"
     assert [todo.id for todo in bench.plan.open_todos] == [3]
-    assert (await bench.call("todo_complete", id=3)).text == "no todo is open any more: finish the task"
+    assert (await bench.call("todo_complete", id=3)).text == "no open todos left: finish the task"
     assert done_words(bench.plan.todos) == "1 of 3 done, 2 cancelled"
 
 

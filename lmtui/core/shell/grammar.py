@@ -17,7 +17,7 @@ _COMMANDS = ("command", "declaration_command", "unset_command")
 _WORDS = ("word", "number", "raw_string", "string", "concatenation")
 _QUOTE = re.compile(r"['\"\\]")
 _QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\\n|\\(.)", re.DOTALL)
-_MISSING = "the shell grammar (tree-sitter-bash) cannot be loaded here, or it has too many parts"
+_MISSING = "the shell grammar (tree-sitter-bash) cannot be loaded, or the command has too many parts"
 
 
 class Outline(NamedTuple):

@@ -105,13 +105,13 @@ def floor_reason(command: SimpleCommand) -> str:
     if name == "git":
         words = re.sub(r"\A(?:-[Cc] \S+ |-\S+ )*", "", " ".join(rest))
         is_hit = any(re.match(each, words, re.DOTALL) for each in _GIT)
-        return f"git {words.partition(' ')[0]} throws work away or sends it out" if is_hit else ""
+        return f"git {words.partition(' ')[0]} discards work or publishes it" if is_hit else ""
     if name in _ALWAYS or name.startswith("mkfs."):
         return f"{name} is hard to take back"
     if name in ("chmod", "chown", "chgrp") and _is_recursive(rest):
         return f"{name} -R changes a whole tree"
     found = [word for word in rest if word in _PUBLISHING.get(name, "").split()]
-    return f"{name} {found[0]} reaches beyond this machine" if found else ""
+    return f"{name} {found[0]} affects other machines" if found else ""
 
 
 def _removal(command: SimpleCommand) -> str:

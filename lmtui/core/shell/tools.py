@@ -150,7 +150,7 @@ def tool_risks(command: SimpleCommand) -> Iterator[Risk]:
     if program in ("sed", "awk", "gawk", "mawk", "nawk"):
         yield from _script_risks(words, is_sed=program == "sed")
     if program in _NEEDS and not re.search(_NEEDS[program], " ".join(words[1:])):
-        yield Risk(len(words), f"{program} changes files or runs what comes from standard input")
+        yield Risk(len(words), f"{program} changes files or runs code from standard input")
 
 
 def _risky(command: SimpleCommand, guard: ToolGuard) -> Iterator[int]:
@@ -205,4 +205,5 @@ def _script_risks(words: tuple[str, ...], *, is_sed: bool) -> Iterator[Risk]:
         if not _SED.fullmatch(words[i]) if is_sed else _AWK.search(words[i]):
             yield Risk(i, f"the {words[0]} script may write or run something")
     glued = r"-[nErsuzi]*e.|--expression=|-[fE](?:.|\Z)|--(?:file|exec|include|load|source)" if is_sed else r"-[filEeo].*|--.*"
-    yield from (Risk(i, f"{words[0]} {word} is not looked into") for i, word in enumerate(words) if i and re.match(glued, word))
+    hidden = (i for i, word in enumerate(words) if i and re.match(glued, word))
+    yield from (Risk(i, f"{words[0]} {words[i]} may run a script that lmtui does not check") for i in hidden)

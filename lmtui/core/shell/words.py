@@ -28,7 +28,7 @@ _TILDE = re.compile(r"(?:\A|[:=])~")
 _PROGRAM = re.compile(r"[A-Za-z0-9_./+-][A-Za-z0-9_./+@-]*|:|\[")
 _KEYWORDS = word_set("if then else elif fi case esac for select while until do done in function coproc [[ ]] { } !")
 _NAMES = {"$": "an expansion", "`": "a substitution", "&": "a background job", "<": "a redirection", ">": "a redirection",
-          "{": "braces", "[": "brackets that are not plain", "'": "a quote that is not closed"}  # fmt: skip
+          "{": "braces", "[": "brackets other than a simple set", "'": "an unclosed quote"}  # fmt: skip
 
 
 class Word(NamedTuple):
@@ -55,7 +55,7 @@ def simple_commands(source: str) -> Iterator[SimpleCommand]:
                 commands += 1
                 yield _command(source[start:end], words)
             elif (found and found[0] != "\n") or (not found and operator in ("&&", "||", "|")):
-                raise NotUnderstood("an operator stands where a command should")
+                raise NotUnderstood("an operator has no command before or after it")
             if found is None:
                 break
             operator = operator if found[0] == "\n" and not words else found[0]

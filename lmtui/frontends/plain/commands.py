@@ -248,7 +248,7 @@ class Commands:
             return
         self.desk.say(f"{plan.action} would do this: {changes_text(plan.changes) or 'nothing'}")
         if plan.unkept:
-            self.desk.say(f"replaced, and their present content is lost: {', '.join(map(clean_path, plan.unkept))}")
+            self.desk.say(f"these are replaced, and their current content is lost: {', '.join(map(clean_path, plan.unkept))}")
         if plan.left_out:
             self.desk.say(f"not kept, so not put back: {', '.join(reveal_line(each) for each in plan.left_out)}")
         self.desk.terminal.drop_typed()

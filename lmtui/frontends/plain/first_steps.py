@@ -11,12 +11,12 @@ YES = ("y", "yes")
 
 
 def ask_for_server(desk: Desk, silent: str = "") -> None:
-    """Let a model be chosen: one that answers here, an address, the demo, or `silent`: the kept one that does not answer yet.
+    """Let the user choose a model: a running one, an address, the demo, or `silent` (the stored server, if it does not answer).
 
     Raises:
         EOFError: the user leaves.
     """
-    note = f"nothing answers at {clean_line(silent)}, the server that you chose last" if silent else desk.host.setup_note
+    note = f"no answer from {clean_line(silent)}, the server that you chose last" if silent else desk.host.setup_note
     desk.say(note, "looking for model servers on the usual ports")
     found = [(server, model.name) for server in desk.room.wait(desk.host.servers.find()) for model in server.chat_models]
     for number, (server, name) in enumerate(found, 1):
@@ -24,7 +24,7 @@ def ask_for_server(desk: Desk, silent: str = "") -> None:
     if not found:
         desk.say("no model server answers here")
     while True:
-        keep = ", nothing to go on with that one" if silent else ""
+        keep = ", or enter to keep that server" if silent else ""
         typed = desk.terminal.read(f"a number, an address such as http://127.0.0.1:8080, or demo{keep}: ").strip()
         if silent and not typed:
             return None

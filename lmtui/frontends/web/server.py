@@ -40,7 +40,7 @@ def check_address(host: str, pin: str) -> None:
     if pin and len(pin) < LEAST_PIN:
         raise UsageError(f"the PIN has {len(pin)} characters", f"Take at least {LEAST_PIN}.")
     if not pin and not is_loopback(host):
-        hint = "Give --pin or --pin-file, or serve on 127.0.0.1 and reach it by `ssh -L`."
+        hint = "Use --pin or --pin-file, or serve on 127.0.0.1 and connect with `ssh -L`."
         raise UsageError(f"{host} can be reached from other machines, and there is no PIN", hint)
 
 
@@ -177,7 +177,7 @@ class WebServer(Server):
 def read_pin(environ: MutableMapping[str, str], file: str, *, asks: bool) -> str:
     """Return the PIN from a file that only its owner can read, from a prompt or from the environment, else an empty text.
 
-    It is taken out of the environment, so that no app and no command gets it.
+    Remove it from the environment, so that neither apps nor commands get it.
 
     Raises:
         ConfigError: the file cannot be used.
@@ -190,7 +190,7 @@ def read_pin(environ: MutableMapping[str, str], file: str, *, asks: bool) -> str
         return found
     typed = getpass.getpass("PIN: ") if sys.stdin.isatty() else sys.stdin.readline()
     if not typed.strip():
-        raise UsageError("no PIN was entered", f"Type it at the prompt, name a file with --pin-file, or set {PIN_VARIABLE}.")
+        raise UsageError("no PIN was entered", f"Type one at the prompt, use --pin-file, or set {PIN_VARIABLE}.")
     return typed.strip()
 
 

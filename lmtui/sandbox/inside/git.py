@@ -120,10 +120,10 @@ def _listed(environment: dict[str, str], program: str, folder: str, *arguments: 
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise Refused("git's settings cannot be read in time") from error
+        raise Refused("reading git's settings took too long") from error
     is_none = b"not a git repository" in found.stderr or b"not in a git directory" in found.stderr
     if found.returncode not in (0, 1) and not is_none:  # git-config(1): 1 says that there is none
-        raise Refused(f"git's settings cannot be read: {os.fsdecode(found.stderr[-500:]).strip()}")
+        raise Refused(f"git's settings could not be read: {os.fsdecode(found.stderr[-500:]).strip()}")
     return [entry for entry in os.fsdecode(found.stdout).split("\0") if entry]
 
 

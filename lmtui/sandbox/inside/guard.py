@@ -46,7 +46,7 @@ class Guard:
         """
         operation = self._operations.get(str(message["action"]))
         if operation is None:
-            raise Refused("the guard does no such thing")
+            raise Refused("unknown guard request")
         return operation(message)
 
     def _keep(self, message: Message) -> Message:

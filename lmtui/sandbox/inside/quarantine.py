@@ -53,7 +53,7 @@ def set_aside(root: int, path: bytes) -> str:
     except FileNotFoundError:
         return ""
     except OSError as error:
-        raise Refused(f"it could not be set aside: {error.strerror}") from error
+        raise Refused(f"it could not be moved: {error.strerror}") from error
     finally:
         for fd in fds:
             os.close(fd)

@@ -256,7 +256,7 @@ class Supervisor:
 
     def _guard(self, identity: int, message: Message, _data: bytes) -> None:
         if self._workspace_guard is None:
-            raise Refused("this lane guards nothing")
+            raise Refused("this instance is not the guard")
         self._answer(identity, self._workspace_guard.answer(message))
 
     def _thaw(self, identity: int, _message: Message, _data: bytes) -> None:

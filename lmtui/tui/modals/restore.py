@@ -72,7 +72,7 @@ class RestoreQuestion(Consent[Way | None]):
             words = "refused: changed since by another hand: "
             lines.append(Content.assemble((words, "bold $error"), (_names(self._plan.conflicts), "$error")))
         if self._plan.unkept:
-            words = "replaced, and their present content is lost: "
+            words = "these are replaced, and their current content is lost: "
             lines.append(Content.assemble((words, "$warning"), (_names(self._plan.unkept), "$warning")))
         if self._plan.left_out:
             words = "not covered, they stay as they are: "

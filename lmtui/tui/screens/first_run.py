@@ -84,7 +84,7 @@ class FirstRun(Screen[Chosen]):
     def _note(self) -> str:
         if not self._silent:
             return self._host.setup_note
-        return f"Nothing answers at {clean_line(self._silent)}, the server that you chose last. Start it, or choose another."
+        return f"No answer from {clean_line(self._silent)}, the server that you chose last. Start it, or choose another."
 
     def on_mount(self) -> None:
         """Look for servers."""
@@ -181,7 +181,7 @@ class FirstRun(Screen[Chosen]):
                 is_none = server.kind in (ServerKind.UNKNOWN, ServerKind.FILES) and not server.models
                 options.add_option(Option(_server_line(server, model, factor), id=key, disabled=is_none))
         if self._silent:
-            kept = f"go on with {clean_line(self._silent)}: it is being started"
+            kept = f"continue with {clean_line(self._silent)} (it is still starting)"
             options.add_option(Option(Content.styled(kept, "$text"), id=KEEP))
         options.add_option(Option(Content.styled("another address…", "$text"), id=OTHER))
         options.add_option(Option(Content.styled("no model yet: show me the demo", "$text"), id=DEMO))

@@ -29,7 +29,7 @@ def test_a_question_shows_the_whole_command_and_where_it_would_run() -> None:
 def test_hidden_characters_are_named_and_said() -> None:
     lines = list(question(asked("echo \u202eevil\x1b[2J")))
     assert lines[1] == "  echo <U+202E>evil␛[2J"
-    assert lines[2].startswith("warning: hidden or look-alike characters are named like <U+202E>")
+    assert lines[2].startswith("warning: hidden or look-alike characters are shown as codes like <U+202E>")
 
 
 def test_a_change_is_shown_as_its_difference_only() -> None:

@@ -111,7 +111,7 @@ async def test_a_kept_server_that_does_not_answer_is_asked_about_at_the_start() 
     host.servers.silent = "http://127.0.0.1:9999/v1"
     async with running(host, is_ready=False) as driver:
         await at_first_run(driver)
-        assert "Nothing answers at http://127.0.0.1:9999/v1" in driver.text()
+        assert "No answer from http://127.0.0.1:9999/v1" in driver.text()
         assert driver.app.desk.active is None
         await driver.until(lambda: "LM Studio" in driver.text())
         await driver.press("enter")
@@ -124,7 +124,7 @@ async def test_a_kept_server_that_is_being_started_can_be_gone_on_with() -> None
     host.servers.silent, host.servers.found = "http://127.0.0.1:9999/v1", ()
     async with running(host, is_ready=False) as driver:
         await at_first_run(driver)
-        await driver.until(lambda: "go on with http://127.0.0.1:9999/v1" in driver.text())
+        await driver.until(lambda: "continue with http://127.0.0.1:9999/v1" in driver.text())
         await driver.press("enter")
         await driver.until(lambda: driver.app.desk.active is not None)
         assert host.used is None
