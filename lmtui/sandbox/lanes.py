@@ -88,6 +88,7 @@ class Lanes:
         self._released = asyncio.Event()
         self._tracked: dict[tuple[str, frozenset[str]], bool] = {}
         self._is_cut = False
+        self.masked: dict[str, bool] = {}  # what is masked now, and whether a rule denies it
         self._starting = asyncio.Lock()
         self._guarding = asyncio.Lock()
         self._freezing = asyncio.Lock()
@@ -295,6 +296,7 @@ class Lanes:
         masks = self._all_masks()
         layout = await look(await self.guard(), masks)
         self._is_cut = layout.is_cut
+        self.masked = {path: path in layout.denied for path, *_ in layout.masked}
         denied = {each for each in layout.masked if each[0] in layout.denied}
         for client, other in list(self._serving.items()):
             if not denied <= set(other.masked):

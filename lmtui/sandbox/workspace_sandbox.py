@@ -30,6 +30,9 @@ _GIT_MEMORY_MB = 1024
 _SWEEPING = ("grep",)  # what shows the contents of files that nobody named
 _READ_ONLY_GIT = re.compile(r"\.git(?:/|\b).{0,200}(?:Read-only file system|read-only)|index\.lock", re.IGNORECASE | re.DOTALL)
 _GIT_HINT = "[.git is read-only for commands: use the git tools (git_add, git_commit, git_branch …) instead]"
+_MOST_NAMED = 5
+_MASKED_BY_RULE = "[masked, as a rule denies it: {paths}]"
+_MASKED_BY_NAME = "[masked, as it may hold secrets: {paths}. A command that names the file asks the user to show it.]"
 _ENDS = {
     "memory": "[killed: it used more than {memory_mb} MB of memory]",
     "processes": "[killed: it started too many processes]",
@@ -105,13 +108,24 @@ class WorkspaceSandbox:
         fields = {"command": command, "timeout_s": timeout_s, "memory_mb": memory_mb}
         if self._lane is Lane.READ:
             async with self._lanes.read_client(memory_mb) as client:
-                return await self._run(client, "run", timeout_s, on_output, **fields)
+                return self._with_masks(await self._run(client, "run", timeout_s, on_output, **fields))
         async with self._lanes.command_client(memory_mb, findings, self._revealed) as client:
             with self._lanes.gates.open(gate):
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
         if result.exit_code != 0 and _READ_ONLY_GIT.search(result.output):
             result = _with_note(result, _GIT_HINT)
-        return _with_findings(result, findings)
+        return _with_findings(self._with_masks(result), findings)
+
+    def _with_masks(self, result: ExecResult) -> ExecResult:
+        """Say of a command that met masked files why it could not read them."""
+        if result.exit_code == 0 or "ermission denied" not in result.output:
+            return result
+        met = [path for path in self._lanes.masked if path.rpartition("/")[2] in result.output and path not in self._revealed]
+        denied = [clean_line(path) for path in met if self._lanes.masked[path]][:_MOST_NAMED]
+        secret = [clean_line(path) for path in met if not self._lanes.masked[path]][:_MOST_NAMED]
+        if denied:
+            result = _with_note(result, _MASKED_BY_RULE.format(paths=", ".join(denied)))
+        return _with_note(result, _MASKED_BY_NAME.format(paths=", ".join(secret))) if secret else result
 
     async def run_git(self, arguments: Sequence[str], *, writes: bool = False, timeout_s: int = 30) -> ExecResult:
         """Run git with hooks, external programs and prompts off; `writes` uses the lane that may change `.git`."""

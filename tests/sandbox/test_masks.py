@@ -61,6 +61,19 @@ async def test_no_command_reads_a_masked_file(backend: str, filled: Path, open_s
         assert (filled / name).read_text() == f"{MARK}\n"
 
 
+@pytest.mark.bubblewrap
+async def test_a_command_that_meets_a_mask_is_told_why(filled: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await open_sandbox("bubblewrap")
+    await _mask(sandbox, "Read(secrets/**)")
+    for box in (sandbox, sandbox.read_only()):
+        result = await box.run_command("python3 -c \"open('.env')\"; cat secrets/k")
+        assert "[masked, as it may hold secrets: .env. " in result.output
+        assert "[masked, as a rule denies it: secrets]" in result.output
+    assert "[masked" not in (await sandbox.run_command("cat .env || true")).output
+    assert "[masked" not in (await sandbox.run_command("cat /etc/shadow")).output
+    assert "holds secrets" not in (await sandbox.revealing([".env"]).run_command("cat .env; false")).output
+
+
 @pytest.mark.parametrize("backend", ISOLATED)
 async def test_no_file_tool_reads_a_masked_file(backend: str, filled: Path, open_sandbox: OpenSandbox) -> None:
     sandbox = await open_sandbox(backend)
