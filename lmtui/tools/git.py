@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 
+from lmtui.core.counting import counted
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions import Access
+from lmtui.core.permissions import Access, Verdict
 from lmtui.core.ports import Preview, ToolContext, ToolResult
+from lmtui.core.secrets import is_secret_path
 from lmtui.core.workspace import ExecResult
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument
 
 _BRANCH = re.compile(r"(?![-./])(?!.*(?:\.\.|//|@\{|\.lock\Z))[A-Za-z0-9_.\-/]{1,200}(?<![./])\Z")
+_MOST_NAMES_BYTES = 50_000
 
 
 class GitStatusArguments(Arguments):
@@ -54,9 +57,36 @@ async def _status(_: GitStatusArguments, context: ToolContext) -> ToolResult:
 
 async def _diff(arguments: GitDiffArguments, context: ToolContext) -> ToolResult:
     staged = ["--cached"] if arguments.staged else []
-    path = ["--", arguments.path] if arguments.path else []
-    result = await _git(context, "diff", "--no-ext-diff", "--no-textconv", *staged, *path)
-    return ToolResult(result.output.rstrip("\n") or "no differences", "" if result.output.strip() else "none")
+    names = await _changed_names(context, staged, arguments.path)
+    shown = [name for name in names if not _is_kept_back(name, arguments.path, context)]
+    left_out = len(names) - len(shown)
+    note = f"\n({counted(left_out, 'file')} left out: secrets, or forbidden; git_diff of one asks)" if left_out else ""
+    if not shown:
+        return ToolResult(f"no differences{note}", "none")
+    whole = [arguments.path] if arguments.path else []
+    paths = ["--", *(shown if left_out else whole)]
+    result = await _git(context, "diff", "--no-ext-diff", "--no-textconv", *staged, *paths)
+    return ToolResult((result.output.rstrip("\n") or "no differences") + note)
+
+
+async def _changed_names(context: ToolContext, staged: list[str], path: str) -> list[str]:
+    """Return the files of a difference; of a renamed one both names."""
+    result = await _git(context, "diff", "--name-only", "--no-renames", *staged, "--", *([path] if path else []))
+    if result.total_bytes > _MOST_NAMES_BYTES:
+        raise ToolError("too many files changed", "Name a folder or a file.")
+    return [_unquoted(line) for line in result.output.split("\n") if line]
+
+
+def _unquoted(name: str) -> str:
+    """Return a file's name as it is; git quotes odd ones as C does (git-config(1), core.quotePath)."""
+    if not name.startswith('"'):
+        return name
+    return name[1:-1].encode().decode("unicode_escape").encode("latin-1").decode("utf-8", "surrogateescape")
+
+
+def _is_kept_back(name: str, asked_for: str, context: ToolContext) -> bool:
+    """Tell whether a file's changes are not shown: it may hold secrets and was not named, or a rule forbids to read it."""
+    return (is_secret_path(name) and not is_secret_path(asked_for)) or context.on_reading(name) is Verdict.DENY
 
 
 async def _add(arguments: GitAddArguments, context: ToolContext) -> ToolResult:
