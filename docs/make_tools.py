@@ -22,8 +22,8 @@ by [permissions](permissions.md), where they run by [the sandbox](sandbox.md). M
 - **full**: told by default. **small**: told in windows with little room too, with fewer arguments. **long**: told there
   once room had to be made or a plan was approved. **all**: told with the setting `tools = "all"`. **known**: taken, never
   told, for models that know it from elsewhere.
-- Arguments that must be given are **bold**. A call that writes or runs something is refused if it has an argument that the
-  tool does not know; any other call runs, and its result names the argument.
+- Arguments that must be given are **bold**. lmtui refuses a call with an unknown argument if the call writes or
+  runs something; any other call runs, and its result names the argument.
 
 | Tool | Told | Arguments | What it does |
 | --- | --- | --- | --- |
