@@ -20,6 +20,7 @@ from lmtui.core.ports import Sandbox, ToolResult
 
 MOST_FILES = 20  # a command that changes more has unpacked or generated them
 _MAX_BYTES = 1_000_000
+_LONGEST_LINE = 2000
 _WARNINGS = threading.Lock()  # which warnings are shown is the whole process's
 _PYTHON = f"Python {sys.version_info.major}.{sys.version_info.minor}"
 _NEWER_PYTHON = re.compile(
@@ -81,6 +82,8 @@ def _json(data: bytes) -> str:
 
 
 def _toml(data: bytes) -> str:
+    if max(map(len, data.split(b"\n"))) > _LONGEST_LINE:  # the time for a dotted key grows with the square of its parts
+        return ""
     try:
         tomllib.loads(data.decode("utf-8"))
     except tomllib.TOMLDecodeError as error:
