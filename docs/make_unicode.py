@@ -38,9 +38,9 @@ def ranges(codes: set[int]) -> str:
 
 
 def look_alikes(text: str) -> dict[str, str]:
-    """Return what looks like one ASCII character and stays what it is under NFKC.
+    """Return the characters that look like one ASCII character and that NFKC does not change.
 
-    The table of UTS #39 takes a double quote for two single ones.
+    The table of UTS #39 treats a double quote as two single ones.
     """
     found: dict[str, str] = {}
     for source, target in re.findall(r"^([0-9A-F]+) ;\t([0-9A-F]+|0027 0027) ;", text, re.MULTILINE):
@@ -51,13 +51,13 @@ def look_alikes(text: str) -> dict[str, str]:
 
 
 def version(text: str) -> str:
-    """Return the version that a file names at its top."""
+    """Return the version in a file's header."""
     found = re.search(r"(?:Version: |-)(\d+\.\d+\.\d+)", text[:400])
     return found[1] if found else "unknown"
 
 
 def module(core: str, categories: str, confusables: str) -> str:
-    """Return the text of the module."""
+    """Return the generated module."""
     ignorable = {code for code, name in properties(core) if name == "Default_Ignorable_Code_Point"}
     separators = {code for code, name in properties(categories) if name in SEPARATORS and code != 0x20}
     pairs = sorted(look_alikes(confusables).items())

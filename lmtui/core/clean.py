@@ -1,11 +1,11 @@
-r"""The functions between text that lmtui did not write and anything that shows it.
+r"""Make text that lmtui did not write safe to show.
 
-Model output, tool output, file names, server errors: all pass here before a screen, a terminal, a title or a clipboard.
-Control sequences are those of ECMA-48.  Characters that are not seen are named rather than dropped, in two degrees:
+Model output, tool output, file names and server errors pass through here before they reach a screen, a terminal, a title or a
+clipboard. Control sequences are those of ECMA-48.  Invisible characters are named rather than dropped, at two levels:
 
-- `reveal` names all of them, for what a person decides on; so does `clean_path`, for paths and commands anywhere.
-- `clean` is for prose (what a model says, the content of files).  It keeps blanks of other widths, and joiners and variation
-  selectors where writing needs them: behind an emoji or a letter of a script other than Latin, Greek, Cyrillic and Armenian.
+- `reveal` names all of them, for text that a user decides on; so does `clean_path`, for paths and commands anywhere.
+- `clean` is for prose (what a model says, the content of files).  It keeps spaces of other widths, and joiners and variation
+  selectors where a script needs them: after an emoji or a letter of a script other than Latin, Greek, Cyrillic and Armenian.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SEQUENCES = re.compile(
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _HIDDEN_CLASS = f"{DEFAULT_IGNORABLE}{SEPARATORS}{BLANK}\ud800-\udfff"
 _HIDDEN = re.compile(f"[{_HIDDEN_CLASS}]")
-# What of it prose keeps: blanks, and between or behind the characters of `_BASE` what joins or varies them.
+# Prose keeps these: spaces, and joiners and variation selectors between or after the characters of `_BASE`.
 _PROSE_BLANKS = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000"
 _BASE = rf"(?![{_HIDDEN_CLASS}])[\u00a9\u00ae\u0590-\U0010ffff]"
 _BEHIND_BASE = rf"(?:(?<={_BASE})|(?<={_BASE}\ufe0f))"
@@ -62,10 +62,10 @@ def show_controls(text: str) -> str:
 
 
 def reveal(text: str) -> str:
-    """Return text with every control, hidden character and odd blank named and nothing dropped: what a person decides on.
+    """Return text with every control, hidden character and unusual space named, so that a user can decide on it.
 
-    In a word of Latin letters, a letter of another script is named as well: it may be there to pass for one.  Text that was
-    revealed before stays as it is.
+    In a word of Latin letters, a letter of another script is named as well: it may imitate a Latin one. Revealed text does not
+    change when revealed again.
     """
     text = _HIDDEN.sub(_name, show_controls(text))
     return text if text.isascii() else _WORD.sub(_name_strangers, text)
@@ -82,7 +82,7 @@ def clean_line(text: str) -> str:
 
 
 def clean_path(text: str) -> str:
-    """Return `clean_line(text)` with every hidden character and odd blank named: a path or a command that is only shown."""
+    """Return `clean_line(text)` with every hidden character and unusual space named, for showing a path or a command."""
     return _HIDDEN.sub(_name, clean_line(text))
 
 

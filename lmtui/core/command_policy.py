@@ -1,7 +1,7 @@
-"""Deciding about a shell command.
+"""Decide about a shell command.
 
-What forbids looks at every text; what allows where files can be changed only at what the grammar understood.  What only reads
-runs where nothing can be changed and secrets are hidden, so that a wrong judgement there does no harm.
+Deny rules check every text. Allow rules for commands that can change files cover only what the grammar understood.  Commands
+that only read run where nothing can be changed and secrets are hidden, so a wrong judgement does no harm.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lmtui.core.tool_facts import Deed, tools_that
 _FILE_READERS, _FILE_CHANGERS = tools_that(Deed.SHOWS), tools_that(Deed.CHANGES)
 MOST_CHARS = 50_000
 _TOO_LONG = f"it is longer than {MOST_CHARS:,} characters"
-# Of these the words are names, patterns or texts, and no files whose contents would be shown.
+# The arguments of these are names, patterns or texts, not files whose contents they show.
 _NAMES_ONLY = word_set("ls stat find echo printf test [ du wc basename dirname realpath readlink which fd tree type")
 _PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk jq")
 
@@ -45,8 +45,8 @@ def decide_command(
         mode: the session's mode.
         rules: all rules in force.
         asks_each: nothing but an exact rule of this session or of the settings lets a command run unasked (a reduced sandbox).
-        is_read_only: there is an instance of the sandbox in which a command can change nothing.
-        masks_git: a file that is hidden there has its contents in git's objects too.
+        is_read_only: the sandbox has an instance in which a command cannot change anything.
+        masks_git: git's objects also contain a file that is hidden there.
     """
     for rule in rules:
         if rule.effect is Effect.DENY and _is_about(rule, tool, text):
@@ -71,7 +71,7 @@ def decide_command(
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What is known of a command; `secrets` are files with secrets that it names, `why_not_reading` is empty for a reader."""
+    """Facts about a command; `secrets` are the secret files that it names, `why_not_reading` is empty if it only reads."""
 
     tool: str
     text: str
@@ -86,12 +86,12 @@ class _Look:
         return Decision(verdict, why, rule, uncovered, len(self.parsed.commands), reveals=secrets)
 
     def ask(self, why: str) -> Decision:
-        """Return that it is asked about as a whole."""
+        """Return a decision that asks about the whole command."""
         return self.decision(Verdict.ASK, why, "", tuple(part.text for part in self.parsed.commands) or (self.text,))
 
 
 def _by_rule(look: _Look, *, asks_each: bool) -> Decision | None:
-    """Decide by a rule that names the command as a whole or asks about it; None where there is none."""
+    """Decide by a rule that names the whole command or asks about it; None without such a rule."""
     tool, text = look.tool, look.text
     exact = next(
         (each for each in look.rules if each.effect is Effect.ALLOW and each.names(tool) and each.is_exactly(text)), None
@@ -164,13 +164,13 @@ def _is_about(rule: Rule, tool: str, text: str) -> bool:
 
 
 def _may_run_denied(tool: str, text: str, rules: tuple[Rule, ...]) -> str:
-    """Return why a command may run what a deny rule forbids without showing it, empty where it cannot."""
+    """Return why a command may run something denied without naming it, or an empty string."""
     patterns = tuple(rule.pattern for rule in rules if rule.effect is Effect.DENY and rule.tool == tool)
     return "it may run what one of your rules forbids" if patterns and is_unclear(text, patterns) else ""
 
 
 def _may_change_denied(text: str, rules: tuple[Rule, ...]) -> str:
-    """Return why a command may change what a deny rule keeps as it is, empty where it names nothing of that."""
+    """Return why a command may change a path that a deny rule protects, or an empty string."""
     for rule in rules:
         is_kept = rule.effect is Effect.DENY and rule.tool in (*_FILE_CHANGERS, "*") and rule.pattern != "*"
         if is_kept and leads_to_path(rule.pattern, text):
@@ -179,7 +179,7 @@ def _may_change_denied(text: str, rules: tuple[Rule, ...]) -> str:
 
 
 def _named_secrets(text: str) -> tuple[str, ...]:
-    """Return the files with secrets that a command plainly names as what it works with, relative to the workspace."""
+    """Return the secret files that a command plainly names as its operands, relative to the workspace."""
     seen = outline(text)
     if seen.problem:
         pieces = re.split(r"[\s;|&<>()`'\"={},:@]+", text)
@@ -191,7 +191,7 @@ def _named_secrets(text: str) -> tuple[str, ...]:
 def _secrets_of(words: tuple[str, ...]) -> tuple[str, ...]:
     plain = (
         word for word in dict.fromkeys(words) if word and not re.search(r"[*?\[]", word)
-    )  # what a pattern meets stays hidden
+    )  # files that only match a pattern stay hidden
     return tuple(dict.fromkeys(straight(word) for word in plain if is_secret_path(word)))
 
 

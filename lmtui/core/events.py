@@ -32,7 +32,7 @@ class TurnReason(StrEnum):
 
     @property
     def words(self) -> str:
-        """Return it for a reader: a turn also ends as `limit` where work is left open or the model repeats itself."""
+        """Return the reason for users: a turn also ends as `limit` if work is left open or the model repeats itself."""
         return "stopped early" if self is TurnReason.LIMIT else str(self)
 
 

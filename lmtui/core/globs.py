@@ -16,7 +16,7 @@ def matches(pattern: str, subject: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Return an expression in which each star takes the first place where what follows fits, and never another one."""
+    """Return an expression in which each star stops at the first place where the rest matches, without backtracking."""
     pieces = [""]
     for match in re.finditer(r"\\(.)|(\*)|(\?)|(.)", pattern, re.DOTALL):
         if match[2]:

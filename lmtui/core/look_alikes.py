@@ -26,15 +26,15 @@ _MOST_WORDS, _MOST_CHARS = 4, 40
 
 
 def approval_warning(request: ApprovalRequested) -> str:
-    """Return one line about what cannot be trusted to be what it looks like in a request, empty if there is nothing.
+    """Return one line about text in a request that may not be what it looks like, or an empty string.
 
-    The content of files is prose or code of any language: of a change only the path is looked at for look-alike words.
+    File contents can be prose or code in any language, so for a change only the path is checked for look-alike words.
     """
     return warning((request.path, *(() if request.diff else (request.text,))), seen=(request.text, request.diff))
 
 
 def plan_warning(proposal: Proposal) -> str:
-    """Return the same of the commands and files that a plan names."""
+    """Return the same for the commands and files that a plan names."""
     return warning(tuple(each for step in proposal.steps for each in (*step.commands, *step.files, step.verification)))
 
 
@@ -61,13 +61,13 @@ def look_alikes(text: str) -> Iterator[str]:
 
 
 def appearance(word: str) -> str:
-    """Return what a word looks like, in ASCII where there is such a look."""
+    """Return what a word looks like, in ASCII if possible."""
     composed = _MARKED.sub(lambda match: match[0][0], unicodedata.normalize("NFC", word))
     return unicodedata.normalize("NFKC", composed).translate(_SHAPES)
 
 
 def _is_look_alike(word: str, *, is_prose: bool) -> bool:
-    """Tell whether a word looks like another; in prose of another script a single letter is a word of it."""
+    """Tell whether a word looks like another; in prose, a single letter of another script counts as a word."""
     if word.isascii():
         return False
     if unicodedata.normalize("NFKC", word) != word or _MARKED.search(word):

@@ -1,8 +1,8 @@
-"""Which files no process in the sandbox may see: what deny rules for reading name, and files that hold secrets by their name.
+"""Files that no process in the sandbox may see: those that deny rules protect from reading, and those with secret names.
 
-The sandbox hides them; here are only the expressions by which it finds them.  They are ASCII, need nothing but `re`, and match
+The sandbox hides them; this module only makes the expressions that find them.  They are ASCII, need nothing but `re`, and match
 the bytes of a path relative to the workspace, that of a folder with `/` behind it: `re.compile(source.encode()).match(path)`.
-A folder that matches is hidden with all in it.
+A folder that matches is hidden with everything in it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _READERS = tools_that(Deed.SHOWS)
 
 @dataclass(frozen=True, slots=True)
 class MaskExpressions:
-    """For paths: `denied` by a rule, `secret` by name, `shown` though they are secret; empty expressions match nothing."""
+    """Expressions for paths: `denied` by a rule, `secret` by name, `shown` although secret; empty ones match nothing."""
 
     denied: str = ""
     secret: str = field(default_factory=secret_regex)
@@ -39,21 +39,21 @@ class MaskExpressions:
 
 @lru_cache(maxsize=32)
 def mask_expressions(rules: tuple[Rule, ...]) -> MaskExpressions:
-    """Return what rules mask."""
+    """Return the masks that follow from the rules."""
     denied, shown = masking_patterns(rules), revealing_patterns(rules)
     return MaskExpressions(mask_regex(denied) if denied else "", secret_regex(), mask_regex(shown) if shown else "")
 
 
 def masking_patterns(rules: tuple[Rule, ...]) -> tuple[str, ...]:
-    """Return the patterns of all files that rules forbid to be read.
+    """Return the patterns of all files that rules deny for reading.
 
-    A rule that forbids a tool as a whole (`Read`) hides no file.
+    A rule that denies a whole tool (`Read`) hides no file.
     """
     return _patterns(rules, Effect.DENY)
 
 
 def revealing_patterns(rules: tuple[Rule, ...]) -> tuple[str, ...]:
-    """Return the patterns of secret files that rules allow to be read: only those that name such files (`Read(.env)`)."""
+    """Return the patterns of secret files that rules allow to read: only those that name such files (`Read(.env)`)."""
     return tuple(pattern for pattern in _patterns(rules, Effect.ALLOW) if reveals_secret(pattern))
 
 
@@ -64,7 +64,7 @@ def reveals_secret(pattern: str) -> bool:
 
 
 def mask_regex(patterns: tuple[str, ...]) -> str:
-    """Return one expression for normalized patterns; without any it matches nothing."""
+    """Return one expression for normalized patterns; without patterns it matches nothing."""
     return path_patterns.regex(patterns)
 
 

@@ -146,10 +146,10 @@ class ToolSpec:
 class ModelRequest:
     """One request for a completion.  `messages` only ever grows within a session, so that servers reuse their cache.
 
-    `messages` and `tools` are the same whatever `call_form` is: the provider writes them in that form.  `hold` is what
-    this one answer is held to.  For a model that `sees` nothing, pictures are told of in words.
-    `shows_example`: a short worked example goes before the conversation, for weak models.  `is_attended`: somebody is there who
-    can stop the wait for the first token; else that has the same limit as silence in the middle of an answer.
+    `messages` and `tools` are the same whatever `call_form` is: the provider writes them in that form.  `hold` is what this one
+    answer is held to.  If the model cannot see (`sees`), pictures are described in words. `shows_example`: a short worked
+    example goes before the conversation, for weak models.  `is_attended`: a user is present who can stop the wait for the first
+    token; otherwise that wait has the same limit as silence in the middle of an answer.
     """
 
     messages: tuple[Message, ...]
@@ -208,7 +208,7 @@ class QueuedPiece:
 
 @dataclass(frozen=True, slots=True)
 class SilencePiece:
-    """The server has not said a word of its answer for so long; it is waited for."""
+    """The server has not started its answer for this long; the request still waits."""
 
     seconds: float
 

@@ -64,7 +64,7 @@ def cycle_of(wanted: Mapping[Id, Sequence[Id]]) -> list[Id]:
 
 
 def waits_for(todo: Todo, todos: Sequence[Todo]) -> list[int]:
-    """Return what a todo depends on and that is open."""
+    """Return the open todos that a todo depends on."""
     done = {each.id for each in todos if not each.is_open}
     return [each for each in todo.depends_on if each not in done]
 

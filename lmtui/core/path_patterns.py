@@ -1,8 +1,8 @@
 r"""Patterns of paths in rules: `src/**`, `*.py`, `secrets`, `conf/{dev,prod}.toml`.
 
-A pattern is relative to the workspace.  `*` is anything but `/`, `**` any number of folders, `?` one character, `[a-z]` or
-`[!a]` one of a set, `{a,b}` either; a backslash takes one of these as itself.  A last part without `*` names a file, or a
-folder and all in it.  Whatever else looks like a pattern is an error, so that no rule silently means nothing.
+A pattern is relative to the workspace.  `*` matches anything except `/`, `**` any number of folders, `?` one character, `[a-z]`
+or `[!a]` one of a set, `{a,b}` either; a backslash makes one of these literal.  A last part without `*` names a file, or a
+folder and everything in it.  Anything else that looks like a pattern is an error, so that no rule silently matches nothing.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _NEVER = "(?!)"
 
 
 def normalize(pattern: str) -> str:
-    """Return a pattern without detours: `./x`, `/x` and `x/` are `x`; `.` and `/` are everything.
+    """Return the normalized pattern: `./x`, `/x` and `x/` become `x`; `.` and `/` mean everything.
 
     Raises:
-        UsageError: it is not a pattern of paths in the workspace.
+        UsageError: it is not a valid pattern of workspace paths.
     """
     if pattern == EVERYTHING:
         return pattern
@@ -41,7 +41,7 @@ def normalize(pattern: str) -> str:
 
 
 def escape(path: str) -> str:
-    """Return the pattern of one path."""
+    """Return a pattern that matches exactly this path."""
     return re.sub(r"([*?\[\]{},!\\'\"~]|\A[ \t\n]|[ \t\n]\Z)", r"\\\1", path)
 
 
@@ -53,7 +53,7 @@ def literal(pattern: str) -> str | None:
 
 
 def matches(pattern: str, path: str, *, covers_below: bool = False) -> bool:
-    """Tell whether a pattern is about a path; with `covers_below` also about one in a folder that it matches.
+    """Tell whether a pattern matches a path; with `covers_below` also a path in a folder that it matches.
 
     Takes time linear in the path for any pattern.
     """
@@ -64,7 +64,7 @@ def matches(pattern: str, path: str, *, covers_below: bool = False) -> bool:
 
 
 def can_be_below(pattern: str, folder: str) -> bool:
-    """Tell whether a path that a pattern matches may lie in a folder; `.` and an empty folder are the workspace itself."""
+    """Tell whether a folder may contain a path that a pattern matches; `.` and an empty folder are the workspace itself."""
     wanted_folder = [part for part in folder.split("/") if part not in ("", ".")]
     if pattern == EVERYTHING or not wanted_folder:
         return True
@@ -72,7 +72,7 @@ def can_be_below(pattern: str, folder: str) -> bool:
 
 
 def leads_to(pattern: str, path: str) -> bool:
-    """Tell whether a path is what a pattern is about, lies in it, or is a folder on the way to it (`a` for `a/b/*.c`)."""
+    """Tell whether a pattern matches a path, a folder above it, or something below it (`a` for `a/b/*.c`)."""
     if pattern == EVERYTHING or matches(pattern, path, covers_below=True):
         return True
     parts = [part for part in path.split("/") if part not in ("", ".")]
@@ -102,7 +102,7 @@ def _compiled(pattern: str, covers_below: bool) -> re.Pattern[bytes]:
 def regex(patterns: tuple[str, ...], *, covers_below: bool = True) -> str:
     """Return one regular expression for normalized patterns: ASCII, for `re.compile(it.encode()).match(path)` of bytes.
 
-    Each star takes the first place where what follows it fits, and never another one: so no path takes more than linear time.
+    Each star stops at the first place where the rest matches, without backtracking, so every path takes linear time.
     """
     found = [_one_regex(each, covers_below) for pattern in patterns for each in alternatives(pattern)]
     return f"(?s:(?:{'|'.join(dict.fromkeys(found))}))" if found else _NEVER
@@ -130,7 +130,7 @@ def _one_regex(pattern: str, covers_below: bool) -> str:
 
 
 def _part_regex(part: str) -> str:
-    """Return the expression of one name; it matches a whole name and ends before `/` or at the end."""
+    """Return the expression for one path component."""
     pieces: list[str] = [""]
     i = 0
     while i < len(part):
@@ -173,7 +173,7 @@ def _bytes_regex(char: str) -> str:
 
 
 def _check(pattern: str) -> None:
-    """Raise where one alternative of a pattern is not understood."""
+    """Raise if one alternative of a pattern is not valid."""
     if not pattern or any(part in ("", ".", "..") for part in pattern.split("/")):
         raise _wrong(
             "it leads out of the workspace or has an empty part", "Write paths relative to the workspace root, without `..`."
@@ -230,7 +230,7 @@ def alternatives(pattern: str) -> tuple[str, ...]:
 
 
 def _first_brace(text: str) -> tuple[int, list[int], int] | None:
-    """Return where the first brace opens, its commas and where it closes; None where there is none."""
+    """Return where the first brace opens, its commas and where it closes; None without braces."""
     depth, start, commas = 0, -1, []
     i = 0
     while i < len(text):

@@ -75,9 +75,9 @@ def decide(
         mode: the session's mode.
         rules: all rules in force, in any order.
         asks_each_command: every command asks, unless this session has an exact rule for it (the sandbox is a reduced one).
-        is_read_only: there is an instance of the sandbox in which a command can change nothing; without it none may run in plan
-            mode, and none passes because it only reads.
-        masks_git: a file that is hidden there has its contents in git's objects too.
+        is_read_only: the sandbox has an instance in which a command cannot change anything; without it, no command runs in plan
+            mode, and none is allowed because it only reads.
+        masks_git: git's objects also contain a file that is hidden there.
     """
     if access is Access.EXECUTE and tool == "shell":
         asks = asks_each_command
@@ -194,7 +194,7 @@ def _allows(rule: Rule, tool: str, subject: str) -> bool:
 
 
 def _needs_secret(tool: str, decision: Decision, subject: str) -> bool:
-    """Tell whether a call works on a file with secrets, which a rule allows or a yes will; the mode alone shows none."""
+    """Tell whether a call works on a secret file; that needs a rule or an approval, the mode is not enough."""
     is_told = decision.verdict is Verdict.ASK or decision.rule != "" or tool == "write"
     return is_told and facts_of(tool).is_about_paths and is_secret_path(subject)
 

@@ -108,8 +108,8 @@ class Checkpoints(Protocol):
     ) -> tuple[FileChange, ...]:
         """Return the difference between two states, as far as asked for.
 
-        With `is_now` the second is the present state: a file of the first in place of which there is something now that no
-        state can hold counts as changed, not as deleted, and is not `is_kept`.
+        With `is_now`, the second is the current state: if something that no state can store replaced a file, the file counts as
+        changed, not as deleted, and is not `is_kept`.
         """
 
     async def read(self, snapshot: str, path: str) -> bytes | None:
@@ -119,12 +119,12 @@ class Checkpoints(Protocol):
         """Return what ignore rules keep out of every state, at most 50 names; folders end in `/`."""
 
     async def restore(self, source: str, paths: Sequence[str], *, expected: str, over: Sequence[str] = ()) -> None:
-        """Make files as `source` has them (deleted where it has none), if all of them are now as `expected` has them.
+        """Restore files to `source` (delete those it lacks), if all of them are now as in `expected`.
 
-        One that is as `source` has it already is fine too.  In place of those in `over` there may be what no state can hold.
+        A file that is already as in `source` is fine too.  Files in `over` may now be something that no state can store.
 
         Raises:
-            SandboxError: some are not, named in the text; nothing was changed then.
+            SandboxError: some are not (the text names them); nothing was changed.
         """
 
 
@@ -191,9 +191,9 @@ class Sandbox(Protocol):
         """Search file contents by regular expression (ripgrep's syntax where it is there)."""
 
     def mask(self, owner: int, expressions: MaskExpressions | None) -> None:
-        """Say which files no program may see as long as a session is open; None where it was closed.
+        """Set the files that no program may see while a session is open; None when it has closed.
 
-        What one session masks is masked for all that share the sandbox.
+        A mask of one session applies to all sessions that share the sandbox.
         """
 
     def unmasked(self) -> Sandbox:

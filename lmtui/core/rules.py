@@ -1,4 +1,4 @@
-"""The words of permissions: modes, what a call does, rules and how they are written, verdicts.
+"""The vocabulary of permissions: modes, what a call does, rules and their syntax, verdicts.
 
 A rule is written `Tool(pattern)`: `Shell(git status *)`, `Write(src/**)`, `Edit`, `*(docs/**)`; one about tools of MCP servers
 names them: `mcp__server__tool`, `mcp__server__*`, `mcp__*`.  Patterns of paths are those of `core.path_patterns`.
@@ -98,7 +98,7 @@ class Rule:
 
     @property
     def is_about_paths(self) -> bool:
-        """Tell whether the pattern is one of paths (see `core.path_patterns`)."""
+        """Tell whether the pattern matches paths (see `core.path_patterns`)."""
         return self.tool == "*" or facts_of(self.tool).is_about_paths
 
     def is_exactly(self, subject: str) -> bool:
@@ -107,7 +107,7 @@ class Rule:
         return self.pattern != "*" and literal(self.pattern) == subject
 
     def is_about(self, subject: str) -> bool:
-        """Tell whether the pattern covers a subject; a rule that forbids or asks about a folder is about all in it."""
+        """Tell whether the pattern covers a subject; a deny or ask rule for a folder covers everything in it."""
         if not self.is_about_paths:
             return globs.matches(self.pattern, subject)
         return path_patterns.matches(self.pattern, subject, covers_below=self.effect is not Effect.ALLOW)
@@ -160,7 +160,7 @@ def checked(rule: Rule) -> Rule:
     """Return a rule with its pattern of paths normalized.
 
     Raises:
-        UsageError: the pattern is none.
+        UsageError: the pattern is not valid.
     """
     if not rule.is_about_paths:
         return rule

@@ -13,7 +13,7 @@ _NAMES = (
 )  # fmt: skip
 _OPEN_ENDED = ("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "credentials*", "secrets.*")
 _ENV_SHOWN = (".example", ".sample", ".template")
-# What package managers put there is public: tests of libraries have keys, tools have `credentials.json` of examples.
+# Package managers put public files there: libraries ship test keys, tools ship an example `credentials.json`.
 _DEPENDENCIES = (
     "node_modules", ".venv", "venv", "site-packages", ".tox", "__pycache__", "vendor", "target", ".cargo", "go/pkg",
 )  # fmt: skip
@@ -27,7 +27,7 @@ _HARMLESS_ENDS = (
 def secret_regex() -> str:
     """Return the expression of the paths whose contents a sandbox hides; see `core.masks` for how to use it.
 
-    It knows no look-alike letters and leaves out what lies in folders of dependencies.
+    It ignores look-alike letters and skips dependency folders.
     """
     names = "|".join(_name_regex(name) for name in _NAMES)
     opened = "|".join(_name_regex(name) for name in _OPEN_ENDED)

@@ -62,12 +62,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """What an undo, a redo or a restore would do, made to be shown and then applied as it is.
+    """What an undo, a redo or a restore would do, shown first and then applied unchanged.
 
     `changes` are what it would change (an added file is one that comes back); `conflicts` are files changed since by another
-    hand: with any of them it is refused.  `left_out` are files that the checkpoints never held.  `unkept` are those of
-    `changes` whose present content no checkpoint can hold, so that it is lost.  For a single hunk `path` is the file,
-    `before` its whole text and `text` what it becomes.
+    hand: with any of them it is refused.  `left_out` are files that the checkpoints never stored.  `unkept` are those of
+    `changes` whose current content no checkpoint can store, so it is lost.  For a single hunk `path` is the file, `before` its
+    whole text and `text` what it becomes.
     """
 
     action: str

@@ -120,7 +120,7 @@ def drop_todo(plan: Plan, todo_id: int) -> Plan:
 
 
 def _below(todo_id: int, todos: Sequence[Todo]) -> set[int]:
-    """Return the ids of a todo's parts, and of theirs."""
+    """Return the ids of a todo's subtasks, recursively."""
     found = {todo_id}
     while more := {todo.id for todo in todos if todo.parent in found} - found:
         found |= more

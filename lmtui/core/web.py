@@ -33,8 +33,8 @@ class Address:
 class Page:
     """What a server sent: `text` as Markdown where it was HTML, `data` where it is a picture.
 
-    `url` is where it was found after redirects, `is_cut` tells that there is more than was taken, `is_selected` that it is only
-    what a CSS selector matches.
+    `url` is the address after redirects, `is_cut` says that the page was truncated, `is_selected` that this is only what a CSS
+    selector matches.
     """
 
     url: str
@@ -50,9 +50,9 @@ class Web(Protocol):
     """The way to the web."""
 
     async def get(self, address: Address, gate: HostGate | None, *, selector: str = "") -> Page:
-        """Fetch a page, of HTML only what a CSS selector matches.
+        """Fetch a page; with a CSS selector, only what it matches in HTML.
 
-        Each public host is asked about at the gate, one that is not public was asked about before.
+        Each public host passes the host check; approval for a private address must exist before.
 
         Raises:
             ToolError: it may not, or could not, be fetched; the text says why.

@@ -64,9 +64,10 @@ class GrepMatch:
 class SandboxStatus:
     """What runs the tools and what it isolates; `facts` is one line each for the user.
 
-    `asks_each_command`: it is so weak that every shell command is to be asked about, whatever the mode and the rules say.
-    `is_read_only`: it was tried from inside that nothing in the workspace can be changed.  `has_read_only`: commands can run
-    where they change nothing.  `masks_git`: a masked file is in git's objects too, so commands that only read do not see these.
+    `asks_each_command`: it is so weak that every shell command asks, whatever the mode and the rules say. `is_read_only`: a
+    test from inside showed that nothing in the workspace can be changed.  `has_read_only`: there is an instance in which
+    commands cannot change anything.  `masks_git`: a masked file is in git's objects too, so commands that only read do not see
+    these.
     """
 
     backend: str
@@ -94,7 +95,7 @@ class FileChangeKind(StrEnum):
 class FileChange:
     """One changed file: `path` relative to the workspace, line counts, and a unified diff (cut at 64 KiB, empty for binary).
 
-    It is not `is_kept` where no checkpoint can hold what it became (too large, unreadable, a pipe); what it was is kept.
+    It is not `is_kept` if no checkpoint can store its new state (too large, unreadable, a pipe); the old state is stored.
     """
 
     path: str
