@@ -72,7 +72,7 @@ def open_plain_folder(root: Path, relative: str = "") -> int:
     """Open a folder below another without following a link, and return its descriptor, which the caller closes.  Blocks.
 
     Raises:
-        OSError: it is missing, no folder, or a part of the path is a link.
+        OSError: it is missing, not a folder, or a part of the path is a link.
     """
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for part in relative.split("/") if relative else ():

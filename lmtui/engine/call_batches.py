@@ -1,7 +1,7 @@
-"""The calls of one message: those that only read run side by side, each other one alone, in their order.
+"""The calls of one message: those that only read run in parallel, all others one by one, in order.
 
-A call that may change something waits for all before it and holds up all behind it.  Where hooks look at calls, none runs
-beside another: what a hook says of one may be about the next.
+A call that may change something waits for all earlier calls and delays all later ones.  If hooks see the calls, none run in
+parallel: a hook's answer to one may concern the next.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FEWEST = 2
 
 
 async def run_calls(desk: Desk, calls: Sequence[ToolCall], turn_id: str) -> None:
-    """Run the calls of one message; those beyond the number that a message may make are refused."""
+    """Run the calls of one message; refuse those beyond the limit of a message."""
     allowed = calls[: desk.limits.max_calls_per_message]
     asked: dict[str, Asked] = {}
     try:
@@ -50,7 +50,7 @@ async def run_calls(desk: Desk, calls: Sequence[ToolCall], turn_id: str) -> None
 
 
 async def _reading(desk: Desk, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, Asked]]:
-    """Return the first calls of these as far as each only reads and needs no answer, with what is decided about them."""
+    """Return the leading calls that only read and need no approval, with their decisions."""
     found: list[tuple[ToolCall, Asked]] = []
     is_hooked = any(map(desk.hooking.wants, (HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE)))
     if is_hooked or len(calls) < _FEWEST or len({call.id for call in calls}) != len(calls):
@@ -64,7 +64,7 @@ async def _reading(desk: Desk, calls: Sequence[ToolCall]) -> list[tuple[ToolCall
 
 
 async def _as_reading(desk: Desk, call: ToolCall) -> Asked | None:
-    """Return what is decided about a call that runs without a question and only reads, None for any other."""
+    """Return the decision about a call that only reads and needs no approval, else None."""
     try:
         check_copied(call)
         prepared = desk.toolbox.prepare(call.name, call.arguments)
@@ -81,7 +81,7 @@ async def _as_reading(desk: Desk, call: ToolCall) -> Asked | None:
 
 
 def _may_only_read(prepared: PreparedCall) -> bool:
-    """Tell whether a call may be one that only reads: files, a page, by a command.  Of servers' tools nothing is known."""
+    """Tell whether a call may only read (files, a page, a command).  Tools of MCP servers are unknown."""
     facts = facts_of(prepared.tool)
     match prepared.access:
         case Access.READ:

@@ -180,7 +180,7 @@ class SessionChanges:
         differing = await self._checkpoints.changes(source, now.id, paths, is_now=True)
         unkept = {change.path for change in differing if not change.is_kept}
         conflicts = {change.path for change in await self._checkpoints.changes(expected, now.id, paths)}
-        conflicts |= unkept - _unkept_after(records)  # another hand put there what cannot be seen
+        conflicts |= unkept - _unkept_after(records)  # someone else put something there that cannot be seen
         so_far: set[str] = set()
         for one, next_one in pairwise(records):
             so_far |= set(one.paths)
@@ -188,7 +188,7 @@ class SessionChanges:
                 between = await self._checkpoints.changes(one.after, next_one.before, sorted(so_far))
                 restored = await self._checkpoints.changes(next_one.before, source, sorted(so_far))
                 conflicts |= {change.path for change in between} & {change.path for change in restored}
-        conflicts &= {change.path for change in differing}  # the others are as they shall be: an undo was cut off
+        conflicts &= {change.path for change in differing}  # the others are already restored: an undo was interrupted
         changes = await self._checkpoints.changes(expected, source, paths)
         never = self._unkept_at_source(action, records)
         never &= {change.path for change in changes if change.kind is FileChangeKind.DELETED}
@@ -207,7 +207,7 @@ class SessionChanges:
         )
 
     def _unkept_at_source(self, action: str, records: list[Record]) -> set[str]:
-        """Return the files that may have been in the state to go to though it does not hold them."""
+        """Return the files that may have existed in the target state although it does not contain them."""
         if action == "redo":
             return _unkept_after(records)
         earlier = takewhile(lambda each: each.step.id != records[0].step.id, self._ledger().records)
@@ -224,7 +224,7 @@ class SessionChanges:
 
 
 def _unkept_after(records: Sequence[Record]) -> set[str]:
-    """Return the files that no checkpoint could hold after some steps."""
+    """Return the files that no checkpoint could store after these steps."""
     last = {change.path: change.is_kept for record in records for change in record.step.changes}
     return {path for path, is_kept in last.items() if not is_kept}
 

@@ -54,7 +54,7 @@ async def behind_links(desk: Desk, prepared: PreparedCall) -> tuple[str, ...]:
 
 
 async def decide_in_time(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
-    """Return what `decide` does; a long text is looked through in a thread, so that nothing else waits for it."""
+    """Return the result of `decide`; a thread reads long texts, so that nothing else waits."""
     if sum(map(len, prepared.subjects)) > _LONG_CHARS:
         return await asyncio.to_thread(decide, desk, prepared, behind)
     return decide(desk, prepared, behind)
@@ -91,7 +91,7 @@ def is_answered_by_typing(desk: Desk, prepared: PreparedCall) -> bool:
 
 
 def sandbox_for(desk: Desk, decision: Decision) -> Sandbox:
-    """Return the sandbox that an allowed call gets: the read-only one for what only reads; secrets that it names are shown."""
+    """Return the sandbox for an allowed call: read-only if it only reads, with the secret files that it names shown."""
     sandbox = desk.sandbox.read_only() if decision.is_read_only else desk.reach
     return sandbox.revealing(decision.reveals) if decision.reveals else sandbox
 

@@ -153,7 +153,7 @@ class Desk:
         return (*self.rules, *self.approvals.granted)
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return what the model is told of the tools, without those that a rule of the user's forbids altogether."""
+        """Return the tool descriptions for the model, without tools that a user's rule denies completely."""
         specs = self.toolbox.specs(self.tool_set, sees=self.has_eyes)
         forbidding = [rule for rule in self.rules if rule.effect is Effect.DENY and rule.pattern in _EVERYTHING]
         is_left_out = {spec.name: self.edits == WHOLE and spec.name == "edit" for spec in specs}

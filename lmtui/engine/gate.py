@@ -1,4 +1,4 @@
-"""May a turn end?  What it began and left open is named once to the model; then the turn ends as what it is: not finished.
+"""May a turn end?  Work that it left open is reported once to the model; after that the turn ends as not finished.
 
 Only what this turn is about counts: todos of a list that it touched, plan steps that it worked on, a task state that it
 changed, files that its own calls wrote (are they there, do they parse).  What an earlier task left open holds up no other

@@ -31,7 +31,7 @@ from lmtui.engine.circles import Seen, circle_at_end, row_at_end
 from lmtui.engine.completion import goes_on
 
 HELD_FROM = 3
-TOO_MANY_CALLS = "too many calls"  # the summary of a call beyond the number that one message may make: it never ran
+TOO_MANY_CALLS = "too many calls"  # the summary of a call beyond the limit of one message: it never ran
 _SHORT_CHARS = 1_000
 _TELLING_CHARS = 40
 _MOST_TRAIL = 64
@@ -58,7 +58,7 @@ class Loop:
 class _Step:
     """What one answer of the model came to so far.
 
-    Of one file its failed edits count once: none of them was made with another's error in mind.
+    Failed edits of one file count once: the model made each without seeing the others' errors.
     """
 
     text: str

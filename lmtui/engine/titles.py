@@ -47,7 +47,7 @@ async def make_title(desk: Desk, history: Callable[[], Sequence[Envelope]], emit
         urgency=Urgency.NOBODY,
         is_attended=False,
     )
-    size_chars = 0  # of the answer alone: a model may think before it, and one that goes on behind it is stopped
+    size_chars = 0  # only the answer counts: a model may think first, and one that continues after it is stopped
     with contextlib.suppress(ProviderError):
         async with contextlib.aclosing(desk.provider.stream(request)) as pieces:
             async for piece in pieces:

@@ -90,7 +90,7 @@ async def run_call(
 
 
 async def run_side_by_side(desk: Desk, calls: Sequence[tuple[ToolCall, Asked]], turn_id: str) -> None:
-    """Run decided calls that only read at once, a few at a time; they end in their order, also where they are stopped."""
+    """Run decided read-only calls in parallel, a few at a time; they end in their order, even if stopped."""
     places = asyncio.Semaphore(_MOST_AT_ONCE)
     endings: list[tuple[ToolCall, Asked, _Ending]] = []
 
@@ -118,7 +118,7 @@ async def run_side_by_side(desk: Desk, calls: Sequence[tuple[ToolCall, Asked]], 
 
 
 async def _run_guarded(desk: Desk, call: ToolCall, prepared: PreparedCall, ending: _Ending, asked: Asked | None) -> None:
-    """Decide about a call and run it; what fails is how it ended."""
+    """Decide about a call and run it; a failure becomes its result."""
     try:
         await _decide_and_run(desk, call, prepared, ending, asked)
     except (ToolError, SandboxError) as error:
@@ -145,7 +145,7 @@ def begin(desk: Desk, call: ToolCall, prepared: PreparedCall | None, turn_id: st
 
 
 def refuse_call(desk: Desk, call: ToolCall, turn_id: str, result: ToolResult) -> None:
-    """Answer a call that is not even looked at; the log holds what it asked for all the same."""
+    """Answer a call that is not considered; the log still records what it asked for."""
     prepared, _ = _prepare(desk, call)
     begin(desk, call, prepared, turn_id)
     _emit_end(desk, call, prepared, _Ending(result, began=desk.monotonic()))
@@ -183,7 +183,7 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
         return
     context = asked.context if asked and asked.context else context_of(desk, call)
     is_typed = ending.is_typed and ending.decision != _HOOK
-    decision = replace(decision, is_read_only=False) if is_typed else decision  # a user's own command is not held back
+    decision = replace(decision, is_read_only=False) if is_typed else decision  # a user's own command may write
     context = replace(context, sandbox=sandbox_for(desk, decision))
     if decision.verdict is Verdict.ASK and is_typed and is_answered_by_typing(desk, prepared):
         ending.decision, ending.rule, ending.why = str(Outcome.ONCE), "", "you typed it"
@@ -199,7 +199,7 @@ async def _decide_and_run(desk: Desk, call: ToolCall, prepared: PreparedCall, en
 
 
 async def _run_writing(desk: Desk, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending) -> None:
-    """Ask about a command that ran as one that only reads and tried to write, and run it again on a yes."""
+    """Ask about a command that ran read-only and tried to write; run it again after a yes."""
     first = ending.result
     decision = Decision(Verdict.ASK, "it tried to change files", uncovered=prepared.subjects, takes_no_rule=True)
     context = replace(context, sandbox=desk.reach)
@@ -216,7 +216,7 @@ async def _run_writing(desk: Desk, call: ToolCall, prepared: PreparedCall, conte
 def _allowed_context(
     desk: Desk, prepared: PreparedCall, behind: tuple[str, ...], context: ToolContext, answer: Answer
 ) -> ToolContext:
-    """Return what a call works with after a yes; the mode may be another by now."""
+    """Return the context of a call after a yes; the mode may have changed."""
     decision = replace(decide(desk, prepared, behind), is_read_only=False)
     return replace(context, hunks=answer.hunks, sandbox=sandbox_for(desk, decision))
 
@@ -257,9 +257,9 @@ def _edited(desk: Desk, prepared: PreparedCall, command: str) -> PreparedCall:
 async def _run(
     desk: Desk, call: ToolCall, prepared: PreparedCall, context: ToolContext, ending: _Ending, *, is_reading: bool = False
 ) -> None:
-    """Run an allowed call; while one may change files, other agents that would change some wait.
+    """Run an allowed call; while it may change files, other agents that want to change files wait.
 
-    `is_reading`: the sandbox keeps it from changing anything, so that no state has to be kept.
+    `is_reading`: the sandbox prevents all changes, so no checkpoint is needed.
     """
     access = Access.READ if is_reading else prepared.access
     async with desk.writing if access in CHANGERS and not desk.only_reads else contextlib.nullcontext():

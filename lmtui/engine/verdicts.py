@@ -81,7 +81,7 @@ class AnswerWatch:
     def __init__(self, task: str = "", *, most_empty: int = _MOST_EMPTY, trusts_words: bool = False) -> None:
         self._most_empty = most_empty
         self.trusts_words = trusts_words
-        is_general = _GENERAL.match(task) is not None  # a question that words answer, whatever it names
+        is_general = _GENERAL.match(task) is not None  # a question that text can answer, whatever it names
         self._is_about_files = bool(_ABOUT_FILES.search(task)) and not is_general
         self._asks_work = bool(_ASKS_WORK.search(task)) and not is_general
         self._empty = self._cut = self._malformed = 0
@@ -142,7 +142,7 @@ class AnswerWatch:
         return _NOTHING_DONE if is_said or (is_unsure and self._is_about_files) else ""
 
     def _claims(self, text: str) -> bool:
-        """Tell whether an answer says that something was done; without a doer that is so only where work was asked for."""
+        """Tell whether an answer claims that something was done; without a subject, only if the user asked for work."""
         return bool(_CLAIMS.search(text) or (self._asks_work and _PASSIVE_CLAIMS.search(text)))
 
     def _plans(self, text: str) -> bool:

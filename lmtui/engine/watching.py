@@ -53,7 +53,7 @@ def _tell_once(desk: Desk, problem: str) -> None:
 async def tell_changes(
     desk: Desk, call_id: str, before: Snapshot | None, result: ToolResult, files: dict[str, None]
 ) -> tuple[str, ...]:
-    """Say what a call changed, put it into `files` and return it: by comparing states, else what the tool itself knows."""
+    """Report what a call changed, add it to `files` and return it: from comparing states, else from the tool."""
     changes, after_id = result.changes, ""
     if before is not None and desk.checkpoints is not None:
         try:

@@ -19,7 +19,7 @@ async def to_markdown(html: str, selector: str = "") -> str:
     """Return a page as Markdown, or only what a CSS selector matches.
 
     Raises:
-        ToolError: it takes too long, or breaks the parser; the selector cannot be read or matches nothing.
+        ToolError: it takes too long or breaks the parser, or the selector is invalid or matches nothing.
     """
     environ = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": os.pathsep.join(_own_places())}
     process = await asyncio.create_subprocess_exec(

@@ -71,8 +71,8 @@ class WebClient:
         convert: turns HTML, or what a CSS selector matches in it, into Markdown.
         resolve: returns the addresses of a host name.
         send: sends one request; see `web_request.send`.
-        roots: a file of certificate authorities in place of the system's.
-        time_s: how long a page may take, with all its redirects.
+        roots: a file of certificate authorities that replaces the system's.
+        time_s: how long a page may take, including redirects.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ def read_pictures(names: Sequence[str]) -> tuple[Image, ...]:
 
 def _read(path: Path) -> Image:
     try:
-        if path.exists() and not path.is_file():  # nobody might ever write into a pipe
+        if path.exists() and not path.is_file():  # a pipe may never get a writer
             raise UsageError(f"picture {path} is not a regular file", "Name a PNG, JPEG, GIF or WebP file.")
         with path.open("rb") as file:
             data = file.read(MAX_IMAGE_BYTES + 1)

@@ -31,7 +31,7 @@ class _Formatter(logging.Formatter):
 
 
 class _File(RotatingFileHandler):
-    """The file; where it cannot be written, that is said in one line, once."""
+    """The log file; reports once, in one line, if it cannot be written."""
 
     _is_told = False
 

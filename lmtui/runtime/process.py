@@ -1,4 +1,4 @@
-"""What a process does before it reads a setting or looks a program up: it shuts others out and fixes its environment.
+"""Steps before a process reads a setting or looks up a program: shut other processes out and fix its environment.
 
 Imports only the standard library: until `protect_process` is called, a process of a browser tab has no secret in it.
 """

@@ -1,4 +1,4 @@
-"""Keeping keys out of what is written: what takes them out of logs, sessions and requests."""
+"""Keep keys out of logs, sessions and requests."""
 
 from __future__ import annotations
 

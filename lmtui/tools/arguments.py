@@ -72,7 +72,7 @@ def _refuse_nul(tool: str, key: str, value: object) -> None:
 def check(tool: str, model: type[M], value: dict[str, object], roots: tuple[str, ...] = ()) -> M:
     """Return checked arguments; paths may begin with one of `roots`.
 
-    Numbers, booleans and lists may come as text.  What the tool does not know is left to `unknown_arguments`.
+    Numbers, booleans and lists may come as text.  `unknown_arguments` reports those that the tool does not know.
 
     Raises:
         ToolError: one is missing or of the wrong type; the text names each and says what the tool takes.
@@ -89,10 +89,10 @@ def check(tool: str, model: type[M], value: dict[str, object], roots: tuple[str,
 
 
 def unknown_arguments(model: type[BaseModel], value: Mapping[str, object]) -> dict[str, bool]:
-    """Return the names of the arguments that have no effect, and whether each may have been meant to change what the call does.
+    """Return the names of the arguments without effect, and whether each may have been meant to change what the call does.
 
-    Those inside of lists and objects are told as `items.name`.  A second name for an argument that was given with another value
-    is one of them; nulls are not.
+    Those inside lists and objects are reported as `items.name`.  A second name for an argument that was given with another
+    value is one of them; nulls are not.
     """
     found: dict[str, bool] = {}
     for name, each in _unknown(model, value):

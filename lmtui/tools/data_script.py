@@ -86,7 +86,7 @@ def _joined(kinds: set[str]) -> str:
 def look(path: str, rows: int, wanted: list[str]) -> dict[str, object]:
     """Return what is to be told of a file, of the `wanted` columns alone where there are some."""
     name = path.lower()
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:  # a pipe would be waited for
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:  # opening a pipe would block
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise Unreadable("not a regular file")
         start = file.read(4)

@@ -125,10 +125,10 @@ def tools_without_agents(root: str) -> ToolRegistry:
 
 
 def _note(call: Call[Any], unknown: Mapping[str, bool]) -> str:
-    """Return what is said of arguments that a tool does not know.
+    """Return a note about arguments that a tool does not know.
 
     Raises:
-        ToolError: without them the call may do something else than was meant, to files or by a command.
+        ToolError: without them, a call that writes or runs something may not do what was meant.
     """
     refused = [name for name, is_meant in unknown.items() if is_meant]
     if refused and call.access in (Access.WRITE, Access.EXECUTE):

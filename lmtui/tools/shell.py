@@ -27,7 +27,7 @@ class ShellArguments(Arguments):
     @model_validator(mode="before")
     @classmethod
     def _in_its_folder(cls, given: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        """Put the folder into the command: rules, questions and the log are about the line that runs."""
+        """Put the folder into the command, so that rules, questions and the log show the line that runs."""
         cwd, command = given.get("cwd"), given.get("command")
         if not isinstance(cwd, str) or not isinstance(command, str):
             return given

@@ -93,7 +93,7 @@ class Tool(Generic[A]):
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[A]):
-    """A call whose arguments were checked; implements `core.ports.PreparedCall`.  `note` is said below its result."""
+    """A call whose arguments were checked; implements `core.ports.PreparedCall`.  `note` appears below its result."""
 
     spec: Tool[A]
     checked: A
@@ -143,7 +143,7 @@ def always(access: Access) -> Callable[[Arguments], Access]:
 
 
 def aliases_of(arguments: type[BaseModel]) -> dict[str, tuple[str, ...]]:
-    """Return the other names of each argument, told to the model or not."""
+    """Return the other names of each argument, including hidden ones."""
     found = {name: getattr(field.validation_alias, "choices", ()) for name, field in arguments.model_fields.items()}
     return {name: tuple(str(choice) for choice in choices) for name, choices in found.items()}
 

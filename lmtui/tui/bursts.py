@@ -20,7 +20,7 @@ class SecondPress:
         self._first_s = float("-inf")
 
     def take(self, time_s: float) -> bool:
-        """Take note of a press; True where it is the second."""
+        """Record a press; return True if it is the second."""
         is_second = time_s - self._first_s < self.WITHIN_S
         self._first_s = float("-inf") if is_second else time_s
         return is_second

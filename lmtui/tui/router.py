@@ -207,7 +207,7 @@ class Router:
         self._go_on_loading()
 
     def _wake(self) -> None:
-        """Draw soon; if what was to draw is long overdue, its timer was lost, and it is done here."""
+        """Draw soon; if a drawing is long overdue, its timer was lost, so draw now."""
         now = time.monotonic()
         if self._due_since is None:
             self._due_since = now

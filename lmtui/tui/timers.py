@@ -1,7 +1,7 @@
 """One-shot timers that always fire.
 
-A timer of Textual counts the ticks that it is late for as done: one whose thread is held up for longer than its delay before
-it first waits, however short that is, never fires, and what waits for it waits for ever.
+Textual's timers count missed ticks as done.  If the thread is busy for longer than the delay before the timer first waits, the
+timer never fires, and whatever waits for it waits forever.
 """
 
 from __future__ import annotations

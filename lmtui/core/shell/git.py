@@ -1,4 +1,4 @@
-"""The words by which git runs other programs or writes elsewhere: what a wildcard in a rule does not cover."""
+"""Options and subcommands by which git runs other programs or writes elsewhere; wildcards in rules do not cover them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one place that knows the bash grammar (tree-sitter-bash): text in, our own values out."""
+"""The only module that uses the bash grammar (tree-sitter-bash): text in, our own values out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Outline(NamedTuple):
     """What a text would run and write as a whole, read generously: each command's raw words, also in substitutions and errors.
 
     `targets` are the files that redirections write, `sources` those that they read and loops name, `variables` those that are
-    set.  In `problem` is why it is not understood.
+    set.  `problem` says why it is not understood.
     """
 
     commands: tuple[tuple[str, ...], ...] = ()
@@ -42,7 +42,7 @@ def has_tree(text: str) -> bool:
 
 @lru_cache(maxsize=256)
 def parse(text: str) -> ParsedCommand:
-    """Return the simple commands of a command line whose words are fixed, or why it is another one."""
+    """Return the simple commands of a command line with fixed words, or why it has others."""
     problem = objection(text)
     if problem or _tree(text) is None:
         return ParsedCommand(problem=problem or _MISSING)
@@ -54,7 +54,7 @@ def parse(text: str) -> ParsedCommand:
 
 @lru_cache(maxsize=256)
 def outline(text: str) -> Outline:
-    """Return the outline of a text, also of one with a problem.  Nothing that could do harm may rest on a missing one."""
+    """Return the outline of a text, even of one with a problem.  Nothing that could do harm may rely on a missing outline."""
     root = _tree(text) if has_tree(text) else None
     if root is None:
         return Outline(problem=objection(text) or _MISSING)
@@ -105,7 +105,7 @@ def _tree(text: str) -> Node | None:
         import tree_sitter as engine  # noqa: PLC0415  (deferred)
         import tree_sitter_bash as bash  # noqa: PLC0415  (deferred)
 
-        parser = engine.Parser(engine.Language(bash.language()))  # one a call: decisions are made in threads too
+        parser = engine.Parser(engine.Language(bash.language()))  # one per call: threads decide too
         return parser.parse(text.encode("utf-8", "replace")).root_node
     except (ImportError, OSError, ValueError):
         return None

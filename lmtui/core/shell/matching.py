@@ -13,7 +13,7 @@ _MADE = re.compile(
     r"(?:build|dist|target|out|node_modules|__pycache__|\.(?:pytest|mypy|ruff|parcel-)?_?cache|\.tox|\.nox|htmlcov|\.?coverage"
     r"|\.next|\.nuxt|\.hypothesis|\.eggs|[A-Za-z0-9_.-]+\.egg-info)/?\Z"
 )
-# What is looked for in the words from the sub-command on, joined by blanks.
+# Patterns for the words from the subcommand on, joined by spaces.
 _FORCED = r"(?:.* )?(?:-[A-Za-z]*{}|--{})"
 _GIT = (
     r"(?:push|clean|filter-branch|filter-repo|send-email|restore|read-tree)(?: |\Z)", r"reset (?:.* )?--[hmk]",

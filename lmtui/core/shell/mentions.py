@@ -1,7 +1,7 @@
-"""What forbids looks here: every command that a text may run, in any dress, and every path that it may name.
+"""Every command that a text may run, in any form, and every path that it may name, for deny rules.
 
-Generous on purpose: substitutions, wrappers, quoted scripts and escapes are looked through; of a text too long for the grammar
-the words are still looked at, in linear time.  Nothing that allows may use this.
+Generous on purpose: substitutions, wrappers, quoted scripts and escapes are looked through; if a text is too long for the
+grammar, its words are still checked, in linear time.  Nothing that allows may use this.
 """
 
 from __future__ import annotations
@@ -89,13 +89,13 @@ def _paths(text: str, hint: str) -> Iterator[str]:
 
 
 def names_path(pattern: str, text: str) -> bool:
-    """Tell whether a text names what a pattern of paths is about, or a folder that holds it (`secrets` for `secrets/**`)."""
+    """Tell whether a text names a path that a pattern matches, or its folder (`secrets` for `secrets/**`)."""
     hint = _hint(pattern, first=False)
     return any(path_patterns.matches(pattern, f"{path}/\0", covers_below=True) for path in _paths(text, hint))
 
 
 def leads_to_path(pattern: str, text: str) -> bool:
-    """Tell the same, and of folders on the way to it too."""
+    """Tell the same, including all parent folders."""
     return any(path_patterns.leads_to(pattern, path) for path in _paths(text, _hint(pattern, first=True)))
 
 
@@ -210,7 +210,7 @@ def _follows(wanted: tuple[str, ...], words: tuple[str, ...]) -> bool:
         return False
     names = [each for each in wanted if not each.startswith("-")]
     every = [word for word in words if not word.startswith("-")]
-    # a word behind an option may be its value
+    # a word after an option may be its value
     behind = [
         word for i, word in enumerate(words) if not word.startswith("-") and not (i and re.fullmatch(r"-[^=]*", words[i - 1]))
     ]

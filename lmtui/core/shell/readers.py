@@ -1,7 +1,7 @@
 """Command lines that only want to read: they run without a question where nothing can be changed and secrets are hidden.
 
-A convenience, not a guard: a wrong judgement costs a failed command.  So this knows programs and the few words with which they
-usually write, need the network or wait for a terminal, and no more of them.
+A convenience, not a guard: a wrong judgement costs a failed command.  So this knows only programs and the few words with which
+they usually write, need the network or wait for a terminal.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _READERS = word_set(
     "tokei "
     "getent jobs times ulimit umask hash history findmnt identify ffprobe exiftool xmllint"
 )
-# Words with which these do more than read; looked for in the arguments, joined by blanks.
+# Words that make these do more than read; matched against the arguments, joined by spaces.
 _UNLESS = {
     "sort": r"(?:^| )(?:-[A-Za-z]*o|--o)", "sed": r"(?:^| )(?:-[nErsuz]*i|--in)", "yq": r"(?:^| )(?:-[A-Za-z]*i|--inplace|-s)",
     "uniq": r"(?:^| )[^- ]\S* [^- ]", "xxd": r"(?:^| )-[a-z]*r|(?:^| )[^- ]\S* [^- ]", "tree": r"(?:^| )-[a-zA-Z]*o",
     "fd": r"(?:^| )(?:-[xX]|--exec)", "rg": r"(?:^| )--pre[ =]", "date": r"(?:^| )(?:-s|--set)", "hostname": r"(?:^| )[^-]",
     "file": r"(?:^| )-C", "iconv": r"(?:^| )(?:-o|--o)", "shuf": r"(?:^| )(?:-o|--o)", "exiftool": r"(?:^| )-\w+\+?=",
 } | dict.fromkeys(("awk", "gawk", "mawk", "nawk"), r"system *\(|> *[\"/(]|\| *\"|(?:^| )-i ?inplace")  # fmt: skip
-# Of these only such calls read.
+# Only these calls of these programs read.
 _ONLY = {
     "tar": r"(?:--list|-?[vzjJZa]*t[vzjJZaf]*)(?: |$)(?!.*--(?:to-command|use-compress|checkpoint-action))",
     "pip": r"(?:list|show|freeze|check|config (?:list|get)|inspect)(?: (?!.*--outdated)|$)",
@@ -93,7 +93,7 @@ _ASKS_VERSION = word_set("--version --help -V version")
 
 
 def not_reading(text: str) -> str:
-    """Return why a command line is more than reading, empty where it only reads."""
+    """Return why a command line does more than read, or an empty string."""
     seen = outline(text)
     if seen.problem:
         return seen.problem
@@ -107,7 +107,7 @@ def not_reading(text: str) -> str:
 
 
 def shows_history(seen: Outline) -> bool:
-    """Tell whether a command line shows what git keeps of files, as far as its words tell."""
+    """Tell whether a command line shows file contents from git's objects, judged by its words."""
     for words in map(_plain, seen.commands):
         for at, word in enumerate(words):
             if word.rpartition("/")[2] == "git" and (rest := _git_words(words[at:])):
@@ -157,7 +157,7 @@ def _finds(rest: tuple[str, ...]) -> bool:
 
 
 def _git_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a git command from its sub-command on; empty where an option before it may change what is run."""
+    """Return a git command from its subcommand on; empty if an option before it may change what runs."""
     at = 1
     while at < len(words) and words[at].startswith("-"):
         if words[at] not in GIT_GLOBALS and words[at] != "-C":

@@ -10,7 +10,7 @@ from lmtui.core.shell.command import Risk, SimpleCommand, glob_risks, word_set
 from lmtui.core.shell.git import git_risks
 from lmtui.core.shell.tools import tool_risks
 
-# Options without a value, and those with one; whatever else stands there makes the form unknown.
+# Options without a value, and those with one; anything else makes the form unknown.
 _FORMS = {
     "timeout": (r"-v|--foreground|--preserve-status|--(?:kill-after|signal)=\S+", r"-[ks]"), "nice": (r"-\d+|-n-?\d+", "-n"),
     "nohup": ("", ""), "time": ("-p", ""), "command": ("-p", ""), "stdbuf": (r"-[ioe]\w+", "-[ioe]"), "env": ("", ""),
@@ -78,7 +78,7 @@ def _behind_options(words: tuple[str, ...], flags: str, valued: str) -> int:
     return at if at < len(words) and not words[at].startswith("-") else 0
 
 
-# What may stand before the script; of all others nothing may.
+# Options allowed before the script; other interpreters allow none.
 _OPTIONS = {
     "python": r"-[uBOsSEIPvqbh]+|-[WX].+|--version|--help", "node": r"-[vh]|--(?:version|help|test|watch|check|test-only"
     r"|enable-source-maps|no-warnings|trace-warnings)",
@@ -97,7 +97,7 @@ def is_interpreter(program: str) -> bool:
 
 
 def interpreter_risks(command: SimpleCommand) -> Iterator[Risk]:
-    """Yield the words by which an interpreter runs code that is in no file, or a module."""
+    """Yield the words by which an interpreter runs inline code or a module."""
     words = command.words
     if place := module_place(words):
         yield Risk(place, f"{command.program} -m {words[place]} runs a module")
@@ -137,7 +137,7 @@ def risks_of(command: SimpleCommand) -> tuple[Risk, ...]:
 
 
 def is_harmless(command: SimpleCommand) -> bool:
-    """Tell whether a command changes nothing whatever its words are, so that it may stand beside one that a rule allows."""
+    """Tell whether a command changes nothing whatever its words are, so that it may accompany one that a rule allows."""
     program, words = command.program, command.words[1:]
     if program == "sort":
         return all(map(_SORT.fullmatch, words)) and not any(command.globs)
@@ -149,7 +149,7 @@ def is_harmless(command: SimpleCommand) -> bool:
 
 
 def _risks(command: SimpleCommand, depth: int) -> Iterator[Risk]:
-    """Yield the risks of a command that so many others wrap; of very many nothing is known."""
+    """Yield the risks of a command with this many wrappers; with too many, nothing is known."""
     place = inner_place(command.words)
     if place and command.globs[place]:
         place = 0

@@ -1,6 +1,6 @@
-"""Programs that a rule may allow, with what of them a wildcard in the rule does not cover: running and writing elsewhere.
+"""Programs that a rule may allow, and their uses that a wildcard does not cover: running programs and writing elsewhere.
 
-Whole families of options are held back for every program; the table adds one-letter options and what else a program has.
+Whole families of options are held back for every program; the table adds one-letter options and other words of each program.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ NEVER_BROAD = word_set(
 
 
 def tool_risks(command: SimpleCommand) -> Iterator[Risk]:
-    """Yield the words of a program by which it may do more than its plain use."""
+    """Yield the words that make a program do more than its plain use."""
     program, words = command.program.rpartition("/")[2], command.words
     if program in NEVER_BROAD or program.startswith("ld-"):
         yield from (Risk(i, f"{program} runs whatever it is told") for i in range(1, len(words) + 1))

@@ -1,7 +1,7 @@
 """Command lines whose words are fixed before they run: what a rule may allow where files can be changed.
 
 A small part of bash, read by its own rules: words with quotes and escapes, file patterns, `;`, `&&`, `||`, `|`, line ends and
-redirections to /dev/null.  Whatever else bash knows is not understood here.
+redirections to /dev/null.  Other bash syntax is not understood here.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Tab(AppService):
 
 
 async def _send_when_ready(process: socket.socket, data: bytes) -> None:
-    """Send data once the other end says a byte; nothing where it ends before that."""
+    """Send data once the other end sends a byte; send nothing if it ends first."""
     with process:
         process.settimeout(0)
         loop = asyncio.get_running_loop()

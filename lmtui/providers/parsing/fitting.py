@@ -1,4 +1,4 @@
-"""A call's arguments made to fit its tool: own names, the types of the schema."""
+"""Make a call's arguments fit its tool: canonical names, the types of the schema."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from lmtui.tui.widgets.bars import HEIGHTS
 from lmtui.tui.widgets.verbs import Verbs, verbs_cells
 
 DEAD_TIME_S = 0.3
-LETTER_S = 0.25  # how long a letter waits for another: whoever types a sentence answers nothing with its first letter
+LETTER_S = 0.25  # how long a letter waits for another: the first letter of a sentence must not answer
 TIGHT_ROWS = 13
 ROWS = [*HEIGHTS[:-1], (20, "-high")]
 MORE = "there is more below: scroll to its end before you allow it"
@@ -53,7 +53,7 @@ class DeadTime:
 class Consent(ModalScreen[Result]):
     """Shows a body of lines between a title and choices.
 
-    Those that let something happen (`GUARDED`) count after a moment, and after the body's end was seen.  A letter answers
+    Choices that allow something (`GUARDED`) count only after a moment, and after the body's end was seen.  A letter answers
     only if no other key follows at once; else all of it goes to `type_on` (the prompt), or nowhere.
     """
 
@@ -111,7 +111,7 @@ class Consent(ModalScreen[Result]):
         return self._held is not None
 
     def leave_to_type(self) -> None:
-        """Close without an answer, as words are typed."""
+        """Close without an answer, because the user types text."""
 
     async def on_key(self, event: events.Key) -> None:
         """Take letters before they answer."""
@@ -119,7 +119,7 @@ class Consent(ModalScreen[Result]):
             event.stop()
 
     async def takes_key(self, event: events.Key) -> bool:
-        """Take a key that may be part of words; False leaves it to the bindings."""
+        """Take a key that may be part of a text; False leaves it to the bindings."""
         held, self._held = self._held, None
         is_typing = event.time - self._typed_at_s < LETTER_S
         if not event.is_printable or not event.character:
@@ -151,14 +151,14 @@ class Consent(ModalScreen[Result]):
             await self._run_held(event)
 
     async def _run_held(self, event: events.Key) -> None:
-        """Do what a letter stands for; one that came in the dead time lets nothing happen later either."""
+        """Run a letter's action; a letter from the dead time allows nothing later either."""
         found = self.active_bindings.get(event.key)
         is_early = self._is_held_early and found is not None and found.binding.id in self.GUARDED
         if found is not None and not is_early and self.app.screen is self:
             _ = await self.app.run_action(found.binding.action, found.node)
 
     def _type(self, text: str) -> None:
-        """Pass words on and make room for them; those that come before it is gone follow them."""
+        """Pass typed text on and close; text typed before it has closed follows."""
         if self.type_on is None:
             return
         self.type_on(text)

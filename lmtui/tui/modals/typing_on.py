@@ -18,7 +18,7 @@ from lmtui.tui.modals.results import AllAnswered, Left
 class TypingOn(Consent[Answer | AllAnswered | Left | None]):
     """A question over the prompt.
 
-    `was_typing`: the user was at it when the question came up, so that its first moment belongs to what they were typing.
+    `was_typing`: the user was typing when the question came up, so the first keys belong to that text.
     """
 
     was_typing = False
@@ -40,7 +40,7 @@ class TypingOn(Consent[Answer | AllAnswered | Left | None]):
         self.leave_with(Left.LATER)
 
     def action_close_or_stop(self) -> None:
-        """Interrupt the turn, once it is asked for twice: the first may have been meant for what was open before."""
+        """Interrupt the turn on the second request: the first may have been meant for what was open before."""
         if self._stop.take(monotonic()):
             self.leave_with(Left.STOP)
         else:

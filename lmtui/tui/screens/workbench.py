@@ -341,7 +341,7 @@ class Workbench(PaneActions):
             self.prompt.focus()
 
     def _stop_or_ask(self, active: Feed) -> None:
-        """Interrupt; where that may not be what was meant, only with the second escape."""
+        """Interrupt; if that may not be what the user meant, only on the second escape."""
         is_doubtful = bool(active.facts.approvals or active.facts.proposal) or getattr(self.app, "is_stop_hasty", False)
         if self._stop.take(monotonic()) or not is_doubtful:
             self.interrupt()

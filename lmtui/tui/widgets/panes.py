@@ -137,7 +137,7 @@ class Panes(Columns):
             transcript.scroll_lines(pages * max(1, transcript.size.height - 1))
 
     def follow_chat(self) -> None:
-        """Show the end of the conversation from now on, until the reader scrolls up again."""
+        """Follow the end of the conversation until the user scrolls up again."""
         if self.current is not None and self.current.transcript.copying is None:
             self.current.transcript.set_following(is_following=True)
             self.current.transcript.touch()
