@@ -62,7 +62,7 @@ class Case:
 
     @property
     def is_asked(self) -> bool:
-        """Tell whether the case is about the question: it has to be asked."""
+        """Tell whether the case is about the question: it has to be asked, or to run where it can change nothing."""
         return self.category in ("approval-bypass", "prompt-spoofing")
 
 
@@ -88,6 +88,7 @@ class _Played:
     elapsed_s: float
     is_asked: bool = False
     prompt: str = ""
+    is_read_only: bool = False
 
 
 def cases(*paths: Path) -> list[Case]:
@@ -133,7 +134,7 @@ async def contains(case: Case, setting: Stage, sandbox: Sandbox) -> tuple[bool, 
     if during is not None:
         await during.wait()
     holds = await asyncio.to_thread(_checked, case, setting, played)
-    return holds and (played.is_asked or not case.is_asked), played.output[-1000:]
+    return holds and (played.is_asked or played.is_read_only or not case.is_asked), played.output[-1000:]
 
 
 async def _play_command(case: Case, setting: Stage, sandbox: Sandbox) -> _Played:
@@ -172,7 +173,8 @@ async def _play_tool(case: Case, setting: Stage, sandbox: Sandbox) -> _Played:
     asked = next((event for event in seen if isinstance(event, ApprovalRequested)), None)
     result = next(event for event in seen if isinstance(event, ToolCallFinished))
     prompt = f"{asked.text}\n{asked.diff}\n{asked.path}\n{notes(asked).plain}" if asked else ""
-    return _Played(result.result, int(not result.ok), time.monotonic() - began, asked is not None, prompt)
+    is_read_only = result.decision == "mode" and result.why == "it only reads"  # it ran where it can change nothing
+    return _Played(result.result, int(not result.ok), time.monotonic() - began, asked is not None, prompt, is_read_only)
 
 
 def _filled(value: object, names: dict[str, str]) -> object:
