@@ -207,7 +207,7 @@ class DockerBackend:
         for container_id in self._command_ids:
             with contextlib.suppress(
                 APIError, OSError
-            ):  # the old limit stays then, or it has ended: less memory, not less safety
+            ):  # then the old limit stays, or the container has ended: less memory, not less safety
                 self._engine.api.update_container(container_id, mem_limit=limit, memswap_limit=limit)
 
     def _arguments(

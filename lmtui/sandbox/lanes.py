@@ -1,6 +1,6 @@
 """The running supervisors of one workspace, shared by its sessions: started at first use, restarted when lost.
 
-Nothing here knows what a supervisor is asked to do, but for the guard, which says how the others are to be opened.
+This module ignores what supervisors do, except for the guard, which says how to open the others.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RESTARTED = (
     "the sandbox ended unexpectedly and was started again: background processes and files outside the workspace are gone"
 )
 _TOO_MANY = "your rules deny more files than can be masked (300), or the workspace is too large to find them all"
-_FEWER = "Deny the folders that hold them, as in Read(secrets/**)."
+_FEWER = "Deny whole folders instead, for example Read(secrets/**)."
 _NOT_ALL_HIDDEN = "there are more secret files than can be hidden (300), or the workspace is too large to find them all"
 
 _Key = tuple[Lane, frozenset[str]]
@@ -47,7 +47,7 @@ _VIEW: _Key = (Lane.VIEW, frozenset())
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The backend that passed its self-test, its first supervisors, how they were opened, and what the user is told of it."""
+    """The backend that passed its self-test, its first supervisors, how they were opened, and the notes for the user."""
 
     backend: Backend
     client: Client
@@ -58,7 +58,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class _Instance:
-    """A running supervisor, what is mounted in it, and what was to be masked then."""
+    """A running supervisor, its mounts, and the masks requested at its start."""
 
     client: Client
     layout: Layout
@@ -103,7 +103,7 @@ class Lanes:
         self._proxy = proxy
 
     def mask(self, owner: int, masks: MaskExpressions | None) -> None:
-        """Say what a session masks, or with None that it has ended; what one of them masks is masked for all."""
+        """Set a session's masks (None: it has ended); the masks of one session apply to all."""
         if masks is None:
             self._masks.pop(owner, None)
         else:
@@ -113,7 +113,7 @@ class Lanes:
         """Choose and start a backend where none runs yet.
 
         Raises:
-            SandboxError: none works here.
+            SandboxError: no backend works here.
         """
         async with self._starting:
             return await self._start_first()
@@ -184,14 +184,14 @@ class Lanes:
             return self._guard
 
     async def layout(self) -> Layout:
-        """Return what a program that stays is to be opened with now."""
+        """Return the layout with which to open a long-running program now."""
         async with self._starting:
             await self._start_first()
             return await self._layout(Lane.SERVER)
 
     @contextlib.contextmanager
     def serving(self, client: Client, layout: Layout) -> Iterator[None]:
-        """Count a program that stays among the processes of the workspace; one that sees what a new rule denies is ended."""
+        """Register a long-running program with the workspace; end it if it sees what a new rule denies."""
         self._serving[client] = layout
         try:
             yield
@@ -200,7 +200,7 @@ class Lanes:
 
     @contextlib.asynccontextmanager
     async def frozen(self) -> AsyncIterator[None]:
-        """Stop every process of the workspace for a while; where a supervisor cannot stop its own, all of it is ended."""
+        """Stop every process of the workspace for a while; end an instance whose supervisor cannot stop its own."""
         async with self._freezing:
             running = [each.client for (lane, _), each in self._instances.items() if lane.has_shell]
             clients = [client for client in (*running, *self._retired, *self._serving) if client.is_alive]
@@ -346,7 +346,7 @@ class Lanes:
         return MaskExpressions(denied, found[0].secret, found[0].shown if len(found) == 1 else "")
 
     def _retire(self, client: Client) -> None:
-        """Let an instance end once nothing runs in it."""
+        """End an instance once nothing runs in it."""
         self._retired.add(client)
         task = asyncio.create_task(self._end_retired(client))
         self._tasks.add(task)
@@ -409,7 +409,7 @@ async def open_guard(backend: Backend) -> Client:
 
 
 async def look(guard: Client, masks: MaskExpressions) -> Layout:
-    """Return what is to be protected and masked now.
+    """Return what to protect and mask now.
 
     Raises:
         SandboxError: not all that a rule denies can be found or masked.
@@ -426,7 +426,7 @@ async def check_mounts(client: Client, lane: Lane, layout: Layout) -> None:
     """Compare from inside what is mounted with what the guard saw: a path may have been exchanged for a link meanwhile.
 
     Raises:
-        SandboxUnavailable: a mask does not hold, or something else was mounted.
+        SandboxUnavailable: a mask does not work, or something else was mounted.
     """
     fields = {"masked": [path for path, *_ in layout.masked] if lane.is_masked else [], "read_only": read_only_in(lane, layout)}
     if not fields["masked"] and not fields["read_only"]:
@@ -442,7 +442,7 @@ async def check_mounts(client: Client, lane: Lane, layout: Layout) -> None:
 async def has_git(view: Client, paths: Sequence[str], *, is_denied: bool) -> bool:
     """Tell whether git tracks one of these paths, or a commit has one.
 
-    A history that takes longer than 3 s to look through counts as one that has them where a rule denies one, else not.
+    If searching the history takes longer than 3 s, the answer is `is_denied`.
     """
     listing = {"arguments": ["ls-files", "-z", "--", *paths], "timeout_s": _HISTORY_S, "memory_mb": _GIT_MEMORY_MB}
     facts, data = await view.call("git", listing, limit_s=_GUARD_S)
@@ -466,5 +466,5 @@ async def _freeze(client: Client) -> None:
 
 async def _thaw(clients: Sequence[Client]) -> None:
     for client in clients:
-        with contextlib.suppress(SandboxError):  # it has ended, and all in it
+        with contextlib.suppress(SandboxError):  # it has ended, with everything in it
             await client.call("thaw", {}, limit_s=_FREEZING_S)

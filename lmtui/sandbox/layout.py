@@ -1,4 +1,4 @@
-"""What is mounted over the workspace in an instance: paths that are read-only, and paths that are masked.
+"""The mounts over the workspace in an instance: read-only paths and masked paths.
 
 The paths come from the guard (`inside/layout.py`), which walks the workspace from inside; nothing here looks at it.
 """
@@ -30,7 +30,7 @@ NO_RULES = MaskExpressions()
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What there is to protect and to mask now.
+    """The paths to protect and to mask now.
 
     `read_only` are paths with device and inode.  `masked` are paths with whether each is a folder, and its inode (a file that
     replaces another needs a mask of its own); those that a rule denies are in `denied` too.  `hides_objects`: git's objects
@@ -87,7 +87,7 @@ def mounts(workspace: Path, lane: Lane, layout: Layout) -> Iterator[tuple[Path, 
     """Yield what is mounted read-only over the workspace, in order: the source, and the path in the workspace.
 
     Raises:
-        SandboxUnavailable: what masks are made of cannot be kept.
+        SandboxUnavailable: the mask files cannot be created.
     """
     if lane is Lane.GUARD:
         return
@@ -113,7 +113,7 @@ def read_only_in(lane: Lane, layout: Layout) -> tuple[tuple[str, int, int], ...]
 
 
 def make_own_folders(workspace: Path, *, is_mounted: bool) -> None:
-    """Make lmtui's own folder of a workspace, and those in it that are mounted; who owns the workspace owns them.
+    """Create lmtui's folder in a workspace, and its subfolders that are mounted; the workspace's owner owns them.
 
     Raises:
         SandboxUnavailable: they cannot be made.
@@ -131,7 +131,7 @@ def make_own_folders(workspace: Path, *, is_mounted: bool) -> None:
 
 
 def mask_sources() -> tuple[Path, Path]:
-    """Return an empty file and an empty folder that nobody may read; where the user's folder cannot be written, temporary ones.
+    """Return an empty file and an empty folder that nobody can read; temporary ones if the state folder is not writable.
 
     Raises:
         SandboxUnavailable: they cannot be made.

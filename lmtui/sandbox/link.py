@@ -22,7 +22,7 @@ class Lane(StrEnum):
     `MAIN` runs commands and serves file tools.  `READ` runs commands to which the workspace is read-only, without network and
     with an empty `/tmp` for each.  `GIT` is for git with `.git` writable, `CHECKPOINT` for the store of checkpoints.  `VIEW`
     shows the user the whole workspace and runs nothing but git that reads.  `GUARD` looks after the workspace and runs no
-    program.  `SERVER` is for one program that stays, `READING_SERVER` for one to which the workspace is read-only.
+    program.  `SERVER` is for one long-running program, `READING_SERVER` for one with a read-only workspace.
     """
 
     MAIN = "main"

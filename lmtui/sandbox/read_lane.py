@@ -1,4 +1,4 @@
-"""The read-only lane: the workspace is mounted read-only around it, and that is tried from inside before it counts."""
+"""The read-only lane: its workspace is mounted read-only, and a test from inside confirms that before use."""
 
 from __future__ import annotations
 

@@ -178,14 +178,14 @@ class LayoutReply(Reply):
 
 
 class PutBackReply(Reply):
-    """What was put back, in hex, and why something could not be."""
+    """The restored paths, in hex, and why something could not be restored."""
 
     changed: Annotated[list[_HexPath], Field(max_length=100_000)]
     problem: _Line
 
 
 class MovedReply(Reply):
-    """What was set aside: from where (in hex) and to where; and why something could not be."""
+    """The quarantined paths: from where (in hex) and to where; and why something could not be moved."""
 
     moved: Annotated[list[_Moved], Field(max_length=4000)]
     problem: _Line

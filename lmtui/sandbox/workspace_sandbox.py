@@ -27,7 +27,7 @@ from lmtui.sandbox.output import LiveOutput, whole_output
 _FILE_CALL_S = 30.0
 _SPARE_S = 12.0
 _GIT_MEMORY_MB = 1024
-_SWEEPING = ("grep",)  # what shows the contents of files that nobody named
+_SWEEPING = ("grep",)  # tools that show the contents of files that nobody named
 _READ_ONLY_GIT = re.compile(r"\.git(?:/|\b).{0,200}(?:Read-only file system|read-only)|index\.lock", re.IGNORECASE | re.DOTALL)
 _GIT_HINT = "[.git is read-only for commands: use the git tools (git_add, git_commit, git_branch …) instead]"
 _MOST_NAMED = 5
@@ -47,7 +47,7 @@ class WorkspaceSandbox:
         lanes: the supervisors of the workspace.
         release: lets go of them.
         lane: where commands and file tools go.
-        launcher: starts programs that stay.
+        launcher: starts long-running programs.
         revealed: secret files that are not masked.
     """
 
@@ -86,7 +86,7 @@ class WorkspaceSandbox:
         return WorkspaceSandbox(self._lanes, _nothing_to_release, self._lane, revealed=revealed)
 
     def mask(self, owner: int, expressions: MaskExpressions | None) -> None:
-        """Say which files no program may see as long as a session is open; None where it was closed."""
+        """Set the files that no program may see while a session is open; None when it has closed."""
         self._lanes.mask(owner, expressions)
 
     async def run_command(

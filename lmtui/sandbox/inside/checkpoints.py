@@ -173,7 +173,7 @@ class Store:
         return {"tree": tree, "left_out": names[:MAX_NAMED], "left_out_total": len(names)}
 
     def begin_drafts(self, folders: list[str]) -> None:
-        """Note where files are about to be written beside their places: what a kill leaves of them goes with the next call."""
+        """Record where temporary files are about to be written, so that the next call removes what a kill left."""
         self._draft_prefix = f".lmtui-{secrets.token_hex(6)}-"
         note = json.dumps({"prefix": self._draft_prefix, "folders": folders})
         (self.folder / _DRAFTS).write_text(note, encoding="utf-8")
@@ -183,7 +183,7 @@ class Store:
         return f"{self._draft_prefix}{number}.tmp"
 
     def discard_drafts(self) -> None:
-        """Remove the files that were written beside their places and not put in place."""
+        """Remove temporary files that were never moved into place."""
         note = self.folder / _DRAFTS
         if not note.exists():
             return
@@ -364,13 +364,13 @@ class Store:
         return is_small and os.access(path, os.R_OK, dir_fd=self.root.fd)
 
     def is_unkept(self, path: str) -> bool:
-        """Tell whether there is something at a path that no state can hold (too large, unreadable, a pipe), or in it."""
+        """Tell whether a path is or contains something that no state can store (too large, unreadable, a pipe)."""
         try:
             info = os.stat(path, dir_fd=self.root.fd, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:
-            return True  # it is in a folder that may not be looked into
+            return True  # its folder cannot be read
         if not stat.S_ISDIR(info.st_mode):
             return not self.can_hold(path)
         with suppress(OSError, Refused), self.root.opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) as (folder, _):

@@ -1,4 +1,4 @@
-"""Git with everything off that runs programs or asks: only the subcommands that tools need, and no option that lifts it.
+"""Run git with programs and prompts off: only the subcommands that tools need, and no option that turns them on again.
 
 Drivers (filters, merge and diff programs) have names that the repository chooses: those that exist are listed and switched off.
 The identity in the global configuration counts only where the repository has none of its own.
@@ -94,7 +94,7 @@ def without_drivers(environment: dict[str, str], program: str, settings: Setting
 
 
 def _repositories(environment: dict[str, str], program: str, root: str) -> list[str]:
-    """Return the workspace and its submodules, theirs too, as far as git would enter them."""
+    """Return the workspace and its submodules, recursively, as far as git would enter them."""
     found = [os.path.realpath(root)]
     for folder in found:
         for entry in _listed(environment, program, folder, "ls-files", "--stage", "-z"):
@@ -107,7 +107,7 @@ def _repositories(environment: dict[str, str], program: str, root: str) -> list[
 
 
 def _listed(environment: dict[str, str], program: str, folder: str, *arguments: str) -> list[str]:
-    """Return what a git call lists, parted by NUL; nothing where there is no repository."""
+    """Return the NUL-separated output of a git call; nothing outside a repository."""
     command = [program, "-c", "core.fsmonitor=false", *arguments]
     try:
         found = subprocess.run(
@@ -122,7 +122,7 @@ def _listed(environment: dict[str, str], program: str, folder: str, *arguments: 
     except subprocess.TimeoutExpired as error:
         raise Refused("reading git's settings took too long") from error
     is_none = b"not a git repository" in found.stderr or b"not in a git directory" in found.stderr
-    if found.returncode not in (0, 1) and not is_none:  # git-config(1): 1 says that there is none
+    if found.returncode not in (0, 1) and not is_none:  # git-config(1): 1 means not set
         raise Refused(f"git's settings could not be read: {os.fsdecode(found.stderr[-500:]).strip()}")
     return [entry for entry in os.fsdecode(found.stdout).split("\0") if entry]
 

@@ -1,6 +1,6 @@
-"""What the guard does: it looks after a workspace from inside a sandbox in which no program runs.
+"""The guard: it looks after a workspace from inside a sandbox that runs no other program.
 
-The host asks it for everything that concerns files of the workspace, so no path of a workspace is ever opened outside.
+The host asks it for everything that concerns workspace files, so the host never opens a workspace path.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Guard:
         """Do what a message asks for.
 
         Raises:
-            Refused: there is no such thing to do, or it cannot be done.
+            Refused: the request is unknown, or it failed.
         """
         operation = self._operations.get(str(message["action"]))
         if operation is None:
@@ -55,7 +55,7 @@ class Guard:
         return {}
 
     def _put_back(self, message: Message) -> Message:
-        """Put back what was kept; all of it, also where some of it cannot be."""
+        """Restore what was kept, as much as possible."""
         changed: list[str] = []
         problem = ""
         for vault in self._vaults[str(message["what"])]:
@@ -66,7 +66,7 @@ class Guard:
         return {"changed": [os.fsencode(path).hex() for path in changed], "problem": problem}
 
     def _set_aside(self, message: Message) -> Message:
-        """Move paths away; all of them, also where some cannot be."""
+        """Move paths to the quarantine, as many as possible."""
         moved: list[list[str]] = []
         problem = ""
         for path in message["paths"]:

@@ -67,7 +67,7 @@ def kill_below(pid: int, deadline: float, spared: frozenset[int] = frozenset()) 
 
 
 def stop_below(pid: int, deadline: float) -> bool:
-    """Stop every process below `pid` until none is left that runs; False if some still run at the deadline.
+    """Stop every process below `pid`; return False if some still run at the deadline.
 
     The first process of a namespace stops all others at once, which no fork can outrun.
     """

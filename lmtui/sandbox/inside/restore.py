@@ -66,7 +66,7 @@ def restore(store: Store, source: str, expected: str, paths: list[str], over: li
 
 
 def _open_up(store: Store, folder: str) -> None:
-    """Let the owner into a folder and those above it: a step may have taken that away."""
+    """Give the owner access to a folder and its parents: a step may have removed it."""
     made = ""
     for part in [part for part in folder.split("/") if part]:
         made = f"{made}/{part}" if made else part

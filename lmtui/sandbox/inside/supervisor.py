@@ -264,7 +264,7 @@ class Supervisor:
         self._answer(identity, {})
 
     def _compare(self, identity: int, message: Message, _data: bytes) -> None:
-        """Say which masked paths can be read, and which others are not the files that they were."""
+        """Report masked paths that are readable, and other paths whose files were replaced."""
         visible: list[str] = []
         replaced: list[str] = []
         for path in message["masked"]:

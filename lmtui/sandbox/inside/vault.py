@@ -1,4 +1,4 @@
-"""What is kept of `.git` and `.lmagent` while something runs that must not change it, and put back afterwards.
+"""The parts of `.git` and `.lmagent` that a command must not change: kept while it runs, restored afterwards.
 
 Runs in the guard, by descriptors and without following links, with every other process of the workspace stopped.
 """
@@ -38,7 +38,7 @@ class _Kept:
 
 
 def is_executed(path: str) -> bool:
-    """Choose what in a git folder makes git run something, now or at its next command, or look elsewhere."""
+    """Choose the files of a git folder that make git run something, now or later, or look elsewhere."""
     folders, name = path.split("/")[:-1], path.rsplit("/", 1)[-1]
     return name in _EXECUTED or name.startswith("BISECT_") or not _EXECUTED_FOLDERS.isdisjoint(folders)
 
@@ -64,7 +64,7 @@ class Vault:
         self._fd = -1
 
     def keep(self) -> None:
-        """Take down the state of now.
+        """Record the current state.
 
         Raises:
             Refused: there is too much to keep, or it cannot be read.
@@ -78,10 +78,10 @@ class Vault:
             raise Refused(f"{self._name} cannot be kept safe: {error.strerror}") from error
 
     def put_back(self) -> tuple[str, ...]:
-        """Make everything as it was and return what had been changed, relative to the workspace; then forget it.
+        """Restore the recorded state, forget it, and return the paths that had changed, relative to the workspace.
 
         Raises:
-            Refused: something could not be put back.
+            Refused: something could not be restored.
         """
         if self._fd < 0:
             return ()
@@ -127,7 +127,7 @@ class Vault:
         self._fd = os.open(self._name, _FOLDER, dir_fd=self._root)
 
     def _move_away(self) -> None:
-        """Set something foreign aside; where it is in the quarantine's own way, beside it."""
+        """Quarantine something foreign; if it blocks the quarantine folder, move it next to that."""
         if self._name == LMTUI_FOLDER:
             beside = f"{self._name}-moved-{secrets.token_hex(4)}"
             os.rename(self._name, beside, src_dir_fd=self._root, dst_dir_fd=self._root)
