@@ -300,3 +300,22 @@ async def test_a_program_that_stays_ends_when_a_denied_file_is_replaced(
         assert await asyncio.wait_for(served.read(), 5) == b""
     finally:
         await served.close()
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap"])
+async def test_links_to_folders_loops_and_closed_folders_open_no_mask(
+    backend: str, filled: Path, open_sandbox: OpenSandbox
+) -> None:
+    (filled / "linked").symlink_to("config")
+    (filled / "loop.pem").symlink_to("loop.pem")
+    (filled / "sub").chmod(0o311)
+    sandbox = await open_sandbox(backend)
+    await _mask(sandbox, "Read(linked/**)")
+    for box in (sandbox, sandbox.read_only()):
+        for command in (
+            "cat linked/* config/*",
+            "cat sub/server.pe?",
+            "cat sub/$(echo server).pem",
+            "chmod 755 sub; cat sub/*",
+        ):
+            assert MARK not in (await box.run_command(command)).output, command

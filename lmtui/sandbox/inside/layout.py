@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from .protocol import Message
+from .quarantine import make_accessible
 from .survey import RUN_OUTSIDE, plain_name
 
 DEPENDENCIES = frozenset((b"node_modules", b".venv", b"venv", b"__pycache__", b".tox", b".mypy_cache"))
@@ -122,7 +123,11 @@ class Layout:
 
     def _read(self, path: bytes, full: bytes, stamp: tuple[int, ...], *, is_dependency: bool) -> _Folder:
         found = _Folder(stamp)
-        fd = os.open(full, _FOLDER)
+        try:
+            fd = os.open(full, _FOLDER)
+        except PermissionError:  # who owns it could make it readable, or read in it what has a known name
+            make_accessible(None, full, 0o700)
+            fd = os.open(full, _FOLDER)
         try:
             with os.scandir(fd) as entries:
                 for entry in entries:
@@ -146,10 +151,11 @@ class Layout:
                     found.protected.append(self._identity(path))
                 if plain == ".git":
                     return
-        text = path + b"/" if is_folder else path
-        is_denied = bool(self._denied.match(text) or (is_folder and self._denied.match(text + _ANYTHING)))
+        is_link = entry.is_symlink()
+        leads_to_folder = is_folder or (is_link and any(facts[1] for facts in self._targets(path, is_denied=False)))
+        text = path + b"/" if leads_to_folder else path
+        is_denied = bool(self._denied.match(text) or (leads_to_folder and self._denied.match(text + _ANYTHING)))
         if is_denied or (not is_dependency and self._secret.match(text) and not self._shown.match(text)):
-            is_link = entry.is_symlink()
             found.masked += (
                 self._targets(path, is_denied=is_denied) if is_link else [(path, is_folder, is_denied, entry.inode())]
             )
@@ -165,9 +171,10 @@ class Layout:
             return []
         try:
             facts = os.lstat(real)
-            return [(relative, stat.S_ISDIR(facts.st_mode), is_denied, facts.st_ino)]
         except OSError:
             return []
+        is_loop = stat.S_ISLNK(facts.st_mode)
+        return [] if is_loop else [(relative, stat.S_ISDIR(facts.st_mode), is_denied, facts.st_ino)]
 
     def _identity(self, path: bytes) -> Protected:
         facts = os.lstat(self._root + b"/" + path)

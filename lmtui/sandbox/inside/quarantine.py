@@ -76,7 +76,7 @@ def open_folder(root: int, path: bytes) -> int:
     return here
 
 
-def make_accessible(folder: int, name: bytes | str, mode: int) -> None:
+def make_accessible(folder: int | None, name: bytes | str, mode: int) -> None:
     """Add mode bits to a file or folder, never to what a link leads to.  Nothing happens where it is neither."""
     fd = os.open(name, _HANDLE, dir_fd=folder)
     try:
