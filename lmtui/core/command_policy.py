@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from lmtui.core import path_patterns
+from lmtui.core.masks import revealing_patterns
 from lmtui.core.rules import SETTINGS, THIS_SESSION, Decision, Effect, Mode, Rule, Verdict
 from lmtui.core.secrets import is_secret_path
 from lmtui.core.shell.command import ParsedCommand, SimpleCommand, word_set
@@ -53,7 +55,8 @@ def decide_command(
             return Decision(Verdict.DENY, f"your rule {rule} forbids it", str(rule), commands=len(parse(text).commands))
     if len(text) > MOST_CHARS:
         return Decision(Verdict.DENY if mode is Mode.PLAN else Verdict.ASK, _TOO_LONG, takes_no_rule=True)
-    look = _Look(tool, text, parse(text), rules, _named_secrets(text), _why_not_reading(text, masks_git=masks_git))
+    secrets = _not_shown(_named_secrets(text), rules)
+    look = _Look(tool, text, parse(text), rules, secrets, _why_not_reading(text, masks_git=masks_git))
     if mode is Mode.PLAN and (look.why_not_reading or not is_read_only):
         why = look.why_not_reading or "this sandbox cannot enforce that"
         return look.decision(Verdict.DENY, f"plan mode only reads, and {why}")
@@ -112,7 +115,7 @@ def _by_parts(look: _Look, mode: Mode) -> Decision:
     parsed = look.parsed
     allowing = tuple(rule for rule in look.rules if rule.effect is Effect.ALLOW and rule.names(look.tool))
     granted = [_granting(command, parsed, allowing) for command in parsed.commands]
-    if look.secrets and not (mode is Mode.AUTO and granted and all(granted)):
+    if look.secrets:  # a rule about commands shows no secret
         return look.ask(f"it names {look.secrets[0]}, which may hold secrets")
     if mode is Mode.AUTO:
         return look.decision(Verdict.ALLOW, "auto mode")
@@ -186,6 +189,12 @@ def _named_secrets(text: str) -> tuple[str, ...]:
         return _secrets_of(tuple(word for word in pieces if not word.endswith(".key") or "/" in word))
     named = (*seen.sources, *(word for command in seen.commands for word in _file_words(tuple(map(unquoted, command)))))
     return _secrets_of(tuple(piece for word in named for piece in (word, *re.split(r"[=:@,]", word))))
+
+
+def _not_shown(secrets: tuple[str, ...], rules: tuple[Rule, ...]) -> tuple[str, ...]:
+    """Return the secret files that no rule shows."""
+    shown = revealing_patterns(rules) if secrets else ()
+    return tuple(path for path in secrets if not any(path_patterns.matches(pattern, path) for pattern in shown))
 
 
 def _secrets_of(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ def approval_warning(request: ApprovalRequested) -> str:
 
     File contents can be prose or code in any language, so for a change only the path is checked for look-alike words.
     """
-    return warning((request.path, *(() if request.diff else (request.text,))), seen=(request.text, request.diff))
+    return warning((request.path or request.text,), seen=(request.text, request.diff))
 
 
 def plan_warning(proposal: Proposal) -> str:

@@ -43,6 +43,7 @@ from lmtui.engine.by_hand import CallsByHand
 from lmtui.engine.changes import SessionChanges
 from lmtui.engine.children import SubAgents
 from lmtui.engine.context import Conversation, ModelSettings
+from lmtui.engine.deciding import mask_files
 from lmtui.engine.desk import Desk
 from lmtui.engine.filling import PromptsByHand
 from lmtui.engine.hooks_beside import HooksBeside
@@ -269,6 +270,7 @@ class EngineSession:
         await self._beside.close()
         await self._background.close()
         await self._parts.interpreter.close()
+        self._parts.sandbox.mask(id(self._desk.approvals), None)
         self._journal.close()
         while self.when_closed:
             _ = self.when_closed.pop()()
@@ -312,6 +314,7 @@ class EngineSession:
             warm_up=lambda: self._background.start_sandbox(parts.sandbox, parts.checkpoints),
         )
         desk.children = SubAgents(self._team, desk) if self._team.can_send(desk.depth) else None
+        mask_files(desk)
         return desk
 
     def _name_after(self, words: str) -> None:

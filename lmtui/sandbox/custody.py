@@ -66,6 +66,7 @@ class Custody:
         self._clocks = clocks or _now
         self._known: dict[bytes, int] | None = None  # path and inode number
         self._keepers: dict[str, Client] = {}
+        self._open: list[Moment] = []  # of the commands under way
 
     async def begin(self, client: Client, *, keeps_copies: bool) -> Moment:
         """Look at what there is before a command; with `keeps_copies` take down what mounts do not protect."""
@@ -74,7 +75,9 @@ class Custody:
             self._known = {path: inode for path, _, _, inode in found}
         if keeps_copies:
             await self._keep("all")
-        return self._clocks()
+        moment = self._clocks()
+        self._open.append(moment)
+        return moment
 
     async def end(self, client: Callable[[], Awaitable[Client]], began: Moment, *, keeps_copies: bool) -> Findings:
         """Put back and set aside what a command changed; works where its lane has died, too.
@@ -85,7 +88,9 @@ class Custody:
         put_back, notes = await self._put_back("all") if keeps_copies else ((), [])
         ended = self._clocks()
         is_set = abs((ended.wall_ns - began.wall_ns) - (ended.steady_ns - began.steady_ns)) > _CLOCK_SLACK_NS
-        since_ns = 0 if is_set else began.wall_ns
+        since_ns = 0 if is_set else min(each.wall_ns for each in (began, *self._open))  # another's may be what is found
+        with contextlib.suppress(ValueError):
+            self._open.remove(began)
         try:
             found, is_cut = await self._look(await client(), since_ns)
         except SandboxError:  # no lane is left to look from

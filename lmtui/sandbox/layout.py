@@ -96,9 +96,9 @@ def mounts(workspace: Path, lane: Lane, layout: Layout) -> Iterator[tuple[Path, 
         yield workspace / path, path
     if not lane.is_masked:
         return
-    file, folder = mask_sources()
+    file, folder, empty = mask_sources()
     for name in _OWN:
-        yield folder, f"{WORKSPACE_FOLDER}/{name}"
+        yield empty, f"{WORKSPACE_FOLDER}/{name}"
     if layout.hides_objects and layout.git_is_folder:
         yield folder, _OBJECTS
     for path, is_folder, _ in layout.masked:
@@ -130,7 +130,7 @@ def make_own_folders(workspace: Path, *, is_mounted: bool) -> None:
             raise SandboxUnavailable(what, "Remove whatever is at that path, or free disk space.") from error
 
 
-def mask_sources() -> tuple[Path, Path]:
+def mask_sources() -> tuple[Path, Path, Path]:
     """Return an empty file and an empty folder that nobody can read; temporary ones if the state folder is not writable.
 
     Raises:
@@ -146,12 +146,13 @@ def mask_sources() -> tuple[Path, Path]:
             raise SandboxUnavailable(what, "Free disk space.") from error
 
 
-def _made_in(base: Path) -> tuple[Path, Path]:
-    file, folder = base / "file", base / "folder"
+def _made_in(base: Path) -> tuple[Path, Path, Path]:
+    file, folder, empty = base / "file", base / "folder", base / "empty"
     base.mkdir(parents=True, exist_ok=True, mode=0o711)
     file.touch(mode=0)
     folder.mkdir(exist_ok=True, mode=0)
-    return file, folder
+    empty.mkdir(exist_ok=True, mode=0o555)
+    return file, folder, empty
 
 
 @cache

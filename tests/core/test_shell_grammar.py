@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -96,3 +97,12 @@ def test_a_literal_word_is_what_bash_makes_of_it(source: str) -> None:
     done = subprocess.run(bash, cwd="/", capture_output=True, check=False)
     if done.returncode == 0 and b"\0" in done.stdout and done.stdout.count(b"\0") == 1:
         assert done.stdout.decode()[:-1] == word.text
+
+
+def test_many_texts_are_parsed_in_several_threads_at_once() -> None:
+    def parse_many(number: int) -> int:
+        texts = (f'for i in a{number} b{each}; do cat "$i" | wc -l; done; echo $(ls x{each})' for each in range(400))
+        return sum(len(outline(text).commands) for text in texts)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(parse_many, range(8))) == [1600] * 8

@@ -140,7 +140,7 @@ async def test_git_settings_that_could_not_be_compared_are_told(open_sandbox: Op
     findings: list[Findings] = []
     async with sandbox._lanes.git_client(findings):
         await (await sandbox._lanes.guard()).close()
-    assert "could not be compared" in str(findings)
+    assert "could not check .git" in str(findings)
 
 
 @pytest.mark.bubblewrap

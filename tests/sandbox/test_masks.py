@@ -235,7 +235,7 @@ async def test_more_than_can_be_masked_is_refused_with_the_way_out(workspace: Pa
     await _mask(sandbox, "Read(**/*.csv)")
     with pytest.raises(SandboxUnavailable, match="more files than can be masked") as raised:
         await sandbox.run_command("true")
-    assert "Deny the folders" in raised.value.hint
+    assert "Deny whole folders" in raised.value.hint
     await _mask(sandbox, "Read(data/**)")
     assert MARK not in (await sandbox.run_command("cat data/1.csv")).output
 
@@ -319,3 +319,21 @@ async def test_links_to_folders_loops_and_closed_folders_open_no_mask(
             "chmod 755 sub; cat sub/*",
         ):
             assert MARK not in (await box.run_command(command)).output, command
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_a_masked_file_stays_masked_under_another_name(backend: str, filled: Path, open_sandbox: OpenSandbox) -> None:
+    sandbox = await open_sandbox(backend)
+    await _mask(sandbox, "Read(config/production)")
+    (filled / "config/.env").write_text(MARK)
+    assert (await sandbox.run_command("mv config c2; ls c2")).output == "production\n"
+    for box in (sandbox, sandbox.read_only()):
+        assert MARK not in (await box.run_command("cat c2/production c2/.env; grep -r mark c2")).output
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_a_search_of_the_whole_folder_meets_no_mask_of_ours(sandbox: Sandbox) -> None:
+    for box in (sandbox, sandbox.read_only()):
+        for command in ("find . -name '*.py'", "du -s . | cut -f2", "grep -r hello . | cut -c1-8"):
+            result = await box.run_command(f"set -o pipefail; {command}")
+            assert (result.exit_code, "denied" in result.output) == (0, False), result.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,9 +11,10 @@ from lmtui.core.shell.command import NotUnderstood, ParsedCommand, is_small, obj
 from lmtui.core.shell.words import simple_commands
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    from tree_sitter import Node, Parser
 
 _MAX_NODES = 1500
+_PARSING = threading.Lock()
 _COMMANDS = ("command", "declaration_command", "unset_command")
 _WORDS = ("word", "number", "raw_string", "string", "concatenation")
 _QUOTE = re.compile(r"['\"\\]")
@@ -100,12 +102,19 @@ def _text(node: Node) -> str:
 
 @lru_cache(maxsize=8)
 def _tree(text: str) -> Node | None:
-    """Return the root of a text's tree, None where this platform has no grammar.  Loaded here: only shell decisions need it."""
+    """Return the root of a text's tree, None where this platform has no grammar."""
+    with _PARSING:  # threads decide too, and one parser serves all: freeing a language while others parse crashes Python
+        parser = _parser()
+        return None if parser is None else parser.parse(text.encode("utf-8", "replace")).root_node
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Parser | None:
+    """Return the parser.  Loaded here: only shell decisions need it."""
     try:
         import tree_sitter as engine  # noqa: PLC0415  (deferred)
         import tree_sitter_bash as bash  # noqa: PLC0415  (deferred)
 
-        parser = engine.Parser(engine.Language(bash.language()))  # one per call: threads decide too
-        return parser.parse(text.encode("utf-8", "replace")).root_node
+        return engine.Parser(engine.Language(bash.language()))
     except (ImportError, OSError, ValueError):
         return None

@@ -55,6 +55,7 @@ class Layout:
         self._known: dict[bytes, _Folder] = {}
         self._expressions: tuple[str, str, str] = ("", "", "")
         self._denied = self._secret = self._shown = _NOTHING
+        self._met: dict[int, tuple[int, int, bool]] = {}  # masked files by inode: size, time, and whether denied
 
     def look(self, denied: str, secret: str, shown: str) -> Message:
         """Walk the workspace.
@@ -73,6 +74,7 @@ class Layout:
             self._expressions = (denied, secret, shown)
             self._denied, self._secret, self._shown = map(_compiled, self._expressions)
             self._known.clear()
+            self._met.clear()
         protected = [self._identity(b".git")] if self._kind(b".git") in ("folder", "file") else []
         masked: dict[Masked, None] = {}
         seen: dict[bytes, _Folder] = {}
@@ -155,12 +157,34 @@ class Layout:
         leads_to_folder = is_folder or (is_link and any(facts[1] for facts in self._targets(path, is_denied=False)))
         text = path + b"/" if leads_to_folder else path
         is_denied = bool(self._denied.match(text) or (leads_to_folder and self._denied.match(text + _ANYTHING)))
-        if is_denied or (not is_dependency and self._secret.match(text) and not self._shown.match(text)):
+        moved = None if is_folder or is_link else self._moved(path, entry.inode())
+        if moved is not None:
+            found.masked.append((path, False, moved, entry.inode()))
+        elif is_denied or (not is_dependency and self._secret.match(text) and not self._shown.match(text)):
             found.masked += (
                 self._targets(path, is_denied=is_denied) if is_link else [(path, is_folder, is_denied, entry.inode())]
             )
+            if not leads_to_folder:
+                self._remember(path, is_denied=is_denied)
         elif is_folder:
             found.inner.append(path)
+
+    def _remember(self, path: bytes, *, is_denied: bool) -> None:
+        """Remember a masked file, so that it stays masked under another name; who cannot read it cannot change it either."""
+        with suppress(OSError):
+            facts = os.lstat(self._root + b"/" + path)
+            if stat.S_ISREG(facts.st_mode) and facts.st_size:
+                self._met[facts.st_ino] = (facts.st_size, facts.st_mtime_ns, is_denied)
+
+    def _moved(self, path: bytes, inode: int) -> bool | None:
+        """Tell of a file that was masked under another name whether it is denied; None where it is no such file."""
+        if inode not in self._met:
+            return None
+        *then, is_denied = self._met[inode]
+        with suppress(OSError):
+            facts = os.lstat(self._root + b"/" + path)
+            return is_denied if [facts.st_size, facts.st_mtime_ns] == then else None
+        return None
 
     def _targets(self, link: bytes, *, is_denied: bool) -> list[Masked]:
         """Return what a link with a masked name leads to, where that is in the workspace."""
