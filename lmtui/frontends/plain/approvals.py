@@ -11,6 +11,7 @@ from lmtui.core.events import ApprovalRequested, Outcome
 from lmtui.core.look_alikes import approval_warning
 from lmtui.core.rules import GrantScope
 from lmtui.core.sessions import Answer
+from lmtui.core.tool_facts import Deed, facts_of
 from lmtui.frontends.plain.words import INDENT
 
 SHELL, NETWORK = "shell", "network"
@@ -113,5 +114,6 @@ def _deed(request: ApprovalRequested) -> str:
         return "a command wants to reach the host"
     if request.tool == SHELL:
         return f"{who} asks to run a command"
-    deed = f"change {reveal_line(request.path)}" if request.path else f"use {clean_line(request.tool)}"
+    verb = "read" if facts_of(request.tool).deed is Deed.SHOWS else "change"
+    deed = f"{verb} {reveal_line(request.path)}" if request.path else f"use {clean_line(request.tool)}"
     return f"{who} asks to {deed}"

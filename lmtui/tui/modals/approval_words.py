@@ -11,6 +11,7 @@ from lmtui.core.counting import counted
 from lmtui.core.events import ApprovalRequested
 from lmtui.core.look_alikes import approval_warning
 from lmtui.core.rules import GrantScope
+from lmtui.core.tool_facts import Deed, facts_of
 from lmtui.tui.commands import command, first_key
 from lmtui.tui.facts import Facts
 from lmtui.tui.lines.page_view import whole_text
@@ -46,7 +47,8 @@ def deed(request: ApprovalRequested) -> str:
     """Return what is asked for in a few words."""
     if request.tool == SHELL:
         return "run a command"
-    return f"change {reveal_line(request.path)}" if request.path else f"use {reveal_line(request.tool)}"
+    verb = "read" if facts_of(request.tool).deed is Deed.SHOWS else "change"
+    return f"{verb} {reveal_line(request.path)}" if request.path else f"use {reveal_line(request.tool)}"
 
 
 def question(request: ApprovalRequested) -> str:

@@ -363,3 +363,9 @@ async def test_the_key_for_plan_mode_says_why_the_mode_stays_while_a_question_is
         assert ["until this is answered" in each.message for each in driver.app._notifications] == [True]
         assert type(driver.app.screen).__name__ == "Approval"
         assert driver.host.session.mode is mode
+
+
+@pytest.mark.parametrize(("tool", "verb"), [("read", "read"), ("grep", "read"), ("write", "change"), ("edit", "change")])
+def test_the_question_says_whether_a_file_is_read_or_changed(tool: str, verb: str) -> None:
+    request = ApprovalRequested(approval_id="a", call_id="c", tool=tool, text="", path=".env")
+    assert question(request).endswith(f"asks to {verb} .env")
