@@ -113,13 +113,19 @@ class ProcessLink:
             async with asyncio.timeout(_CLOSING_S):
                 await self._process.wait()
         except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()
+            await self._kill()
+        except asyncio.CancelledError:  # the event loop ends: nothing waits for it later
+            await self._kill()
+            raise
         finally:
             self._errors.cancel()
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             await self._input.wait_closed()
+
+    async def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
 
     async def _collect(self, errors: asyncio.StreamReader) -> None:
         while piece := await errors.read(_DIAGNOSIS_BYTES):

@@ -277,9 +277,9 @@ def test_showing_a_secret_asks_in_every_mode(command: str, named: bool) -> None:
             assert found.verdict is ALLOW
 
 
-def test_a_secret_may_be_shown_by_a_rule_in_auto_mode_or_by_one_that_names_the_command() -> None:
-    assert verdict("cat .env", Mode.NORMAL, "allow cat *") is ASK
-    assert verdict("cat .env", Mode.AUTO, "allow cat *") is ALLOW
+def test_a_secret_is_shown_by_a_rule_that_names_the_command_and_by_no_wider_one() -> None:
+    for mode in (Mode.NORMAL, Mode.AUTO):
+        assert verdict("cat .env", mode, "allow cat *") is ASK
     assert verdict("cat .env", Mode.NORMAL, "allow cat .env") is ALLOW
 
 
@@ -509,10 +509,13 @@ def test_no_text_takes_long_to_decide(name: str, size: int, limit_ms: int) -> No
     )
     verdict("ls", Mode.NORMAL, *texts)
     for mode in Mode:
-        text = HOSTILE_TEXTS[name][:size] + f" {mode}"  # nothing is known of it from the last time
-        began = time.process_time()
-        verdict(text, mode, *texts)
-        assert (time.process_time() - began) * 1000 < limit_ms
+        taken_ms: list[float] = []
+        for number in range(3):  # the collector may run in one of them
+            text = HOSTILE_TEXTS[name][:size] + f" {mode}{number}"  # nothing is known of it from the last time
+            began = time.process_time()
+            verdict(text, mode, *texts)
+            taken_ms.append((time.process_time() - began) * 1000)
+        assert min(taken_ms) < limit_ms
 
 
 @pytest.mark.parametrize("filling", ["a; ", "echo 'x y'; ", "cat <<E\nword\nE\n"])

@@ -214,7 +214,7 @@ async def silent_server(*said: str) -> AsyncIterator[tuple[str, list[str]]]:
 async def test_a_server_that_never_answers_ends_the_request_where_nobody_is_there(said: tuple[str, ...]) -> None:
     async with silent_server(*said) as (url, fates):
         provider = OpenAICompatible(url, stall_timeout_s=0.2, retry=FAST)
-        with pytest.raises(ProviderError, match=r"said nothing for 0\.2 s") as caught:
+        with pytest.raises(ProviderError, match=r"has not answered for 0\.2 s") as caught:
             _ = [piece async for piece in provider.stream(ModelRequest(USER, (), "m", is_attended=False))]
         await provider.close()
         await asyncio.sleep(0.1)
