@@ -51,6 +51,9 @@ async def test_what_a_step_made_of_a_kept_file_is_known_and_taken_back(
     found = tree_of(workspace)
     assert {path: each[2] for path, each in found.items()} == {path: each[2] for path, each in content.items()}
     assert os.access(workspace / "README.md", os.R_OK)
+    assert (
+        step == "only unreadable" or (workspace / "README.md").stat().st_mode & 0o400
+    )  # root needs no bit, and sees no change
 
 
 async def test_a_folder_that_took_a_files_place_is_set_aside_with_what_cannot_be_kept(

@@ -359,7 +359,7 @@ class Store:
         if stat.S_ISLNK(info.st_mode):
             return True
         is_small = stat.S_ISREG(info.st_mode) and info.st_size <= self._max_file_bytes
-        if is_small:
+        if is_small and info.st_mode & 0o400:  # bits that even its owner cannot read with are not worth restoring
             self._seen_modes[path] = stat.S_IMODE(info.st_mode)
         return is_small and os.access(path, os.R_OK, dir_fd=self.root.fd)
 
