@@ -75,8 +75,7 @@ def decide(
         mode: the session's mode.
         rules: all rules in force, in any order.
         asks_each_command: every command asks, unless this session has an exact rule for it (the sandbox is a reduced one).
-        is_read_only: the sandbox has an instance in which a command cannot change anything; without it, no command runs in plan
-            mode, and none is allowed because it only reads.
+        is_read_only: the sandbox has an instance that no command can change; without it, none passes because it only reads.
         masks_git: git's objects also contain a file that is hidden there.
     """
     if access is Access.EXECUTE and tool == "shell":
@@ -101,7 +100,7 @@ def decide(
         if doubt is not None:
             return Decision(Verdict.ASK, f"it may show what your rule {doubt} forbids", str(doubt))
     is_named = any(reveals_secret(rule.pattern) for rule in allowing if rule.pattern != "*")
-    if not is_named and _shows_secret(tool, access, subject) and not (mode is Mode.AUTO and allowing):
+    if not is_named and _shows_secret(tool, access, subject):  # a wider rule shows no secret, in auto mode neither
         return Decision(Verdict.ASK, f"{subject} may hold secrets", reveals=(subject,))
     decision = _at_last(access, mode, exact or next(iter(allowing), None), asks_each=asks_each_command)
     return replace(decision, reveals=(subject,)) if _needs_secret(tool, decision, subject) else decision

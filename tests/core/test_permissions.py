@@ -198,3 +198,10 @@ def test_what_must_not_be_read_must_not_be_searched() -> None:
 def test_a_function_that_is_to_become_a_tool_takes_no_rule() -> None:
     decision = decide(PROMOTE_TOOL, Access.WRITE, "words.py", Mode.AUTO, (Rule(Effect.ALLOW, PROMOTE_TOOL),))
     assert (decision.verdict, decision.takes_no_rule) == (Verdict.ASK, True)
+
+
+@pytest.mark.parametrize("mode", [Mode.NORMAL, Mode.AUTO])
+def test_a_wide_rule_for_reading_shows_no_secret_file(mode: Mode) -> None:
+    for text, wanted in (("Read", Verdict.ASK), ("Read(**)", Verdict.ASK), ("Read(.env)", Verdict.ALLOW)):
+        rules = (parse_rule(text, Effect.ALLOW, "settings"),)
+        assert decide("read", Access.READ, ".env", mode, rules).verdict is wanted, text
