@@ -34,7 +34,16 @@ from lmtui.core.redaction import Redactor
 from lmtui.core.roles import Roles
 from lmtui.core.servers import ServedModel
 from lmtui.core.skills import NoSkills, SkillReader
-from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileChangeKind, FileContent, GrepMatch, SandboxStatus
+from lmtui.core.workspace import (
+    CommandLimits,
+    DirEntry,
+    ExecResult,
+    FileChange,
+    FileChangeKind,
+    FileContent,
+    GrepMatch,
+    SandboxStatus,
+)
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
 from lmtui.engine.team import TeamParts
@@ -97,6 +106,7 @@ class FakeSandbox:
     ran_read_only: list[str] = field(default_factory=list)
     read_only_commands: dict[str, ExecResult | float] = field(default_factory=dict)
     revealed: list[str] = field(default_factory=list)
+    limits: CommandLimits = CommandLimits()
 
     async def status(self) -> SandboxStatus:
         return SandboxStatus(
@@ -127,7 +137,7 @@ class FakeSandbox:
         command: str,
         *,
         timeout_s: int = 30,
-        memory_mb: int = 512,
+        memory_mb: int = 0,
         on_output: OutputSink | None = None,
         gate: HostGate | None = None,
     ) -> ExecResult:

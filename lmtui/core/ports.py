@@ -25,7 +25,7 @@ from lmtui.core.servers import ServedModel
 from lmtui.core.skills import NoSkills, SkillReader, SkillUse
 from lmtui.core.step_checks import StepWork
 from lmtui.core.web import NoWeb, Web
-from lmtui.core.workspace import DirEntry, ExecResult, FileChange, FileContent, GrepMatch, SandboxStatus
+from lmtui.core.workspace import CommandLimits, DirEntry, ExecResult, FileChange, FileContent, GrepMatch, SandboxStatus
 
 
 class Provider(Protocol):
@@ -136,6 +136,8 @@ class Sandbox(Protocol):
     `run_command` has killed the whole process tree before it returns.
     """
 
+    limits: CommandLimits
+
     async def status(self) -> SandboxStatus:
         """Start the sandbox if it is not running (self-test included) and tell what it is."""
 
@@ -144,13 +146,13 @@ class Sandbox(Protocol):
         command: str,
         *,
         timeout_s: int = 30,
-        memory_mb: int = 512,
+        memory_mb: int = 0,
         on_output: OutputSink | None = None,
         gate: HostGate | None = None,
     ) -> ExecResult:
         """Run a shell command in the workspace root; nothing of it is left when this returns.
 
-        `gate` is asked about hosts where the network is the proxy's.
+        Without `memory_mb` it may use as much as `limits` say.  `gate` is asked about hosts where the network is the proxy's.
         """
 
     async def run_git(self, arguments: Sequence[str], *, writes: bool = False, timeout_s: int = 30) -> ExecResult:

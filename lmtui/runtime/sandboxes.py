@@ -12,6 +12,7 @@ from lmtui.core.serving import GuardedLauncher
 from lmtui.core.web import Web
 from lmtui.extensions.html_markdown import to_markdown
 from lmtui.extensions.web_client import WebClient
+from lmtui.runtime.limits import command_limits
 from lmtui.runtime.process import drop_path_entries_below
 from lmtui.sandbox.interpreter import LaneInterpreter
 from lmtui.sandbox.select import select_sandbox
@@ -36,6 +37,7 @@ async def open_sandbox(workspace: Path, config: Config, environ: Mapping[str, st
         toolchains=_folders(config.toolchains),
         hosts=config.network_hosts,
         variables={name: environ[name] for name in config.pass_env if name in environ},
+        limits=command_limits(config),
     )
 
 

@@ -10,7 +10,7 @@ from lmtui.core.children import ChildKind
 from lmtui.core.ports import Toolbox
 from lmtui.engine.team import TeamParts
 from lmtui.runtime.connection import Connection
-from lmtui.runtime.limits import child_limits
+from lmtui.runtime.limits import child_limits, command_limits
 from lmtui.store.papers import AgentPapers
 from lmtui.tools.registry import ToolRegistry, child_tools, tools_without_agents
 
@@ -22,7 +22,8 @@ def has_agents(config: Config) -> bool:
 
 def tools_of(config: Config, workspace: Path) -> ToolRegistry:
     """Return the tools of the root agent."""
-    return ToolRegistry(str(workspace)) if has_agents(config) else tools_without_agents(str(workspace))
+    root, limits = str(workspace), command_limits(config)
+    return ToolRegistry(root, limits=limits) if has_agents(config) else tools_without_agents(root, limits)
 
 
 Widen = Callable[[ToolRegistry, ChildKind], Toolbox]
@@ -32,7 +33,7 @@ def team_of(config: Config, workspace: Path, session_id: str, connection: Connec
     """Return what the sub-agents of a session are made of; `widen` puts beside their own tools what people bring."""
 
     def toolbox(kind: ChildKind, *, can_send: bool) -> Toolbox:
-        return widen(child_tools(str(workspace), kind, can_send=can_send), kind)
+        return widen(child_tools(str(workspace), kind, can_send=can_send, limits=command_limits(config)), kind)
 
     return TeamParts(
         toolbox=toolbox,

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
+from lmtui.core.workspace import CommandLimits
 from lmtui.sandbox.host_paths import MOUNT_POINT, STORE_INSIDE
 from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.layout import Layout
@@ -61,11 +62,13 @@ class Backend(Protocol):
             SandboxUnavailable: it cannot be started; the text says why and the hint what to do.
         """
 
-    async def reserve_memory(self, memory_mb: int) -> None:
-        """Make room for a command with this memory limit, where the backend has a limit of its own."""
-
     async def close(self) -> None:
         """Let go of everything that is not part of a link."""
+
+
+def cores_text(cores: int) -> str:
+    """Return how many cores commands get, for the user."""
+    return f"{cores} core{'s' * (cores > 1)}" if cores else "all cores, at a low priority"
 
 
 def environment_inside(path: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -89,8 +92,8 @@ def environment_inside(path: str, extra: Mapping[str, str] | None = None) -> dic
     }
 
 
-def settings_of(lane: Lane, root: str = MOUNT_POINT, store: str = STORE_INSIDE) -> Settings:
-    """Return what a confined lane may do, of whichever kind it is; limits and environment are the kind's own."""
+def settings_of(lane: Lane, limits: CommandLimits, root: str = MOUNT_POINT, store: str = STORE_INSIDE) -> Settings:
+    """Return what a confined lane may do, of whichever kind it is; the environment is the kind's own."""
     return Settings(
         root=root,
         has_shell=lane.has_shell,
@@ -101,6 +104,8 @@ def settings_of(lane: Lane, root: str = MOUNT_POINT, store: str = STORE_INSIDE) 
         git_writes=lane is Lane.GIT,
         store=store if lane is Lane.CHECKPOINT else "",
         is_confined=True,
+        max_processes=limits.processes,
+        max_file_mb=limits.file_mb,
     )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from lmtui.core.errors import SandboxUnavailable
+from lmtui.core.workspace import CommandLimits
 from lmtui.sandbox import control_group
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
@@ -22,6 +23,7 @@ from lmtui.sandbox.backend import (
     INSIDE,
     SCRATCH,
     Isolation,
+    cores_text,
     environment_inside,
     scratch_of,
     settings_of,
@@ -36,7 +38,6 @@ from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
 from lmtui.sandbox.toolchains import programs
 
 _OLDEST_VERSION = (0, 8)
-_TMP_BYTES = 256 << 20
 _SHM_BYTES = 64 << 20
 _VERSION_S = 10.0
 _ETC_FILES = (
@@ -76,8 +77,10 @@ class BubblewrapBackend:
         *,
         proxy: Proxy | None = None,
         variables: Mapping[str, str] = MappingProxyType({}),
+        limits: CommandLimits = CommandLimits(),
     ) -> None:
         self._workspace = workspace
+        self._limits = limits
         self._proxy = proxy
         self._variables = dict(variables)
         self._toolchains = tuple(toolchains)
@@ -85,9 +88,9 @@ class BubblewrapBackend:
         self.isolation = Isolation(
             files="only the workspace, and /usr read-only",
             network="none" if network == "none" else "",
-            processes="own process namespace, at most 128",
-            memory="limit per command, watched",
-            cpu="one core",
+            processes=f"own process namespace, at most {limits.processes}",
+            memory=f"{limits.memory_mb:,} MB per command, watched",
+            cpu=cores_text(limits.cores),
             git=".git and .lmagent read-only",
         )
 
@@ -104,11 +107,10 @@ class BubblewrapBackend:
         own = [*programs(self._toolchains), "/usr/local/bin:/usr/bin:/bin:/opt/lmtui/bin"]
         path = ":".join([*own, str(python.parent)] if bound else own)
         settings = replace(
-            settings_of(lane),
+            settings_of(lane, self._limits),
             scratch=scratch_of(lane),
             limits_processes=True,
-            limits_memory=True,
-            is_one_core=True,
+            cores=self._limits.cores,
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if shared else "",
             environment=environment_inside(path, self._variables | (forward.environment() if shared else {})),
         )
@@ -122,12 +124,9 @@ class BubblewrapBackend:
             *supervisor,
         ]
         try:
-            return await spawn(control_group.around(arguments, settings.max_processes), {"PATH": path})
+            return await spawn(control_group.around(arguments, self._limits), {"PATH": path})
         except OSError as error:
             raise SandboxUnavailable(f"bubblewrap cannot be started: {error}", _NAMESPACES_HINT) from error
-
-    async def reserve_memory(self, memory_mb: int) -> None:
-        """Do nothing: the watchdog knows each command's limit."""
 
     async def close(self) -> None:
         """Do nothing: a lane ends with its link."""
@@ -139,7 +138,7 @@ class BubblewrapBackend:
             "--clearenv", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", "--hostname", "sandbox",
             *_system(), *_etc(with_network=bool(share)),
             "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *_masked(), "--dev", "/dev",
-            *_scratch(SCRATCH[0], _TMP_BYTES), "--dir", HOME_INSIDE, *_scratch(SCRATCH[1], _SHM_BYTES),
+            *_scratch(SCRATCH[0], self._limits.tmp_mb << 20), "--dir", HOME_INSIDE, *_scratch(SCRATCH[1], _SHM_BYTES),
             *_read_only(INSIDE, f"{FOLDER_INSIDE}/inside"), *_tools(), *(_read_only(bound, str(bound)) if bound else []),
             "--ro-bind" if lane.is_read_only else "--bind", str(self._workspace), MOUNT_POINT,
             *self._mounts(lane, layout), *self._store(lane),

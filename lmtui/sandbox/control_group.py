@@ -11,42 +11,47 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
+from lmtui.core.workspace import CommandLimits
+
 _MOUNT = Path("/sys/fs/cgroup")
 _OWN_PROCESSES = 16  # bubblewrap itself, the supervisor, and a keeper for each of some commands at once
-_MEMORY_BYTES = 3 << 30  # the most that a command may ask for, the supervisor, and the temporary files
+_OWN_MEMORY_MB = 512  # the supervisor's, and that of pages that nobody counts
 _CPU_PERIOD_US = 100_000
 _JOIN = 'for group in $1; do echo $$ > "$group/cgroup.procs" || exit 125; done; shift; exec "$@"'
 
 
-def around(arguments: Sequence[str], max_processes: int, mount: Path = _MOUNT) -> list[str]:
+def around(arguments: Sequence[str], limits: CommandLimits, mount: Path = _MOUNT) -> list[str]:
     """Return the command that runs `arguments` in groups with these limits; the same arguments where none can be made.
 
     Groups of processes that are gone are removed on the way.
     """
-    groups = [group for base, limits in _bases(mount, max_processes + _OWN_PROCESSES) if (group := _make(base, limits))]
+    groups = [group for base, values in _bases(mount, limits) if (group := _make(base, values))]
     if not groups:
         return list(arguments)
     return ["/bin/sh", "-c", _JOIN, "sh", " ".join(map(str, groups)), *arguments]
 
 
-def _bases(mount: Path, processes: int) -> list[tuple[Path, dict[str, str]]]:
-    """Return the folders where groups may be made, with the limits that each knows."""
+def _bases(mount: Path, limits: CommandLimits) -> list[tuple[Path, dict[str, str]]]:
+    """Return the folders where groups may be made, with the values that each knows."""
+    processes = str(limits.processes + _OWN_PROCESSES)
+    memory_bytes = str((limits.memory_mb + limits.tmp_mb + _OWN_MEMORY_MB) << 20)
+    quota_us = str(limits.cores * _CPU_PERIOD_US) if limits.cores else ""
     if (mount / "pids" / "cgroup.procs").exists():  # version 1: a hierarchy for each kind
-        cpu = {"cpu.cfs_period_us": str(_CPU_PERIOD_US), "cpu.cfs_quota_us": str(_CPU_PERIOD_US)}
-        kinds = {"pids": {"pids.max": str(processes)}, "memory": {"memory.limit_in_bytes": str(_MEMORY_BYTES)}, "cpu": cpu}
+        cpu = {"cpu.cfs_period_us": str(_CPU_PERIOD_US), "cpu.cfs_quota_us": quota_us or "-1"}
+        kinds = {"pids": {"pids.max": processes}, "memory": {"memory.limit_in_bytes": memory_bytes}, "cpu": cpu}
         own = {kind: _below_own(mount / kind, kind) for kind in kinds}
-        return [(own[kind], limits) for kind, limits in kinds.items() if _is_usable(own[kind])]
+        return [(own[kind], values) for kind, values in kinds.items() if _is_usable(own[kind])]
     base = mount if os.geteuid() == 0 else _delegated(mount)
     try:
         offered = (base / "cgroup.subtree_control").read_text(encoding="ascii").split()
     except OSError:
         return []
-    limits = {
-        "pids": ("pids.max", str(processes)),
-        "memory": ("memory.max", str(_MEMORY_BYTES)),
-        "cpu": ("cpu.max", f"{_CPU_PERIOD_US} {_CPU_PERIOD_US}"),
+    values = {
+        "pids": ("pids.max", processes),
+        "memory": ("memory.max", memory_bytes),
+        "cpu": ("cpu.max", f"{quota_us or 'max'} {_CPU_PERIOD_US}"),
     }
-    chosen = dict(limits[kind] for kind in limits if kind in offered)
+    chosen = dict(values[kind] for kind in values if kind in offered)
     return [(base, chosen)] if chosen and _is_usable(base) else []
 
 

@@ -15,12 +15,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lmtui.core.errors import SandboxUnavailable
+from lmtui.core.workspace import CommandLimits
 from lmtui.sandbox import seccomp_profile
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
     INSIDE,
     SCRATCH,
     Isolation,
+    cores_text,
     environment_inside,
     scratch_of,
     settings_of,
@@ -41,12 +43,10 @@ if TYPE_CHECKING:
 DEFAULT_IMAGE = "lmtui-sandbox:2"
 
 _PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_MEMORY_MB = 512
-_MAX_MEMORY_MB = 2048
-_MAX_PROCESSES = 128
 _CPU_PERIOD_US = 100_000
-_CPU_QUOTA_US = 90_000
-_FILE_BYTES = 256 << 20
+_CPU_SHARES = 512  # half of what other programs get where all want the processor
+_OWN_PROCESSES = 16  # the supervisor, and a keeper for each of some commands at once
+_OWN_MEMORY_MB = 128
 _ENGINE_S = 20
 
 
@@ -69,8 +69,10 @@ class DockerBackend:
         toolchains: Sequence[Path] = (),
         proxy: Proxy | None = None,
         variables: Mapping[str, str] = MappingProxyType({}),
+        limits: CommandLimits = CommandLimits(),
     ) -> None:
         self._workspace = workspace
+        self._limits = limits
         self._runtime = runtime
         self._toolchains = tuple(toolchains)
         self._proxy = proxy
@@ -80,14 +82,12 @@ class DockerBackend:
         self._image = image
         self._engine: DockerClient | None = None
         self._files: list[str] = []
-        self._command_ids: list[str] = []
-        self._memory_mb = _MEMORY_MB
         self.isolation = Isolation(
             files="only the workspace; everything else is the image's, read-only",
             network="none" if network == "none" else "",
-            processes=f"own container, at most {_MAX_PROCESSES}",
-            memory=f"{_MEMORY_MB} MB, up to {_MAX_MEMORY_MB} where a command asks for it",
-            cpu=f"{_CPU_QUOTA_US / _CPU_PERIOD_US:.1f} of a core",
+            processes=f"own container, at most {limits.processes}",
+            memory=f"{limits.memory_mb:,} MB per command, watched",
+            cpu=cores_text(limits.cores),
             git=".git and .lmagent read-only",
         )
 
@@ -115,9 +115,6 @@ class DockerBackend:
         except BaseException:
             await link.close()
             raise
-        if lane.has_shell:
-            self._command_ids.append(container_id)
-            self._memory_mb = _MEMORY_MB
         return link
 
     async def _created(self, socket_path: str, lane: Lane, layout: Layout) -> str:
@@ -129,13 +126,6 @@ class DockerBackend:
             with contextlib.suppress(SandboxUnavailable):
                 await asyncio.to_thread(self.remove, await creating)
             raise
-
-    async def reserve_memory(self, memory_mb: int) -> None:
-        """Raise the container's limit where a command asks for more than it has."""
-        wanted = min(memory_mb, _MAX_MEMORY_MB)
-        if wanted > self._memory_mb:
-            await asyncio.to_thread(self._set_memory, wanted)
-            self._memory_mb = wanted
 
     async def close(self) -> None:
         """Close the connection to the engine."""
@@ -198,27 +188,14 @@ class DockerBackend:
             self._engine = None
         return SandboxUnavailable(f"the Docker engine at {socket_path} does not answer", "Start it.")
 
-    def _set_memory(self, memory_mb: int) -> None:
-        from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `connect`)
-
-        if self._engine is None:
-            return
-        limit = f"{memory_mb}m"
-        for container_id in self._command_ids:
-            with contextlib.suppress(
-                APIError, OSError
-            ):  # then the old limit stays, or the container has ended: less memory, not less safety
-                self._engine.api.update_container(container_id, mem_limit=limit, memswap_limit=limit)
-
     def _arguments(
         self, engine: DockerClient, lane: Lane, layout: Layout
     ) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
         has_proxy = self._proxy_folder is not None and lane.runs_programs
         path = ":".join([*programs(self._toolchains), _PATH_INSIDE])
         settings = replace(
-            settings_of(lane),
+            settings_of(lane, self._limits),
             scratch=scratch_of(lane),
-            max_processes=_MAX_PROCESSES,
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if has_proxy else "",
             environment=environment_inside(path, self._variables | (forward.environment() if has_proxy else {})),
         )
@@ -238,22 +215,25 @@ class DockerBackend:
     def _host_config(self, lane: Lane, layout: Layout) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
         from docker.types import LogConfig, Ulimit  # noqa: PLC0415  (heavy SDK, see `connect`)
 
+        limits, memory_mb = self._limits, self._memory_mb()
+        file_bytes = limits.file_mb << 20
         return {
             "read_only": True,
             "cap_drop": ["ALL"],
             "security_opt": ["no-new-privileges", f"seccomp={self._profile()}"],
-            "pids_limit": _MAX_PROCESSES,
-            "mem_limit": f"{_MEMORY_MB}m",
-            "memswap_limit": f"{_MEMORY_MB}m",
+            "pids_limit": limits.processes + _OWN_PROCESSES,
+            "mem_limit": f"{memory_mb}m",
+            "memswap_limit": f"{memory_mb}m",
             "cpu_period": _CPU_PERIOD_US,
-            "cpu_quota": _CPU_QUOTA_US,
+            "cpu_quota": limits.cores * _CPU_PERIOD_US or None,
+            "cpu_shares": _CPU_SHARES,
             "network_mode": self._network_mode(lane),
-            "tmpfs": {SCRATCH[0]: "rw,exec,nosuid,nodev,size=256m,mode=1777"},
+            "tmpfs": {SCRATCH[0]: f"rw,exec,nosuid,nodev,size={limits.tmp_mb}m,mode=1777"},
             "shm_size": "64m",
             "ulimits": [
                 Ulimit(name="core", soft=0, hard=0),
-                Ulimit(name="nofile", soft=1024, hard=4096),
-                Ulimit(name="fsize", soft=_FILE_BYTES, hard=_FILE_BYTES),
+                Ulimit(name="nofile", soft=8192, hard=8192),
+                Ulimit(name="fsize", soft=file_bytes, hard=file_bytes),
             ],
             "ipc_mode": "private",
             "log_config": LogConfig(type="none"),
@@ -266,11 +246,15 @@ class DockerBackend:
     def _network_mode(self, lane: Lane) -> str:
         return "bridge" if self.network != "none" and lane.runs_programs else "none"
 
+    def _memory_mb(self) -> int:
+        """Return the container's limit: of one command, of the private /tmp, and of the supervisor."""
+        return self._limits.memory_mb + self._limits.tmp_mb + _OWN_MEMORY_MB
+
     def _profile(self) -> str:
         return seccomp_profile.profile()
 
     def _differences(self, host_config: dict[str, Any], network_mode: str) -> str:  # Any: the engine's JSON
-        return differences(host_config, network_mode)
+        return differences(host_config, network_mode, self._memory_mb(), self._limits.processes + _OWN_PROCESSES)
 
     def _find_socket(self) -> str:
         return find_socket()
@@ -313,14 +297,16 @@ class _Remover:
         await asyncio.to_thread(self._backend.remove, self._container_id)
 
 
-def differences(host_config: dict[str, Any], network_mode: str) -> str:  # Any: the engine's JSON
+def differences(
+    host_config: dict[str, Any], network_mode: str, memory_mb: int, processes: int
+) -> str:  # Any: the engine's JSON
     """Return what of the isolation the engine did not take over, or an empty text."""
     expected = {
         "ReadonlyRootfs": True,
         "Privileged": False,
         "NetworkMode": network_mode,
-        "PidsLimit": _MAX_PROCESSES,
-        "Memory": _MEMORY_MB << 20,
+        "PidsLimit": processes,
+        "Memory": memory_mb << 20,
         "CapDrop": ["ALL"],
         "AutoRemove": True,
     }

@@ -17,8 +17,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from lmtui.core.errors import SandboxUnavailable
+from lmtui.core.workspace import CommandLimits
 from lmtui.sandbox import control_group
-from lmtui.sandbox.backend import INSIDE, Isolation, environment_inside, settings_of, supervisor_command, this_python
+from lmtui.sandbox.backend import (
+    INSIDE,
+    Isolation,
+    cores_text,
+    environment_inside,
+    settings_of,
+    supervisor_command,
+    this_python,
+)
 from lmtui.sandbox.host_paths import store_folder
 from lmtui.sandbox.inside import landlock
 from lmtui.sandbox.layout import Layout
@@ -45,17 +54,20 @@ class LandlockBackend:
     has_mounts = False
     is_reduced = True
 
-    def __init__(self, workspace: Path, network: str, toolchains: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, workspace: Path, network: str, toolchains: Sequence[Path] = (), limits: CommandLimits = CommandLimits()
+    ) -> None:
         self._workspace = workspace
         self.network = network
         self._toolchains = tuple(toolchains)
         self._folders: list[str] = []
+        self._limits = limits
         self.isolation = Isolation(
             files=f"only the workspace, and the system read-only; {_about_metadata(workspace)}",
             network="no sockets at all" if network == "none" else "",
-            processes=_about_processes(landlock.abi() if sys.platform == "linux" else 0),
-            memory="limit per command, watched; no private /tmp, only a temporary folder",
-            cpu="one core",
+            processes=_about_processes(landlock.abi() if sys.platform == "linux" else 0, limits.processes),
+            memory=f"{limits.memory_mb:,} MB per command, watched; no private /tmp, only a temporary folder",
+            cpu=cores_text(limits.cores),
             git=".git and .lmagent are put back after each command; objects of .git are not guarded",
         )
 
@@ -81,10 +93,9 @@ class LandlockBackend:
             "HOME": f"{folder}/home",
         }
         settings = replace(
-            settings_of(lane, str(self._workspace), store),
+            settings_of(lane, self._limits, str(self._workspace), store),
             limits_processes=True,
-            limits_memory=True,
-            is_one_core=True,
+            cores=self._limits.cores,
             is_landlocked=True,
             landlock_reads=[
                 *reads,
@@ -100,12 +111,9 @@ class LandlockBackend:
         )
         arguments = supervisor_command(str(python), str(INSIDE.parent), settings)
         try:
-            return await spawn(control_group.around(arguments, settings.max_processes), {"PATH": path})
+            return await spawn(control_group.around(arguments, self._limits), {"PATH": path})
         except OSError as error:
             raise SandboxUnavailable(f"the supervisor cannot be started: {error}") from error
-
-    async def reserve_memory(self, memory_mb: int) -> None:
-        """Do nothing: the watchdog knows each command's limit."""
 
     async def close(self) -> None:
         """Remove the temporary folders."""
@@ -147,9 +155,9 @@ def _about_metadata(workspace: Path) -> str:
     return "modes and times of your other files are not guarded"
 
 
-def _about_processes(abi: int) -> str:
+def _about_processes(abi: int, most: int) -> str:
     reach = "signals to them refused" if abi >= _SCOPING_ABI else "and can be signalled (this kernel cannot forbid it)"
-    return f"end with their command, at most 128; other processes visible by their number, {reach}"
+    return f"end with their command, at most {most}; other processes visible by their number, {reach}"
 
 
 def _search_program() -> list[str]:

@@ -211,15 +211,12 @@ class Lanes:
                 await to_the_end(_thaw(clients))
 
     @contextlib.asynccontextmanager
-    async def command_client(
-        self, memory_mb: int, findings: list[Findings], revealed: frozenset[str] = frozenset()
-    ) -> AsyncIterator[Client]:
+    async def command_client(self, findings: list[Findings], revealed: frozenset[str] = frozenset()) -> AsyncIterator[Client]:
         """Yield a supervisor for a command; what it left for programs outside is in `findings` afterwards.
 
         Without mounts, commands run one by one.
         """
         backend = (await self.started()).backend
-        await backend.reserve_memory(memory_mb)
         async with self._turn(backend):
             client = await self.client(Lane.MAIN, revealed)
             with self._using(client):
@@ -235,9 +232,8 @@ class Lanes:
                         findings.append(await to_the_end(ending))
 
     @contextlib.asynccontextmanager
-    async def read_client(self, memory_mb: int) -> AsyncIterator[Client]:
+    async def read_client(self) -> AsyncIterator[Client]:
         """Yield a supervisor for a command to which the workspace is read-only: nothing that it leaves has to be looked for."""
-        await (await self.started()).backend.reserve_memory(memory_mb)
         client = await self.client(Lane.READ)
         if self._is_cut:
             raise SandboxUnavailable(_NOT_ALL_HIDDEN, _FEWER)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from lmtui.core.errors import SandboxUnavailable
+from lmtui.core.workspace import CommandLimits
 from lmtui.sandbox.backend import INSIDE, Isolation, supervisor_command, this_python
 from lmtui.sandbox.host_paths import store_folder
 from lmtui.sandbox.inside.settings import Settings
@@ -13,7 +14,6 @@ from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane, Link, spawn
 
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "SHELL", "TMPDIR")
-_MAX_PROCESSES = 256
 
 
 class ProcessBackend:
@@ -27,8 +27,9 @@ class ProcessBackend:
     is_reduced = False
     isolation = Isolation(processes="end with their command", memory="limit per command, watched")
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, limits: CommandLimits = CommandLimits()) -> None:
         self._workspace = workspace
+        self._limits = limits
 
     async def open(self, lane: Lane, layout: Layout) -> Link:
         """Start a supervisor as a child process; it has no mounts, so `layout` means nothing here.
@@ -48,16 +49,13 @@ class ProcessBackend:
             serves=lane.serves,
             guards=lane is Lane.GUARD,
             store=str(store_folder(self._workspace)) if lane is Lane.CHECKPOINT else "",
-            max_processes=_MAX_PROCESSES,
+            max_processes=self._limits.processes,
             environment={**environment, **extra},
         )
         try:
             return await spawn(supervisor_command(str(this_python()), str(INSIDE.parent), settings), environment)
         except OSError as error:
             raise SandboxUnavailable(f"the file supervisor cannot be started: {error}") from error
-
-    async def reserve_memory(self, memory_mb: int) -> None:
-        """Do nothing: the watchdog knows each command's limit."""
 
     async def close(self) -> None:
         """Do nothing: a lane ends with its link."""

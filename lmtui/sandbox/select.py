@@ -14,7 +14,7 @@ from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.hosts import parse_pattern
 from lmtui.core.masks import MaskExpressions
 from lmtui.core.serving import Launch
-from lmtui.core.workspace import SandboxStatus
+from lmtui.core.workspace import CommandLimits, SandboxStatus
 from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
@@ -52,6 +52,7 @@ class Options:
     image: str = DEFAULT_IMAGE
     runtime: str = ""
     toolchains: tuple[Path, ...] = ()
+    limits: CommandLimits = CommandLimits()
 
 
 _Key = tuple[int, Path, str, Options]
@@ -68,6 +69,7 @@ async def select_sandbox(
     toolchains: Sequence[Path] = (),
     hosts: Sequence[str] = (),
     variables: Mapping[str, str] = MappingProxyType({}),
+    limits: CommandLimits = CommandLimits(),
 ) -> WorkspaceSandbox:
     """Return a sandbox for a workspace; it starts at its first use or at `status()`.
 
@@ -82,6 +84,7 @@ async def select_sandbox(
         toolchains: folders of the user's tools that commands may read, at the same path.
         hosts: patterns of hosts that the proxy lets through without asking.
         variables: what commands get in their environment beside the usual.
+        limits: what commands may take.
 
     Raises:
         UsageError: the workspace, the backend, the network, the runtime or a toolchain folder cannot be.
@@ -97,7 +100,7 @@ async def select_sandbox(
         raise UsageError(f"{backend} has no runtime {runtime}", "Only docker and podman have runtimes.")
     shown = await asyncio.to_thread(check_toolchains, toolchains, folder)
     allowed = tuple(map(parse_pattern, hosts))
-    options = Options(network, allowed, tuple(sorted(variables.items())), image, runtime, shown)
+    options = Options(network, allowed, tuple(sorted(variables.items())), image, runtime, shown, limits)
     key = (id(asyncio.get_running_loop()), folder, backend, options)
     lanes = _shared.get(key)
     if lanes is None:
@@ -108,19 +111,20 @@ async def select_sandbox(
         lanes = _shared[key] = Lanes(folder, partial(choose, candidates, folder, options), gates, proxy)
     lanes.users += 1
     launcher = LaneLauncher(folder, lanes, partial(_for_server, folder, options))
-    return WorkspaceSandbox(lanes, partial(_release, key), launcher=launcher)
+    return WorkspaceSandbox(lanes, partial(_release, key), launcher=launcher, limits=limits)
 
 
 def _for_server(workspace: Path, options: Options, name: str, launch: Launch, proxy: Proxy | None) -> Backend:
     """Return a backend for one program that stays: it shares the kind of sandbox and the image, nothing else."""
     shown = check_toolchains([Path(folder).expanduser() for folder in launch.toolchains], workspace)
     network = "on" if "*" in launch.hosts else "none"
-    own = Options(network, (), (), options.image, options.runtime, (*options.toolchains, *shown))
+    own = Options(network, (), (), options.image, options.runtime, (*options.toolchains, *shown), options.limits)
     return make_backend(name, workspace, own, proxy)
 
 
 def make_backend(name: str, workspace: Path, options: Options, proxy: Proxy | None = None) -> Backend:
     """Return a backend by its name, not started.  With a proxy it has no network of its own."""
+    limits = options.limits
     network, tools, variables = "none" if proxy else options.network, options.toolchains, dict(options.variables)
     match name:
         case "docker" | "podman":
@@ -133,13 +137,14 @@ def make_backend(name: str, workspace: Path, options: Options, proxy: Proxy | No
                 toolchains=tools,
                 proxy=proxy,
                 variables=variables,
+                limits=limits,
             )
         case "bubblewrap":
-            return BubblewrapBackend(workspace, network, tools, proxy=proxy, variables=variables)
+            return BubblewrapBackend(workspace, network, tools, proxy=proxy, variables=variables, limits=limits)
         case "landlock":
-            return LandlockBackend(workspace, network, tools)
+            return LandlockBackend(workspace, network, tools, limits)
         case "process":
-            return ProcessBackend(workspace)
+            return ProcessBackend(workspace, limits)
         case _:
             return FilesBackend(workspace)
 

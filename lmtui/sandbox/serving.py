@@ -27,7 +27,6 @@ from lmtui.sandbox.proxy import Proxy
 
 _log = logging.getLogger(__name__)
 _MOST_UNREAD_BYTES = 67_108_864
-_GUARD_MEMORY_MB = 64  # of a command that is not there: the guard only looks
 _ON_HOST = 'Name it in its entry with `"sandbox": "host"` if it may run on this machine without one.'
 
 MakeBackend = Callable[[str, Launch, Proxy | None], Backend]
@@ -164,7 +163,7 @@ class LaneLauncher:
         """Guard the workspace; see `core.serving.Launcher.guarded`."""
         notes: list[str] = []
         findings: list[Findings] = []
-        async with self._lanes.command_client(_GUARD_MEMORY_MB, findings):
+        async with self._lanes.command_client(findings):
             yield notes
         notes += [note for found in findings for note in found.notes]
 

@@ -12,7 +12,7 @@ from lmtui.core.hosts import HostGate
 from lmtui.core.masks import MaskExpressions
 from lmtui.core.ports import OutputSink
 from lmtui.core.serving import GuardedLauncher
-from lmtui.core.workspace import DirEntry, ExecResult, FileContent, GrepMatch, SandboxStatus
+from lmtui.core.workspace import CommandLimits, DirEntry, ExecResult, FileContent, GrepMatch, SandboxStatus
 from lmtui.sandbox import globs, replies
 from lmtui.sandbox.checkpoints import SandboxCheckpoints
 from lmtui.sandbox.client import Client
@@ -31,13 +31,21 @@ _SWEEPING = ("grep",)  # tools that show the contents of files that nobody named
 _READ_ONLY_GIT = re.compile(r"\.git(?:/|\b).{0,200}(?:Read-only file system|read-only)|index\.lock", re.IGNORECASE | re.DOTALL)
 _GIT_HINT = "[.git is read-only for commands: use the git tools (git_add, git_commit, git_branch …) instead]"
 _MOST_NAMED = 5
+_TAIL_CHARS = 4096
 _MASKED_BY_RULE = "[masked, as a rule denies it: {paths}]"
 _MASKED_BY_NAME = "[masked, as it may hold secrets: {paths}. A command that names the file asks the user to show it.]"
 _ENDS = {
-    "memory": "[killed: it used more than {memory_mb} MB of memory]",
-    "processes": "[killed: it started too many processes]",
+    "memory": "[killed: it used more than {memory_mb:,} MB of memory; {memory_hint}]",
+    "processes": "[killed: it started more than {processes:,} processes; the setting command_processes is the limit]",
     "killed": "[killed]",
 }
+# What a command says when it meets a limit that does not kill it.
+_LIMITS_MET = (
+    (re.compile(r"can't start new thread|Resource temporarily unavailable|EAGAIN"),
+     "[at most {processes:,} processes and threads (the setting command_processes)]"),
+    (re.compile(r"File too large|EFBIG|File size limit"), "[at most {file_mb:,} MB a file (the setting command_file_mb)]"),
+    (re.compile(r"No space left on device|ENOSPC"), "[/tmp holds {tmp_mb:,} MB (the setting command_tmp_mb)]"),
+)  # fmt: skip
 
 
 class WorkspaceSandbox:
@@ -48,6 +56,7 @@ class WorkspaceSandbox:
         release: lets go of them.
         lane: where commands and file tools go.
         launcher: starts long-running programs.
+        limits: what commands may take.
         revealed: secret files that are not masked.
     """
 
@@ -57,9 +66,12 @@ class WorkspaceSandbox:
         release: Callable[[Lanes], Awaitable[None]],
         lane: Lane = Lane.MAIN,
         launcher: GuardedLauncher | None = None,
+        *,
+        limits: CommandLimits = CommandLimits(),
         revealed: frozenset[str] = frozenset(),
     ) -> None:
         self._lanes = lanes
+        self.limits = limits
         self.launcher = launcher
         self._release = release
         self._lane = lane
@@ -74,16 +86,16 @@ class WorkspaceSandbox:
 
     def read_only(self) -> WorkspaceSandbox:
         """Return the workspace as nothing can change it, for commands too."""
-        return self if self._lane is Lane.READ else WorkspaceSandbox(self._lanes, _nothing_to_release, Lane.READ)
+        return self if self._lane is Lane.READ else self._view(Lane.READ)
 
     def unmasked(self) -> WorkspaceSandbox:
         """Return the workspace as the user sees it: nothing is masked, nothing can be changed, and no command runs."""
-        return WorkspaceSandbox(self._lanes, _nothing_to_release, Lane.VIEW)
+        return self._view(Lane.VIEW)
 
     def revealing(self, paths: Sequence[str]) -> WorkspaceSandbox:
         """Return the workspace with these secret files shown, as the user allowed; what a rule denies stays masked."""
         revealed = frozenset(self._path(path) for path in paths)
-        return WorkspaceSandbox(self._lanes, _nothing_to_release, self._lane, revealed=revealed)
+        return self._view(self._lane, revealed)
 
     def mask(self, owner: int, expressions: MaskExpressions | None) -> None:
         """Set the files that no program may see while a session is open; None when it has closed."""
@@ -94,7 +106,7 @@ class WorkspaceSandbox:
         command: str,
         *,
         timeout_s: int = 30,
-        memory_mb: int = 512,
+        memory_mb: int = 0,
         on_output: OutputSink | None = None,
         gate: HostGate | None = None,
     ) -> ExecResult:
@@ -105,11 +117,11 @@ class WorkspaceSandbox:
         if not status.has_shell or not can_run:
             raise SandboxUnavailable(f"there is no shell here: {status.reason or status.text}")
         findings: list[Findings] = []
-        fields = {"command": command, "timeout_s": timeout_s, "memory_mb": memory_mb}
+        fields = {"command": command, "timeout_s": timeout_s, "memory_mb": memory_mb or self.limits.memory_mb}
         if self._lane is Lane.READ:
-            async with self._lanes.read_client(memory_mb) as client:
+            async with self._lanes.read_client() as client:
                 return self._with_masks(await self._run(client, "run", timeout_s, on_output, **fields))
-        async with self._lanes.command_client(memory_mb, findings, self._revealed) as client:
+        async with self._lanes.command_client(findings, self._revealed) as client:
             with self._lanes.gates.open(gate):
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
         if result.exit_code != 0 and _READ_ONLY_GIT.search(result.output):
@@ -231,8 +243,27 @@ class WorkspaceSandbox:
             await client.close()  # what could not be killed from inside goes with the lane
         if notice := self._lanes.take_notice():
             result = _with_note(result, f"[{notice}]")
-        ending = _ENDS.get(reply.reason, "")
-        return _with_note(result, ending.format(**fields)) if ending else result
+        return self._with_limits(result, reply.reason, int(str(fields["memory_mb"])))
+
+    def _with_limits(self, result: ExecResult, reason: str, memory_mb: int) -> ExecResult:
+        """Say of a command that met a limit which one, and what raises it."""
+        limits = self.limits
+        is_lower = memory_mb < limits.memory_mb
+        hint = f"memory_mb can be up to {limits.memory_mb:,}" if is_lower else "the setting command_memory_mb is the limit"
+        facts = {
+            "memory_mb": memory_mb,
+            "memory_hint": hint,
+            "processes": limits.processes,
+            "file_mb": limits.file_mb,
+            "tmp_mb": limits.tmp_mb,
+        }
+        if ending := _ENDS.get(reason, ""):
+            return _with_note(result, ending.format(**facts))
+        met = [note for words, note in _LIMITS_MET if result.exit_code and words.search(result.output[-_TAIL_CHARS:])]
+        return _with_note(result, met[0].format(**facts)) if met else result
+
+    def _view(self, lane: Lane, revealed: frozenset[str] = frozenset()) -> WorkspaceSandbox:
+        return WorkspaceSandbox(self._lanes, _nothing_to_release, lane, limits=self.limits, revealed=revealed)
 
     def _path(self, path: str) -> str:
         return relative_path(path, self._lanes.workspace)

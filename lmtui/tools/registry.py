@@ -12,6 +12,7 @@ from lmtui.core.errors import ToolError
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.permissions import Access
 from lmtui.core.ports import PreparedCall
+from lmtui.core.workspace import CommandLimits
 from lmtui.tools import (
     clock,
     data_view,
@@ -112,16 +113,16 @@ LONG_TOOLS: dict[str, tuple[str, ...]] = LEAN_TOOLS | {
 }
 
 
-def child_tools(root: str, kind: ChildKind, *, can_send: bool) -> ToolRegistry:
+def child_tools(root: str, kind: ChildKind, *, can_send: bool, limits: CommandLimits = CommandLimits()) -> ToolRegistry:
     """Return the tools of a sub-agent; one that only reads sends no others."""
     if kind is ChildKind.EXPLORE:
         return ToolRegistry(root, (*_READERS, delegation.REPORT_RESULT))
-    return ToolRegistry(root, (*_WORKERS, *(_SENDERS if can_send else ()), delegation.REPORT_RESULT))
+    return ToolRegistry(root, (*_WORKERS, *(_SENDERS if can_send else ()), delegation.REPORT_RESULT), limits)
 
 
-def tools_without_agents(root: str) -> ToolRegistry:
+def tools_without_agents(root: str, limits: CommandLimits = CommandLimits()) -> ToolRegistry:
     """Return all tools but those that send sub-agents."""
-    return ToolRegistry(root, [tool for tool in ALL_TOOLS if tool not in _SENDERS])
+    return ToolRegistry(root, [tool for tool in ALL_TOOLS if tool not in _SENDERS], limits)
 
 
 def _note(call: Call[Any], unknown: Mapping[str, bool]) -> str:
@@ -137,6 +138,15 @@ def _note(call: Call[Any], unknown: Mapping[str, bool]) -> str:
         raise ToolError(text, f"It takes: {signature(call.spec.arguments)}.")
     names = ", ".join(name[:40] for name in unknown)
     return f"[ignored unknown argument{'s' * (len(unknown) > 1)}: {names}]"
+
+
+def _with_limits(spec: ToolSpec, limits: CommandLimits) -> ToolSpec:
+    """Return the tool for commands with the limits that the settings gave them."""
+    properties = spec.parameters["properties"]
+    if spec.name != shell.SHELL.name or not isinstance(properties, dict):
+        return spec
+    timeout = {**properties["timeout"], "description": shell.TIMEOUT_DOC.format(limits=limits)}
+    return replace(spec, parameters={**spec.parameters, "properties": {**properties, "timeout": timeout}})
 
 
 def _lean(specs: Sequence[ToolSpec], told: dict[str, tuple[str, ...]]) -> tuple[ToolSpec, ...]:
@@ -161,12 +171,13 @@ class ToolRegistry:
 
     Args:
         root: the workspace's path on the host; models may send paths that begin with it.
+        limits: what commands may take; the model is told.
     """
 
-    def __init__(self, root: str = "", tools: Sequence[Tool[Any]] = ALL_TOOLS) -> None:
+    def __init__(self, root: str = "", tools: Sequence[Tool[Any]] = ALL_TOOLS, limits: CommandLimits = CommandLimits()) -> None:
         self._roots = (root.rstrip("/"),) if root.rstrip("/") else ()
         self._tools = tuple(tools)
-        told = tuple(tool.spec() for tool in self._tools if tool.name not in _UNTOLD)
+        told = tuple(_with_limits(tool.spec(), limits) for tool in self._tools if tool.name not in _UNTOLD)
         specs = tuple(spec for spec in told if spec.name not in SELDOM)
         sets = {ToolSet.FULL: specs, ToolSet.ALL: told}
         sets |= {ToolSet.LEAN: _lean(specs, LEAN_TOOLS), ToolSet.LONG: _lean(specs, LONG_TOOLS)}

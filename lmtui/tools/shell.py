@@ -9,19 +9,21 @@ from pydantic import ValidationInfo, model_validator
 
 from lmtui.core.permissions import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
-from lmtui.core.workspace import ExecResult, FileChange, FileChangeKind
+from lmtui.core.workspace import CommandLimits, ExecResult, FileChange, FileChangeKind
 from lmtui.tools.tool import Arguments, Tool, always, argument, below_root
 
-MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1, 120
-MIN_MEMORY_MB, MAX_MEMORY_MB = 64, 2048
+_MIN_MEMORY_MB = 64
+
+
+TIMEOUT_DOC = "seconds, default {limits.timeout_s}, at most {limits.max_timeout_s}"
 
 
 class ShellArguments(Arguments):
     """What to run."""
 
     command: str = argument(also=("cmd", "script", "code"))
-    timeout: int = argument(30, also=("timeout_s", "timeout_seconds"), doc="seconds, 1–120")
-    memory_mb: int = argument(512, also=("max_memory_mb",), is_told=False)
+    timeout: int = argument(0, also=("timeout_s", "timeout_seconds"), doc=TIMEOUT_DOC.format(limits=CommandLimits()))
+    memory_mb: int = argument(0, also=("max_memory_mb",), is_told=False)
     cwd: str = argument("", also=("workdir", "work_dir", "working_directory", "working_dir", "directory"), is_told=False)
 
     @model_validator(mode="before")
@@ -39,40 +41,47 @@ class ShellArguments(Arguments):
 
 
 async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
+    limits = context.sandbox.limits
     result = await context.sandbox.run_command(
         arguments.command,
-        timeout_s=_timeout_s(arguments),
-        memory_mb=_memory_mb(arguments),
+        timeout_s=_timeout_s(arguments, limits),
+        memory_mb=_memory_mb(arguments, limits),
         on_output=context.on_output,
         gate=context.gate,
     )
     changes = tuple(FileChange(path, FileChangeKind.MODIFIED) for path in result.changed)
     is_ok = result.exit_code == 0
-    return ToolResult(command_text(result), _summary(result), ok=is_ok, changes=changes)
+    return ToolResult(command_text(result, limits), _summary(result), ok=is_ok, changes=changes)
 
 
-async def _preview(arguments: ShellArguments, _: ToolContext) -> Preview:
-    return Preview(arguments.command, limits=f"up to {_timeout_s(arguments)} s, {_memory_mb(arguments)} MB")
+async def _preview(arguments: ShellArguments, context: ToolContext) -> Preview:
+    limits = context.sandbox.limits
+    return Preview(arguments.command, limits=f"up to {_timeout_s(arguments, limits)} s, {_memory_mb(arguments, limits):,} MB")
 
 
-def _timeout_s(arguments: ShellArguments) -> int:
-    return min(max(arguments.timeout, MIN_TIMEOUT_S), MAX_TIMEOUT_S)
+def _timeout_s(arguments: ShellArguments, limits: CommandLimits) -> int:
+    return min(arguments.timeout, limits.max_timeout_s) if arguments.timeout > 0 else limits.timeout_s
 
 
-def _memory_mb(arguments: ShellArguments) -> int:
-    return min(max(arguments.memory_mb, MIN_MEMORY_MB), MAX_MEMORY_MB)
+def _memory_mb(arguments: ShellArguments, limits: CommandLimits) -> int:
+    return min(max(arguments.memory_mb, _MIN_MEMORY_MB), limits.memory_mb) if arguments.memory_mb > 0 else limits.memory_mb
 
 
-def command_text(result: ExecResult) -> str:
+def command_text(result: ExecResult, limits: CommandLimits) -> str:
     """Return what the model gets of a command: the output, and how it ended where that was not well."""
     parts = [result.output.rstrip("\n")] if result.output.strip() else []
     if result.is_timed_out:
-        parts.append(f"(stopped after {result.elapsed_ms / 1000:.0f} s; everything it started is gone)")
+        parts.append(_stopped(result.elapsed_ms / 1000, limits))
     elif result.exit_code != 0:
         parts.append(f"(exit code {result.exit_code}{_killed(result.exit_code)})")
     if result.saved_path:
         parts.append(f"(output was long: {result.total_bytes:,} bytes; the first megabyte is in {result.saved_path})")
     return "\n".join(parts) or "(no output)"
+
+
+def _stopped(elapsed_s: float, limits: CommandLimits) -> str:
+    stopped = f"stopped after {elapsed_s:.0f} s; everything it started is gone"
+    return f"({stopped}; timeout can be up to {limits.max_timeout_s}, background=true has no limit)"
 
 
 def _killed(exit_code: int) -> str:

@@ -147,7 +147,7 @@ class Watching(FakeSandbox):
         command: str,
         *,
         timeout_s: int = 30,
-        memory_mb: int = 512,
+        memory_mb: int = 0,
         on_output: OutputSink | None = None,
         gate: HostGate | None = None,
     ) -> ExecResult:

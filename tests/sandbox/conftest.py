@@ -12,6 +12,7 @@ import pytest
 
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.ports import Sandbox
+from lmtui.core.workspace import CommandLimits
 from lmtui.sandbox.select import select_sandbox
 
 DOCKER = pytest.param("docker", marks=pytest.mark.docker)
@@ -20,6 +21,8 @@ ISOLATED = [DOCKER, BUBBLEWRAP]
 CONFINED = [*ISOLATED, "landlock"]
 WITH_SHELL = [*CONFINED, "process"]
 ALL = [*WITH_SHELL, "files"]
+
+LIMITS = CommandLimits(memory_mb=1024, cores=1, processes=128, tmp_mb=256, file_mb=256)
 
 OpenSandbox = Callable[..., Awaitable[Sandbox]]
 
@@ -70,4 +73,4 @@ async def open_sandbox(workspace: Path) -> AsyncIterator[OpenSandbox]:
 @pytest.fixture
 async def sandbox(request: pytest.FixtureRequest, open_sandbox: OpenSandbox) -> Sandbox:
     """Return a started sandbox of the backend that the test is parametrised with."""
-    return await open_sandbox(request.param)
+    return await open_sandbox(request.param, limits=LIMITS)

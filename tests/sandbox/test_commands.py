@@ -143,6 +143,7 @@ _EATER = "python3 -c 'import time; kept = bytearray({mb} << 20); time.sleep(20)'
 async def test_memory_over_the_limit_ends_a_command(sandbox: Sandbox) -> None:
     result = await sandbox.run_command(_EATER.format(mb=300), timeout_s=15, memory_mb=128)
     assert (result.exit_code, result.is_timed_out) == (137, False)
+    assert result.output == "[killed: it used more than 128 MB of memory; memory_mb can be up to 1,024]\n"
 
 
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)

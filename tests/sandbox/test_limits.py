@@ -6,23 +6,26 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.ports import Sandbox
+from lmtui.core.workspace import CommandLimits
 from lmtui.sandbox import control_group
-from tests.sandbox.conftest import CONFINED, ISOLATED
+from tests.sandbox.conftest import CONFINED, ISOLATED, LIMITS, OpenSandbox
 
 
 @pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
 async def test_processes_over_the_limit_are_refused_and_not_only_killed(sandbox: Sandbox) -> None:
     backend = (await sandbox.status()).backend
-    if os.getuid() == 0 and backend != "docker" and control_group.around(["x"], 128) == ["x"]:
+    if os.getuid() == 0 and backend != "docker" and control_group.around(["x"], LIMITS) == ["x"]:
         pytest.skip("root has no limit of processes without control groups")
-    result = await sandbox.run_command("for i in $(seq 200); do sleep 9 & done; echo started", timeout_s=4)
+    result = await sandbox.run_command("for i in $(seq 200); do sleep 9 & done; echo started; false", timeout_s=4)
     assert "Resource temporarily unavailable" in result.output
+    assert result.output.endswith("[at most 128 processes and threads (the setting command_processes)]\n")
 
 
 @pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
 async def test_files_over_the_limit_are_refused(sandbox: Sandbox, workspace: Path) -> None:
-    result = await sandbox.run_command("head -c 300M /dev/zero > big; truncate -s 5G sparse; ls", timeout_s=20)
+    result = await sandbox.run_command("head -c 300M /dev/zero > big; ls; truncate -s 5G sparse", timeout_s=20)
     assert "File size limit exceeded" in result.output or "File too large" in result.output
+    assert result.output.endswith("[at most 256 MB a file (the setting command_file_mb)]\n")
     assert sum(path.stat().st_size for path in workspace.iterdir()) <= 257 << 20
 
 
@@ -34,6 +37,15 @@ async def test_one_core_is_all_there_is_and_no_more_can_be_had(sandbox: Sandbox)
     )
     result = await sandbox.run_command(f"python3 -c $'{script.replace(chr(39), chr(92) + chr(39))}'")
     assert result.output.split() == ["1", "refused"]
+
+
+@pytest.mark.parametrize("backend", CONFINED)
+async def test_a_full_tmp_says_which_setting_makes_it_larger(open_sandbox: OpenSandbox, backend: str) -> None:
+    if backend == "landlock":
+        pytest.skip("landlock has no private /tmp")
+    sandbox = await open_sandbox(backend, limits=CommandLimits(tmp_mb=8))
+    result = await sandbox.run_command("head -c 20M /dev/zero > /tmp/big", timeout_s=20)
+    assert result.output.endswith("[/tmp holds 8 MB (the setting command_tmp_mb)]\n")
 
 
 @pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
@@ -50,14 +62,14 @@ def test_a_group_of_the_second_version_has_every_limit_that_is_offered(tmp_path:
     (tmp_path / "cgroup.subtree_control").write_text("cpu memory pids\n")
     if os.getuid() != 0:
         pytest.skip("an ordinary user's groups lie below its session's")
-    command = control_group.around(["program", "argument"], 128, tmp_path)
+    command = control_group.around(["program", "argument"], LIMITS, tmp_path)
     group = Path(command[4])
     assert command[-2:] == ["program", "argument"]
     assert group.parent == tmp_path
     assert (group / "pids.max").read_text() == "144"
-    assert int((group / "memory.max").read_text()) == 3 << 30
+    assert int((group / "memory.max").read_text()) == (1024 + 256 + 512) << 20
     assert (group / "cpu.max").read_text() == "100000 100000"
 
 
 def test_without_groups_the_command_stays_as_it_is(tmp_path: Path) -> None:
-    assert control_group.around(["program"], 128, tmp_path) == ["program"]
+    assert control_group.around(["program"], LIMITS, tmp_path) == ["program"]

@@ -257,7 +257,7 @@ async def test_a_command_that_runs_goes_on_while_another_gets_a_new_instance(
     sandbox: WorkspaceSandbox, workspace: Path
 ) -> None:
     first = await sandbox._lanes.client(Lane.MAIN)
-    async with sandbox._lanes.command_client(64, []) as held:
+    async with sandbox._lanes.command_client([]) as held:
         assert held is first
         (workspace / ".env").write_text(MARK)
         second = await sandbox._lanes.client(Lane.MAIN)

@@ -23,7 +23,8 @@ SIGNAL_MEMORY = signal.SIGUSR1
 SIGNAL_PROCESSES = signal.SIGUSR2
 _REASONS = {SIGNAL_CANCEL: "cancelled", SIGNAL_MEMORY: "memory", SIGNAL_PROCESSES: "processes"}
 _CLEANING_S = 1.2
-_ADDRESS_SPACE_RESERVE = 4 << 30
+_NICENESS = 5  # the screen goes before what a command computes
+_MOST_FILES = 8192
 _OOM_SCORE = b"500"  # the kernel's choice under memory pressure, before the supervisor
 
 
@@ -123,7 +124,7 @@ def _become(command: Command, output_fd: int, settings: Settings) -> None:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.chdir(command.folder)
-        _limit(command, settings)
+        _limit(settings)
         linux.set_process(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         if command.program:
             linux.set_process(linux.PR_SET_NO_NEW_PRIVS, 1)
@@ -138,19 +139,18 @@ def _become(command: Command, output_fd: int, settings: Settings) -> None:
         os._exit(126)
 
 
-def _limit(command: Command, settings: Settings) -> None:
+def _limit(settings: Settings) -> None:
     shared = settings.is_landlocked  # the limit counts everything of the user's
-    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: 1024}
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: _MOST_FILES}
     if settings.is_confined:
         limits[resource.RLIMIT_FSIZE] = settings.max_file_mb << 20
     if settings.limits_processes:
         limits[resource.RLIMIT_NPROC] = settings.max_processes + (process_tree.count_of(os.getuid()) if shared else 0)
-    if settings.limits_memory:
-        limits[resource.RLIMIT_AS] = command.memory_bytes + _ADDRESS_SPACE_RESERVE
     for kind, value in limits.items():
         hard = resource.getrlimit(kind)[1]
         bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (bound, bound))
+    os.nice(_NICENESS)
 
 
 def _prefer_for_oom() -> None:

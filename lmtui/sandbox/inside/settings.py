@@ -12,8 +12,8 @@ class Settings:
     """What this lane may do and which limits its commands get.
 
     `root` is the workspace's folder in here.  `is_confined` puts the seccomp filter over commands (the lane around them is
-    isolated).  `limits_processes` sets RLIMIT_NPROC, which counts right only in a user namespace of the lane's own;
-    `limits_memory` sets RLIMIT_AS behind the watchdog where no cgroup limits the lane.  `is_landlocked`: there are no
+    isolated).  `limits_processes` sets RLIMIT_NPROC, which counts right only in a user namespace of the lane's own.
+    `cores` are those that commands run on, 0 for all.  `is_landlocked`: there are no
     namespaces, the supervisor and its commands confine themselves to `landlock_reads` and `landlock_writes` and, started by
     root, become `owner` and `group`; without `has_network` such commands have no sockets.  `store` is the folder of the
     checkpoints in their lane, `proxy` the socket to the internet's proxy where there is one.  `is_read_only`: nothing in the
@@ -31,12 +31,11 @@ class Settings:
     guards: bool = False
     is_confined: bool = False
     limits_processes: bool = False
-    limits_memory: bool = False
-    is_one_core: bool = False
+    cores: int = 0
     store: str = ""
     proxy: str = ""
-    max_processes: int = 128
-    max_file_mb: int = 256
+    max_processes: int = 1024
+    max_file_mb: int = 4096
     max_kept_file_mb: int = 16
     is_landlocked: bool = False
     landlock_reads: list[str] = field(default_factory=list)

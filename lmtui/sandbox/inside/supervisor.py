@@ -373,9 +373,10 @@ def main() -> None:
     options = settings.parse(sys.argv[1])
     linux.set_process(linux.PR_SET_DUMPABLE, 0)
     linux.set_process(linux.PR_SET_CHILD_SUBREAPER, 1)
-    if options.is_one_core:
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[os.getpid() % len(cores) if os.getpid() > 1 else time.time_ns() % len(cores)]})
+    available = sorted(os.sched_getaffinity(0))
+    if 0 < options.cores < len(available):
+        first = time.time_ns() % len(available)
+        os.sched_setaffinity(0, set((available * 2)[first : first + options.cores]))
     if options.is_landlocked:
         reduced.enter(options)
     elif options.is_confined:
