@@ -10,6 +10,17 @@ import platformdirs
 
 WORKSPACE_FOLDER = ".lmagent"
 PROTECTED_NAMES = (".git", WORKSPACE_FOLDER)
+MOUNT_POINT = "/workspace"  # another name of the workspace in every instance of the sandbox with mounts
+STORE_INSIDE = "/checkpoints"
+PROXY_INSIDE = "/run/lmtui"
+SCRATCH = ("/tmp", "/dev/shm")  # noqa: S108  (private file systems of an instance, not the host's)
+HOME_INSIDE = f"{SCRATCH[0]}/home"
+# Where an instance has something of its own: a workspace there is mounted at `MOUNT_POINT` instead.
+_RESERVED = tuple(map(Path, (
+    "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/proc", "/sys", "/dev", "/nix/store", "/opt/lmtui",
+    MOUNT_POINT, STORE_INSIDE, PROXY_INSIDE, HOME_INSIDE,
+)))  # fmt: skip
+_FREE = tuple(map(Path, ("/usr/local/src", "/usr/src", SCRATCH[1])))
 
 
 def config_dir() -> Path:
@@ -55,3 +66,10 @@ def _user_dir(part: str, default: object) -> Path:
         return Path(home).expanduser() / part
     assert callable(default)
     return Path(default("lmtui", appauthor=False))
+
+
+def path_inside(workspace: Path) -> str:
+    """Return where an instance with mounts has the workspace: at its own path, so that scripts and links with it work."""
+    is_free = any(base in workspace.parents for base in _FREE)
+    is_taken = any(base == workspace or base in workspace.parents or workspace in base.parents for base in _RESERVED)
+    return str(workspace) if is_free or not is_taken else MOUNT_POINT

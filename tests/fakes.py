@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from lmtui.core.background import BackgroundCommand
 from lmtui.core.errors import SandboxError, SessionFileError
 from lmtui.core.events import Envelope, Event
 from lmtui.core.guidance import Guide, NoGuide
@@ -90,6 +91,52 @@ class FakeProvider:
 
 
 @dataclass
+class FakeBackground:
+    """Background commands in memory: what was started, and what each was sent."""
+
+    started: list[str] = field(default_factory=list)
+    sent: list[tuple[str, str]] = field(default_factory=list)
+    ended: set[str] = field(default_factory=set)
+    watchers: list[Callable[[], None]] = field(default_factory=list)
+
+    def watch(self, on_change: Callable[[], None]) -> None:
+        self.watchers.append(on_change)
+
+    def commands(self) -> Sequence[BackgroundCommand]:
+        return [self._shown(f"b{number}") for number in range(1, len(self.started) + 1)]
+
+    async def start(self, command: str) -> BackgroundCommand:
+        self.started.append(command)
+        self._tell()
+        return self._shown(f"b{len(self.started)}")
+
+    async def read(self, identity: str, wait_s: float = 0.0) -> tuple[str, BackgroundCommand]:
+        sent = [text for name, text in self.sent if name == identity]
+        return f"output of {identity}{''.join(sent)}", self._shown(identity)
+
+    async def send(self, identity: str, text: str) -> None:
+        self.sent.append((identity, text))
+
+    async def stop(self, identity: str) -> BackgroundCommand:
+        self.ended.add(identity)
+        self._tell()
+        return self._shown(identity)
+
+    async def close(self) -> None:
+        self.ended |= {each.id for each in self.commands()}
+
+    def _tell(self) -> None:
+        for watcher in self.watchers:
+            watcher()
+
+    def _shown(self, identity: str) -> BackgroundCommand:
+        if not 0 < int(identity[1:]) <= len(self.started):
+            raise SandboxError(f"no background command {identity!r}")
+        is_over = identity in self.ended
+        return BackgroundCommand(identity, self.started[int(identity[1:]) - 1], 3.0, 137 if is_over else None, "stopped")
+
+
+@dataclass
 class FakeSandbox:
     """A workspace in memory.  `commands` maps a command to its result or to seconds that it would run."""
 
@@ -107,6 +154,7 @@ class FakeSandbox:
     read_only_commands: dict[str, ExecResult | float] = field(default_factory=dict)
     revealed: list[str] = field(default_factory=list)
     limits: CommandLimits = CommandLimits()
+    background: FakeBackground = field(default_factory=FakeBackground)
 
     async def status(self) -> SandboxStatus:
         return SandboxStatus(

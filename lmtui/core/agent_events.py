@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
+from lmtui.core.background import BackgroundCommand
 from lmtui.core.events import ROOT, Event
 from lmtui.core.messages import Usage
 
@@ -47,6 +48,15 @@ class Job:
     title: str
     schedule: str = ""
     next_time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundChanged(Event):
+    """A background command started or ended; `commands` are all of the session.  Shown, not stored: they end with it."""
+
+    kind: ClassVar[str] = "background_changed"
+    durable: ClassVar[bool] = False
+    commands: tuple[BackgroundCommand, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

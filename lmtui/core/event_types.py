@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmtui.core.agent_events import AgentFinished, AgentStarted, JobsChanged
+from lmtui.core.agent_events import AgentFinished, AgentStarted, BackgroundChanged, JobsChanged
 from lmtui.core.budgets import BudgetSet, ReportWritten
 from lmtui.core.events import (
     ApprovalRequested,
@@ -55,6 +55,7 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     ToolCallFinished, ApprovalRequested, ApprovalResolved, RuleRevoked, HostReached, PlanChanged, FilesChanged,
     CheckpointCreated, FilesRestored, Rewound, InboxChanged, UsageUpdated, CallFormChanged, Compacted, Compacting,
     Reminder, Notice, BudgetSet, ReportWritten,
-    WaitSet, AgentStarted, AgentFinished, JobsChanged, BroughtBack, Pinned, ToolSetChanged, VisionChanged, LoopSuspected,
+    WaitSet, AgentStarted, AgentFinished, JobsChanged, BackgroundChanged, BroughtBack, Pinned, ToolSetChanged,
+    VisionChanged, LoopSuspected,
     PlanProposed, PlanDecided, GuidanceRead, SkillUsed, HookRan,
 )  # fmt: skip

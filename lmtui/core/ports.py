@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from lmtui.core.background import BackgroundCommands
 from lmtui.core.children import Children, Report
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope
@@ -25,7 +26,15 @@ from lmtui.core.servers import ServedModel
 from lmtui.core.skills import NoSkills, SkillReader, SkillUse
 from lmtui.core.step_checks import StepWork
 from lmtui.core.web import NoWeb, Web
-from lmtui.core.workspace import CommandLimits, DirEntry, ExecResult, FileChange, FileContent, GrepMatch, SandboxStatus
+from lmtui.core.workspace import (
+    CommandLimits,
+    DirEntry,
+    ExecResult,
+    FileChange,
+    FileContent,
+    GrepMatch,
+    SandboxStatus,
+)
 
 
 class Provider(Protocol):
@@ -137,6 +146,10 @@ class Sandbox(Protocol):
     """
 
     limits: CommandLimits
+
+    @property
+    def background(self) -> BackgroundCommands:
+        """Return the commands that stay."""
 
     async def status(self) -> SandboxStatus:
         """Start the sandbox if it is not running (self-test included) and tell what it is."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from lmtui.core.background import BackgroundCommands
 from lmtui.core.budgets import Budgets
 from lmtui.core.events import Envelope, Outcome
 from lmtui.core.extensions import Extensions
@@ -170,6 +171,10 @@ class Session(Protocol):
     @property
     def mode(self) -> Mode:
         """Return the permission mode."""
+
+    @property
+    def background(self) -> BackgroundCommands:
+        """Return the commands that run in the background."""
 
     def history(self) -> Sequence[Envelope]:
         """Return every durable event so far, oldest first.  Applying them draws what was drawn live."""

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 OWN_NAMES = frozenset({
-    "budget", "cache", "calls", "changes", "clear", "close", "commands", "compact", "config", "context", "deep",
+    "background", "budget", "cache", "calls", "changes", "clear", "close", "commands", "compact", "config", "context", "deep",
     "exit", "export", "files", "find", "find-file", "fork", "grid", "help", "init", "instructions", "jobs", "log",
     "mark", "mcp", "mode", "model", "models", "mouse", "new", "next", "perf", "permissions", "plan", "previous",
     "promote", "quit", "redo", "rename", "resume", "rewind", "rules", "search", "session", "sessions", "settings",

@@ -72,6 +72,7 @@ TOOL_FACTS = {
     "git_commit": _GIT,
     "git_branch": _GIT,
     "shell": _RUNS,
+    "background": _SENDS,
     "python": _RUNS,
     "delegate": _SENDS,
     "explore": _SENDS,

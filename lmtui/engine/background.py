@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 
+from lmtui.core.agent_events import BackgroundChanged
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import Envelope, Event, Level, Notice, SandboxSelected
 from lmtui.core.ports import Checkpoints, Provider, Sandbox
@@ -71,6 +72,8 @@ class Background:
         take_up(desk, served, self._emit)
 
     async def _start_sandbox(self, sandbox: Sandbox, checkpoints: Checkpoints | None) -> None:
+        background = sandbox.background
+        background.watch(lambda: self._emit(BackgroundChanged(commands=tuple(background.commands()))))
         try:
             status = await sandbox.status()
         except SandboxError as error:

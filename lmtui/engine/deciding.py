@@ -40,6 +40,7 @@ async def learn_sandbox(desk: Desk) -> None:
     if not desk.sandbox_name or desk.has_read_only is None:
         status = await desk.sandbox.status()
         desk.sandbox_text, desk.asks_each_command = status.text, status.asks_each_command
+        desk.sandbox_folder = status.folder
         desk.has_read_only, desk.masks_git = status.has_read_only, status.masks_git
     if desk.only_reads:
         desk.is_read_only = (await desk.reach.status()).is_read_only
@@ -63,6 +64,8 @@ async def decide_in_time(desk: Desk, prepared: PreparedCall, behind: tuple[str, 
 def decide(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
     """Return what the permission function says of a call now; `behind` are the real paths behind links."""
     modes = (desk.mode, Mode.PLAN) if desk.is_narrow else (desk.mode,)
+    has_read_only = desk.is_read_only if desk.only_reads else desk.has_read_only is True
+    stays = prepared.tool == "shell" and prepared.arguments.get("background") is True
     return strictest(
         [
             decide_all(
@@ -72,7 +75,7 @@ def decide(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> 
                 mode,
                 desk.all_rules(),
                 asks_each_command=desk.asks_each_command,
-                is_read_only=desk.is_read_only if desk.only_reads else desk.has_read_only is True,
+                is_read_only=has_read_only and not stays,  # what stays runs where commands may write
                 masks_git=desk.masks_git,
                 scopes=desk.scopes.scopes,
             )

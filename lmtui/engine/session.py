@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lmtui.core.agent_events import AgentStarted
+from lmtui.core.background import BackgroundCommands
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import (
     ROOT,
@@ -255,6 +256,11 @@ class EngineSession:
         """Give the session a title."""
         self.emit(SessionRenamed(title=title.strip()[:120]))
 
+    @property
+    def background(self) -> BackgroundCommands:
+        """Return the commands that run in the background."""
+        return self._parts.sandbox.background
+
     async def wait_idle(self) -> None:
         """Wait until no turn runs and nothing is queued."""
         await self._worker.wait_idle()
@@ -270,6 +276,7 @@ class EngineSession:
         await self._beside.close()
         await self._background.close()
         await self._parts.interpreter.close()
+        await self._parts.sandbox.background.close()
         self._parts.sandbox.mask(id(self._desk.approvals), None)
         self._journal.close()
         while self.when_closed:

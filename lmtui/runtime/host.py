@@ -284,7 +284,7 @@ class Runtime:
             provider=self._connection.provider(),
             toolbox=self.extensions.toolbox(session_id, tools_of(config, self._workspace)),
             team=team_of(config, self._workspace, session_id, self._connection, self.extensions.for_child),
-            sandbox=sandbox,
+            sandbox=sandbox.for_session(),
             checkpoints=sandbox.checkpoints,
             images=self._store.images(session_id),
             guide=self.guide,

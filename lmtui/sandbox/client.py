@@ -102,10 +102,13 @@ class Client:
                 pending.answer.exception()  # seen, whether or not it was raised
         return facts, bytes(pending.data)
 
-    def serve(self, fields: Mapping[str, object], on_piece: Piece) -> tuple[int, asyncio.Future[dict[str, object]]]:
-        """Start the program that the lane is for; return the number of the call and how the program will have ended.
+    def begin(
+        self, op: str, fields: Mapping[str, object], *, on_piece: Piece | None = None, on_live: Live | None = None
+    ) -> tuple[int, asyncio.Future[dict[str, object]]]:
+        """Start a program that stays; return the number of the call and how the program will have ended.
 
-        `on_piece` gets each piece of what it says, with `out` or `err`; it ends with the lane at the latest.
+        `on_piece` gets each piece of what a program says that the lane serves, with `out` or `err`; `on_live` what a command
+        says.  The program ends with the lane at the latest.
 
         Raises:
             SandboxError: the lane is gone.
@@ -113,10 +116,16 @@ class Client:
         if not self.is_alive:
             raise SandboxError(self._broken or "the sandbox is not running")
         self._last_id += 1
-        pending = _Pending(asyncio.get_running_loop().create_future(), on_piece=on_piece)
-        self._pending[self._last_id] = pending
-        self._link.write(protocol.encode({"id": self._last_id, "op": "serve", **fields}))
-        return self._last_id, pending.answer
+        identity = self._last_id
+        pending = self._pending[identity] = _Pending(asyncio.get_running_loop().create_future(), on_live, on_piece)
+        pending.answer.add_done_callback(lambda _: self._pending.pop(identity, None))
+        self._link.write(protocol.encode({"id": identity, "op": op, **fields}))
+        return identity, pending.answer
+
+    async def stop(self, identity: int) -> None:
+        """Stop what `begin` started and wait until nothing of it runs any more."""
+        if (pending := self._pending.get(identity)) is not None:
+            await to_the_end(self._stop(identity, pending))
 
     async def feed(self, target: int, data: bytes) -> None:
         """Send input to the program that the lane serves.

@@ -81,7 +81,7 @@ class Lanes:
         self._chosen: Chosen | None = None
         self._instances: dict[_Key, _Instance] = {}
         self._guard: Client | None = None
-        self._serving: dict[Client, Layout] = {}
+        self._serving: dict[object, tuple[Client, Layout]] = {}
         self._retired: set[Client] = set()
         self._masks: dict[int, MaskExpressions] = {}
         self._in_use: Counter[Client] = Counter()
@@ -192,18 +192,35 @@ class Lanes:
     @contextlib.contextmanager
     def serving(self, client: Client, layout: Layout) -> Iterator[None]:
         """Register a long-running program with the workspace; end it if it sees what a new rule denies."""
-        self._serving[client] = layout
+        key = object()
+        self._serving[key] = (client, layout)
         try:
             yield
         finally:
-            del self._serving[client]
+            del self._serving[key]
+
+    @contextlib.asynccontextmanager
+    async def staying_client(self) -> AsyncIterator[Client]:
+        """Yield the supervisor that runs commands, for one that stays; it ends if it sees what a new rule denies.
+
+        Raises:
+            SandboxUnavailable: without mounts, git's files are put back behind each command, so none can stay.
+        """
+        backend = (await self.started()).backend
+        if not backend.has_shell or (backend.is_isolated and not backend.has_mounts):
+            raise SandboxUnavailable(f"{backend.name} has no background commands", "Use bubblewrap or Docker.")
+        client = await self.client(Lane.MAIN)
+        layout = self._instances[Lane.MAIN, frozenset()].layout
+        with self._using(client), self.serving(client, layout):
+            yield client
 
     @contextlib.asynccontextmanager
     async def frozen(self) -> AsyncIterator[None]:
         """Stop every process of the workspace for a while; end an instance whose supervisor cannot stop its own."""
         async with self._freezing:
             running = [each.client for (lane, _), each in self._instances.items() if lane.has_shell]
-            clients = [client for client in (*running, *self._retired, *self._serving) if client.is_alive]
+            serving = [client for client, _ in self._serving.values()]
+            clients = [client for client in {*running, *self._retired, *serving} if client.is_alive]
             try:
                 await asyncio.gather(*map(_freeze, clients))
                 yield
@@ -294,7 +311,7 @@ class Lanes:
         self._is_cut = layout.is_cut
         self.masked = {path: path in layout.denied for path, *_ in layout.masked}
         denied = {each for each in layout.masked if each[0] in layout.denied}
-        for client, other in list(self._serving.items()):
+        for client, other in list(self._serving.values()):
             if not denied <= set(other.masked):
                 await client.close()
         if lane.is_masked and layout.git_is_folder:

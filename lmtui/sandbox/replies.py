@@ -197,6 +197,12 @@ class TakenReply(Reply):
     was_there: bool
 
 
+class FedReply(Reply):
+    """How many bytes of input a command took."""
+
+    taken: int
+
+
 class FrozenReply(Reply):
     """Whether every process is stopped."""
 

@@ -16,10 +16,10 @@ from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.hosts import HostGate, parse_pattern
 from lmtui.core.serving import Launch, Served
+from lmtui.paths import path_inside
 from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.client import Client
 from lmtui.sandbox.custody import Findings
-from lmtui.sandbox.host_paths import MOUNT_POINT
 from lmtui.sandbox.lanes import Lanes, check_mounts
 from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane
@@ -64,7 +64,7 @@ class LaneProcess:
                 _ = self._begin_to_close()
 
         self._client = client
-        self._number, self._ended = client.serve(fields, on_piece)
+        self._number, self._ended = client.begin("serve", fields, on_piece=on_piece)
         self._ended.add_done_callback(lambda ended: self._tell_end(ended, on_error))
 
     async def read(self) -> bytes:
@@ -181,19 +181,20 @@ class LaneLauncher:
 
     def _fields(self, launch: Launch, *, is_isolated: bool) -> dict[str, object]:
         """Return what the supervisor is told; the workspace's own path is put into the words of the lane."""
-        words = [_inside(word, str(self._workspace)) if is_isolated else word for word in launch.arguments]
+        words = [_inside(word, self._workspace) if is_isolated else word for word in launch.arguments]
         variables = {
-            name: _inside(value, str(self._workspace)) if is_isolated else value for name, value in launch.variables.items()
+            name: _inside(value, self._workspace) if is_isolated else value for name, value in launch.variables.items()
         }
         if launch.hosts:
             variables = {"NODE_USE_ENV_PROXY": "1", **variables}  # or fetch in Node passes the proxy by
         return {"arguments": words, "variables": variables, "folder": launch.folder, "memory_mb": launch.memory_mb}
 
 
-def _inside(word: str, root: str) -> str:
+def _inside(word: str, workspace: Path) -> str:
     """Return a word with the workspace's path as the lane has it."""
+    root = str(workspace)
     if word == root or word.startswith(root + os.sep):
-        return MOUNT_POINT + word[len(root) :]
+        return path_inside(workspace) + word[len(root) :]
     return word
 
 

@@ -14,6 +14,7 @@ from lmtui.core.ports import OutputSink
 from lmtui.core.serving import GuardedLauncher
 from lmtui.core.workspace import CommandLimits, DirEntry, ExecResult, FileContent, GrepMatch, SandboxStatus
 from lmtui.sandbox import globs, replies
+from lmtui.sandbox.background import SandboxBackground
 from lmtui.sandbox.checkpoints import SandboxCheckpoints
 from lmtui.sandbox.client import Client
 from lmtui.sandbox.custody import Findings
@@ -71,6 +72,7 @@ class WorkspaceSandbox:
         revealed: frozenset[str] = frozenset(),
     ) -> None:
         self._lanes = lanes
+        self.background = SandboxBackground(lanes, limits)
         self.limits = limits
         self.launcher = launcher
         self._release = release
@@ -83,6 +85,10 @@ class WorkspaceSandbox:
     async def status(self) -> SandboxStatus:
         """Start the sandbox if it is not running (self-test included) and tell what it is."""
         return await (self._lanes.read_status() if self._lane is Lane.READ else self._lanes.status())
+
+    def for_session(self) -> WorkspaceSandbox:
+        """Return the same workspace with background commands of its own."""
+        return WorkspaceSandbox(self._lanes, _nothing_to_release, self._lane, self.launcher, limits=self.limits)
 
     def read_only(self) -> WorkspaceSandbox:
         """Return the workspace as nothing can change it, for commands too."""
@@ -124,6 +130,8 @@ class WorkspaceSandbox:
         async with self._lanes.command_client(findings, self._revealed) as client:
             with self._lanes.gates.open(gate):
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
+        for ended in self.background.take_endings():
+            result = _with_note(result, f"[background command {ended.id} {ended.state}: {clean_line(ended.command)[:80]}]")
         if result.exit_code != 0 and _READ_ONLY_GIT.search(result.output):
             result = _with_note(result, _GIT_HINT)
         return _with_findings(self._with_masks(result), findings)
@@ -217,6 +225,7 @@ class WorkspaceSandbox:
         """Stop the sandbox if this was its last user; nothing of it is left then."""
         if not self._is_closed:
             self._is_closed = True
+            await self.background.close()
             await self._release(self._lanes)
 
     async def _call(self, op: str, shape: type[replies.R], data: bytes = b"", **fields: object) -> tuple[replies.R, bytes]:
@@ -263,7 +272,9 @@ class WorkspaceSandbox:
         return _with_note(result, met[0].format(**facts)) if met else result
 
     def _view(self, lane: Lane, revealed: frozenset[str] = frozenset()) -> WorkspaceSandbox:
-        return WorkspaceSandbox(self._lanes, _nothing_to_release, lane, limits=self.limits, revealed=revealed)
+        view = WorkspaceSandbox(self._lanes, _nothing_to_release, lane, limits=self.limits, revealed=revealed)
+        view.background = self.background
+        return view
 
     def _path(self, path: str) -> str:
         return relative_path(path, self._lanes.workspace)

@@ -14,6 +14,7 @@ from lmtui.core.permissions import Access
 from lmtui.core.ports import PreparedCall
 from lmtui.core.workspace import CommandLimits
 from lmtui.tools import (
+    background,
     clock,
     data_view,
     delegation,
@@ -44,6 +45,7 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     files.LS,
     files.MKDIR,
     shell.SHELL,
+    background.BACKGROUND,
     git.STATUS,
     git.DIFF,
     git.ADD,
@@ -82,6 +84,7 @@ _WORKERS: tuple[Tool[Any], ...] = (
     search.GREP,
     files.LS,
     shell.SHELL,
+    background.BACKGROUND,
     planning.TODO_ADD,
     planning.TODO_COMPLETE,
     planning.TODO_UPDATE,
@@ -92,7 +95,7 @@ _UNTOLD = frozenset({  # another one does the same; taken all the same
     "promote_skill",  # told by a skill that names it
 })  # fmt: skip
 SELDOM = frozenset({  # told where the settings or a skill ask for them, taken all the same
-    "python", "fetch", "data_view", "skill",
+    "python", "fetch", "data_view", "skill", "background",
 })  # fmt: skip
 LEAN_TOOLS: dict[str, tuple[str, ...]] = {
     "read": ("path", "offset"),

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Any
 
-from pydantic import ValidationInfo, model_validator
+from pydantic import PrivateAttr, ValidationInfo, model_validator
 
 from lmtui.core.permissions import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.workspace import CommandLimits, ExecResult, FileChange, FileChangeKind
+from lmtui.paths import MOUNT_POINT
 from lmtui.tools.tool import Arguments, Tool, always, argument, below_root
 
 _MIN_MEMORY_MB = 64
+_PLAIN_PATH = re.compile(r"/[\w./@%+:,-]+")  # what a shell takes as it is
+_FIRST_OUTPUT_S = 2.0
+_HOW_TO_GO_ON = '; the tool background goes on with it: {{"id": "{id}"}} reads, {{"id": "{id}", "action": "stop"}} ends it'
 
 
-TIMEOUT_DOC = "seconds, default {limits.timeout_s}, at most {limits.max_timeout_s}"
+TIMEOUT_DOC = "seconds; default {limits.timeout_s}, limit {limits.max_timeout_s}"
 
 
 class ShellArguments(Arguments):
@@ -23,7 +28,9 @@ class ShellArguments(Arguments):
 
     command: str = argument(also=("cmd", "script", "code"))
     timeout: int = argument(0, also=("timeout_s", "timeout_seconds"), doc=TIMEOUT_DOC.format(limits=CommandLimits()))
+    background: bool = argument(default=False, also=("run_in_background", "is_background"))
     memory_mb: int = argument(0, also=("max_memory_mb",), is_told=False)
+    _subject: str = PrivateAttr("")
     cwd: str = argument("", also=("workdir", "work_dir", "working_directory", "working_dir", "directory"), is_told=False)
 
     @model_validator(mode="before")
@@ -39,9 +46,26 @@ class ShellArguments(Arguments):
         whole = f"cd {shlex.quote(folder)}{then}{command}" if folder else command
         return {name: value for name, value in given.items() if name != "cwd"} | {"command": whole}
 
+    @model_validator(mode="after")
+    def _with_one_name_for_the_folder(self, info: ValidationInfo) -> ShellArguments:
+        """Let rules see one name of the workspace, whichever of its names a command uses."""
+        text = self.command
+        for root in info.context or ():
+            if _PLAIN_PATH.fullmatch(root):
+                text = re.sub(rf"(?<![\w./-]){re.escape(root)}(?![\w.-])", MOUNT_POINT, text)
+        self._subject = text
+        return self
+
+    @property
+    def subject(self) -> str:
+        """Return the command as rules see it."""
+        return self._subject
+
 
 async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
     limits = context.sandbox.limits
+    if arguments.background:
+        return await _start(arguments.command, context)
     result = await context.sandbox.run_command(
         arguments.command,
         timeout_s=_timeout_s(arguments, limits),
@@ -54,8 +78,22 @@ async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
     return ToolResult(command_text(result, limits), _summary(result), ok=is_ok, changes=changes)
 
 
+async def _start(command: str, context: ToolContext) -> ToolResult:
+    """Start a command that stays, and tell what it says at once."""
+    started = await context.sandbox.background.start(command)
+    text, now = await context.sandbox.background.read(started.id, _FIRST_OUTPUT_S)
+    text = text.rstrip() or "(no output yet)"
+    return ToolResult(
+        f"{text}\n({now.id} {now.state}{_HOW_TO_GO_ON.format(id=now.id) if now.exit_code is None else ''})",
+        f"{now.id} {now.state}",
+    )
+
+
 async def _preview(arguments: ShellArguments, context: ToolContext) -> Preview:
     limits = context.sandbox.limits
+    if arguments.background:
+        memory = f"{limits.memory_mb:,} MB"
+        return Preview(arguments.command, limits=f"in the background until it is stopped or the session ends, {memory}")
     return Preview(arguments.command, limits=f"up to {_timeout_s(arguments, limits)} s, {_memory_mb(arguments, limits):,} MB")
 
 
@@ -100,7 +138,7 @@ SHELL = Tool(
     arguments=ShellArguments,
     run=_shell,
     access=always(Access.EXECUTE),
-    subject=lambda arguments: arguments.command,
+    subject=lambda arguments: arguments.subject,
     title=lambda arguments: " ".join(arguments.command.split()),
     preview=_preview,
     aliases=("bash", "shell_exec", "run_shell_command", "exec_command", "run_command", "terminal", "shell_command", "execute"),

@@ -8,7 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from lmtui.core import events
-from lmtui.core.agent_events import Job, JobsChanged
+from lmtui.core.agent_events import BackgroundChanged, Job, JobsChanged
+from lmtui.core.background import BackgroundCommand
 from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.events import Envelope, TurnReason
 from lmtui.core.messages import Role
@@ -72,6 +73,7 @@ class Facts:
     plan: Plan = field(default_factory=Plan)
     agents: Agents = field(default_factory=Agents)
     jobs: tuple[Job, ...] = ()
+    background: tuple[BackgroundCommand, ...] = ()
     wakes: datetime | None = None
     queued: tuple[str, ...] = ()
     is_queue_paused: bool = False
@@ -121,6 +123,10 @@ class Facts:
                 self.approvals[event.approval_id] = event
             case events.ApprovalResolved():
                 self.approvals.pop(event.approval_id, None)
+            case JobsChanged():
+                self.jobs = event.jobs
+            case BackgroundChanged():
+                self.background = event.commands
             case _:
                 self._apply_setting(event)
 
@@ -143,8 +149,6 @@ class Facts:
                 self.sandbox = event
             case events.PlanChanged():
                 self.plan = event.plan
-            case JobsChanged():
-                self.jobs = event.jobs
             case events.InboxChanged():
                 self.queued, self.is_queue_paused = event.queued, event.is_paused
             case events.UsageUpdated():

@@ -23,7 +23,7 @@ async def test_a_request_says_what_would_run_and_under_which_conditions() -> Non
     request = await asked(rig)
     assert request.text == "make all"
     assert request.cwd == "/workspace"
-    assert request.limits == "up to 60 s, 512 MB"
+    assert request.limits == "up to 60 s, 2,048 MB"
     assert request.uncovered == ("make all",)
     assert request.commands == 1
     assert request.offered_rules[0] == request.suggested_rule == "Shell(make all)"

@@ -115,7 +115,7 @@ def test_an_unknown_argument_of_a_call_that_changes_something_is_refused(
         {"description": "list"},
         {"Reason": "to see"},
         {"required": ["command"]},
-        {"env": {}, "stdin": "", "background": False},
+        {"env": {}, "stdin": "", "detach": False},
         {"env": None},
         {"cmd": "ls"},
     ],

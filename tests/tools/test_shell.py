@@ -5,6 +5,8 @@ import json
 import pytest
 
 from lmtui.core.errors import ToolError
+from lmtui.core.permissions import Access
+from lmtui.core.workspace import CommandLimits, ExecResult
 from lmtui.tools.registry import ToolRegistry
 from tests.tools.test_files import Bench
 
@@ -46,3 +48,58 @@ def test_a_command_that_is_prepared_again_changes_the_folder_once() -> None:
 def test_a_folder_that_is_no_text_is_refused_by_name() -> None:
     with pytest.raises(ToolError, match="cwd is wrong"):
         REGISTRY.prepare("shell", '{"command": "ls", "cwd": 5}')
+
+
+@pytest.mark.parametrize(
+    ("given", "timeout_s", "memory_mb"),
+    [
+        ({}, 90, 3000),
+        ({"timeout": 200, "memory_mb": 100}, 200, 100),
+        ({"timeout": 9999, "memory_mb": 9999}, 400, 3000),
+        ({"timeout": -1, "memory_mb": 1}, 90, 64),
+    ],
+)
+async def test_the_settings_are_the_default_and_the_most(given: dict[str, int], timeout_s: int, memory_mb: int) -> None:
+    bench = Bench()
+    bench.sandbox.limits = CommandLimits(timeout_s=90, max_timeout_s=400, memory_mb=3000)
+    call = REGISTRY.prepare("shell", json.dumps({"command": "make", **given}))
+    assert (await call.preview(bench.context())).limits == f"up to {timeout_s} s, {memory_mb:,} MB"
+
+
+def test_the_model_is_told_the_limits_of_the_settings() -> None:
+    limits = CommandLimits(timeout_s=90, max_timeout_s=400)
+    (spec,) = (each for each in ToolRegistry(limits=limits).specs() if each.name == "shell")
+    properties = spec.parameters["properties"]
+    assert isinstance(properties, dict)
+    assert properties["timeout"]["description"] == "seconds; default 90, limit 400"
+
+
+async def test_output_before_a_time_out_is_kept_and_what_helps_is_said() -> None:
+    bench = Bench()
+    bench.sandbox.commands["make"] = ExecResult(124, "so far\n", 7, 90_000, is_timed_out=True)
+    result = await REGISTRY.prepare("shell", '{"command": "make"}').run(bench.context())
+    assert result.text == (
+        "so far\n(stopped after 90 s; everything it started is gone; timeout can be up to 600, background=true has no limit)"
+    )
+
+
+async def test_a_background_command_says_how_to_go_on_with_it() -> None:
+    bench = Bench()
+    started = await REGISTRY.prepare("shell", '{"command": "npm run dev", "background": true}').run(bench.context())
+    assert bench.sandbox.ran == []
+    assert started.text == (
+        'output of b1\n(b1 running for 3 s; the tool background goes on with it: {"id": "b1"} reads, '
+        '{"id": "b1", "action": "stop"} ends it)'
+    )
+    listed = await REGISTRY.prepare("background", "{}").run(bench.context())
+    assert listed.text == "b1  running for 3 s  npm run dev"
+    sent = await REGISTRY.prepare("background", '{"id": "b1", "action": "input", "input": "rs"}').run(bench.context())
+    assert sent.text == "output of b1rs\n(b1 running for 3 s)"
+    stopped = await REGISTRY.prepare("background", '{"id": "b1", "action": "stop"}').run(bench.context())
+    assert stopped.text == "b1  stopped after 3 s  npm run dev"
+
+
+@pytest.mark.parametrize(("action", "access"), [("read", Access.NONE), ("stop", Access.NONE), ("input", Access.EXECUTE)])
+def test_only_input_for_a_background_command_asks(action: str, access: Access) -> None:
+    call = REGISTRY.prepare("background", json.dumps({"id": "b1", "action": action, "input": "rm -r x"}))
+    assert call.access is access

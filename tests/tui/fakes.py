@@ -21,6 +21,7 @@ from lmtui.core.plan import Plan
 from lmtui.core.sessions import Answer, Changes, SessionSummary, Subscriber
 from lmtui.core.trust import TrustItem, check_shown
 from lmtui.core.workspace import FileChange, FileChangeKind
+from tests.fakes import FakeBackground
 from tests.tui.fake_archive import FakeArchive
 from tests.tui.fake_files import FakeFiles
 from tests.tui.fake_jobs import FakeJobs
@@ -89,6 +90,7 @@ class FakeSession:
         self.answers: dict[str, Answer] = {}
         self.is_closed = False
         self.fake_changes: Changes | None = None
+        self.fake_background = FakeBackground()
         self.fake_rules: list[Rule] = []
         self.window_use = FakeWindow()
         self.calls = FakeCalls()
@@ -158,6 +160,10 @@ class FakeSession:
 
     def set_model(self, model: str) -> None:
         self.emit(events.ModelChanged(model=model, url="http://127.0.0.1:11434/v1", window_tokens=8192))
+
+    @property
+    def background(self) -> FakeBackground:
+        return self.fake_background
 
     @property
     def changes(self) -> Changes | None:

@@ -182,6 +182,14 @@ class Commands:
             self.desk.act(lambda session: session.rename(title))
         self.desk.say(f"the title is {clean_line(title)}" if title else "/rename wants a title")
 
+    def background(self, words: str) -> None:
+        """List the background commands, or stop one."""
+        background = self.desk.session.background
+        verb, _, identity = words.partition(" ")
+        stopped = [self.desk.room.wait(background.stop(identity))] if verb == "stop" else []
+        listed = [f"{each.id}  {each.state}  {clean_line(each.command)}" for each in stopped or background.commands()]
+        self.desk.say(*(listed or ["no command runs in the background"]))
+
     def status(self, _: str) -> None:
         """Say where one stands."""
         session = self.desk.session
@@ -270,6 +278,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "help": SlashCommand("", "say all commands", Commands.help),
     "sessions": SlashCommand("[words]", "list the sessions, or those that say these words", Commands.sessions),
     "jobs": SlashCommand("", "list what runs by itself, and when", Commands.jobs),
+    "background": SlashCommand("[stop b1]", "list the commands that run in the background, or stop one", Commands.background),
     "new": SlashCommand("", "begin a new session", Commands.new),
     "resume": SlashCommand("number or id", "go on with an earlier session", Commands.resume),
     "rename": SlashCommand("title", "give this session a title", Commands.rename),

@@ -33,7 +33,7 @@ class Command:
     """What to run and its limits; `environment` is whole.
 
     `is_listing`: what it says of errors is dropped, and nobody looks for what it changed.  `streams` are the descriptors of
-    its input and its errors, where they are not nothing and its output.
+    its input and its errors, where they are not nothing and its output (errors -1: its output too).
     """
 
     arguments: tuple[str, ...]
@@ -78,7 +78,8 @@ def run(command: Command, output_fd: int, settings: Settings) -> Message:
     if child == 0:
         _become(command, output_fd, settings)
     for fd in (output_fd, *(command.streams or ())):
-        os.close(fd)
+        if fd >= 0:
+            os.close(fd)
     reason, status = _wait(child, time.monotonic() + command.timeout_s)
     if reason != "exit":
         process_tree.kill_group(child)  # before anything else: the child leads its own session
@@ -119,7 +120,7 @@ def _become(command: Command, output_fd: int, settings: Settings) -> None:
         reading, errors = command.streams or (null, null if command.is_listing else output_fd)
         os.dup2(reading, 0)
         os.dup2(output_fd, 1)
-        os.dup2(errors, 2)
+        os.dup2(errors if errors >= 0 else output_fd, 2)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from . import execute, process_tree
+from .beneath import Refused
 from .capture import Capture
 from .protocol import Message
 
@@ -29,7 +30,10 @@ _FREEZING_S = 1.0
 
 @dataclass
 class Job:
-    """One job; `hard_deadline` is when the supervisor no longer trusts the keeper to end it."""
+    """One job; `hard_deadline` is when the supervisor no longer trusts the keeper to end it.
+
+    Of one that `stays` only the pieces are read, so the last of them is sent too.
+    """
 
     id: int
     keeper: int
@@ -38,6 +42,8 @@ class Job:
     hard_deadline: float
     capture: Capture | None = None
     output_fd: int = -1
+    input_fd: int = -1
+    stays: bool = False
     memory_bytes: int = 0
     max_result_bytes: int = _MAX_RESULT_BYTES
     result: bytearray = field(default_factory=bytearray)
@@ -66,24 +72,55 @@ class Jobs:
         self._fork(identity, lambda _output: task(), timeout_s).max_result_bytes = max_result_bytes
 
     def start_command(
-        self, identity: int, run: Callable[[int], Message], capture: Capture, timeout_s: float, memory_bytes: int
+        self,
+        identity: int,
+        run: Callable[[int, int], Message],
+        capture: Capture,
+        timeout_s: float,
+        memory_bytes: int,
+        *,
+        takes_input: bool = False,
     ) -> None:
-        """Run a command; `run` gets the descriptor of its output in the keeper.
+        """Run a command; `run` gets the descriptors of its output and its input (-1: none) in the keeper.
 
         Raises:
             OSError: no process could be made.
         """
         reading, writing = os.pipe()
+        taking, giving = os.pipe() if takes_input else (-1, -1)
+        kept = tuple(fd for fd in (reading, giving) if fd >= 0)
         try:
-            job = self._fork(identity, lambda _result: run(writing), timeout_s, also_close=(reading,))
+            job = self._fork(identity, lambda _result: run(writing, taking), timeout_s, also_close=kept)
         except OSError:
-            os.close(reading)
+            for fd in kept:
+                os.close(fd)
             raise
         finally:
-            os.close(writing)
-        os.set_blocking(reading, False)
-        job.capture, job.output_fd, job.memory_bytes = capture, reading, memory_bytes
+            for fd in (writing, taking):
+                if fd >= 0:
+                    os.close(fd)
+        for fd in kept:
+            os.set_blocking(fd, False)
+        job.capture, job.output_fd, job.input_fd, job.memory_bytes = capture, reading, giving, memory_bytes
+        job.stays = takes_input
         self._selector.register(reading, selectors.EVENT_READ, job)
+
+    def feed(self, identity: int, data: bytes, *, is_last: bool) -> int:
+        """Give a command input; return how many bytes it took.  `is_last` closes its input."""
+        job = self._jobs.get(identity)
+        if job is None or job.input_fd < 0:
+            raise Refused("it takes no input: it has ended, or its input is closed")
+        taken = 0
+        try:
+            taken = os.write(job.input_fd, data) if data else 0
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:
+            is_last = True
+        if is_last:
+            os.close(job.input_fd)
+            job.input_fd = -1
+        return taken
 
     def start_service(
         self, identity: int, run: Callable[[], Message], timeout_s: float, memory_bytes: int, also_close: tuple[int, ...]
@@ -145,6 +182,8 @@ class Jobs:
             if job.capture is not None and job.output_fd >= 0:
                 self._drain(job)
                 job.capture.close()
+            if job.input_fd >= 0:
+                os.close(job.input_fd)
         return [(job, _parse(job.result) or {"reason": "killed"}) for job in finished]
 
     def watch(self) -> None:
@@ -188,7 +227,7 @@ class Jobs:
 
     def _fork(self, identity: int, run: Callable[[int], Message], timeout_s: float, also_close: tuple[int, ...] = ()) -> Job:
         reading, writing = os.pipe()
-        others = tuple(fd for job in self._jobs.values() for fd in (job.result_fd, job.output_fd) if fd >= 0)
+        others = tuple(fd for job in self._jobs.values() for fd in (job.result_fd, job.output_fd, job.input_fd) if fd >= 0)
         try:
             keeper = os.fork()
             if keeper == 0:

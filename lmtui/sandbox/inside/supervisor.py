@@ -78,6 +78,7 @@ class Supervisor:
             "git": self._git,
             "serve": lambda identity, message, _data: self._service.start(identity, message, self._program),
             "feed": lambda _identity, message, data: self._service.feed(int(message["target"]), data),
+            "input": self._feed,
             "kill": lambda _identity, message, _data: self._jobs.stop(int(message["target"])),
             "read": self._read,
             "write": self._write,
@@ -127,10 +128,10 @@ class Supervisor:
         return True
 
     def _empty_scratch(self) -> None:
-        """Remove what commands left in the folders that they may write to; saved outputs stay."""
+        """Remove what commands left in the folders that they may write to; saved outputs and what is mounted there stay."""
         for folder in self._options.scratch:
             for entry in os.scandir(folder):
-                if entry.path == self._spool.folder:
+                if entry.path == self._spool.folder or os.path.ismount(entry.path):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     shutil.rmtree(entry.path, ignore_errors=True)
@@ -188,12 +189,19 @@ class Supervisor:
         memory_bytes = int(message["memory_mb"]) << 20
         timeout_s = float(message["timeout_s"])
 
-        def run(output: int) -> Message:
+        def run(output: int, given: int) -> Message:
             used = git.without_drivers(environment, arguments[0], self._options) if is_git else environment
-            command = execute.Command(arguments, used, timeout_s, memory_bytes, self._options.root, self._program)
+            streams = (given, -1) if given >= 0 else None
+            folder = self._options.root
+            command = execute.Command(arguments, used, timeout_s, memory_bytes, folder, self._program, streams=streams)
             return execute.run(command, output, self._options)
 
-        self._jobs.start_command(identity, run, Capture(self._spool), timeout_s, memory_bytes)
+        takes_input = bool(message.get("takes_input"))
+        self._jobs.start_command(identity, run, Capture(self._spool), timeout_s, memory_bytes, takes_input=takes_input)
+
+    def _feed(self, identity: int, message: Message, data: bytes) -> None:
+        taken = self._jobs.feed(int(message["target"]), data, is_last=bool(message["is_last"]))
+        self._answer(identity, {"taken": taken})
 
     def _read(self, identity: int, message: Message, _data: bytes) -> None:
         facts, data = files.read(self._root, message["path"], int(message["max_bytes"]))
@@ -284,8 +292,11 @@ class Supervisor:
         for job in self._jobs.live():
             assert job.capture is not None
             if self._queued_bytes < _MAX_QUEUED_BYTES:
-                data, skipped = job.capture.take_live()
-                self._send(protocol.encode({"id": job.id, "live": protocol.pack(data), "skipped": skipped}))
+                self._send_live(job, job.capture)
+
+    def _send_live(self, job: Job, capture: Capture) -> None:
+        data, skipped = capture.take_live()
+        self._send(protocol.encode({"id": job.id, "live": protocol.pack(data), "skipped": skipped}))
 
     def _finish(self, job: Job, result: Message) -> None:
         if self._service.owns(job):
@@ -297,6 +308,8 @@ class Supervisor:
             self._answer(job.id, stopped if "reason" in result else result, data)
             return
         capture = job.capture
+        if job.stays:
+            self._send_live(job, capture)
         head = bytes(capture.head)
         facts = {
             "exit": 137,

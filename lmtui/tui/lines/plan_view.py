@@ -8,7 +8,8 @@ from datetime import datetime, tzinfo
 from typing import Unpack
 
 from lmtui.core import events
-from lmtui.core.agent_events import Job, JobsChanged
+from lmtui.core.agent_events import BackgroundChanged, Job, JobsChanged
+from lmtui.core.background import BackgroundCommand
 from lmtui.core.clean import clean_line
 from lmtui.core.events import Envelope
 from lmtui.core.plan import Counter, PlanStep, TaskState, Todo, TodoStatus
@@ -37,6 +38,7 @@ _BAR_CELLS = 12
 _NAME_SHARE = 0.45
 _DEEPEST = 4
 _DETAIL: Line = (("    ", ""),)
+_SHOWN = events.PlanChanged | JobsChanged | BackgroundChanged | events.ApprovalRequested | events.ApprovalResolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class PlanView(RowView, can_focus=True, inherit_bindings=False):
     def apply(self, envelope: Envelope) -> None:
         """Draw anew where one of the parts is another; the facts know it already."""
         event = envelope.event
-        is_ours = isinstance(event, events.PlanChanged | JobsChanged | events.ApprovalRequested | events.ApprovalResolved)
+        is_ours = isinstance(event, _SHOWN)
         if is_ours or envelope.event.agent != events.ROOT:
             self._build()
 
@@ -125,6 +127,7 @@ class PlanView(RowView, can_focus=True, inherit_bindings=False):
             [_counter_row(each, width) for each in plan.counters],
             _agent_rows([*facts.agents.in_order()], width),
             _job_rows(facts.jobs, self._zone, width),
+            _background_rows(facts.background, width),
         ]
         rows: list[PlanRow] = []
         for part in parts:
@@ -234,6 +237,20 @@ def _job_rows(jobs: Iterable[Job], zone: tzinfo | None, width: int) -> list[Plan
         when = _when(job.next_time, zone)
         left: Line = ((" ⏲ ", "muted"), (clean_line(job.title), ""), (f"  {clean_line(job.schedule)}", "muted"))
         rows.append(PlanRow(row(left, ((when, "muted"),), width), "", f"{job.title}  {job.schedule}  {when}"))
+    return rows
+
+
+def _background_rows(commands: Iterable[BackgroundCommand], width: int) -> list[PlanRow]:
+    """Return the background commands, those that run first."""
+    listed = sorted(commands, key=lambda each: each.exit_code is not None)
+    if not listed:
+        return []
+    rows = [_head("BACKGROUND", f"{sum(each.exit_code is None for each in listed)} running", width)]
+    for each in listed:
+        is_running, text = each.exit_code is None, clean_line(each.command)
+        sign: Line = ((" ● ", "ok") if is_running else (" ○ ", "muted"), (f"{each.id} ", "muted"), (text, ""))
+        state = "" if is_running else each.why or f"exit {each.exit_code}"
+        rows.append(PlanRow(row(sign, ((state, "muted"),), width), "", f"{each.id}  {text}  {state}"))
     return rows
 
 

@@ -6,6 +6,7 @@ import logging
 
 from textual.screen import Screen
 
+from lmtui.core.background import BackgroundCommands
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
 from lmtui.core.jobs import Jobs, NewJob
@@ -27,7 +28,7 @@ class JobsPart:
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers the commands."""
-        return {"jobs.show": lambda _: self._show(), "jobs.add": self._add}
+        return {"jobs.show": lambda _: self._show(), "jobs.add": self._add, "background.show": self._background}
 
     def start(self) -> None:
         """Run what is due from now on; costs nothing but a look at a file name where there are no jobs."""
@@ -60,6 +61,27 @@ class JobsPart:
             self._add("")
         elif chosen:
             _ = self._stage.app.run_worker(self._open(chosen), group="open")
+
+    def _background(self, text: str) -> None:
+        """Say which background commands there are, or stop one."""
+        feed = self._stage.desk.active
+        if feed is None:
+            return
+        background = feed.session.background
+        verb, _, identity = text.strip().partition(" ")
+        if verb == "stop":
+            _ = self._stage.app.run_worker(self._stop(background, identity), group="background")
+        else:
+            listed = [f"{each.id}  {each.state}  {clean_line(each.command)}" for each in background.commands()]
+            self._stage.say("\n".join(listed) or "No command runs in the background. The model starts them.")
+
+    async def _stop(self, background: BackgroundCommands, identity: str) -> None:
+        try:
+            stopped = await background.stop(identity)
+        except LmtuiError as error:
+            self._stage.say(error.full_text(), "error")
+        else:
+            self._stage.say(f"{stopped.id} {stopped.state}: {clean_line(stopped.command)}")
 
     async def _open(self, session_id: str) -> None:
         try:

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from lmtui.core.errors import SandboxError, SandboxUnavailable
+from lmtui.core.ports import Sandbox
+from lmtui.core.workspace import CommandLimits
+from tests.sandbox.conftest import ISOLATED, OpenSandbox
+
+STAYING = [*ISOLATED, "process"]
+
+
+def _runs(seconds: str) -> bool:
+    return any(process.info["cmdline"] == ["sleep", seconds] for process in psutil.process_iter(["cmdline"]))
+
+
+async def _becomes(seconds: str, *, is_running: bool) -> bool:
+    for _ in range(200):
+        if await asyncio.to_thread(_runs, seconds) is is_running:
+            return True
+        await asyncio.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("sandbox", STAYING, indirect=True)
+async def test_a_server_in_the_background_is_reached_by_later_commands(sandbox: Sandbox, workspace: Path) -> None:
+    (workspace / "page.txt").write_text("it is served\n")
+    port = "18743"
+    started = await sandbox.background.start(f"exec python3 -u -m http.server {port} --bind 127.0.0.1")
+    text, _ = await sandbox.background.read(started.id, wait_s=10)
+    assert "Serving HTTP" in text
+    fetch = f"import urllib.request as u; print(u.urlopen('http://127.0.0.1:{port}/page.txt').read().decode())"
+    result = await sandbox.run_command(f'python3 -c "{fetch}"')
+    assert result.output.strip() == "it is served"
+    text, now = await sandbox.background.read(started.id, wait_s=5)
+    assert '"GET /page.txt' in text
+    assert now.exit_code is None
+    stopped = await sandbox.background.stop(started.id)
+    assert (stopped.exit_code, stopped.why) == (137, "stopped")
+    result = await sandbox.run_command(f'python3 -c "{fetch}"')
+    assert "Connection refused" in result.output
+    assert "background command" not in result.output  # who stopped it knows
+
+
+@pytest.mark.parametrize("sandbox", STAYING, indirect=True)
+async def test_input_reaches_a_command_and_its_answer_is_read(sandbox: Sandbox) -> None:
+    started = await sandbox.background.start("while read -r line; do echo got $line; done")
+    assert (await sandbox.background.read(started.id))[0] == ""
+    await sandbox.background.send(started.id, "one two\n")
+    assert (await sandbox.background.read(started.id, wait_s=5))[0].strip() == "got one two"
+
+
+@pytest.mark.parametrize("sandbox", STAYING, indirect=True)
+async def test_one_that_ends_by_itself_is_told_with_the_next_command(sandbox: Sandbox) -> None:
+    started = await sandbox.background.start("sleep 0.3; echo last words; exit 3")
+    while sandbox.background.commands()[0].exit_code is None:
+        await asyncio.sleep(0.02)
+    result = await sandbox.run_command("true")
+    assert (
+        f"[background command {started.id} ended, exit code 3 after 0 s: sleep 0.3; echo last words; exit 3]" in result.output
+    )
+    assert "background" not in (await sandbox.run_command("true")).output
+    text, ended = await sandbox.background.read(started.id)
+    assert (text.strip(), ended.exit_code) == ("last words", 3)
+
+
+@pytest.mark.parametrize("backend", STAYING)
+async def test_all_end_with_the_session(open_sandbox: OpenSandbox, backend: str, mark: str) -> None:
+    sandbox = await open_sandbox(backend)
+    await sandbox.background.start(f"sleep {mark} & sleep {mark}")
+    assert await _becomes(mark, is_running=True)
+    await sandbox.close()
+    assert await _becomes(mark, is_running=False)
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_stopping_one_leaves_the_others_and_nothing_of_it(sandbox: Sandbox, mark: str) -> None:
+    other = await sandbox.background.start("sleep 77.5")
+    started = await sandbox.background.start(f"setsid sleep {mark} & wait")
+    await sandbox.run_command("true")
+    assert await _becomes(mark, is_running=True)
+    await sandbox.background.stop(started.id)
+    assert await _becomes(mark, is_running=False)
+    assert {each.id: each.exit_code is None for each in sandbox.background.commands()} == {other.id: True, started.id: False}
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_what_it_leaves_for_programs_outside_is_set_aside_when_it_is_read(sandbox: Sandbox, workspace: Path) -> None:
+    started = await sandbox.background.start("mkdir sub; git init -q sub; echo made; sleep 30")
+    text, _ = await sandbox.background.read(started.id, wait_s=5)
+    while "made" not in text:
+        text += (await sandbox.background.read(started.id, wait_s=5))[0]
+    text += (await sandbox.background.read(started.id))[0]
+    assert "was moved to .lmagent/quarantine" in text
+    assert not (workspace / "sub" / ".git").exists()
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_memory_and_number_are_limited(open_sandbox: OpenSandbox, backend: str) -> None:
+    sandbox = await open_sandbox(backend, limits=CommandLimits(memory_mb=100))
+    eater = await sandbox.background.start("python3 -c 'x = bytearray(300 << 20); import time; time.sleep(30)'")
+    _, ended = await sandbox.background.read(eater.id, wait_s=20)
+    assert (ended.exit_code, ended.why) == (137, "memory")
+    for _ in range(16):
+        await sandbox.background.start("sleep 60")
+    with pytest.raises(SandboxError, match="16 background commands run already"):
+        await sandbox.background.start("sleep 60")
+
+
+@pytest.mark.parametrize("sandbox", ["landlock"], indirect=True)
+async def test_without_mounts_there_is_none_and_it_says_what_has_them(sandbox: Sandbox) -> None:
+    with pytest.raises(SandboxUnavailable, match="landlock has no background commands") as refused:
+        await sandbox.background.start("sleep 5")
+    assert refused.value.hint == "Use bubblewrap or Docker."
+
+
+@pytest.mark.parametrize("sandbox", [ISOLATED[1]], indirect=True)
+async def test_much_output_is_kept_at_its_end_and_the_rest_is_counted(sandbox: Sandbox) -> None:
+    started = await sandbox.background.start("seq 100000; echo END")
+    began = time.monotonic()
+    while sandbox.background.commands()[0].exit_code is None and time.monotonic() - began < 20:
+        await asyncio.sleep(0.05)
+    text, _ = await sandbox.background.read(started.id)
+    assert text.endswith("100000\nEND\n")
+    assert " not shown …" in text
+    assert len(text) < 70_000
