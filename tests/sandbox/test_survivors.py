@@ -13,7 +13,7 @@ from lmtui.core.ports import Sandbox
 from tests.sandbox.conftest import CONFINED, ISOLATED
 
 _RUNS = int(os.environ.get("LMTUI_LIFETIME_RUNS", "1000" if os.environ.get("LMTUI_FULL_BATTERY") == "1" else "8"))
-_GONE_MS = 250
+_GONE_MS = 2_000  # wide, for a busy machine: the benchmark holds 250
 _SHAPES = {
     "new session": "setsid sleep MARK & setsid -f sleep MARK; echo up; sleep MARK",
     "double fork": "(setsid bash -c '(sleep MARK &) ; sleep MARK' &) ; echo up; sleep MARK",
