@@ -148,7 +148,7 @@ class Config:
     command_processes: int = _setting(1024, "processes and threads of all commands together", at_least=16)
     command_tmp_mb: int = _setting(0, "size of the private /tmp in MB; 0: a quarter of the memory, at most 4096", at_least=0)
     command_file_mb: int = _setting(4096, "largest file that a command may write, in MB", at_least=1)
-    image: str = _setting("lmtui-sandbox:2", "Docker image of the sandbox", "LMTUI_IMAGE")
+    image: str = _setting("lmtui-sandbox:3", "Docker image of the sandbox", "LMTUI_IMAGE")
     scheduler_interval_s: float = _setting(60.0, "most seconds between looks at jobs", "SCHEDULER_POLL_INTERVAL", at_least=1)
     inbox: str = _setting("off", "make jobs of the tasks that other programs leave in .lmagent/inbox", choices=("off", "on"))
     notify: str = _setting(

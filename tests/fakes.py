@@ -165,6 +165,7 @@ class FakeSandbox:
             asks_each_command=self.asks_each_command,
             is_read_only=self.is_read_only and self.can_be_read_only,
             has_read_only=self.can_be_read_only,
+            folder="/workspace",
         )
 
     def read_only(self) -> Sandbox:

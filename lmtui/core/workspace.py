@@ -84,7 +84,7 @@ class SandboxStatus:
     `asks_each_command`: it is so weak that every shell command asks, whatever the mode and the rules say. `is_read_only`: a
     test from inside showed that nothing in the workspace can be changed.  `has_read_only`: there is an instance in which
     commands cannot change anything.  `masks_git`: a masked file is in git's objects too, so commands that only read do not see
-    these.
+    these.  `folder` is the workspace as commands see it.
     """
 
     backend: str
@@ -98,6 +98,7 @@ class SandboxStatus:
     is_read_only: bool = False
     has_read_only: bool = False
     masks_git: bool = False
+    folder: str = ""
 
 
 class FileChangeKind(StrEnum):

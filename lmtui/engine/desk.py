@@ -86,6 +86,7 @@ class Desk:
     window_tokens: int = 0
     sandbox_name: str = ""
     sandbox_text: str = ""
+    sandbox_folder: str = ""
     asks_each_command: bool = False
     checkpoints: Checkpoints | None = None
     checkpoint_problem: str = ""

@@ -34,7 +34,7 @@ async def question(
         why=decision.why,
         suggested_rule=offers[0] if offers else "",
         offered_rules=offers,
-        cwd="/workspace" if is_command else "",
+        cwd=desk.sandbox_folder if is_command else "",
         sandbox=desk.sandbox_text,
         limits=preview.limits,
         uncovered=tuple(map(reveal, decision.uncovered)),

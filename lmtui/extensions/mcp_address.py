@@ -16,8 +16,7 @@ from lmtui.core.serving import GuardedLauncher, Launch
 from lmtui.extensions.mcp_config import ServerEntry, expand
 from lmtui.extensions.mcp_link import Address
 from lmtui.extensions.mcp_memory import Memory
-
-_INSIDE = Path("/workspace")
+from lmtui.paths import path_inside
 
 
 async def _browse(url: str) -> object:
@@ -86,7 +85,7 @@ async def address_of(entry: ServerEntry, memory: Memory, around: Surroundings, p
     process = await launcher.open(launch, memory.log.add)
     parts.push_async_callback(process.close)
     is_inside = not entry.on_host and "not isolated" not in process.place and not process.place.startswith("landlock")
-    return Place(Address(process), _INSIDE if is_inside else around.workspace, process.place)
+    return Place(Address(process), Path(path_inside(around.workspace)) if is_inside else around.workspace, process.place)
 
 
 @contextlib.asynccontextmanager

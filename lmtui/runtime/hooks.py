@@ -14,8 +14,6 @@ from lmtui.extensions.hooks_config import HookFiles, read_hooks
 from lmtui.extensions.hooks_words import Surroundings, odd_matchers
 from lmtui.extensions.prompt_files import MarkdownPrompts
 from lmtui.paths import sessions_dir
-from lmtui.sandbox.backend import FULL
-from lmtui.sandbox.host_paths import MOUNT_POINT
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.registry import ToolRegistry
 
@@ -25,8 +23,7 @@ def hooks_of(workspace: Path, session_id: str, sandbox: WorkspaceSandbox) -> Hoo
 
     async def lane() -> Lane:
         status = await sandbox.status()
-        root = MOUNT_POINT if status.backend in FULL else str(workspace)
-        return Lane(sandbox.launcher if status.has_shell else None, root)
+        return Lane(sandbox.launcher if status.has_shell else None, status.folder or str(workspace))
 
     log = sessions_dir(workspace) / f"{session_id}.jsonl"
     around, tools = Surroundings(session_id, str(log), str(workspace)), ToolRegistry().names()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from lmtui.core.workspace import CommandLimits
-from lmtui.sandbox.host_paths import MOUNT_POINT, STORE_INSIDE
+from lmtui.paths import HOME_INSIDE, SCRATCH, STORE_INSIDE
 from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane, Link
@@ -19,8 +19,6 @@ from lmtui.sandbox.link import Lane, Link
 FULL = ("docker", "podman", "bubblewrap")  # those with a container or namespaces around each lane, in which it has mounts
 INSIDE = Path(__file__).parent / "inside"
 FOLDER_INSIDE = "/opt/lmtui"
-SCRATCH = ("/tmp", "/dev/shm")  # noqa: S108  (private file systems of an instance, not the host's)
-HOME_INSIDE = f"{SCRATCH[0]}/home"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ def environment_inside(path: str, extra: Mapping[str, str] | None = None) -> dic
     }
 
 
-def settings_of(lane: Lane, limits: CommandLimits, root: str = MOUNT_POINT, store: str = STORE_INSIDE) -> Settings:
+def settings_of(lane: Lane, limits: CommandLimits, root: str, store: str = STORE_INSIDE) -> Settings:
     """Return what a confined lane may do, of whichever kind it is; the environment is the kind's own."""
     return Settings(
         root=root,

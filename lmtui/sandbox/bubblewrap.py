@@ -16,12 +16,11 @@ from types import MappingProxyType
 
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.workspace import CommandLimits
+from lmtui.paths import HOME_INSIDE, MOUNT_POINT, PROXY_INSIDE, SCRATCH, STORE_INSIDE, path_inside
 from lmtui.sandbox import control_group
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
-    HOME_INSIDE,
     INSIDE,
-    SCRATCH,
     Isolation,
     cores_text,
     environment_inside,
@@ -30,7 +29,7 @@ from lmtui.sandbox.backend import (
     supervisor_command,
     this_python,
 )
-from lmtui.sandbox.host_paths import MOUNT_POINT, PROXY_INSIDE, STORE_INSIDE, store_folder
+from lmtui.sandbox.host_paths import scratch_parents, store_folder
 from lmtui.sandbox.inside import forward
 from lmtui.sandbox.layout import Layout, mounts
 from lmtui.sandbox.link import Lane, Link, spawn
@@ -57,7 +56,7 @@ _NAMESPACES_HINT = (
 )
 
 
-_LAST = ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", MOUNT_POINT)
+_PARENT_BYTES = 1 << 20
 
 
 class BubblewrapBackend:
@@ -80,6 +79,7 @@ class BubblewrapBackend:
         limits: CommandLimits = CommandLimits(),
     ) -> None:
         self._workspace = workspace
+        self._root = path_inside(workspace)
         self._limits = limits
         self._proxy = proxy
         self._variables = dict(variables)
@@ -107,7 +107,7 @@ class BubblewrapBackend:
         own = [*programs(self._toolchains), "/usr/local/bin:/usr/bin:/bin:/opt/lmtui/bin"]
         path = ":".join([*own, str(python.parent)] if bound else own)
         settings = replace(
-            settings_of(lane, self._limits),
+            settings_of(lane, self._limits, self._root),
             scratch=scratch_of(lane),
             limits_processes=True,
             cores=self._limits.cores,
@@ -119,7 +119,7 @@ class BubblewrapBackend:
             program,
             *self._arguments(lane, layout, bound),
             *(_read_only(shared, PROXY_INSIDE) if shared else []),
-            *_LAST,
+            *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", self._root),
             "--",
             *supervisor,
         ]
@@ -133,24 +133,37 @@ class BubblewrapBackend:
 
     def _arguments(self, lane: Lane, layout: Layout, bound: Path | None) -> list[str]:
         share = ["--share-net"] if self.network != "none" and lane.runs_programs else []
+        link = ["--symlink", self._root, MOUNT_POINT] if self._root != MOUNT_POINT else []
         return [
             "--unshare-all", *share, "--unshare-user", "--disable-userns", "--as-pid-1", "--die-with-parent", "--new-session",
             "--clearenv", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", "--hostname", "sandbox",
             *_system(), *_etc(with_network=bool(share)),
             "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *_masked(), "--dev", "/dev",
             *_scratch(SCRATCH[0], self._limits.tmp_mb << 20), "--dir", HOME_INSIDE, *_scratch(SCRATCH[1], _SHM_BYTES),
-            *_read_only(INSIDE, f"{FOLDER_INSIDE}/inside"), *_tools(), *(_read_only(bound, str(bound)) if bound else []),
-            "--ro-bind" if lane.is_read_only else "--bind", str(self._workspace), MOUNT_POINT,
+            *_read_only(INSIDE, f"{FOLDER_INSIDE}/inside"), *_tools(), *self._at_own_paths(lane, bound), *link,
             *self._mounts(lane, layout), *self._store(lane),
-            *(part for folder in self._toolchains for part in _read_only(folder, str(folder))),
         ]  # fmt: skip
+
+    def _at_own_paths(self, lane: Lane, bound: Path | None) -> list[str]:
+        """Mount the workspace and what is shown beside it, outer folders first; no command can change their parents."""
+        shown = {str(folder): folder for folder in (*self._toolchains, *([bound] if bound else []))}
+        mounted = {
+            self._root: ["--ro-bind" if lane.is_read_only else "--bind", str(self._workspace), self._root],
+            **{target: _read_only(source, target) for target, source in shown.items()},
+        }
+        parents = [parent for parent in scratch_parents(mounted) if parent not in mounted]
+        return [
+            *(part for parent in parents for part in _scratch(parent, _PARENT_BYTES)),
+            *(part for target in sorted(mounted, key=lambda target: target.count("/")) for part in mounted[target]),
+            *(part for parent in parents for part in ("--remount-ro", parent)),
+        ]
 
     def _store(self, lane: Lane) -> list[str]:
         return ["--bind", str(store_folder(self._workspace)), STORE_INSIDE] if lane is Lane.CHECKPOINT else []
 
     def _mounts(self, lane: Lane, layout: Layout) -> list[str]:
         found = mounts(self._workspace, lane, layout)
-        return [part for source, path in found for part in _read_only(source, f"{MOUNT_POINT}/{path}")]
+        return [part for source, path in found for part in _read_only(source, f"{self._root}/{path}")]
 
 
 async def find_program() -> str:

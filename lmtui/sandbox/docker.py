@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.workspace import CommandLimits
+from lmtui.paths import MOUNT_POINT, PROXY_INSIDE, SCRATCH, STORE_INSIDE, path_inside
 from lmtui.sandbox import seccomp_profile
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
     INSIDE,
-    SCRATCH,
     Isolation,
     cores_text,
     environment_inside,
@@ -30,9 +30,9 @@ from lmtui.sandbox.backend import (
 )
 from lmtui.sandbox.docker_engine import connect, find_socket, labels, reap_dead
 from lmtui.sandbox.docker_link import attach
-from lmtui.sandbox.host_paths import MOUNT_POINT, PROXY_INSIDE, STORE_INSIDE, store_folder
+from lmtui.sandbox.host_paths import LINK_INSIDE, scratch_parents, store_folder
 from lmtui.sandbox.inside import forward
-from lmtui.sandbox.layout import Layout, mounts
+from lmtui.sandbox.layout import Layout, link_folder, mounts
 from lmtui.sandbox.link import Lane, Link
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
 from lmtui.sandbox.toolchains import programs
@@ -40,7 +40,7 @@ from lmtui.sandbox.toolchains import programs
 if TYPE_CHECKING:
     from docker import DockerClient
 
-DEFAULT_IMAGE = "lmtui-sandbox:2"
+DEFAULT_IMAGE = "lmtui-sandbox:3"
 
 _PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CPU_PERIOD_US = 100_000
@@ -72,6 +72,7 @@ class DockerBackend:
         limits: CommandLimits = CommandLimits(),
     ) -> None:
         self._workspace = workspace
+        self._root = path_inside(workspace)
         self._limits = limits
         self._runtime = runtime
         self._toolchains = tuple(toolchains)
@@ -194,7 +195,7 @@ class DockerBackend:
         has_proxy = self._proxy_folder is not None and lane.runs_programs
         path = ":".join([*programs(self._toolchains), _PATH_INSIDE])
         settings = replace(
-            settings_of(lane, self._limits),
+            settings_of(lane, self._limits, self._root),
             scratch=scratch_of(lane),
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if has_proxy else "",
             environment=environment_inside(path, self._variables | (forward.environment() if has_proxy else {})),
@@ -205,7 +206,7 @@ class DockerBackend:
             "command": [],
             "hostname": "sandbox",
             "user": self._user(engine),
-            "working_dir": MOUNT_POINT,
+            "working_dir": self._root,
             "environment": {"PATH": _PATH_INSIDE},
             "stdin_open": True,
             "labels": labels(),
@@ -228,7 +229,7 @@ class DockerBackend:
             "cpu_quota": limits.cores * _CPU_PERIOD_US or None,
             "cpu_shares": _CPU_SHARES,
             "network_mode": self._network_mode(lane),
-            "tmpfs": {SCRATCH[0]: f"rw,exec,nosuid,nodev,size={limits.tmp_mb}m,mode=1777"},
+            "tmpfs": self._scratch(),
             "shm_size": "64m",
             "ulimits": [
                 Ulimit(name="core", soft=0, hard=0),
@@ -242,6 +243,14 @@ class DockerBackend:
             "runtime": self._runtime or None,
             "mounts": self._mounts(lane, layout),
         }
+
+    def _scratch(self) -> dict[str, str]:
+        """Return the private file systems; no command can change the parents of what is mounted below them."""
+        targets = [self._root, *map(str, self._toolchains)]
+        parents = [parent for parent in scratch_parents(targets) if parent not in targets]
+        return {SCRATCH[0]: f"rw,exec,nosuid,nodev,size={self._limits.tmp_mb}m,mode=1777"} | dict.fromkeys(
+            parents, "ro,nosuid,nodev,size=1m,mode=755"
+        )
 
     def _network_mode(self, lane: Lane) -> str:
         return "bridge" if self.network != "none" and lane.runs_programs else "none"
@@ -267,12 +276,13 @@ class DockerBackend:
         from docker.types import Mount  # noqa: PLC0415  (heavy SDK, see `connect`)
 
         found = [
-            Mount(MOUNT_POINT, str(self._workspace), type="bind", read_only=lane.is_read_only),
+            Mount(self._root, str(self._workspace), type="bind", read_only=lane.is_read_only),
             Mount(f"{FOLDER_INSIDE}/inside", str(INSIDE), type="bind", read_only=True),
         ]
         if lane is Lane.CHECKPOINT:
             found.append(Mount(STORE_INSIDE, str(store_folder(self._workspace)), type="bind"))
-        shown = [(f"{MOUNT_POINT}/{path}", source) for source, path in mounts(self._workspace, lane, layout)]
+        shown = [(LINK_INSIDE, link_folder(self._root))] if self._root != MOUNT_POINT else []
+        shown += [(f"{self._root}/{path}", source) for source, path in mounts(self._workspace, lane, layout)]
         shown += [(str(folder), folder) for folder in self._toolchains]
         shown += [(PROXY_INSIDE, self._proxy_folder)] if self._proxy_folder is not None and lane.runs_programs else []
         return found + [Mount(target, str(source), type="bind", read_only=True) for target, source in shown]

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.paths import checkpoints_dir
+from lmtui.paths import MOUNT_POINT, SCRATCH, checkpoints_dir
 
-MOUNT_POINT = "/workspace"
-STORE_INSIDE = "/checkpoints"
-PROXY_INSIDE = "/run/lmtui"
+LINK_INSIDE = "/opt/lmtui/link"
+
+
+def scratch_parents(targets: Iterable[str]) -> list[str]:
+    """Return the folders in the private file systems that have mounts below them.
+
+    Each gets a read-only file system of its own: else a command could rename a parent of the workspace, and put another
+    folder at its path.
+    """
+    found: dict[str, None] = {}
+    for target in map(Path, targets):
+        for base in map(Path, SCRATCH):
+            if base in target.parents and target.parent != base:
+                found[str(base / target.relative_to(base).parts[0])] = None
+    return list(found)
 
 
 def store_folder(workspace: Path) -> Path:

@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxUnavailable, UsageError
 from lmtui.sandbox.docker import DEFAULT_IMAGE
 from lmtui.sandbox.docker_engine import connect, find_socket
+from lmtui.sandbox.host_paths import LINK_INSIDE
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -28,11 +30,14 @@ Say = Callable[[str], None]
 _SUITE = "bookworm"
 _PACKAGES = (
     "python3", "git", "bash", "coreutils", "ripgrep", "ca-certificates", "less", "patch", "diffutils", "findutils", "grep",
-    "sed", "procps", "file", "make", "python3-venv", "python3-pip",
+    "sed", "procps", "file", "make", "python3-venv", "python3-pip", "gcc", "g++", "libc6-dev", "pkg-config",
+    "curl", "unzip", "xz-utils",
 )  # fmt: skip
+_LATER = ("nodejs", "npm")  # debootstrap cannot put their many dependencies into an order
+_UV = ("--prefix", "/usr/local", "--no-deps", "--ignore-installed", "--no-warn-script-location", "uv")  # Debian has none
 _DROPPED = ("var/lib/apt/lists", "var/cache/apt", "usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/locale",
             "usr/share/lintian", "var/log/apt", "debootstrap")  # fmt: skip
-_CHANGES = ("ENV PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8", "WORKDIR /workspace", 'CMD ["bash"]')
+_CHANGES = ("ENV PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8", "WORKDIR /", 'CMD ["bash"]')
 _BUILD_S = 1800.0
 _ENGINE_S = 900
 
@@ -76,6 +81,10 @@ async def _build(engine: DockerClient, image: str, say: Say) -> None:
         root = Path(folder, "root")
         say(f"fetching Debian packages ({_SUITE}); this takes some minutes")
         await _run(say, [program, "--variant=minbase", f"--include={','.join(_PACKAGES)}", _SUITE, str(root)])
+        install = ["apt-get", "install", "--yes", "--no-install-recommends", *_LATER]
+        await _run(say, ["chroot", str(root), "env", "DEBIAN_FRONTEND=noninteractive", *install])
+        say("fetching uv")
+        await _run(say, [sys.executable, "-m", "pip", "install", "--quiet", "--root", str(root), *_UV])
         say("trimming")
         await asyncio.to_thread(trim, root)
         say("packing")
@@ -91,7 +100,9 @@ def trim(root: Path) -> None:
         shutil.rmtree(root / name, ignore_errors=True)
     for path in _programs(root):
         path.chmod(stat.S_IMODE(path.stat().st_mode) & ~(stat.S_ISUID | stat.S_ISGID))
-    (root / "workspace").mkdir(exist_ok=True)
+    workspace = root / "workspace"
+    if not workspace.is_symlink():
+        workspace.symlink_to(f"{LINK_INSIDE}/workspace")
     python = root / "usr/bin/python"
     if not python.is_symlink() and not python.exists():
         python.symlink_to("python3")

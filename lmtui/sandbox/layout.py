@@ -6,6 +6,8 @@ The paths come from the guard (`inside/layout.py`), which walks the workspace fr
 from __future__ import annotations
 
 import atexit
+import contextlib
+import hashlib
 import os
 import shutil
 import tempfile
@@ -144,6 +146,22 @@ def mask_sources() -> tuple[Path, Path, Path]:
         except OSError as error:
             what = f"could not create the mounts that hide secret files: {error.strerror}"
             raise SandboxUnavailable(what, "Free disk space.") from error
+
+
+def link_folder(root: str) -> Path:
+    """Return a folder with a link `workspace` to where an instance has the workspace: images link `/workspace` to it.
+
+    Raises:
+        SandboxUnavailable: it cannot be made.
+    """
+    for base in (state_dir, _temporary):
+        with contextlib.suppress(OSError):
+            folder = base() / "links" / hashlib.sha256(os.fsencode(root)).hexdigest()[:24]
+            folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+            with contextlib.suppress(FileExistsError):
+                (folder / "workspace").symlink_to(root)
+            return folder
+    raise SandboxUnavailable("could not create the link to the workspace", "Free disk space.")
 
 
 def _made_in(base: Path) -> tuple[Path, Path, Path]:

@@ -15,6 +15,7 @@ from lmtui.core.hosts import parse_pattern
 from lmtui.core.masks import MaskExpressions
 from lmtui.core.serving import Launch
 from lmtui.core.workspace import CommandLimits, SandboxStatus
+from lmtui.paths import path_inside
 from lmtui.sandbox import selftest
 from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
@@ -165,7 +166,7 @@ async def choose(
             refusals.append(refusal)
             await backend.close()
             continue
-        return Chosen(backend, client, guard, layout, _status(backend, refusals, options))
+        return Chosen(backend, client, guard, layout, _status(backend, workspace, refusals, options))
     reasons = "; ".join(str(refusal) for refusal in refusals)
     raise SandboxUnavailable(f"no sandbox works here: {reasons}", refusals[-1].hint if refusals else "") from None
 
@@ -196,7 +197,7 @@ async def start(backend: Backend, workspace: Path, masks: MaskExpressions = NO_R
     return guard, layout, client
 
 
-def _status(backend: Backend, refusals: Sequence[SandboxUnavailable], options: Options) -> SandboxStatus:
+def _status(backend: Backend, workspace: Path, refusals: Sequence[SandboxUnavailable], options: Options) -> SandboxStatus:
     is_proxied = options.network == "proxy" and backend.name in FULL
     network = "no network" if backend.network == "none" else "network on"
     if is_proxied:
@@ -217,6 +218,7 @@ def _status(backend: Backend, refusals: Sequence[SandboxUnavailable], options: O
         network=network if is_proxied else backend.network,
         text=text,
         has_shell=backend.has_shell,
+        folder=path_inside(workspace) if backend.has_mounts else str(workspace),
         is_weaker=backend.name not in FULL,
         reason=reason,
         facts=backend.isolation.facts(),

@@ -66,7 +66,7 @@ async def test_containers_of_dead_owners_are_removed_at_the_next_start(
     await sandbox.close()
     orphan = _docker(
         "create", "--label", f"lmtui.host={labels[0]}", "--label", "lmtui.pid=999999", "--label", "lmtui.started=1.00",
-        "lmtui-sandbox:2", "true",
+        "lmtui-sandbox:3", "true",
     ).strip()  # fmt: skip
     await open_sandbox(backend)
     assert orphan not in _docker("ps", "--all", "--quiet", "--no-trunc").split()

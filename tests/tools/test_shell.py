@@ -39,6 +39,26 @@ async def test_a_command_runs_in_the_folder_that_is_given(cwd: str, command: str
     assert bench.sandbox.ran == [line]
 
 
+@pytest.mark.parametrize(
+    ("command", "subject"),
+    [
+        ("cd /home/me/project && make", "cd /workspace && make"),
+        ("cat '/home/me/project/.env' --x=/home/me/project/a", "cat '/workspace/.env' --x=/workspace/a"),
+        ("ls /home/me/projects /srv/home/me/project", "ls /home/me/projects /srv/home/me/project"),
+        ("ls ./home/me/project/a", "ls ./home/me/project/a"),
+    ],
+)  # fmt: skip
+async def test_rules_see_one_name_of_the_workspace(command: str, subject: str) -> None:
+    call = REGISTRY.prepare("shell", json.dumps({"command": command}))
+    assert call.subjects == (subject,)
+    assert (await call.preview(Bench().context())).text == command
+
+
+def test_a_path_with_signs_of_the_shell_is_left_as_it_is() -> None:
+    command = "cd /home/a;b && ls"
+    assert ToolRegistry("/home/a;b").prepare("shell", json.dumps({"command": command})).subjects == (command,)
+
+
 def test_a_command_that_is_prepared_again_changes_the_folder_once() -> None:
     call = REGISTRY.prepare("shell", '{"command": "make", "workdir": "sub"}')
     again = REGISTRY.prepare("shell", json.dumps(dict(call.arguments)))

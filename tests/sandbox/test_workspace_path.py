@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.masks import MaskExpressions
+from lmtui.core.ports import Sandbox
+from lmtui.paths import path_inside
+from lmtui.sandbox.host_paths import scratch_parents
+from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, ISOLATED, LIMITS, OpenSandbox
+
+
+@pytest.mark.parametrize(
+    ("workspace", "inside"),
+    [
+        ("/home/ada/project", "/home/ada/project"), ("/root/project", "/root/project"), ("/srv/p", "/srv/p"),
+        ("/opt/p", "/opt/p"), ("/tmp/p", "/tmp/p"), ("/var/lib/p", "/var/lib/p"), ("/usr/local/src/p", "/usr/local/src/p"),
+        ("/dev/shm/p", "/dev/shm/p"), ("/usr/lib/python3", "/workspace"), ("/usr/local/src", "/workspace"),
+        ("/opt", "/workspace"), ("/opt/lmtui", "/workspace"), ("/tmp", "/workspace"), ("/tmp/home/p", "/workspace"),
+        ("/etc/p", "/workspace"), ("/proc/self/cwd", "/workspace"), ("/workspace", "/workspace"),
+        ("/run/lmtui/p", "/workspace"), ("/run/media/ada/p", "/run/media/ada/p"),
+    ],
+)  # fmt: skip
+def test_a_workspace_has_its_own_path_unless_the_instance_needs_it(workspace: str, inside: str) -> None:
+    assert path_inside(Path(workspace)) == inside
+
+
+def test_a_parent_of_a_mount_in_a_private_file_system_gets_a_file_system_of_its_own() -> None:
+    assert scratch_parents(["/tmp/a/b/c", "/tmp/a/d", "/tmp/e", "/dev/shm/f/g", "/srv/h/i"]) == ["/tmp/a", "/dev/shm/f"]
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_scripts_with_the_path_of_the_workspace_work(sandbox: Sandbox, workspace: Path) -> None:
+    script = workspace / "hello"
+    script.write_text(f"#!{workspace}/run\n")
+    (workspace / "run").symlink_to("/bin/echo")
+    script.chmod(0o755)
+    result = await sandbox.run_command("pwd; ./hello; cd /workspace && cat README.md; ls -ld /workspace")
+    assert result.output.splitlines()[:3] == [str(workspace), "./hello", "hello"]
+    assert result.output.endswith(f"/workspace -> {workspace}\n") or "/opt/lmtui/link/workspace" in result.output
+
+
+@pytest.mark.parametrize("lane", ["main", "read"])
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_no_command_moves_a_parent_of_the_workspace(sandbox: Sandbox, workspace: Path, lane: str) -> None:
+    view = sandbox.read_only() if lane == "read" else sandbox
+    top = Path("/tmp", workspace.relative_to("/tmp").parts[0])
+    command = f"mv {top} /tmp/x; mv {workspace.parent} {workspace.parent}x; touch {workspace.parent}/z; ls /tmp"
+    first = await view.run_command(command)
+    assert first.output.splitlines()[-2:] == ["home", top.name]
+    again = await view.run_command("pwd; cat README.md")
+    assert again.output.splitlines() == [str(workspace), "hello"]
+
+
+@pytest.mark.parametrize("sandbox", ISOLATED, indirect=True)
+async def test_a_mask_holds_under_both_names_of_the_workspace(sandbox: Sandbox, workspace: Path) -> None:
+    (workspace / ".env").write_text("KEY=hidden-value\n")
+    sandbox.mask(1, MaskExpressions(secret=r"(?:.*/)?\.env\Z"))
+    result = await sandbox.run_command(
+        f"cat {workspace}/.env; cat /workspace/.env; cat .env; (echo x > {workspace}/.lmagent/x)"
+    )
+    assert "hidden-value" not in result.output
+    assert result.output.count("ermission denied") == 3
+    assert "Read-only" in result.output
+
+
+@pytest.mark.parametrize(
+    ("backend", "name"),
+    [
+        (DOCKER.values[0], "a b,c:d"), (BUBBLEWRAP.values[0], "a b,c:d"), (BUBBLEWRAP.values[0], "ä\n$(id)'\""),
+        (BUBBLEWRAP.values[0], os.fsdecode(b"\xff\xfe")),
+    ],
+)  # fmt: skip
+async def test_a_workspace_may_have_any_name(backend: str, name: str, tmp_path: Path, open_sandbox: OpenSandbox) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    sandbox = await open_sandbox(backend, folder, limits=LIMITS)
+    result = await sandbox.run_command("echo there > made; cat made")
+    assert result.output == "there\n"
+    assert (folder / "made").read_text() == "there\n"
+    assert await sandbox.real_paths(["made"]) == ["made"]
+
+
+@pytest.mark.parametrize("backend", [DOCKER, BUBBLEWRAP])
+@pytest.mark.parametrize("base", ["/dev/shm", "/usr/local/src", "/var/tmp", "/opt"])
+async def test_a_workspace_may_be_where_an_instance_has_folders_of_its_own(
+    backend: str, base: str, open_sandbox: OpenSandbox
+) -> None:
+    folder = Path(base, f"lmtui-test-{os.getpid()}", "inner")
+    if not os.access(base, os.W_OK):
+        pytest.skip(f"{base} cannot be written to")
+    folder.mkdir(parents=True)
+    try:
+        sandbox = await open_sandbox(backend, folder, limits=LIMITS)
+        result = await sandbox.run_command("pwd; touch made; touch ../made; ls ..")
+        assert result.output.splitlines()[0] == str(folder)
+        assert result.output.splitlines()[-1] == "inner"
+        assert (folder / "made").exists()
+        await sandbox.close()
+    finally:
+        for path in sorted(folder.parent.rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+        folder.parent.rmdir()
