@@ -81,10 +81,10 @@ class GrepMatch:
 class SandboxStatus:
     """What runs the tools and what it isolates; `facts` is one line each for the user.
 
-    `asks_each_command`: it is so weak that every shell command asks, whatever the mode and the rules say. `is_read_only`: a
-    test from inside showed that nothing in the workspace can be changed.  `has_read_only`: there is an instance in which
-    commands cannot change anything.  `masks_git`: a masked file is in git's objects too, so commands that only read do not see
-    these.  `folder` is the workspace as commands see it.
+    `asks_each_command`: it is so weak that every shell command asks, whatever the mode and the rules say, unless the user
+    named it.  `is_read_only`: a test from inside showed that nothing in the workspace can be changed.  `has_read_only`: there
+    is an instance in which commands cannot change anything.  `masks_git`: a masked file is in git's objects too, so commands
+    that only read do not see these.  `folder` is the workspace as commands see it.
     """
 
     backend: str

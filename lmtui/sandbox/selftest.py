@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
+
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.sandbox import replies
 from lmtui.sandbox.backend import Backend
@@ -61,13 +63,17 @@ async def verify(backend: Backend, client: Client, guard: Client, workspace: Pat
     )
     try:
         found = await _run(backend, client, script)
-        problem = _problem(found, backend) or await asyncio.to_thread(_owner_problem, workspace, probe)
+        problem = _problem(found, backend)
+        if backend.is_isolated:
+            problem = problem or await asyncio.to_thread(_owner_problem, workspace, probe)
     finally:
         await asyncio.to_thread(Path(marker).unlink, missing_ok=True)
         with contextlib.suppress(SandboxError):
             await guard.call("guard", {"action": "take_away", "name": probe}, limit_s=_LIMIT_S)
     if problem:
-        raise SandboxUnavailable(f"{backend.name} failed its self-test: {problem}")
+        raise await asyncio.to_thread(_foreign, backend, workspace, found) or SandboxUnavailable(
+            f"{backend.name} failed its self-test: {problem}"
+        )
 
 
 async def _ping(backend: Backend, client: Client) -> None:
@@ -127,7 +133,24 @@ def _owner_problem(workspace: Path, probe: str) -> str:
         made = (workspace / probe).lstat()
     except OSError:
         return "a file written inside does not appear in the workspace"
-    owner = workspace.stat().st_uid
-    if made.st_uid != owner:
-        return f"files written inside belong to uid {made.st_uid} instead of {owner}"
+    owner, user = workspace.stat().st_uid, os.geteuid()
+    if made.st_uid not in (owner, user):
+        return f"files written inside belong to {_owner(workspace / probe)} instead of {_owner(workspace)}"
     return ""
+
+
+def _foreign(backend: Backend, workspace: Path, found: dict[str, str]) -> SandboxUnavailable | None:
+    """Return what to say where a workspace cannot be written because it is somebody else's."""
+    if workspace.stat().st_uid == os.geteuid() or found.get("workspace") == "writable" or not found:
+        return None
+    owner, user = _owner(workspace), psutil.Process().username()
+    why = f"{backend.name} cannot write to the workspace: it belongs to {owner}, and you are {user}"
+    chown = f"chown -R {user} {shlex.quote(str(workspace))}"
+    return SandboxUnavailable(why, f"Run lmtui as {owner}, or make the folder yours ({chown}), or use Docker.")
+
+
+def _owner(path: Path) -> str:
+    try:
+        return path.owner()
+    except KeyError:
+        return f"uid {path.stat().st_uid}"
