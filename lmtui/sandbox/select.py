@@ -45,6 +45,7 @@ class Options:
     """What a backend is made with; `runtime` is a container engine's (runsc, kata), `toolchains` are checked folders.
 
     `hosts` are what the proxy lets through without asking, `variables` what commands get beside the usual environment.
+    `is_named`: the user named this backend, so one that confines less is enough.
     """
 
     network: str = "none"
@@ -53,6 +54,7 @@ class Options:
     image: str = DEFAULT_IMAGE
     runtime: str = ""
     toolchains: tuple[Path, ...] = ()
+    is_named: bool = False
     limits: CommandLimits = CommandLimits()
 
 
@@ -101,7 +103,7 @@ async def select_sandbox(
         raise UsageError(f"{backend} has no runtime {runtime}", "Only docker and podman have runtimes.")
     shown = await asyncio.to_thread(check_toolchains, toolchains, folder)
     allowed = tuple(map(parse_pattern, hosts))
-    options = Options(network, allowed, tuple(sorted(variables.items())), image, runtime, shown, limits)
+    options = Options(network, allowed, tuple(sorted(variables.items())), image, runtime, shown, backend != "auto", limits)
     key = (id(asyncio.get_running_loop()), folder, backend, options)
     lanes = _shared.get(key)
     if lanes is None:
@@ -119,7 +121,7 @@ def _for_server(workspace: Path, options: Options, name: str, launch: Launch, pr
     """Return a backend for one program that stays: it shares the kind of sandbox and the image, nothing else."""
     shown = check_toolchains([Path(folder).expanduser() for folder in launch.toolchains], workspace)
     network = "on" if "*" in launch.hosts else "none"
-    own = Options(network, (), (), options.image, options.runtime, (*options.toolchains, *shown), options.limits)
+    own = Options(network, (), (), options.image, options.runtime, (*options.toolchains, *shown), limits=options.limits)
     return make_backend(name, workspace, own, proxy)
 
 
@@ -222,7 +224,7 @@ def _status(backend: Backend, workspace: Path, refusals: Sequence[SandboxUnavail
         is_weaker=backend.name not in FULL,
         reason=reason,
         facts=backend.isolation.facts(),
-        asks_each_command=backend.is_reduced,
+        asks_each_command=backend.is_reduced and not options.is_named,
     )
 
 

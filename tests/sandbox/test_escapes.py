@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.sandbox import battery
-from tests.sandbox.conftest import ISOLATED, OpenSandbox
+from tests.sandbox.conftest import ISOLATED, LIMITS, OpenSandbox
 
 # The whole file takes some minutes; these cover each kind of attack.
 QUICK = frozenset((
@@ -35,7 +35,7 @@ _ATTACKS = [
 async def _play(case: battery.Case, backend: str, base: Path, open_sandbox: OpenSandbox) -> None:
     owner = 1000 if backend == "docker" and os.getuid() == 0 else None
     async with battery.stage(base, case.setup, owner) as setting:
-        sandbox = await open_sandbox(backend, setting.workspace)
+        sandbox = await open_sandbox(backend, setting.workspace, limits=LIMITS)
         holds, output = await battery.contains(case, setting, sandbox)
         assert holds, output
 

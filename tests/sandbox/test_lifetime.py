@@ -105,8 +105,10 @@ import asyncio, os, sys
 from pathlib import Path
 
 async def main():
+    from lmtui.core.workspace import CommandLimits
     from lmtui.sandbox.select import select_sandbox
-    sandbox = await select_sandbox(Path(sys.argv[1]), backend="bubblewrap")
+    limits = CommandLimits(processes=128)
+    sandbox = await select_sandbox(Path(sys.argv[1]), backend="bubblewrap", limits=limits)
     print((await sandbox.status()).text)
     print((await sandbox.run_command("id -u; touch made; (: > /proc/sys/kernel/core_pattern) 2>&1 | head -c 1 | wc -c")).output)
     bomb = await sandbox.run_command("for i in $(seq 300); do sleep 30 & done; echo started", timeout_s=5)

@@ -12,7 +12,7 @@ from lmtui.sandbox.docker import DockerBackend
 from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.podman import PodmanBackend, find_podman_socket, is_rootless
 from lmtui.sandbox.select import Options, make_backend, select_sandbox
-from tests.sandbox.conftest import OpenSandbox, unavailable
+from tests.sandbox.conftest import LIMITS, OpenSandbox, unavailable
 
 
 @pytest.fixture
@@ -62,11 +62,13 @@ async def test_the_profile_is_a_file_that_goes_with_the_backend(workspace: Path)
 
 @pytest.mark.parametrize(("dropped", "is_right"), [(["CAP_CHOWN", "CAP_KILL"], True), ([], False)])
 def test_what_podman_tells_of_its_container_is_compared(workspace: Path, dropped: list[str], is_right: bool) -> None:
+    backend = PodmanBackend(workspace, "none", limits=LIMITS)
     told = {
-        "ReadonlyRootfs": True, "Privileged": False, "NetworkMode": "none", "PidsLimit": 128, "Memory": 512 << 20,
+        "ReadonlyRootfs": True, "Privileged": False, "NetworkMode": "none",
+        "PidsLimit": LIMITS.processes + 16, "Memory": backend._memory_mb() << 20,
         "AutoRemove": True, "CapDrop": dropped, "SecurityOpt": ["no-new-privileges", "seccomp=/x"],
     }  # fmt: skip
-    assert (PodmanBackend(workspace, "none")._differences(told, "none") == "") == is_right
+    assert (backend._differences(told, "none") == "") == is_right
     assert "Privileged" in PodmanBackend(workspace, "none")._differences(
         {**told, "Privileged": True, "CapDrop": ["ALL"]}, "none"
     )
