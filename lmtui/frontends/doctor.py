@@ -135,7 +135,8 @@ def sandbox_rows(reports: Sequence[BackendReport]) -> list[Row]:
     if working.isdisjoint((*FULL, "landlock")):
         rows.append(Row("sandbox", FAILURE, "no sandbox works: there is no shell, only file tools", fixes))
     elif working.isdisjoint(FULL):
-        rows.append(Row("sandbox", WARNING, "only landlock works: it isolates less, and each command asks unless you name it (--sandbox landlock)", fixes))
+        weaker = "only landlock works: it isolates less, and each command asks unless you name it (--sandbox landlock)"
+        rows.append(Row("sandbox", WARNING, weaker, fixes))
     return rows
 
 
