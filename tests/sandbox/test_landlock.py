@@ -10,18 +10,25 @@ import pytest
 
 from lmtui.core.ports import Sandbox
 from lmtui.sandbox.inside import landlock, linux
-from lmtui.sandbox.landlock import refusal
+from lmtui.sandbox.landlock import LandlockBackend, refusal
+from lmtui.sandbox.select import Options, choose
 from tests.sandbox.conftest import OpenSandbox
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux's")
 _LANDLOCK = pytest.mark.parametrize("sandbox", ["landlock"], indirect=True)
 
 
-@_LANDLOCK
-async def test_the_status_names_the_reduced_tier_and_asks_for_every_command(sandbox: Sandbox) -> None:
-    status = await sandbox.status()
-    assert status.text.startswith("landlock (reduced): no private /tmp, other processes visible")
-    assert (status.is_weaker, status.asks_each_command, status.has_shell) == (True, True, True)
+@pytest.mark.parametrize("is_named", [True, False])
+async def test_the_status_names_the_reduced_tier_and_asks_for_every_command(workspace: Path, is_named: bool) -> None:
+    chosen = await choose([LandlockBackend(workspace, "none")], workspace, Options(is_named=is_named))
+    try:
+        status = chosen.status
+        assert status.text.startswith("landlock (reduced): no private /tmp, other processes visible")
+        assert (status.is_weaker, status.asks_each_command, status.has_shell) == (True, not is_named, True)
+    finally:
+        await chosen.client.close()
+        await chosen.guard.close()
+        await chosen.backend.close()
 
 
 async def test_stronger_tiers_do_not_ask_for_every_command(open_sandbox: OpenSandbox) -> None:
