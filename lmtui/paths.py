@@ -53,6 +53,11 @@ def checkpoints_dir(workspace: Path) -> Path:
     return state_dir() / "checkpoints" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
 
 
+def packages_dir(workspace: Path) -> Path:
+    """Return the folder of what a workspace's commands fetched from package indexes, at user level."""
+    return state_dir() / "packages" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
+
+
 def themes_dir() -> Path:
     """Return the folder of the themes that ship: inside the wheel, or at the top of a checkout."""
     package = Path(__file__).parent

@@ -181,6 +181,9 @@ class FakeSandbox:
         self.revealed += paths
         return self
 
+    async def package_hosts(self) -> Sequence[str]:
+        return ("index.example",)
+
     async def run_command(
         self,
         command: str,
@@ -189,8 +192,10 @@ class FakeSandbox:
         memory_mb: int = 0,
         on_output: OutputSink | None = None,
         gate: HostGate | None = None,
+        with_packages: bool = False,
     ) -> ExecResult:
         self.gate = gate
+        self.with_packages = with_packages
         for host in [word.removeprefix("https://") for word in command.split() if word.startswith("https://")]:
             if gate is not None and not await gate.may_reach(host):
                 gate.reached(host, 0, 0, "refused")

@@ -162,11 +162,16 @@ class Sandbox(Protocol):
         memory_mb: int = 0,
         on_output: OutputSink | None = None,
         gate: HostGate | None = None,
+        with_packages: bool = False,
     ) -> ExecResult:
         """Run a shell command in the workspace root; nothing of it is left when this returns.
 
-        Without `memory_mb` it may use as much as `limits` say.  `gate` is asked about hosts where the network is the proxy's.
+        Without `memory_mb` it may use as much as `limits` say.  `with_packages`: it reaches the `package_hosts`.  `gate` is
+        asked about hosts where the network is the proxy's.
         """
+
+    async def package_hosts(self) -> Sequence[str]:
+        """Return the hosts of the package indexes that the project's tools are configured for, as a question names them."""
 
     async def run_git(self, arguments: Sequence[str], *, writes: bool = False, timeout_s: int = 30) -> ExecResult:
         """Run git with hooks, external programs and prompts off; `writes` uses the lane that may change `.git`."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from lmtui.core.hosts import NETWORK_TOOL
 from lmtui.core.masks import mask_expressions
 from lmtui.core.messages import ToolCall
-from lmtui.core.permissions import Access, Decision, Mode, Verdict, decide_all, strictest
+from lmtui.core.permissions import Access, Decision, Effect, Mode, Verdict, decide_all, strictest
 from lmtui.core.ports import PreparedCall, Sandbox, ToolContext
 from lmtui.engine.approvals import Question
 from lmtui.engine.desk import Desk
@@ -15,6 +16,7 @@ from lmtui.engine.questions import question
 from lmtui.engine.tool_context import context_of
 
 _MAX_PATHS = 100
+_ALL_HOSTS = {(Effect.ALLOW, NETWORK_TOOL, "*"), (Effect.ALLOW, NETWORK_TOOL, "")}
 _LONG_CHARS = 1024
 
 
@@ -66,7 +68,8 @@ def decide(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> 
     modes = (desk.mode, Mode.PLAN) if desk.is_narrow else (desk.mode,)
     has_read_only = desk.is_read_only if desk.only_reads else desk.has_read_only is True
     stays = prepared.tool == "shell" and prepared.arguments.get("background") is True
-    return strictest(
+    has_network = wants_network(prepared)
+    decision = strictest(
         [
             decide_all(
                 prepared.tool,
@@ -75,13 +78,24 @@ def decide(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> 
                 mode,
                 desk.all_rules(),
                 asks_each_command=desk.asks_each_command,
-                is_read_only=has_read_only and not stays,  # what stays runs where commands may write
+                is_read_only=has_read_only and not stays and not has_network,  # these run where commands may write
                 masks_git=desk.masks_git,
                 scopes=desk.scopes.scopes,
             )
             for mode in modes
         ]
     )
+    if not has_network or decision.verdict is Verdict.DENY:
+        return decision
+    rules = {(rule.effect, rule.tool, rule.pattern) for rule in desk.all_rules()}
+    if decision.verdict is Verdict.ALLOW and rules.isdisjoint(_ALL_HOSTS):
+        return Decision(Verdict.ASK, "it reaches the package indexes", reveals=decision.reveals, takes_no_rule=True)
+    return replace(decision, takes_no_rule=True)  # a rule for the command alone does not open the network
+
+
+def wants_network(prepared: PreparedCall) -> bool:
+    """Tell whether a command is to reach the package indexes."""
+    return prepared.tool == "shell" and prepared.arguments.get("network") is True
 
 
 def is_answered_by_typing(desk: Desk, prepared: PreparedCall) -> bool:

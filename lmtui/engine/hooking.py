@@ -15,6 +15,7 @@ from lmtui.core.messages import ToolCall
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions import Decision, Effect, Mode, Verdict, decide_all
 from lmtui.core.ports import PreparedCall, ToolResult
+from lmtui.engine.deciding import wants_network
 from lmtui.engine.desk import Desk
 
 MOST_HELD = 3
@@ -132,7 +133,7 @@ def _only_mode_asks(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...])
         asks_each_command=desk.asks_each_command,
         is_read_only=desk.is_read_only,
     )
-    return decision.verdict is Verdict.ALLOW
+    return decision.verdict is Verdict.ALLOW and not wants_network(prepared)
 
 
 async def look_back(desk: Desk, call: ToolCall, prepared: PreparedCall, result: ToolResult) -> ToolResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import compileall
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,10 +15,13 @@ from lmtui.paths import HOME_INSIDE, SCRATCH, STORE_INSIDE
 from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane, Link
+from lmtui.sandbox.project_tools import ProjectTools, project_path
+from lmtui.sandbox.toolchains import programs
 
 FULL = ("docker", "podman", "bubblewrap")  # those with a container or namespaces around each lane, in which it has mounts
 INSIDE = Path(__file__).parent / "inside"
 FOLDER_INSIDE = "/opt/lmtui"
+_OFFLINE = {"PIP_RETRIES": "0", "npm_config_fetch_retries": "0", "CARGO_NET_RETRY": "0", "UV_HTTP_RETRIES": "0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Backend(Protocol):
     """One way to run supervisors for one workspace.
 
     `has_mounts`: names that are protected are mounted read-only.  `is_reduced`: commands are confined, but by less than
-    namespaces; each of them is to be asked about.
+    namespaces; each of them is to be asked about.  `tools` are shown in lanes that are opened afterwards.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Backend(Protocol):
     has_mounts: bool
     is_reduced: bool
     isolation: Isolation
+    tools: ProjectTools
 
     async def open(self, lane: Lane, layout: Layout) -> Link:
         """Start a supervisor; `layout` says what is mounted over the workspace, where the backend has mounts.
@@ -69,9 +73,9 @@ def cores_text(cores: int) -> str:
     return f"{cores} core{'s' * (cores > 1)}" if cores else "all cores, at a low priority"
 
 
-def environment_inside(path: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return all of the environment that commands in an isolated lane get."""
-    return {
+def environment_inside(path: str, extra: Mapping[str, str], *, has_network: bool) -> dict[str, str]:
+    """Return all of the environment that commands in an isolated lane get; without a network, tools do not try again."""
+    return ({} if has_network else _OFFLINE) | {
         "PATH": path,
         "HOME": HOME_INSIDE,
         "USER": "lmtui",
@@ -86,8 +90,17 @@ def environment_inside(path: str, extra: Mapping[str, str] | None = None) -> dic
         "GIT_CONFIG_KEY_0": "core.fsmonitor",
         "GIT_CONFIG_VALUE_0": "false",
         "GIT_CONFIG_GLOBAL": f"{FOLDER_INSIDE}/inside/gitconfig",
-        **(extra or {}),
+        **extra,
     }
+
+
+def commands_path(lane: Lane, root: str, toolchains: Sequence[Path], tools: ProjectTools, system: Sequence[str]) -> str:
+    """Return PATH: the project's own programs first.
+
+    Where commands run without a question, because they only read, what has the name of a program of the system is that program.
+    """
+    shown, project = [*programs(toolchains), *tools.path], project_path(root)
+    return ":".join([*shown, *system, *project] if lane is Lane.READ else [*project, *shown, *system])
 
 
 def settings_of(lane: Lane, limits: CommandLimits, root: str, store: str = STORE_INSIDE) -> Settings:

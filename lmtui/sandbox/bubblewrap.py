@@ -22,6 +22,7 @@ from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
     INSIDE,
     Isolation,
+    commands_path,
     cores_text,
     environment_inside,
     scratch_of,
@@ -33,8 +34,8 @@ from lmtui.sandbox.host_paths import scratch_parents, store_folder
 from lmtui.sandbox.inside import forward
 from lmtui.sandbox.layout import Layout, mounts
 from lmtui.sandbox.link import Lane, Link, spawn
+from lmtui.sandbox.project_tools import NO_TOOLS, Shown
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
-from lmtui.sandbox.toolchains import programs
 
 _OLDEST_VERSION = (0, 8)
 _SHM_BYTES = 64 << 20
@@ -57,6 +58,9 @@ _NAMESPACES_HINT = (
 
 
 _PARENT_BYTES = 1 << 20
+_OWN_PATH = "/opt/lmtui/bin"
+_SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin", _OWN_PATH)
+_copying: dict[str, bool] = {}
 
 
 class BubblewrapBackend:
@@ -84,6 +88,7 @@ class BubblewrapBackend:
         self._proxy = proxy
         self._variables = dict(variables)
         self._toolchains = tuple(toolchains)
+        self.tools = NO_TOOLS
         self.network = network
         self.isolation = Isolation(
             files="only the workspace, and /usr read-only",
@@ -104,20 +109,25 @@ class BubblewrapBackend:
         has_proxy = self._proxy is not None and lane.runs_programs
         shared = await self._proxy.start(self._workspace.stat()) if self._proxy is not None and has_proxy else None
         python, bound = _python_inside()
-        own = [*programs(self._toolchains), "/usr/local/bin:/usr/bin:/bin:/opt/lmtui/bin"]
-        path = ":".join([*own, str(python.parent)] if bound else own)
+        path = commands_path(lane, self._root, self._toolchains, self.tools, _SYSTEM_PATH)
+        variables = dict(self.tools.variables) | self._variables
+        copies = bool(self.tools.caches) and await _can_copy(program)
         settings = replace(
             settings_of(lane, self._limits, self._root),
             scratch=scratch_of(lane),
             limits_processes=True,
             cores=self._limits.cores,
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if shared else "",
-            environment=environment_inside(path, self._variables | (forward.environment() if shared else {})),
+            environment=environment_inside(
+                path,
+                variables | (forward.environment() if shared else {}),
+                has_network=bool(shared) or self.network != "none",
+            ),
         )
         supervisor = supervisor_command(str(python), FOLDER_INSIDE, settings)
         arguments = [
             program,
-            *self._arguments(lane, layout, bound),
+            *self._arguments(lane, layout, python if bound else None, bound, copies=copies),
             *(_read_only(shared, PROXY_INSIDE) if shared else []),
             *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", self._root),
             "--",
@@ -131,7 +141,7 @@ class BubblewrapBackend:
     async def close(self) -> None:
         """Do nothing: a lane ends with its link."""
 
-    def _arguments(self, lane: Lane, layout: Layout, bound: Path | None) -> list[str]:
+    def _arguments(self, lane: Lane, layout: Layout, python: Path | None, bound: Path | None, *, copies: bool) -> list[str]:
         share = ["--share-net"] if self.network != "none" and lane.runs_programs else []
         link = ["--symlink", self._root, MOUNT_POINT] if self._root != MOUNT_POINT else []
         return [
@@ -140,15 +150,16 @@ class BubblewrapBackend:
             *_system(), *_etc(with_network=bool(share)),
             "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", *_masked(), "--dev", "/dev",
             *_scratch(SCRATCH[0], self._limits.tmp_mb << 20), "--dir", HOME_INSIDE, *_scratch(SCRATCH[1], _SHM_BYTES),
-            *_read_only(INSIDE, f"{FOLDER_INSIDE}/inside"), *_tools(), *self._at_own_paths(lane, bound), *link,
-            *self._mounts(lane, layout), *self._store(lane),
+            *_read_only(INSIDE, f"{FOLDER_INSIDE}/inside"), *_tools(python),
+            *self._at_own_paths(lane, bound, copies=copies), *link, *self._mounts(lane, layout), *self._store(lane),
         ]  # fmt: skip
 
-    def _at_own_paths(self, lane: Lane, bound: Path | None) -> list[str]:
+    def _at_own_paths(self, lane: Lane, bound: Path | None, *, copies: bool) -> list[str]:
         """Mount the workspace and what is shown beside it, outer folders first; no command can change their parents."""
         shown = {str(folder): folder for folder in (*self._toolchains, *([bound] if bound else []))}
         mounted = {
             self._root: ["--ro-bind" if lane.is_read_only else "--bind", str(self._workspace), self._root],
+            **{each.target: _shown(each, lane, copies=copies) for each in self.tools.shown if lane.is_masked},
             **{target: _read_only(source, target) for target, source in shown.items()},
         }
         parents = [parent for parent in scratch_parents(mounted) if parent not in mounted]
@@ -164,6 +175,17 @@ class BubblewrapBackend:
     def _mounts(self, lane: Lane, layout: Layout) -> list[str]:
         found = mounts(self._workspace, lane, layout)
         return [part for source, path in found for part in _read_only(source, f"{self._root}/{path}")]
+
+
+async def _can_copy(program: str) -> bool:
+    """Tell whether a bubblewrap and this kernel can copy a folder on writing; tried once."""
+    if program not in _copying:
+        trial = ["--unshare-user", "--ro-bind", "/", "/", "--overlay-src", "/usr", "--tmp-overlay", "/mnt", "--", "/bin/true"]
+        process = await asyncio.create_subprocess_exec(
+            program, *trial, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+        )
+        _copying[program] = await process.wait() == 0
+    return _copying[program]
 
 
 async def find_program() -> str:
@@ -250,13 +272,24 @@ def _masked() -> list[str]:
     return [part for path in _MASKED if Path(path).exists() for part in ("--ro-bind", "/dev/null", path)]
 
 
-def _tools() -> list[str]:
-    """Bind ripgrep where it is not under /usr (installed by pip or cargo)."""
+def _tools(python: Path | None) -> list[str]:
+    """Bind ripgrep where it is not under /usr (installed by pip or cargo), and a `python3` where the system has none."""
+    arguments: list[str] = []
     found = shutil.which("rg")
-    if found is None:
-        return []
-    program = Path(found).resolve()
-    return [] if program.is_relative_to("/usr") else _read_only(program, "/opt/lmtui/bin/rg")
+    if found is not None and not (program := Path(found).resolve()).is_relative_to("/usr"):
+        arguments = _read_only(program, f"{_OWN_PATH}/rg")
+    if python is not None and not any(Path(folder, "python3").exists() for folder in _SYSTEM_PATH):
+        arguments += ["--symlink", str(python), f"{_OWN_PATH}/python3"]
+    return arguments
+
+
+def _shown(tool: Shown, lane: Lane, *, copies: bool) -> list[str]:
+    """Show a tool read-only; tools write into caches, so these are copied on writing where that works."""
+    if tool.is_writable_in(lane):
+        return ["--bind", str(tool.source), tool.target]
+    if tool.is_cache and copies:
+        return ["--overlay-src", str(tool.source), "--tmp-overlay", tool.target]
+    return _read_only(tool.source, tool.target)
 
 
 def _scratch(target: str, size_bytes: int) -> list[str]:

@@ -22,6 +22,7 @@ from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
     INSIDE,
     Isolation,
+    commands_path,
     cores_text,
     environment_inside,
     scratch_of,
@@ -34,8 +35,8 @@ from lmtui.sandbox.host_paths import LINK_INSIDE, scratch_parents, store_folder
 from lmtui.sandbox.inside import forward
 from lmtui.sandbox.layout import Layout, link_folder, mounts
 from lmtui.sandbox.link import Lane, Link
+from lmtui.sandbox.project_tools import NO_TOOLS
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
-from lmtui.sandbox.toolchains import programs
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -76,6 +77,7 @@ class DockerBackend:
         self._limits = limits
         self._runtime = runtime
         self._toolchains = tuple(toolchains)
+        self.tools = NO_TOOLS
         self._proxy = proxy
         self._proxy_folder: Path | None = None
         self._variables = dict(variables)
@@ -193,12 +195,18 @@ class DockerBackend:
         self, engine: DockerClient, lane: Lane, layout: Layout
     ) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
         has_proxy = self._proxy_folder is not None and lane.runs_programs
-        path = ":".join([*programs(self._toolchains), _PATH_INSIDE])
+        system = [*_PATH_INSIDE.split(":"), "/opt/lmtui/bin"]
+        path = commands_path(lane, self._root, self._toolchains, self.tools, system)
+        variables = dict(self.tools.variables) | self._variables
         settings = replace(
             settings_of(lane, self._limits, self._root),
             scratch=scratch_of(lane),
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if has_proxy else "",
-            environment=environment_inside(path, self._variables | (forward.environment() if has_proxy else {})),
+            environment=environment_inside(
+                path,
+                variables | (forward.environment() if has_proxy else {}),
+                has_network=has_proxy or self.network != "none",
+            ),
         )
         return {
             "image": self._image,
@@ -246,7 +254,7 @@ class DockerBackend:
 
     def _scratch(self) -> dict[str, str]:
         """Return the private file systems; no command can change the parents of what is mounted below them."""
-        targets = [self._root, *map(str, self._toolchains)]
+        targets = [self._root, *map(str, self._toolchains), *(each.target for each in self.tools.shown)]
         parents = [parent for parent in scratch_parents(targets) if parent not in targets]
         return {SCRATCH[0]: f"rw,exec,nosuid,nodev,size={self._limits.tmp_mb}m,mode=1777"} | dict.fromkeys(
             parents, "ro,nosuid,nodev,size=1m,mode=755"
@@ -284,16 +292,21 @@ class DockerBackend:
         shown = [(LINK_INSIDE, link_folder(self._root))] if self._root != MOUNT_POINT else []
         shown += [(f"{self._root}/{path}", source) for source, path in mounts(self._workspace, lane, layout)]
         shown += [(str(folder), folder) for folder in self._toolchains]
+        tools = [each for each in self.tools.shown if lane.is_masked and each.source not in self._toolchains]
+        found += [Mount(each.target, str(each.source), type="bind", read_only=not each.is_writable_in(lane)) for each in tools]
         shown += [(PROXY_INSIDE, self._proxy_folder)] if self._proxy_folder is not None and lane.runs_programs else []
         return found + [Mount(target, str(source), type="bind", read_only=True) for target, source in shown]
 
     def _user(self, engine: DockerClient) -> str:
-        """Return who owns the workspace, as the engine counts: where it is rootless, its root is the user."""
+        """Return whose ids commands get, as the engine counts: where it is rootless, its root is the user."""
         options = engine.info().get("SecurityOptions") or []
         if any("rootless" in option for option in options):
             return "0:0"
-        owner = self._workspace.stat()
-        return f"{owner.st_uid}:{owner.st_gid}"
+        owner, user = self._workspace.stat(), os.geteuid()
+        if user in (0, owner.st_uid):
+            return f"{owner.st_uid}:{owner.st_gid}"
+        group = owner.st_gid if owner.st_gid in os.getgroups() else os.getegid()  # a folder that a group shares
+        return f"{user}:{group}"
 
 
 class _Remover:

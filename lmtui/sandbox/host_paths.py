@@ -27,19 +27,27 @@ def scratch_parents(targets: Iterable[str]) -> list[str]:
 
 
 def store_folder(workspace: Path) -> Path:
-    """Make and return the folder of a workspace's checkpoints; who owns the workspace owns it, as lanes run as its owner.
+    """Make and return the folder of a workspace's checkpoints.
 
     Raises:
         SandboxUnavailable: it cannot be made.
     """
-    folder = checkpoints_dir(workspace)
+    return make_for_owner(checkpoints_dir(workspace), workspace)
+
+
+def make_for_owner(folder: Path, workspace: Path) -> Path:
+    """Make and return a folder; who owns the workspace owns it, as lanes run as its owner.
+
+    Raises:
+        SandboxUnavailable: it cannot be made.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         owner = workspace.stat()
         if os.geteuid() == 0 and folder.stat().st_uid != owner.st_uid:
             os.chown(folder, owner.st_uid, owner.st_gid)
     except OSError as error:
-        raise SandboxUnavailable(f"the checkpoints cannot be kept in {folder}: {error.strerror}") from error
+        raise SandboxUnavailable(f"{folder} cannot be made: {error.strerror}") from error
     return folder
 
 

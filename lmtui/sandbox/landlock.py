@@ -22,6 +22,7 @@ from lmtui.sandbox import control_group
 from lmtui.sandbox.backend import (
     INSIDE,
     Isolation,
+    commands_path,
     cores_text,
     environment_inside,
     settings_of,
@@ -32,7 +33,7 @@ from lmtui.sandbox.host_paths import store_folder
 from lmtui.sandbox.inside import landlock
 from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane, Link, spawn
-from lmtui.sandbox.toolchains import programs
+from lmtui.sandbox.project_tools import NO_TOOLS
 
 _SYSTEM = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/etc/alternatives", "/etc/ld.so.cache",
@@ -55,11 +56,16 @@ class LandlockBackend:
     is_reduced = True
 
     def __init__(
-        self, workspace: Path, network: str, toolchains: Sequence[Path] = (), limits: CommandLimits = CommandLimits()
+        self,
+        workspace: Path,
+        network: str,
+        toolchains: Sequence[Path] = (),
+        limits: CommandLimits = CommandLimits(),
     ) -> None:
         self._workspace = workspace
         self.network = network
         self._toolchains = tuple(toolchains)
+        self.tools = NO_TOOLS
         self._folders: list[str] = []
         self._limits = limits
         self.isolation = Isolation(
@@ -82,11 +88,13 @@ class LandlockBackend:
         if (why := refusal(version)) is not None:
             raise why
         python, reads = this_python(), [*_SYSTEM, *map(str, self._toolchains), str(INSIDE), sys.base_prefix]
-        path = ":".join([*programs(self._toolchains), "/usr/local/bin:/usr/bin:/bin"])
+        reads += [str(each.source) for each in self.tools.shown]
+        system = ["/usr/local/bin", "/usr/bin", "/bin", *self.tools.single_folders]
+        path = commands_path(lane, str(self._workspace), self._toolchains, self.tools, system)
         owner = self._workspace.stat()
         folder = await asyncio.to_thread(self._make_folder, owner)
         store = str(store_folder(self._workspace)) if lane is Lane.CHECKPOINT else ""
-        own = {
+        own = dict(self.tools.variables) | {
             "GIT_CONFIG_GLOBAL": str(INSIDE / "gitconfig"),
             "GIT_CONFIG_NOSYSTEM": "1",
             "TMPDIR": folder,
@@ -107,7 +115,7 @@ class LandlockBackend:
             has_network=self.network != "none" and lane.runs_programs,
             owner=owner.st_uid,
             group=owner.st_gid,
-            environment=environment_inside(path, own),
+            environment=environment_inside(path, own, has_network=self.network != "none"),
         )
         arguments = supervisor_command(str(python), str(INSIDE.parent), settings)
         try:

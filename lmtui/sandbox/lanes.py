@@ -24,6 +24,7 @@ from lmtui.sandbox.custody import Custody, Findings
 from lmtui.sandbox.gates import Gates
 from lmtui.sandbox.layout import Layout, from_reply, read_only_in
 from lmtui.sandbox.link import Lane
+from lmtui.sandbox.project_tools import MARKER_BYTES, MARKERS, ProjectTools, find_project_tools
 from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.waiting import to_the_end
 
@@ -31,6 +32,7 @@ _IDLE_S = {Lane.GIT: 60.0, Lane.CHECKPOINT: 600.0, Lane.READ: 600.0, Lane.VIEW: 
 _REVEALING_IDLE_S = 10.0
 _FREEZING_S = 3.0
 _GUARD_S = 30.0
+_READ_S = 10.0
 _HISTORY_S = 3
 _GIT_MEMORY_MB = 512
 _OPENINGS = 3
@@ -258,6 +260,26 @@ class Lanes:
             yield client
 
     @contextlib.asynccontextmanager
+    async def network_client(self, backend: Backend, findings: list[Findings]) -> AsyncIterator[Client]:
+        """Yield a supervisor of its own for one command, on a backend that has a way out; both end with it."""
+        async with contextlib.AsyncExitStack() as parts:
+            parts.push_async_callback(backend.close)
+            async with self._starting:
+                await self._start_first()
+                layout = await self._layout(Lane.MAIN)
+            client = Client(await backend.open(Lane.MAIN, layout))
+            parts.push_async_callback(client.close)
+            parts.enter_context(self.serving(client, layout))
+            await client.start()
+            await check_mounts(client, Lane.MAIN, layout)
+            began = await self.custody.begin(client, keeps_copies=False)
+            try:
+                yield client
+            finally:
+                main = partial(self.client, Lane.MAIN, is_for_one_file=True)
+                findings.append(await to_the_end(self.custody.end(main, began, keeps_copies=False)))
+
+    @contextlib.asynccontextmanager
     async def git_client(self, findings: list[Findings]) -> AsyncIterator[Client]:
         """Yield the lane that may change `.git`; what of it git should not have changed is put back afterwards."""
         client = await self.client(Lane.GIT)
@@ -268,6 +290,18 @@ class Lanes:
                 yield client
             finally:
                 findings.append(await to_the_end(self._end_git()))
+
+    async def refresh_tools(self) -> bool:
+        """Look again which tools the project uses; what is opened from now on has them.  True if that changed."""
+        backend = (await self.started()).backend
+        tools = await find_tools(await self.guard(), self.workspace)
+        async with self._starting:
+            if tools == backend.tools:
+                return False
+            backend.tools = tools
+            for key in [key for key in self._instances if key[0].is_masked]:
+                self._retire(self._instances.pop(key).client)
+            return True
 
     def take_notice(self) -> str:
         """Return once what the user and the model should know about a restart."""
@@ -433,6 +467,22 @@ async def look(guard: Client, masks: MaskExpressions) -> Layout:
     if layout.is_cut and masks.denied:
         raise SandboxUnavailable(_TOO_MANY, _FEWER)
     return layout
+
+
+async def find_tools(guard: Client, workspace: Path) -> ProjectTools:
+    """Return the tools of a project; its files are read inside.
+
+    Raises:
+        SandboxError: the guard is gone.
+    """
+
+    async def read(name: str) -> tuple[str, str | None]:
+        facts, data = await guard.call("read", {"path": name, "max_bytes": MARKER_BYTES}, limit_s=_READ_S)
+        return name, None if "error" in facts else data.decode("utf-8", "replace")
+
+    read_ones = await asyncio.gather(*map(read, MARKERS))
+    texts = {name: text for name, text in read_ones if text is not None}
+    return await asyncio.to_thread(find_project_tools, workspace, texts)
 
 
 async def check_mounts(client: Client, lane: Lane, layout: Layout) -> None:

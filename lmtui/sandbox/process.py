@@ -12,6 +12,7 @@ from lmtui.sandbox.host_paths import store_folder
 from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane, Link, spawn
+from lmtui.sandbox.project_tools import NO_TOOLS, project_path
 
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "SHELL", "TMPDIR")
 
@@ -30,6 +31,7 @@ class ProcessBackend:
     def __init__(self, workspace: Path, limits: CommandLimits = CommandLimits()) -> None:
         self._workspace = workspace
         self._limits = limits
+        self.tools = NO_TOOLS
 
     async def open(self, lane: Lane, layout: Layout) -> Link:
         """Start a supervisor as a child process; it has no mounts, so `layout` means nothing here.
@@ -39,6 +41,7 @@ class ProcessBackend:
         """
         del layout
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        environment["PATH"] = ":".join([*project_path(str(self._workspace)), environment.get("PATH", os.defpath)])
         extra = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
         settings = Settings(
             root=str(self._workspace),

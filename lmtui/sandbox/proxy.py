@@ -1,7 +1,8 @@
 """The one way out of a sandbox with `network = proxy`: HTTP CONNECT (RFC 9110 §9.3.6) over a unix socket, host by host.
 
-Only port 443, only names that are allowed or that the user allows when asked, only public addresses, and the address that was
-looked up is the one that is connected to.  Nothing is decrypted.
+Only port 443, only names that are allowed or that the user allows when asked, only public addresses (the user's own
+configuration may name a host with a private one), and the address that was looked up is the one that is connected to.
+Nothing is decrypted.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from lmtui.core.hosts import HostGate, is_covered, is_public, parse_host
 _REQUEST = re.compile(rb"CONNECT ([!-~]{1,300}):443 HTTP/1\.[01]\r\n")
 _MAX_HEAD_BYTES = 8192
 _HEAD_S = 10.0
+_REMEMBERED_S = 30.0
 _LOOKUP_S = 10.0
 _CONNECT_S = 15.0
 _IDLE_S = 300.0
@@ -48,6 +50,7 @@ class Proxy:
         gate: returns who decides about hosts and is told of all, None where no command runs: then nothing gets through.
         resolve: returns the addresses of a host name.
         connect: opens a connection to an address, port 443.
+        named: hosts that may have private addresses, and others that have the same.
     """
 
     def __init__(
@@ -56,10 +59,14 @@ class Proxy:
         gate: Callable[[], HostGate | None],
         resolve: Resolve | None = None,
         connect: Connect | None = None,
+        *,
+        named: frozenset[str] = frozenset(),
     ) -> None:
         self._hosts = tuple(hosts)
+        self._named = named
         self._gate = gate
-        self._resolve = resolve or _look_up
+        self._look_up = resolve or _look_up
+        self._found: dict[str, asyncio.Future[list[str]]] = {}
         self._connect = connect or _open
         self._server: asyncio.Server | None = None
         self._folder: Path | None = None
@@ -127,13 +134,32 @@ class Proxy:
                 addresses = await self._resolve(host)
         except (OSError, TimeoutError) as error:
             raise _Refused(f"{host} cannot be looked up") from error
-        if not addresses or not all(map(is_public, addresses)):
+        if not addresses or not (all(map(is_public, addresses)) or await self._is_named(host, addresses)):
             raise _Refused(f"{host} has an address that is not public")
         for address in addresses[:4]:
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(_CONNECT_S):
                     return await self._connect(address)
         raise _Refused(f"{host} does not answer")
+
+    async def _resolve(self, host: str) -> list[str]:
+        """Return the addresses of a host; tools open many connections to one at once."""
+        found = self._found.get(host)
+        if found is None or (found.done() and (found.cancelled() or found.exception() is not None)):
+            found = self._found[host] = asyncio.ensure_future(self._look_up(host))
+            asyncio.get_running_loop().call_later(_REMEMBERED_S, self._found.pop, host, None)
+        return await asyncio.shield(found)
+
+    async def _is_named(self, host: str, addresses: list[str]) -> bool:
+        """Tell whether the user named a host, or one with the same addresses."""
+        if host in self._named:
+            return True
+        own: set[str] = set()
+        for name in self._named:
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_LOOKUP_S):
+                    own |= set(await self._resolve(name))
+        return set(addresses) <= own
 
 
 def _tell(gate: HostGate | None, host: str, sent: int = 0, received: int = 0, why: str = "") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -24,11 +24,12 @@ from lmtui.sandbox.docker import DEFAULT_IMAGE, DockerBackend
 from lmtui.sandbox.gates import Gates
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.landlock import LandlockBackend
-from lmtui.sandbox.lanes import Chosen, Lanes, check_mounts, look, open_guard
+from lmtui.sandbox.lanes import Chosen, Lanes, check_mounts, find_tools, look, open_guard
 from lmtui.sandbox.layout import NO_RULES, Layout, make_own_folders
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.podman import PodmanBackend
 from lmtui.sandbox.process import FilesBackend, ProcessBackend
+from lmtui.sandbox.project_tools import lacking_in_image
 from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.serving import LaneLauncher
 from lmtui.sandbox.toolchains import check_toolchains
@@ -38,6 +39,10 @@ BACKENDS = ("auto", *FULL, "landlock", "process", "files")
 NETWORKS = ("none", "proxy", "on")
 _ORDER = (*FULL, "landlock", "files")
 _ENGINES = ("docker", "podman")
+
+
+class ToolsLacking(SandboxUnavailable):
+    """A sandbox would work, without the programs that the project uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,8 @@ async def select_sandbox(
         lanes = _shared[key] = Lanes(folder, partial(choose, candidates, folder, options), gates, proxy)
     lanes.users += 1
     launcher = LaneLauncher(folder, lanes, partial(_for_server, folder, options))
-    return WorkspaceSandbox(lanes, partial(_release, key), launcher=launcher, limits=limits)
+    connect = partial(_with_proxy, folder, options)
+    return WorkspaceSandbox(lanes, partial(_release, key), launcher=launcher, limits=limits, connect=connect)
 
 
 def _for_server(workspace: Path, options: Options, name: str, launch: Launch, proxy: Proxy | None) -> Backend:
@@ -125,10 +131,18 @@ def _for_server(workspace: Path, options: Options, name: str, launch: Launch, pr
     return make_backend(name, workspace, own, proxy)
 
 
+def _with_proxy(workspace: Path, options: Options, name: str, proxy: Proxy, variables: Mapping[str, str]) -> Backend:
+    """Return a backend like the workspace's own whose way out is a proxy."""
+    if name not in FULL:
+        raise SandboxUnavailable(f"{name} has no proxy, so no command reaches the package indexes", "Use bubblewrap or Docker.")
+    own = dict(options.variables) | dict(variables)
+    return make_backend(name, workspace, replace(options, network="none", variables=tuple(sorted(own.items()))), proxy)
+
+
 def make_backend(name: str, workspace: Path, options: Options, proxy: Proxy | None = None) -> Backend:
     """Return a backend by its name, not started.  With a proxy it has no network of its own."""
     limits = options.limits
-    network, tools, variables = "none" if proxy else options.network, options.toolchains, dict(options.variables)
+    network, shown, variables = "none" if proxy else options.network, options.toolchains, dict(options.variables)
     match name:
         case "docker" | "podman":
             engine = DockerBackend if name == "docker" else PodmanBackend
@@ -137,15 +151,15 @@ def make_backend(name: str, workspace: Path, options: Options, proxy: Proxy | No
                 network,
                 options.image,
                 runtime=options.runtime,
-                toolchains=tools,
+                toolchains=shown,
                 proxy=proxy,
                 variables=variables,
                 limits=limits,
             )
         case "bubblewrap":
-            return BubblewrapBackend(workspace, network, tools, proxy=proxy, variables=variables, limits=limits)
+            return BubblewrapBackend(workspace, network, shown, proxy=proxy, variables=variables, limits=limits)
         case "landlock":
-            return LandlockBackend(workspace, network, tools, limits)
+            return LandlockBackend(workspace, network, shown, limits)
         case "process":
             return ProcessBackend(workspace, limits)
         case _:
@@ -161,9 +175,17 @@ async def choose(
         SandboxUnavailable: none does.
     """
     refusals: list[SandboxUnavailable] = []
-    for backend in candidates:
+    waiting = list(candidates)
+    while waiting:
+        backend = waiting.pop(0)
+        others = [each.name for each in waiting]
+        may_lack = options.image != DEFAULT_IMAGE or "bubblewrap" not in others or backend.name not in _ENGINES
         try:
-            guard, layout, client = await start(backend, workspace, masks)
+            guard, layout, client = await start(backend, workspace, masks, may_lack=may_lack)
+        except ToolsLacking as refusal:  # a container engine, which is tried again behind bubblewrap
+            refusals.append(refusal)
+            waiting.insert(others.index("bubblewrap") + 1, backend)
+            continue
         except SandboxUnavailable as refusal:
             refusals.append(refusal)
             await backend.close()
@@ -173,10 +195,13 @@ async def choose(
     raise SandboxUnavailable(f"no sandbox works here: {reasons}", refusals[-1].hint if refusals else "") from None
 
 
-async def start(backend: Backend, workspace: Path, masks: MaskExpressions = NO_RULES) -> tuple[Client, Layout, Client]:
-    """Start a backend's guard, look at the workspace, start the main lane and put it to the test.
+async def start(
+    backend: Backend, workspace: Path, masks: MaskExpressions = NO_RULES, *, may_lack: bool = True
+) -> tuple[Client, Layout, Client]:
+    """Start a backend's guard, look at the workspace and its tools, start the main lane and put it to the test.
 
     Raises:
+        ToolsLacking: it has not what the project uses, unless it `may_lack`; nothing of it runs then.
         SandboxUnavailable: it does not start or does not hold what it promises; nothing of it runs then.
     """
     async with contextlib.AsyncExitStack() as parts:
@@ -184,6 +209,9 @@ async def start(backend: Backend, workspace: Path, masks: MaskExpressions = NO_R
             await asyncio.to_thread(make_own_folders, workspace, is_mounted=backend.has_mounts)
             guard = await open_guard(backend)
             parts.push_async_callback(guard.close)
+            backend.tools = await find_tools(guard, workspace)
+            if not may_lack and (lacking := lacking_in_image(backend.tools)):
+                raise ToolsLacking(f"{backend.name}: lmtui's image lacks what this project uses: {lacking}")
             layout = await look(guard, masks) if backend.has_mounts else Layout()
             client = Client(await backend.open(Lane.MAIN, layout))
             parts.push_async_callback(client.close)

@@ -136,6 +136,7 @@ class LaneLauncher:
         proxy = _proxy(launch.hosts)
         try:
             backend = self._make(name, launch, proxy)
+            backend.tools = (await self._lanes.started()).backend.tools
         except UsageError as error:
             raise SandboxUnavailable(str(error), error.hint) from error
         async with contextlib.AsyncExitStack() as parts:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable
@@ -13,17 +18,22 @@ from lmtui.core.masks import MaskExpressions
 from lmtui.core.ports import OutputSink
 from lmtui.core.serving import GuardedLauncher
 from lmtui.core.workspace import CommandLimits, DirEntry, ExecResult, FileContent, GrepMatch, SandboxStatus
+from lmtui.paths import packages_dir
 from lmtui.sandbox import globs, replies
+from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.background import SandboxBackground
 from lmtui.sandbox.checkpoints import SandboxCheckpoints
 from lmtui.sandbox.client import Client
 from lmtui.sandbox.custody import Findings
-from lmtui.sandbox.host_paths import relative_path
+from lmtui.sandbox.host_paths import make_for_owner, relative_path
 from lmtui.sandbox.inside.protocol import MAX_UPLOAD_BYTES
-from lmtui.sandbox.lanes import Lanes
+from lmtui.sandbox.lanes import Chosen, Lanes
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.listing import SandboxListing
 from lmtui.sandbox.output import LiveOutput, whole_output
+from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes, with_file_hosts
+from lmtui.sandbox.project_tools import about_missing, fetching
+from lmtui.sandbox.proxy import Proxy
 
 _FILE_CALL_S = 30.0
 _SPARE_S = 12.0
@@ -33,6 +43,7 @@ _READ_ONLY_GIT = re.compile(r"\.git(?:/|\b).{0,200}(?:Read-only file system|read
 _GIT_HINT = "[.git is read-only for commands: use the git tools (git_add, git_commit, git_branch …) instead]"
 _MOST_NAMED = 5
 _TAIL_CHARS = 4096
+_NOT_STARTED = (126, 127)  # a shell's exit codes for a program that cannot be run, or is not there
 _MASKED_BY_RULE = "[masked, as a rule denies it: {paths}]"
 _MASKED_BY_NAME = "[masked, as it may hold secrets: {paths}. A command that names the file asks the user to show it.]"
 _ENDS = {
@@ -41,12 +52,21 @@ _ENDS = {
     "killed": "[killed]",
 }
 # What a command says when it meets a limit that does not kill it.
+_NO_NETWORK = re.compile(
+    r"Could not resolve host|[Nn]ame resolution|ENOTFOUND|EAI_AGAIN|Network is unreachable|dns error|could not resolve|"
+    r"no such host|No matching distribution found|ECONNREFUSED .*:443"
+)
+_HOW_TO_INSTALL = "[no network here; to install packages call shell again with network=true, which asks the user]"
+_TOOLS_CHANGED = "[the sandbox has other tools of this project now: run the command again]"
 _LIMITS_MET = (
     (re.compile(r"can't start new thread|Resource temporarily unavailable|EAGAIN"),
      "[at most {processes:,} processes and threads (the setting command_processes)]"),
     (re.compile(r"File too large|EFBIG|File size limit"), "[at most {file_mb:,} MB a file (the setting command_file_mb)]"),
     (re.compile(r"No space left on device|ENOSPC"), "[/tmp holds {tmp_mb:,} MB (the setting command_tmp_mb)]"),
 )  # fmt: skip
+
+
+Connect = Callable[[str, Proxy, Mapping[str, str]], Backend]
 
 
 class WorkspaceSandbox:
@@ -59,6 +79,7 @@ class WorkspaceSandbox:
         launcher: starts long-running programs.
         limits: what commands may take.
         revealed: secret files that are not masked.
+        connect: makes a backend whose way out is a proxy.
     """
 
     def __init__(
@@ -70,8 +91,11 @@ class WorkspaceSandbox:
         *,
         limits: CommandLimits = CommandLimits(),
         revealed: frozenset[str] = frozenset(),
+        connect: Connect | None = None,
     ) -> None:
         self._lanes = lanes
+        self._connect = connect
+        self._indexes: list[PackageIndexes] = []
         self.background = SandboxBackground(lanes, limits)
         self.limits = limits
         self.launcher = launcher
@@ -88,7 +112,9 @@ class WorkspaceSandbox:
 
     def for_session(self) -> WorkspaceSandbox:
         """Return the same workspace with background commands of its own."""
-        return WorkspaceSandbox(self._lanes, _nothing_to_release, self._lane, self.launcher, limits=self.limits)
+        return WorkspaceSandbox(
+            self._lanes, _nothing_to_release, self._lane, self.launcher, limits=self.limits, connect=self._connect
+        )
 
     def read_only(self) -> WorkspaceSandbox:
         """Return the workspace as nothing can change it, for commands too."""
@@ -115,6 +141,7 @@ class WorkspaceSandbox:
         memory_mb: int = 0,
         on_output: OutputSink | None = None,
         gate: HostGate | None = None,
+        with_packages: bool = False,
     ) -> ExecResult:
         """Run a shell command in the workspace root; nothing of it is left when this returns."""
         chosen = await self._lanes.started()
@@ -126,7 +153,10 @@ class WorkspaceSandbox:
         fields = {"command": command, "timeout_s": timeout_s, "memory_mb": memory_mb or self.limits.memory_mb}
         if self._lane is Lane.READ:
             async with self._lanes.read_client() as client:
-                return self._with_masks(await self._run(client, "run", timeout_s, on_output, **fields))
+                result = await self._run(client, "run", timeout_s, on_output, **fields)
+            return self._with_masks(await self._with_ways(result, chosen))
+        if with_packages and chosen.status.network == "none":
+            return await self._run_with_packages(timeout_s, on_output, gate, fields)
         async with self._lanes.command_client(findings, self._revealed) as client:
             with self._lanes.gates.open(gate):
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
@@ -134,7 +164,57 @@ class WorkspaceSandbox:
             result = _with_note(result, f"[background command {ended.id} {ended.state}: {clean_line(ended.command)[:80]}]")
         if result.exit_code != 0 and _READ_ONLY_GIT.search(result.output):
             result = _with_note(result, _GIT_HINT)
+        result = await self._with_ways(result, chosen)
         return _with_findings(self._with_masks(result), findings)
+
+    async def package_hosts(self) -> Sequence[str]:
+        """Return the hosts of the package indexes that the project's tools are configured for, as a question names them."""
+        self._indexes[:] = [indexes := await self._find_indexes()]
+        return [host if host in indexes.named else f"{host} (named by this project)" for host in indexes.hosts]
+
+    async def _find_indexes(self) -> PackageIndexes:
+        texts: dict[str, str] = {}
+        for name in WORKSPACE_FILES:
+            with contextlib.suppress(SandboxError):
+                texts[name] = (await self.read_file(name)).data.decode("utf-8", "replace")
+        return await asyncio.to_thread(find_package_indexes, self._lanes.workspace, texts, os.environ, Path.home())
+
+    async def _run_with_packages(
+        self, timeout_s: int, on_output: OutputSink | None, gate: HostGate | None, fields: Mapping[str, object]
+    ) -> ExecResult:
+        """Run a command that reaches the package indexes of the project, and no other host without a question."""
+        if self._connect is None:
+            raise SandboxUnavailable("this sandbox has no proxy, so no command reaches the package indexes")
+        shown = self._indexes.pop() if self._indexes else await self._find_indexes()  # what the user said yes to
+        indexes = await asyncio.to_thread(with_file_hosts, shown)
+        proxy = Proxy(indexes.hosts, lambda: gate, named=indexes.named)
+        findings: list[Findings] = []
+        try:
+            own = (await self._lanes.started()).backend
+            backend = self._connect(own.name, proxy, dict(indexes.variables))
+            packages = await asyncio.to_thread(make_for_owner, packages_dir(self._lanes.workspace), self._lanes.workspace)
+            backend.tools = fetching(own.tools, packages, indexes.certificates)
+            async with self._lanes.network_client(backend, findings) as client:
+                result = await self._run(client, "run", timeout_s, on_output, **fields)
+        finally:
+            await proxy.close()
+            await self._lanes.refresh_tools()
+        return _with_findings(self._with_masks(result), findings)
+
+    async def _with_ways(self, result: ExecResult, chosen: Chosen) -> ExecResult:
+        """Say of a command that missed a program or the network how it gets it."""
+        tail, backend = result.output[-_TAIL_CHARS:], chosen.backend
+        if result.exit_code == 0 or not backend.is_isolated:
+            return result
+        if backend.name in FULL and chosen.status.network == "none" and _NO_NETWORK.search(tail):
+            return _with_note(result, _HOW_TO_INSTALL)
+        if result.exit_code in _NOT_STARTED:
+            if await self._lanes.refresh_tools():
+                return _with_note(result, _TOOLS_CHANGED)
+            about = partial(about_missing, tail, backend.tools, self._lanes.workspace)
+            note = await asyncio.to_thread(about, in_image=backend.name in ("docker", "podman"))
+            return _with_note(result, note) if note else result
+        return result
 
     def _with_masks(self, result: ExecResult) -> ExecResult:
         """Say of a command that met masked files why it could not read them."""
@@ -272,8 +352,10 @@ class WorkspaceSandbox:
         return _with_note(result, met[0].format(**facts)) if met else result
 
     def _view(self, lane: Lane, revealed: frozenset[str] = frozenset()) -> WorkspaceSandbox:
-        view = WorkspaceSandbox(self._lanes, _nothing_to_release, lane, limits=self.limits, revealed=revealed)
-        view.background = self.background
+        view = WorkspaceSandbox(
+            self._lanes, _nothing_to_release, lane, limits=self.limits, revealed=revealed, connect=self._connect
+        )
+        view.background, view._indexes = self.background, self._indexes
         return view
 
     def _path(self, path: str) -> str:

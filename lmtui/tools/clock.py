@@ -28,7 +28,7 @@ async def _get_time(_: GetTimeArguments, context: ToolContext) -> ToolResult:
 
 GET_TIME = Tool(
     name="get_time",
-    description="Tell the date, time and zone.",
+    description="Tell date, time and zone.",
     arguments=GetTimeArguments,
     run=_get_time,
     access=always(Access.NONE),

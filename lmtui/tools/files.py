@@ -24,7 +24,7 @@ class ReadArguments(Arguments):
 
     path: WorkspacePath = path_argument()
     offset: int = argument(1, also=("start_line", "startLine", "line"), doc="first line; negative counts from the end")
-    limit: int = argument(_DEFAULT_LINES, also=("max_lines", "lines", "num_lines"), doc="number of lines", ge=1, le=_MOST_LINES)
+    limit: int = argument(_DEFAULT_LINES, also=("max_lines", "lines", "num_lines"), ge=1, le=_MOST_LINES)
     end_line: int = argument(0, also=("end", "last_line"), is_told=False, ge=0)
 
 

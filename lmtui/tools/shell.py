@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import PrivateAttr, ValidationInfo, model_validator
 
+from lmtui.core.errors import ToolError
 from lmtui.core.permissions import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.workspace import CommandLimits, ExecResult, FileChange, FileChangeKind
@@ -29,6 +30,7 @@ class ShellArguments(Arguments):
     command: str = argument(also=("cmd", "script", "code"))
     timeout: int = argument(0, also=("timeout_s", "timeout_seconds"), doc=TIMEOUT_DOC.format(limits=CommandLimits()))
     background: bool = argument(default=False, also=("run_in_background", "is_background"))
+    network: bool = argument(default=False, also=("allow_network", "needs_network"), doc="to install packages")
     memory_mb: int = argument(0, also=("max_memory_mb",), is_told=False)
     _subject: str = PrivateAttr("")
     cwd: str = argument("", also=("workdir", "work_dir", "working_directory", "working_dir", "directory"), is_told=False)
@@ -65,6 +67,8 @@ class ShellArguments(Arguments):
 async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
     limits = context.sandbox.limits
     if arguments.background:
+        if arguments.network:
+            raise ToolError("a background command has no network", "Install first, with network=true and without background.")
         return await _start(arguments.command, context)
     result = await context.sandbox.run_command(
         arguments.command,
@@ -72,6 +76,7 @@ async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
         memory_mb=_memory_mb(arguments, limits),
         on_output=context.on_output,
         gate=context.gate,
+        with_packages=arguments.network,
     )
     changes = tuple(FileChange(path, FileChangeKind.MODIFIED) for path in result.changed)
     is_ok = result.exit_code == 0
@@ -94,7 +99,11 @@ async def _preview(arguments: ShellArguments, context: ToolContext) -> Preview:
     if arguments.background:
         memory = f"{limits.memory_mb:,} MB"
         return Preview(arguments.command, limits=f"in the background until it is stopped or the session ends, {memory}")
-    return Preview(arguments.command, limits=f"up to {_timeout_s(arguments, limits)} s, {_memory_mb(arguments, limits):,} MB")
+    shown = f"up to {_timeout_s(arguments, limits)} s, {_memory_mb(arguments, limits):,} MB"
+    if arguments.network:
+        hosts = await context.sandbox.package_hosts()
+        shown += f"; reaches {', '.join(hosts)} and where it keeps its files" if hosts else "; asks for each host"
+    return Preview(arguments.command, limits=shown)
 
 
 def _timeout_s(arguments: ShellArguments, limits: CommandLimits) -> int:

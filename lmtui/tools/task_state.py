@@ -37,7 +37,7 @@ class TaskUpdateArguments(Arguments):
     objective: str | None = argument(None)
     pattern: str = argument("", also=("glob", "inventory"), doc="queues files, docs/*.md")
     remaining_queue: Names | None = argument(None, also=("queue", "remaining"))
-    done: Names = argument((), also=("processed", "completed", "done_items"), doc="names")
+    done: Names = argument((), also=("processed", "completed", "done_items"))
     next_action: str | None = argument(None, is_told=False)
     total_count: int | None = argument(None, also=("total",), is_told=False)
     processed_count: int | None = argument(None, is_told=False)

@@ -150,6 +150,7 @@ class Watching(FakeSandbox):
         memory_mb: int = 0,
         on_output: OutputSink | None = None,
         gate: HostGate | None = None,
+        with_packages: bool = False,
     ) -> ExecResult:
         self.touched.append(f"{command}: {self.is_read_only}")
         return await super().run_command(command)

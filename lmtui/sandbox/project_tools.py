@@ -1,0 +1,403 @@
+"""The tools of a project that commands may read by themselves: the Python of its environment, Node, Rust, Go, Java, Ruby.
+
+Files of the workspace only say which tools are meant; the caller reads them through the sandbox, and nothing here opens the
+workspace.  What is shown is in a known place for tools (`_PLACES`), and holds no credentials; anything else is named with the
+setting that shows it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from lmtui.core.errors import UsageError
+from lmtui.paths import packages_dir
+from lmtui.sandbox.link import Lane
+from lmtui.sandbox.toolchains import check_toolchains
+
+ENVIRONMENTS = (".venv", "venv")
+_MOST_LINKS = 8
+# Folders of tools below the home folder, as their installers make them.  Each holds programs and packages, nothing of the user.
+_PLACES = (
+    ".pyenv/versions/*", ".local/share/uv/python/*", ".local/share/uv/tools/*", ".rye/py/*", ".local/share/pipx/venvs/*",
+    ".local/pipx/venvs/*", ".local/share/pypoetry/venv", ".cache/pypoetry/virtualenvs/*", ".virtualenvs/*",
+    "miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", ".conda/envs/*", ".local/share/mamba/envs/*",
+    ".asdf/installs/*/*", ".local/share/mise/installs/*/*", ".nvm/versions/node/*", ".volta/tools/image/*/*",
+    ".local/share/fnm/node-versions/*/installation", ".fnm/node-versions/*/installation", ".cargo/bin", ".rustup",
+    "sdk/go*", "go/bin", ".sdkman/candidates/*/*", ".jdks/*", ".rbenv/versions/*", ".rvm/rubies/*",
+)  # fmt: skip
+_SYSTEM_PLACES = ("/opt/hostedtoolcache/*/*/*", "/opt/*", "/home/linuxbrew/.linuxbrew")
+_ALWAYS_THERE = tuple(map(Path, ("/usr", "/bin", "/lib", "/lib64", "/nix/store")))
+# Where each version of a tool has a folder of its own.
+_VERSIONS = (
+    ".nvm/versions/node/*", ".local/share/fnm/node-versions/*/installation", ".volta/tools/image/*/*", ".asdf/installs/*/*",
+    ".local/share/mise/installs/*/*", ".rbenv/versions/*", ".sdkman/candidates/*/*", "sdk/go*",
+)  # fmt: skip
+_NOT_FOUND = re.compile(r"([\w.+-]{1,60})['’\"`]?: (?:command not found|not found|No such file or directory)")
+_MOST_NAMED = 3
+# What tools fetch for the commands after it, by the folder's name.  What pip and npm fetch is in the workspace.
+_FETCHED = {"cargo": ("CARGO_HOME",), "go": ("GOMODCACHE",), "uv": ("UV_CACHE_DIR",)}
+_PACKAGES = "/opt/lmtui/packages"
+_CERTIFICATES = (
+    "PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "CARGO_HTTP_CAINFO", "CURL_CA_BUNDLE",
+)  # fmt: skip
+_IN_IMAGE = ("Python 3.11", "uv", "uvx")  # see `image.py`; Node there is another version than the one in use here
+_BUILT_HERE = ("/.pyenv/", "/.rbenv/", "/.rvm/", "/.asdf/installs/python/", "/.asdf/installs/ruby/")
+_SHIMS = ("shims", ".volta/bin")  # programs there only work with the user's own settings
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Tools that a project uses: files that show it, programs, caches below the home folder, variables, files with a version.
+
+    In values `{home}` is the home folder.
+    """
+
+    markers: tuple[str, ...]
+    programs: tuple[str, ...]
+    caches: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+    pins: tuple[str, ...] = ()
+
+
+_ROWS = (
+    Row(("package.json",), ("node", "npm", "pnpm", "yarn", "bun"), pins=(".nvmrc", ".node-version")),
+    Row(("Cargo.toml",), ("cargo", "rustc"), (".cargo/registry", ".cargo/git"),
+        (("CARGO_HOME", "{home}/.cargo"), ("RUSTUP_HOME", "{home}/.rustup"), ("CARGO_NET_OFFLINE", "true"))),
+    Row(("go.mod",), ("go",), ("go/pkg/mod",), (("GOMODCACHE", "{home}/go/pkg/mod"), ("GOTOOLCHAIN", "local"))),
+    Row(("pom.xml",), ("java", "mvn"), (".m2/repository",), (("MAVEN_OPTS", "-Dmaven.repo.local={home}/.m2/repository"),)),
+    Row(("build.gradle", "build.gradle.kts"), ("java", "gradle"), (".gradle/caches/modules-2",),
+        (("GRADLE_RO_DEP_CACHE", "{home}/.gradle/caches"),)),
+    Row((".ruby-version", "Gemfile"), ("ruby", "bundle"), pins=(".ruby-version",)),
+    Row(("uv.lock",), ("uv", "uvx"), (".cache/uv",), (("UV_CACHE_DIR", "{home}/.cache/uv"), ("UV_OFFLINE", "1"),
+        ("UV_PYTHON_INSTALL_DIR", "{home}/.local/share/uv/python"))),
+    Row(("poetry.lock",), ("poetry",)),
+)  # fmt: skip
+_OTHER = (*(f"{name}/pyvenv.cfg" for name in ENVIRONMENTS), *(name for row in _ROWS for name in row.pins))
+MARKERS = tuple(dict.fromkeys((*_OTHER, *(name for row in _ROWS for name in row.markers))))
+# Files of a workspace that tell which tools it uses, and how much of each is read.
+MARKER_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A folder or a program that is shown at `target`, and why.
+
+    What is `is_cache` may be written to where the backend can copy it, what is `is_writable` is this project's own.
+    """
+
+    target: str
+    source: Path
+    why: str
+    is_cache: bool = False
+    is_writable: bool = False
+
+    def is_writable_in(self, lane: Lane) -> bool:
+        """Tell whether programs of a lane may change it for good."""
+        return self.is_writable and lane.runs_programs and not lane.is_read_only
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectTools:
+    """What a project gets: `path` are folders of programs of the tools, `withheld` texts on what was found and is not shown.
+
+    `needed` are the programs that it uses and this machine has, with the file that shows it.  `system` are those that are only
+    in the system's own folders.
+    """
+
+    shown: tuple[Shown, ...] = ()
+    path: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+    withheld: tuple[str, ...] = ()
+    needed: tuple[tuple[str, str], ...] = ()
+    system: tuple[str, ...] = ()
+
+    @property
+    def caches(self) -> tuple[Shown, ...]:
+        """Return the caches."""
+        return tuple(each for each in self.shown if each.is_cache)
+
+    @property
+    def single_folders(self) -> tuple[str, ...]:
+        """Return the folders of programs that are shown one by one."""
+        return tuple(str(each.source.parent) for each in self.shown if each.target.startswith("/opt/lmtui/bin/"))
+
+
+NO_TOOLS = ProjectTools()
+
+
+@dataclass(slots=True)
+class _Finder:
+    workspace: Path
+    home: Path
+    texts: Mapping[str, str]
+    shown: dict[str, Shown] = field(default_factory=dict)
+    path: dict[str, None] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+    withheld: dict[str, None] = field(default_factory=dict)
+    needed: dict[str, str] = field(default_factory=dict)
+    system: dict[str, None] = field(default_factory=dict)
+
+    def add_folder(self, folder: Path, why: str) -> bool:
+        """Show the place that a path is in, under each name that leads to it; False where it is not shown."""
+        names = list(_names(folder, self.workspace))
+        places = [place for name in names if (place := self._place(name)) is not None]
+        if _is_there(names[-1]):
+            return True
+        if self._place(names[-1]) is None:
+            self.withheld[f'{names[-1]} ({why}): to show it, set toolchains = ["{names[-1]}"]'] = None
+            return False
+        for place in places:
+            self._show(place, why)
+        return True
+
+    def _show(self, place: Path, why: str) -> None:
+        if str(place) in self.shown or place.is_relative_to(self.workspace):
+            return
+        try:
+            (source,) = check_toolchains([place], self.workspace)
+        except UsageError as error:
+            self.withheld[f"{place} ({why}): {error}"] = None
+            return
+        self.shown[str(place)] = Shown(str(place), source, why)
+
+    def _place(self, path: Path) -> Path | None:
+        """Return the known place that a path is in."""
+        for base, patterns in ((self.home, _PLACES), (Path("/"), tuple(each[1:] for each in _SYSTEM_PLACES))):
+            if path.is_relative_to(base):
+                parts = path.relative_to(base).parts
+                for pattern in patterns:
+                    wanted = Path(pattern).parts
+                    if len(parts) >= len(wanted) and Path(*parts[: len(wanted)]).match(pattern):
+                        return base.joinpath(*parts[: len(wanted)])
+        return None
+
+    def add_environment(self, text: str, why: str) -> bool:
+        """Show the Python that an environment was made by; the text of its `pyvenv.cfg` is anybody's."""
+        home = _home_of(text)
+        if home is None:
+            return False
+        real = list(_names(home, self.workspace))[-1]
+        if _is_there(real):
+            version = re.search(r"^version(?:_info)?\s*=\s*(\d+\.\d+)", text, re.MULTILINE)
+            self.system[f"Python {version[1] if version else ''}".strip()] = None
+            return True
+        if real.is_relative_to(self.workspace):
+            return True
+        return _is_python(real.parent) and self.add_folder(home, why)
+
+    def add_row(self, row: Row, marker: str) -> None:
+        """Show the programs and caches of one kind of tool."""
+        has_found = False
+        pins = (self.texts.get(pin, "").strip().lstrip("v") for pin in row.pins)
+        wanted = next((pin for pin in pins if pin[:1].isdigit()), "")
+        for name in row.programs:
+            found = find_program(name, self.workspace)
+            if wanted or found is None or str(found.parent).endswith(_SHIMS):
+                found = self._newest(name, wanted) or found
+            if found is None:
+                continue
+            has_found = True
+            self.needed.setdefault(name, marker)
+            self._add_program(found, name, f"{name}, for {marker}")
+        if has_found:
+            self._add_caches(row, marker)
+
+    def _add_program(self, program: Path, name: str, why: str) -> None:
+        real = list(_names(program, self.workspace))[-1]
+        if _is_there(program) and _is_there(real):
+            self.system[name] = None
+            return
+        if real.is_relative_to(self.workspace):
+            return
+        place = self._place(real) or self._place(program)
+        if place is None and real.is_file() and _is_binary(real):
+            self.shown[f"/opt/lmtui/bin/{name}"] = Shown(f"/opt/lmtui/bin/{name}", real, why)
+            return
+        if not self.add_folder(real if self._place(real) else program, why):
+            return
+        assert place is not None
+        folder = place / "bin" if (place / "bin" / name).exists() else program.parent
+        self.path[str(folder)] = None
+        self.add_environment(_text(place / "pyvenv.cfg"), f"the Python of {name}")
+        if place == self.home / ".cargo/bin" and (self.home / ".rustup").is_dir():
+            self._show(self.home / ".rustup", why)
+
+    def _newest(self, name: str, wanted: str) -> Path | None:
+        """Return a program of the newest or the `wanted` version, of tools that only a shell's own settings put on PATH."""
+        folders = [folder for pattern in _VERSIONS for folder in self.home.glob(pattern) if (folder / "bin" / name).exists()]
+        folders = [folder for folder in folders if not wanted or _is_pinned(folder, wanted)]
+        folders.sort(key=_version)
+        return folders[-1] / "bin" / name if folders else None
+
+    def _add_caches(self, row: Row, marker: str) -> None:
+        for name, value in row.variables:
+            given = os.environ.get(name, "")
+            self.variables[name] = given if given.startswith("/usr/") else value.format(home=self.home)
+        for cache in row.caches:
+            folder = self.home / cache
+            if folder.is_dir() and folder.resolve() == folder:
+                self.shown[str(folder)] = Shown(str(folder), folder, f"packages that were fetched, for {marker}", is_cache=True)
+
+
+def find_project_tools(workspace: Path, texts: Mapping[str, str], home: Path | None = None) -> ProjectTools:
+    """Return the tools that a project uses and that its sandbox may see.  Blocks.
+
+    Args:
+        workspace: the project's folder.
+        texts: those of `MARKERS` that are in it, with the beginning of each.
+        home: the user's home folder.
+    """
+    finder = _Finder(workspace, (home or Path.home()).resolve(), texts)
+    for name in ENVIRONMENTS:
+        text = texts.get(f"{name}/pyvenv.cfg")
+        if text is not None and finder.add_environment(text, f"the Python of {name}"):
+            finder.variables.setdefault("VIRTUAL_ENV", str(workspace / name))
+            finder.needed.setdefault(f"{name}/bin/python", f"{name}/pyvenv.cfg")
+    if "VIRTUAL_ENV" not in finder.variables:
+        _add_poetry_environment(finder)
+    for row in _ROWS:
+        if marker := next((name for name in row.markers if name in texts), ""):
+            finder.add_row(row, marker)
+    if (packages := packages_dir(workspace)).is_dir():
+        _add_packages(finder.shown, finder.variables, packages, [name for name in _FETCHED if (packages / name).exists()])
+    shown = tuple(sorted(finder.shown.values(), key=lambda each: each.target.count("/")))
+    return ProjectTools(
+        shown,
+        path=tuple(finder.path),
+        variables=tuple(finder.variables.items()),
+        withheld=tuple(finder.withheld),
+        needed=tuple(finder.needed.items()),
+        system=tuple(finder.system),
+    )
+
+
+def lacking_in_image(tools: ProjectTools) -> str:
+    """Return what a project uses that does not work in lmtui's own image, empty where all does.
+
+    Programs in the home folder are shown in a container too, but those that were built here need this machine's libraries.
+    """
+    lacking = [name for name in tools.system if name not in _IN_IMAGE]
+    return ", ".join([*lacking, *(each.why for each in tools.shown if any(part in each.target for part in _BUILT_HERE))])
+
+
+def about_missing(output: str, tools: ProjectTools, workspace: Path, *, in_image: bool) -> str:
+    """Return what to say of a command that did not find a program: where the user's machine has it.  Blocks.
+
+    `in_image`: the system's programs are those of a container's image.
+    """
+    notes = []
+    for name in list(dict.fromkeys(_NOT_FOUND.findall(output)))[:_MOST_NAMED]:
+        found = find_program(name, workspace)
+        if found is None:
+            continue
+        real = list(_names(found, workspace))[-1]
+        folder = real.parent.parent if real.parent.name == "bin" else real.parent
+        way = "--sandbox bubblewrap shows it" if _is_there(real) else f'the user can show it: toolchains = ["{folder}"]'
+        if not _is_there(real) or in_image:
+            notes.append(f"[{name} is at {found} on this machine, not in the {'image' if in_image else 'sandbox'}; {way}]")
+    return "\n".join([*notes, *(f"[not in the sandbox: {each}]" for each in tools.withheld)])
+
+
+def find_program(name: str, workspace: Path) -> Path | None:
+    """Return where the user's machine has a program.  Blocks; folders on PATH that lie in the workspace are not looked at."""
+    folders = [folder for folder in os.environ.get("PATH", "").split(":") if folder.startswith("/")]
+    own = [folder for folder in folders if not Path(os.path.normpath(folder)).is_relative_to(workspace)]
+    found = shutil.which(name, path=":".join(own)) if "/" not in name else None
+    return Path(found) if found else None
+
+
+def fetching(tools: ProjectTools, packages: Path, certificates: Path | None) -> ProjectTools:
+    """Return the tools for a command that fetches packages: what it fetches stays for the commands after it.
+
+    Args:
+        tools: those of the project.
+        packages: the project's own folder of packages.
+        certificates: those that this machine trusts, as an image may have others.
+    """
+    shown = {each.target: each for each in tools.shown}
+    variables = dict(tools.variables) | {"CARGO_NET_OFFLINE": "false", "UV_OFFLINE": "0"}
+    _add_packages(shown, variables, packages, _FETCHED)
+    if certificates is not None:
+        target = "/opt/lmtui/certificates.pem"
+        shown[target] = Shown(target, certificates, "the certificates that this machine trusts")
+        variables |= dict.fromkeys(_CERTIFICATES, target)
+    return replace(tools, shown=tuple(shown.values()), variables=tuple(variables.items()))
+
+
+def _add_packages(shown: dict[str, Shown], variables: dict[str, str], packages: Path, names: Iterable[str]) -> None:
+    shown[_PACKAGES] = Shown(_PACKAGES, packages, "packages that were fetched for this project", is_writable=True)
+    for name in names:
+        variables |= dict.fromkeys(_FETCHED[name], f"{_PACKAGES}/{name}")
+
+
+def _add_poetry_environment(finder: _Finder) -> None:
+    """Show the environment that poetry keeps outside the project: its name ends in a hash of the project's path."""
+    digest = hashlib.sha256(os.fsencode(finder.workspace)).digest()
+    ending = base64.urlsafe_b64encode(digest).decode()[:8]
+    for environment in sorted(finder.home.glob(f".cache/pypoetry/virtualenvs/*-{ending}-py*"))[-1:]:
+        if finder.add_folder(environment, "poetry's environment of this project"):
+            finder.add_environment(_text(environment / "pyvenv.cfg"), "the Python of poetry's environment")
+            finder.path[str(environment / "bin")] = None
+            finder.variables["VIRTUAL_ENV"] = str(environment)
+
+
+def _home_of(text: str) -> Path | None:
+    """Return the folder of programs that a `pyvenv.cfg` names."""
+    found = re.search(r"^home\s*=\s*(/.*?)\s*$", text, re.MULTILINE)
+    return Path(found[1]) if found and ".." not in found[1].split("/") and "\0" not in found[1] else None
+
+
+def _text(path: Path) -> str:
+    """Return the beginning of a file of a tool, empty where there is none."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(MARKER_BYTES)
+    except OSError:
+        return ""
+
+
+def _names(path: Path, workspace: Path) -> Iterator[Path]:
+    """Yield a path and what its links lead to, one link at a time, as far as the workspace; the last is real."""
+    yield path
+    for _ in range(_MOST_LINKS):
+        if path.is_relative_to(workspace):
+            return
+        folder = next((each for each in (path, *path.parents) if each.is_symlink()), None)
+        if folder is None:
+            return
+        path = Path(os.path.normpath(folder.parent / folder.readlink() / path.relative_to(folder)))
+        yield path
+    yield path.resolve()
+
+
+def _is_pinned(folder: Path, version: str) -> bool:
+    return any(f"{part.lstrip('v')}.".startswith(f"{version}.") for part in folder.parts[-3:])
+
+
+def _version(folder: Path) -> list[int]:
+    return [int(each) for each in re.findall(r"\d+", str(folder))]
+
+
+def _is_there(path: Path) -> bool:
+    return any(path.is_relative_to(base) for base in _ALWAYS_THERE)
+
+
+def _is_python(prefix: Path) -> bool:
+    return any(prefix.glob("bin/python*")) and any(prefix.glob("lib/python*"))
+
+
+def _is_binary(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def project_path(root: str) -> Iterable[str]:
+    """Return the folders of programs in a workspace; those that do not exist yet do no harm on PATH."""
+    return [f"{root}/{name}" for name in (".venv/bin", "venv/bin", "node_modules/.bin")] if ":" not in root else []

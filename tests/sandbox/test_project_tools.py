@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lmtui.sandbox.project_tools import (
+    NO_TOOLS,
+    ProjectTools,
+    about_missing,
+    find_program,
+    find_project_tools,
+    lacking_in_image,
+)
+from lmtui.sandbox.select import Options, choose, make_backend
+from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox
+
+_SYSTEM_PYTHON = Path("/usr/bin/python3")
+_PROGRAM = "#!/bin/sh\necho {name}\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("PATH", "/usr/local/bin:/usr/bin:/bin")
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "lmtui"))
+    return folder
+
+
+def program(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_PROGRAM.format(name=path.name))
+    path.chmod(0o755)
+    return path
+
+
+def python(prefix: Path) -> Path:
+    """Make what looks like a Python of pyenv or uv, and is one: the system's program finds the system's library."""
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "lib/python3.99").mkdir(parents=True)
+    shutil.copy(_SYSTEM_PYTHON.resolve(), prefix / "bin/python3")
+    return prefix / "bin/python3"
+
+
+def config(home: Path | str) -> str:
+    return f"home = {home}\ninclude-system-site-packages = false\nversion = 3.99.1\n"
+
+
+def targets(tools: ProjectTools) -> list[str]:
+    return [each.target for each in tools.shown]
+
+
+def test_a_project_without_tools_is_shown_nothing(workspace: Path, home: Path) -> None:
+    assert find_project_tools(workspace, {}) == NO_TOOLS
+
+
+@pytest.mark.parametrize("place", [".pyenv/versions/3.99.1", ".local/share/uv/python/cpython-3.99.1-linux", "miniforge3"])
+def test_the_python_of_an_environment_is_shown(workspace: Path, home: Path, place: str) -> None:
+    python(home / place)
+    found = find_project_tools(workspace, {".venv/pyvenv.cfg": config(home / place / "bin")})
+    assert targets(found) == [str(home / place)]
+    assert dict(found.variables) == {"VIRTUAL_ENV": str(workspace / ".venv")}
+
+
+def test_each_name_that_leads_to_a_python_is_shown(workspace: Path, home: Path) -> None:
+    python(home / ".local/share/uv/python/cpython-3.99.1")
+    link = home / ".local/share/uv/python/cpython-3.99"
+    link.symlink_to("cpython-3.99.1")
+    found = find_project_tools(workspace, {"venv/pyvenv.cfg": config(link / "bin")})
+    assert sorted(targets(found)) == [str(link), str(link.resolve())]
+
+
+@pytest.mark.parametrize(
+    "named", ["{home}/.ssh", "{home}", "/etc", "/", "{home}/.config/x", "relative", "{home}/.pyenv/versions/../.."]
+)
+def test_what_an_environment_names_is_not_shown_where_it_is_no_python(workspace: Path, home: Path, named: str) -> None:
+    (home / ".ssh").mkdir()
+    found = find_project_tools(workspace, {".venv/pyvenv.cfg": config(named.format(home=home))})
+    assert targets(found) == []
+
+
+def test_a_python_in_an_unusual_place_is_named_with_the_setting_that_shows_it(workspace: Path, home: Path) -> None:
+    python(home / "mine")
+    found = find_project_tools(workspace, {".venv/pyvenv.cfg": config(home / "mine/bin")})
+    assert targets(found) == []
+    assert found.withheld == (f'{home}/mine/bin (the Python of .venv): to show it, set toolchains = ["{home}/mine/bin"]',)
+
+
+def test_a_tool_folder_that_holds_credentials_is_not_shown(workspace: Path, home: Path) -> None:
+    python(home / ".pyenv/versions/3.99.1")
+    (home / ".pyenv/versions/3.99.1/.netrc").write_text("machine x password y")
+    found = find_project_tools(workspace, {".venv/pyvenv.cfg": config(home / ".pyenv/versions/3.99.1/bin")})
+    assert targets(found) == []
+    assert "holds credentials (.netrc)" in found.withheld[0]
+
+
+def test_the_version_of_node_that_a_project_pins_is_taken(workspace: Path, home: Path) -> None:
+    for version in ("v18.1.0", "v20.3.0", "v22.0.1"):
+        program(home / f".nvm/versions/node/{version}/bin/pnpm")
+    found = find_project_tools(workspace, {"package.json": "{}", ".nvmrc": "20\n"})
+    assert f"{home}/.nvm/versions/node/v20.3.0" in targets(found)
+    assert found.path == (f"{home}/.nvm/versions/node/v20.3.0/bin",)
+
+
+def test_rust_gets_its_toolchains_and_what_was_fetched(workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(home / ".cargo/bin/cargo")
+    (home / ".rustup/toolchains").mkdir(parents=True)
+    (home / ".cargo/registry").mkdir()
+    (home / ".cargo/credentials.toml").write_text("token")
+    monkeypatch.setenv("PATH", f"{home}/.cargo/bin:/usr/bin")
+    found = find_project_tools(workspace, {"Cargo.toml": ""})
+    assert sorted(targets(found)) == [f"{home}/.cargo/bin", f"{home}/.cargo/registry", f"{home}/.rustup"]
+    assert [each.target for each in found.caches] == [f"{home}/.cargo/registry"]
+    assert dict(found.variables)["RUSTUP_HOME"] == f"{home}/.rustup"
+
+
+def test_a_cache_that_is_a_link_is_not_shown(workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(home / ".cargo/bin/cargo")
+    (home / "private").mkdir()
+    (home / ".cargo/registry").symlink_to(home / "private")
+    monkeypatch.setenv("PATH", f"{home}/.cargo/bin:/usr/bin")
+    assert f"{home}/.cargo/registry" not in targets(find_project_tools(workspace, {"Cargo.toml": ""}))
+
+
+def test_programs_of_the_workspace_are_not_looked_at(workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = program(workspace / ".venv/bin/uv")
+    monkeypatch.setenv("PATH", f"{own.parent}:relative:{workspace}/src/../.venv/bin:/usr/bin")
+    assert find_program("uv", workspace) is None
+    (home / ".local/bin").mkdir(parents=True)
+    (home / ".local/bin/uv").symlink_to(own)
+    monkeypatch.setenv("PATH", f"{home}/.local/bin")
+    assert targets(find_project_tools(workspace, {"uv.lock": ""})) == []
+
+
+def test_a_program_that_is_missing_is_named_with_its_place(
+    workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = program(home / "tools/bin/frobnicate")
+    monkeypatch.setenv("PATH", f"{there.parent}:/usr/bin")
+    output = "bash: line 1: frobnicate: command not found\nsh: 2: nowhere: not found\n"
+    assert about_missing(output, NO_TOOLS, workspace, in_image=False) == (
+        f'[frobnicate is at {there} on this machine, not in the sandbox; the user can show it: toolchains = ["{home}/tools"]]'
+    )
+    other = about_missing("env: ‘sort’: No such file or directory", NO_TOOLS, workspace, in_image=True)
+    assert other == "[sort is at /usr/bin/sort on this machine, not in the image; --sandbox bubblewrap shows it]"
+
+
+def test_what_an_image_lacks_is_named() -> None:
+    assert lacking_in_image(ProjectTools(system=("Python 3.11", "uv"))) == ""
+    assert lacking_in_image(ProjectTools(system=("Python 3.12", "mvn"))) == "Python 3.12, mvn"
+
+
+def make_environment(workspace: Path, interpreter: Path) -> None:
+    """Make an environment as `python -m venv` does, with a program of a package and an editable install."""
+    subprocess.run([interpreter, "-m", "venv", "--without-pip", workspace / ".venv"], check=True)
+    packages = next((workspace / ".venv/lib").glob("python*/site-packages"))
+    (packages / "editable.pth").write_text(f"{workspace}/src\n")
+    (workspace / "src/thing.py").write_text("def main():\n    print('thing works')\n")
+    script = program(workspace / ".venv/bin/thing")
+    script.write_text(f"#!{workspace}/.venv/bin/python\nimport thing\nthing.main()\n")
+
+
+@pytest.mark.parametrize("backend", CONFINED)
+async def test_an_environment_works_unchanged(backend: str, workspace: Path, home: Path, open_sandbox: OpenSandbox) -> None:
+    make_environment(workspace, python(home / ".pyenv/versions/3.99.1"))
+    owner = workspace.stat()
+    sandbox = await open_sandbox(backend)
+    for command in (".venv/bin/thing", ". .venv/bin/activate && thing", "thing", "python -c 'import thing; thing.main()'"):
+        result = await sandbox.run_command(command)
+        assert (result.exit_code, result.output.strip()) == (0, "thing works"), command
+    result = await sandbox.run_command("echo $VIRTUAL_ENV; command -v python; touch made")
+    assert result.output.split() == [f"{workspace}/.venv", f"{workspace}/.venv/bin/python"]
+    assert (workspace / "made").stat().st_uid == owner.st_uid
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_a_tool_that_comes_later_is_there_at_the_second_try(
+    backend: str, workspace: Path, home: Path, open_sandbox: OpenSandbox
+) -> None:
+    interpreter = python(home / ".pyenv/versions/3.99.1")
+    sandbox = await open_sandbox(backend)
+    assert (await sandbox.run_command("thing")).exit_code == 127
+    make_environment(workspace, interpreter)
+    first = await sandbox.run_command("thing")
+    assert "the sandbox has other tools of this project now: run the command again" in first.output
+    assert (await sandbox.run_command("thing")).output.strip() == "thing works"
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_tools_cannot_be_changed(backend: str, workspace: Path, home: Path, open_sandbox: OpenSandbox) -> None:
+    interpreter = python(home / ".pyenv/versions/3.99.1")
+    make_environment(workspace, interpreter)
+    before = interpreter.read_bytes()
+    result = await (await open_sandbox(backend)).run_command(
+        f"echo x > {interpreter}; rm -rf {interpreter.parent}; mv {home} /tmp/x"
+    )
+    assert result.exit_code != 0
+    assert interpreter.read_bytes() == before
+
+
+@pytest.mark.bubblewrap
+async def test_caches_take_what_tools_write_and_the_users_stay_as_they_are(
+    workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch, open_sandbox: OpenSandbox
+) -> None:
+    program(home / ".cargo/bin/cargo")
+    (home / ".cargo/registry").mkdir()
+    (home / ".cargo/registry/index").write_text("fetched\n")
+    (workspace / "Cargo.toml").write_text("[package]\n")
+    monkeypatch.setenv("PATH", f"{home}/.cargo/bin:/usr/local/bin:/usr/bin:/bin")
+    sandbox = await open_sandbox("bubblewrap")
+    result = await sandbox.run_command("cargo; cat $CARGO_HOME/registry/index; echo x > $CARGO_HOME/registry/made")
+    assert result.output.startswith("cargo\nfetched\n")
+    assert [path.name for path in (home / ".cargo/registry").iterdir()] == ["index"]
+
+
+@pytest.mark.bubblewrap
+async def test_no_command_runs_with_the_python_of_lmtui(workspace: Path, open_sandbox: OpenSandbox) -> None:
+    result = await (await open_sandbox("bubblewrap")).run_command("command -v python3; echo $PATH")
+    found, path = result.output.split()
+    assert found.startswith(("/usr/", "/bin/", "/opt/lmtui/bin/"))
+    own = {sys.prefix, sys.base_prefix}
+    assert all(
+        part.startswith(str(workspace)) or Path(part).parent.as_posix() not in own
+        for part in path.split(":")
+        if part != "/usr/bin"
+    )
+
+
+@pytest.mark.docker
+@pytest.mark.bubblewrap
+async def test_auto_takes_the_sandbox_in_which_the_tools_work(workspace: Path, home: Path) -> None:
+    make_environment(workspace, python(home / ".pyenv/versions/3.99.1"))
+    candidates = [make_backend(name, workspace, Options()) for name in ("docker", "bubblewrap")]
+    chosen = await choose(candidates, workspace)
+    try:
+        assert chosen.backend.name == "bubblewrap"
+        assert chosen.status.reason == "docker: lmtui's image lacks what this project uses: the Python of .venv"
+    finally:
+        for client in (chosen.client, chosen.guard):
+            await client.close()
+        for backend in candidates:
+            await backend.close()
