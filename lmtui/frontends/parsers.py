@@ -254,7 +254,7 @@ def doctor_parser() -> Parser:
 def sandbox_parser() -> Parser:
     """Return the parser of `lmtui sandbox`."""
     parser = _parser("sandbox", "What isolates commands on this machine.", "lmtui sandbox check")
-    parser.add_argument("action", nargs="?", choices=("check", "image", "shell"), default="check")
+    parser.add_argument("action", nargs="?", choices=("check", "explain", "image", "shell"), default="check")
     parser.add_argument("--from", dest="source", default="", metavar="NAME", help="image: pull this one instead of building")
     parser.add_argument("--cache", default="", metavar="FILE", help="image: keep it in, and take it from, this archive")
     parser.add_argument("--sandbox", choices=SANDBOXES, help="shell: where it runs")

@@ -22,6 +22,8 @@ async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace)
         return await _check(workspace, is_json=arguments.json)
     if arguments.action == "image":
         return await _image(loaded, arguments)
+    if arguments.action == "explain":
+        return await _explain(workspace, loaded, is_json=arguments.json)
     return await _shell(workspace, loaded)
 
 
@@ -36,6 +38,26 @@ async def _check(workspace: Path, *, is_json: bool) -> int:
             for line in found.isolation.facts() if found.works else (found.fix,):
                 print(f"    {line}")
     return 0 if any(found.works for found in reports) else 1
+
+
+async def _explain(workspace: Path, loaded: Loaded, *, is_json: bool) -> int:
+    """Say what the sandbox of this project is, which of its tools commands see, and why."""
+    runtime = open_runtime(workspace, loaded.config)
+    try:
+        sandbox = await runtime.sandbox()
+        status = await sandbox.status()
+        path = (await sandbox.run_command('printf %s "$PATH"')).output if status.has_shell else ""
+        hosts = await sandbox.package_hosts() if status.has_shell else ()
+    finally:
+        await runtime.close()
+    if is_json:
+        found = asdict(status) | {"path": path.split(":"), "package_hosts": list(hosts)}
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return 0
+    print(f"{status.text}{f' ({status.reason})' if status.reason else ''}")
+    for line in (*status.facts, f"PATH: {path}", f"packages, after your yes: {', '.join(hosts) or 'no index found'}"):
+        print(f"    {line}")
+    return 0
 
 
 async def _image(loaded: Loaded, arguments: argparse.Namespace) -> int:

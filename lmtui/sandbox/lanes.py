@@ -123,7 +123,7 @@ class Lanes:
     async def status(self) -> SandboxStatus:
         """Return what runs; starts it where it does not."""
         chosen = await self.started()
-        status = chosen.status
+        status = replace(chosen.status, facts=(*chosen.status.facts, *chosen.backend.tools.facts()))
         if chosen.backend.has_mounts:
             async with self._starting:
                 layout = await self._layout(Lane.READ)

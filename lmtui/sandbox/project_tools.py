@@ -123,6 +123,15 @@ class ProjectTools:
         """Return the caches."""
         return tuple(each for each in self.shown if each.is_cache)
 
+    def facts(self) -> tuple[str, ...]:
+        """Return what is shown and what is not, one line each for the user."""
+        kinds = {
+            each.target: ", copied on writing" if each.is_cache else ", writable" if each.is_writable else ""
+            for each in self.shown
+        }
+        shown = [f"shown: {each.target} ({each.why}{kinds[each.target]})" for each in self.shown]
+        return (*shown, *(f"not shown: {each}" for each in self.withheld))
+
     @property
     def single_folders(self) -> tuple[str, ...]:
         """Return the folders of programs that are shown one by one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +30,7 @@ from lmtui.sandbox.layout import NO_RULES, Layout, make_own_folders
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.podman import PodmanBackend
 from lmtui.sandbox.process import FilesBackend, ProcessBackend
-from lmtui.sandbox.project_tools import lacking_in_image
+from lmtui.sandbox.project_tools import ProjectTools, lacking_in_image
 from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.serving import LaneLauncher
 from lmtui.sandbox.toolchains import check_toolchains
@@ -39,6 +40,7 @@ BACKENDS = ("auto", *FULL, "landlock", "process", "files")
 NETWORKS = ("none", "proxy", "on")
 _ORDER = (*FULL, "landlock", "files")
 _ENGINES = ("docker", "podman")
+_LOOK_S = 10.0
 
 
 class ToolsLacking(SandboxUnavailable):
@@ -190,7 +192,9 @@ async def choose(
             refusals.append(refusal)
             await backend.close()
             continue
-        return Chosen(backend, client, guard, layout, _status(backend, workspace, refusals, options))
+        lacks = await _lacking_inside(client, backend.tools) if backend.name in _ENGINES else ""
+        notes = [*map(str, refusals), *([f"the image {options.image} has no {lacks}"] if lacks else [])]
+        return Chosen(backend, client, guard, layout, _status(backend, workspace, notes, options))
     reasons = "; ".join(str(refusal) for refusal in refusals)
     raise SandboxUnavailable(f"no sandbox works here: {reasons}", refusals[-1].hint if refusals else "") from None
 
@@ -227,7 +231,17 @@ async def start(
     return guard, layout, client
 
 
-def _status(backend: Backend, workspace: Path, refusals: Sequence[SandboxUnavailable], options: Options) -> SandboxStatus:
+async def _lacking_inside(client: Client, tools: ProjectTools) -> str:
+    """Return the programs that a project uses and that are not inside, with the file that shows it."""
+    wanted = dict(tools.needed)
+    script = "".join(f"command -v {shlex.quote(name)} >/dev/null || echo {shlex.quote(name)}\n" for name in wanted)
+    if not script:
+        return ""
+    _, data = await client.call("run", {"command": script, "timeout_s": _LOOK_S, "memory_mb": 64}, limit_s=2 * _LOOK_S)
+    return ", ".join(f"{name} ({wanted[name]})" for name in data.decode("utf-8", "replace").split() if name in wanted)
+
+
+def _status(backend: Backend, workspace: Path, notes: Sequence[str], options: Options) -> SandboxStatus:
     is_proxied = options.network == "proxy" and backend.name in FULL
     network = "no network" if backend.network == "none" else "network on"
     if is_proxied:
@@ -240,7 +254,7 @@ def _status(backend: Backend, workspace: Path, refusals: Sequence[SandboxUnavail
         text = f"{backend.name}: not isolated"
     elif backend.is_reduced:
         text = f"{backend.name} (reduced): no private /tmp, other processes visible, .git put back afterwards; {network}"
-    reason = "; ".join(str(refusal) for refusal in refusals)
+    reason = "; ".join(notes)
     if options.network == "proxy" and not is_proxied:
         reason = f"{reason}; the proxy needs docker, podman or bubblewrap, so there is no network".lstrip("; ")
     return SandboxStatus(

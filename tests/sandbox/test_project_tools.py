@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lmtui.cli import run
 from lmtui.sandbox.project_tools import (
     NO_TOOLS,
     ProjectTools,
@@ -245,3 +246,29 @@ async def test_auto_takes_the_sandbox_in_which_the_tools_work(workspace: Path, h
             await client.close()
         for backend in candidates:
             await backend.close()
+
+
+@pytest.mark.docker
+async def test_what_a_project_needs_and_the_image_lacks_is_said_at_once(
+    workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch, open_sandbox: OpenSandbox
+) -> None:
+    there = program(home / "tools/bin/gradle")
+    monkeypatch.setenv("PATH", f"{there.parent}:/usr/bin:/bin")
+    (workspace / "build.gradle").write_text("")
+    status = await (await open_sandbox("docker")).status()
+    assert status.reason.startswith("the image lmtui-sandbox:3 has no ")
+    assert "gradle (build.gradle)" in status.reason
+    assert status.facts[-1].startswith(f"not shown: {home}/tools")
+
+
+@pytest.mark.bubblewrap
+def test_explain_says_what_a_project_gets_and_why(
+    workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_environment(workspace, python(home / ".pyenv/versions/3.99.1"))
+    monkeypatch.chdir(workspace)
+    assert run(["sandbox", "explain", "--sandbox", "bubblewrap"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "bubblewrap, no network"
+    assert f"    shown: {home}/.pyenv/versions/3.99.1 (the Python of .venv)" in lines
+    assert any(line.startswith(f"    PATH: {workspace}/.venv/bin:") for line in lines)
