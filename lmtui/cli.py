@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import difflib
 import gc
 import io
@@ -15,16 +16,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmtui.config import Loaded, load_config
+from lmtui.config import Loaded, load_config, setting_flags
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
+from lmtui.frontends.completion import script
 from lmtui.frontends.parsers import (
     EXIT_USAGE,
     Parser,
     app_parser,
+    completion_parser,
     config_parser,
     demo_parser,
     doctor_parser,
     export_parser,
+    help_parser,
     jobs_parser,
     mcp_parser,
     models_parser,
@@ -44,7 +48,7 @@ from lmtui.paths import config_dir
 from lmtui.runtime.trust import read_trust
 
 if TYPE_CHECKING:
-    from lmtui.core.sessions import SessionHost
+    from lmtui.core.sessions import AnswerForm, SessionHost
 
 EXIT_ERROR, EXIT_INTERRUPTED = 1, 130
 _OLD_WORDS = {"--list-sessions": "sessions", "--resume": "resume", "--plan": "plan", "--submit": "submit"}
@@ -56,7 +60,9 @@ def run(argv: Sequence[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        return _dispatch(_translated(list(argv)))
+        code = _dispatch(_translated(list(argv)))
+        sys.stdout.flush()
+        return code
     except (UsageError, ConfigError) as error:
         print(f"lmtui: {error.full_text()}", file=sys.stderr)
         return EXIT_USAGE
@@ -65,8 +71,10 @@ def run(argv: Sequence[str]) -> int:
         return EXIT_ERROR
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()
+    except BrokenPipeError:  # whoever reads has enough; nothing more is written, at the interpreter's end neither
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         return EXIT_ERROR
 
 
@@ -142,7 +150,7 @@ def _open(arguments: argparse.Namespace) -> int:
 
 _SETTING_FLAGS = (
     "url", "model", "api_key", "mode", "sandbox", "network", "max_iterations", "temperature", "seed", "timeout_s", "theme",
-    "sub_agents", "mcp", "budget",
+    "sub_agents", "mcp", "hooks", "append_system_prompt", "budget",
 )  # fmt: skip
 
 
@@ -150,7 +158,8 @@ def _reader(arguments: argparse.Namespace) -> tuple[Path, Callable[[], Loaded]]:
     """Return the workspace, and what reads the settings in force (again, once more of the workspace is trusted)."""
     given = getattr(arguments, "dir", None) or arguments.workspace or _set_workspace()
     workspace = Path(os.path.realpath(Path(given or ".").expanduser()))  # one name for one folder: rules are kept by it
-    flags = {name: getattr(arguments, name, None) for name in _SETTING_FLAGS}
+    flags = setting_flags(getattr(arguments, "config", None) or ())
+    flags |= {name: found for name in _SETTING_FLAGS if (found := getattr(arguments, name, None)) is not None}
     rules = {name: tuple(found) for name in ("allow", "deny") if (found := getattr(arguments, name, None))}
 
     def read() -> Loaded:
@@ -265,7 +274,28 @@ def passed_on(arguments: argparse.Namespace) -> list[str]:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    return _headless(arguments, _task_of(arguments))
+    text, piped = _task_and_input(arguments.task)
+    session_id = ""
+    if arguments.goes_on or arguments.resume:
+        from lmtui.frontends.commands import which_session
+
+        session_id = which_session(_reader(arguments)[0], arguments.resume or "", "")[0]
+    return _headless(arguments, text, session_id, piped)
+
+
+def _task_and_input(task: str | None) -> tuple[str, str]:
+    """Return the task, and what was piped in beside it.
+
+    Raises:
+        UsageError: there are no words for the model, or too many.
+    """
+    from lmtui.frontends.piped import read_piped
+
+    piped = sys.stdin.read() if task == "-" else read_piped(sys.stdin, sys.stderr, is_waited_for=not task)
+    text, piped = (task, piped) if task and task != "-" else (piped, "")
+    if not text.strip():
+        raise UsageError("the task is empty", 'Write what to do, as in lmtui run "TASK", or pipe it in.')
+    return text, piped
 
 
 def _plan(arguments: argparse.Namespace) -> int:
@@ -281,7 +311,7 @@ def _task_of(arguments: argparse.Namespace) -> str:
     return text
 
 
-def _headless(arguments: argparse.Namespace, text: str, session_id: str = "") -> int:
+def _headless(arguments: argparse.Namespace, text: str, session_id: str = "", piped: str = "") -> int:
     from lmtui.frontends import commands
     from lmtui.frontends.headless import HeadlessTask
     from lmtui.frontends.pictures import read_pictures
@@ -292,9 +322,28 @@ def _headless(arguments: argparse.Namespace, text: str, session_id: str = "") ->
     images = read_pictures(arguments.image or ())
     approves, allows_named = getattr(arguments, "approve", False), getattr(arguments, "allow_named", False)
     told = {"approves": approves, "allows_named": allows_named, "is_words": arguments.is_words}
-    wanted = HeadlessTask(text, session_id, arguments.output, images, **told)
+    schema_file, answer_file = getattr(arguments, "output_schema", None), getattr(arguments, "output_last_message", None)
+    wanted = HeadlessTask(
+        text,
+        session_id,
+        arguments.output,
+        images,
+        piped=piped,
+        schema=_schema(schema_file),
+        answer_file=Path(answer_file) if answer_file else None,
+        is_ephemeral=getattr(arguments, "ephemeral", False),
+        **told,
+    )
     plans_first = getattr(arguments, "plans_first", False)
     return asyncio.run(commands.task(workspace, loaded, wanted, _model_file(arguments), plans_first=plans_first))
+
+
+def _schema(file: str | None) -> AnswerForm | None:
+    if not file:
+        return None
+    from lmtui.runtime.answers import read_schema
+
+    return read_schema(Path(file))
 
 
 def _resume(arguments: argparse.Namespace) -> int:
@@ -354,11 +403,24 @@ def _run_job_command(name: str, arguments: argparse.Namespace) -> int:
     return asyncio.run(jobs.COMMANDS[name](workspace, loaded, arguments))
 
 
+def _help(arguments: argparse.Namespace) -> int:
+    from lmtui.frontends.help import show_page
+
+    show_page(arguments.topic)
+    return 0
+
+
+def _completion(arguments: argparse.Namespace) -> int:
+    print(script(arguments.shell, {name: make() for name, (make, _) in _COMMANDS.items()}), end="")
+    return 0
+
+
 _PASSED_ON = (
     "url", "model", "mode", "sandbox", "network", "max_iterations", "temperature", "seed", "timeout_s", "allow", "deny",
     "budget",
+    "append_system_prompt", "config",
 )  # fmt: skip
-_SWITCHED_OFF = ("sub_agents", "mcp")  # by flags that begin with --no-
+_SWITCHED_OFF = ("sub_agents", "mcp", "hooks")  # by flags that begin with --no-
 _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], int]]] = {
     "": (app_parser, _open),
     "run": (run_parser, _run),
@@ -378,4 +440,6 @@ _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], 
     "mcp": (mcp_parser, _report("mcp")),
     "skills": (skills_parser, _report("skills")),
     "config": (config_parser, _report("config")),
+    "help": (help_parser, _help),
+    "completion": (completion_parser, _completion),
 }

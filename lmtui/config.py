@@ -12,7 +12,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,8 @@ class Config:
         "on", "whether the model may hand parts of its work to sub-agents", "ENABLE_SUB_AGENTS", choices=("on", "off")
     )
     mcp: str = _setting("on", "whether MCP servers are started", "ENABLE_MCP", choices=("on", "off"))
+    hooks: str = _setting("on", "whether hooks run", "ENABLE_HOOKS", choices=("on", "off"))
+    append_system_prompt: str = _setting("", "instructions for the model, beside those of the folder")
     agent_max_depth: int = _setting(3, "how deep sub-agents may send others", "AGENT_MAX_DEPTH", at_least=0, at_most=5)
     agent_max_iterations: int = _setting(60, "requests that one sub-agent may make", "AGENT_MAX_ITERATIONS", at_least=1)
     agent_max_tokens: int = _setting(0, "tokens that one sub-agent may use; 0: no limit", "SUB_AGENT_MAX_TOKENS", at_least=0)
@@ -185,6 +187,27 @@ _STRICTER: Mapping[str, Callable[[Any, Any], bool]] = {
     "sub_agents": lambda new, _: new == "off",
     "network": lambda new, now: NETWORKS.index(new) < NETWORKS.index(now),
 }
+
+
+def setting_flags(given: Iterable[str]) -> dict[str, Any]:
+    """Return settings that were given as `KEY=VALUE`, the value as TOML has it or as plain text.
+
+    Raises:
+        ConfigError: there is no such setting, or no value.
+    """
+    flags: dict[str, Any] = {}
+    for text in given:
+        name, sign, value = (part.strip() for part in text.partition("="))
+        if not sign or name not in SETTINGS:
+            near = difflib.get_close_matches(name, SETTINGS, n=1)
+            hint = f"Did you mean {near[0]}?" if near else "`lmtui config` lists the settings."
+            raise ConfigError(f"-c {text!r} is not a setting and its value, as in -c seed=7", hint)
+        try:
+            flags[name] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            flags[name] = value
+        flags[name] = tuple(flags[name]) if isinstance(flags[name], list) else flags[name]
+    return flags
 
 
 def load_config(workspace: Path, environ: Mapping[str, str], flags: Mapping[str, Any], *, trusted: str = "") -> Loaded:

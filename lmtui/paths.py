@@ -65,6 +65,13 @@ def themes_dir() -> Path:
     return installed if installed.is_dir() else package.parent / "themes"
 
 
+def docs_dir() -> Path:
+    """Return the folder of the pages that ship: inside the wheel, or at the top of a checkout."""
+    package = Path(__file__).parent
+    installed = package / "docs"
+    return installed if installed.is_dir() else package.parent / "docs"
+
+
 def _user_dir(part: str, default: object) -> Path:
     home = os.environ.get("LMTUI_HOME")
     if home:

@@ -157,6 +157,16 @@ class Calls(Protocol):
         """Set the form by hand from the next request on, and keep it for this model; None lets lmtui choose again."""
 
 
+class AnswerForm(Protocol):
+    """What the answer to a task has to look like."""
+
+    def told(self, task: str) -> str:
+        """Return a task that says how it is to be answered."""
+
+    def read(self, text: str) -> tuple[str, str]:
+        """Return the answer as it is wanted, and what to tell the model where it is not (empty where it is)."""
+
+
 class Session(Protocol):
     """One conversation with one agent in one workspace.  All methods are called on the event loop and return at once."""
 

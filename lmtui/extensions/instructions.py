@@ -63,12 +63,14 @@ class InstructionFiles:
         workspace: the folder in work.
         user: the user's folder for settings.
         count_tokens: tells how many tokens a text has.
+        own: instructions that the user gave beside the files.
     """
 
-    def __init__(self, workspace: Path, user: Path, count_tokens: Callable[[str], int]) -> None:
+    def __init__(self, workspace: Path, user: Path, count_tokens: Callable[[str], int], own: str = "") -> None:
         self._workspace = workspace
         self._user = user
         self._count_tokens = count_tokens
+        self._own = without_tags(clean(own).strip())
 
     async def read(self, limit_chars: int) -> Guidance:
         """Return what is there now."""
@@ -77,6 +79,7 @@ class InstructionFiles:
     def _read(self, limit_chars: int) -> Guidance:
         problems: list[str] = []
         found = [each for place in self._places() if (each := _first(place, problems)) is not None]
+        found += [_Found(INSTRUCTIONS, "append_system_prompt", self._own)] if self._own else []
         sources: list[GuidanceSource] = []
         about = self._told([each for each in found if each.kind != INSTRUCTIONS], limit_chars // _PERSONA_SHARE, sources)
         limit_chars -= sum(map(len, about))

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TextIO
 
 from lmtui.core.clean import clean, clean_line, clean_path
@@ -19,6 +20,7 @@ from lmtui.core.events import (
     ROOT,
     ApprovalRequested,
     Envelope,
+    Event,
     Level,
     Notice,
     RetryScheduled,
@@ -32,14 +34,17 @@ from lmtui.core.events import (
 from lmtui.core.model_words import model_words
 from lmtui.core.pictures import Image
 from lmtui.core.rules import Mode
-from lmtui.core.sessions import Session
+from lmtui.core.sessions import AnswerForm, Session
+from lmtui.core.slash_names import AS_WORDS, slash_call
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.core.wait_events import WaitSet
+from lmtui.frontends.piped import joined
 from lmtui.frontends.planning import EXIT_NEEDS_APPROVAL, NO_PLAN, approve_open, has_planned, plan_object, show_open
 from lmtui.frontends.typed import Begin, read_task
 from lmtui.runtime.host import Runtime, encode_event
 
 EXIT_UNFINISHED = 2
+_MOST_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,9 @@ class HeadlessTask:
     """What to run: a text with pictures, in a new session or an earlier one (`session_id`), told as `parsers` lists it.
 
     Without a text an earlier session goes on, or shows the plan that waits in it.  `approves`: a plan is approved unseen, and
-    `allows_named`: what it names may then be used without asking.  `is_words`: no part of the text is a command.
+    `allows_named`: what it names may then be used without asking.  `is_words`: no part of the text is a command.  `piped` is
+    what came on standard input beside the text.  The answer matches `schema`, and goes into `answer_file` too.  Of a task that
+    `is_ephemeral` no session stays.
     """
 
     text: str
@@ -57,13 +64,28 @@ class HeadlessTask:
     approves: bool = False
     allows_named: bool = False
     is_words: bool = False
+    piped: str = ""
+    schema: AnswerForm | None = None
+    answer_file: Path | None = None
+    is_ephemeral: bool = False
+
+    @property
+    def words(self) -> str:
+        """Return what the model is told."""
+        text = joined(self.text or "Go on.", self.piped)
+        return self.schema.told(text) if self.schema is not None else text
 
 
 async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: TextIO) -> int:
     """Run one task to its end and return the exit code.  The runtime stays open; the caller closes it."""
     session: Session | None = None
     wants_plan = runtime.plans_first and not task.session_id
-    begin = _begin(task) if task.is_words or not task.text else await read_task(runtime.extensions, task.text, task.images)
+    if task.is_words or not task.text or task.words != task.text:
+        if not task.is_words and (call := slash_call(task.text)) is not None:
+            raise UsageError(f"/{call[0]} takes no standard input and no schema", f"Say in words what to do.  {AS_WORDS}")
+        begin = _begin(task)
+    else:
+        begin = await read_task(runtime.extensions, task.text, task.images)
     try:
         if task.session_id:
             runtime.take_server_of(task.session_id)
@@ -74,6 +96,8 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
         reporter = Reporter(task.output, out, err)
         with _stopping(session):
             await _turns(session, task, begin, reporter, err)
+            if task.schema is not None:
+                await _match(session, task.schema, reporter)
     except (UsageError, ConfigError):
         raise
     except LmtuiError as error:
@@ -81,7 +105,18 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
         if task.output != "text":
             print(json.dumps(_failure(session, error, task.output)), file=out)
         return 1
-    for rule in runtime.unattended():
+    if task.answer_file is not None:
+        _write_answer(task.answer_file, reporter.answer)
+    reporter.model, reporter.allowing = runtime.model, runtime.unattended()
+    code = _told(session, task, reporter, out, err, wants_plan=wants_plan)
+    if task.is_ephemeral:
+        await runtime.archive.delete(session.id)
+    return code
+
+
+def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: TextIO, err: TextIO, *, wants_plan: bool) -> int:
+    """Print what comes at the end of a task and return the exit code."""
+    for rule in reporter.allowing:
         print(_refusal(clean_line(rule), session.mode), file=err)
     for refused in reporter.refused:
         print(f"refused: {refused}; nobody was there to say yes, and no rule can", file=err)
@@ -92,6 +127,33 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
         told = reporter.as_object(session) or _failure(session, None, task.output)
         print(json.dumps({**told, "status": "blocked", "exit_code": EXIT_NEEDS_APPROVAL, "plan": plan_object(asked)}), file=out)
     return show_open(session, asked, out if task.output == "text" else err, err)
+
+
+async def _match(session: Session, schema: AnswerForm, reporter: Reporter) -> None:
+    """Have the model answer again while its answer does not match, a few times."""
+    for left in reversed(range(_MOST_TRIES)):
+        if not reporter.is_done:
+            return
+        answer, why = schema.read(reporter.answer)
+        if not why:
+            reporter.answer = answer
+            return
+        if not left:
+            reporter.lacks = f"the answer does not match the schema: {why}"
+            return
+        unsubscribe = session.subscribe(reporter.take)
+        try:
+            session.submit(why)
+            await session.wait_idle()
+        finally:
+            unsubscribe()
+
+
+def _write_answer(path: Path, answer: str) -> None:
+    try:
+        path.write_text(f"{answer}\n" if answer else "", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"the answer cannot be written to {path}: {error.strerror}") from error
 
 
 def _refusal(rule: str, mode: Mode) -> str:
@@ -128,7 +190,7 @@ def _said_at_opening(history: Sequence[Envelope]) -> Iterator[Envelope]:
 
 def _begin(task: HeadlessTask) -> Begin:
     """Return what gives a session words, or lets it go on."""
-    return lambda session: session.submit(task.text or "Go on.", images=task.images)
+    return lambda session: session.submit(task.words, typed=task.text or "Go on.", images=task.images)
 
 
 @contextlib.contextmanager
@@ -154,7 +216,12 @@ class Reporter:
         self._err = err
         self._titles: dict[str, str] = {}
         self._end: TurnEnded | None = None
+        self.model = ""
+        self._commands: dict[str, dict[str, object]] = {}
         self.refused: list[str] = []
+        self.allowing: Sequence[str] = ()
+        self.answer = ""
+        self.lacks = ""
 
     def take(self, envelope: Envelope) -> None:
         """Take one event."""
@@ -164,6 +231,8 @@ class Reporter:
             return  # what is learned behind the turn's back is no part of its story, which ends with `turn_ended`
         elif isinstance(envelope.event, TurnEnded):
             self._end = envelope.event
+            self.answer = envelope.event.text
+        self._count(envelope.event)
         if isinstance(envelope.event, ApprovalRequested) and not envelope.event.suggested_rule:
             self.refused.append(clean_line(f"{envelope.event.tool}, as {envelope.event.why}"))
         if self._output == "stream-json":
@@ -174,6 +243,21 @@ class Reporter:
     def print_line(self, envelope: Envelope) -> None:
         """Print one event as a line of JSON."""
         print(encode_event(envelope), file=self._out, flush=True)
+
+    def _count(self, event: Event) -> None:
+        """Take note of what the result lists."""
+        match event:
+            case ToolCallStarted(tool="shell", call_id=call_id, title=title):
+                self._commands[call_id] = {"command": title, "ok": False}
+            case ToolCallFinished(call_id=call_id, ok=ok) if call_id in self._commands:
+                self._commands[call_id]["ok"] = ok
+            case _:
+                pass
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether the last turn ended well."""
+        return self._end is not None and self._end.exit_code == 0
 
     @property
     def has_failed(self) -> bool:
@@ -187,7 +271,9 @@ class Reporter:
         fields = asdict(self._end)
         names = ("status", "exit_code", "text", "files_changed", "usage", "iterations", "elapsed_s", "sandbox", "error")
         unfinished = {"status": "limit", "exit_code": EXIT_UNFINISHED, "error": lacks} if lacks else {}
-        return {"session": session.id, **{name: fields[name] for name in names}, **unfinished}
+        told = {"session": session.id, **{name: fields[name] for name in names}, "text": self.answer, **unfinished}
+        refused = [*({"rule": rule} for rule in self.allowing), *({"why": why} for why in self.refused)]
+        return {**told, "model": self.model, "commands": list(self._commands.values()), "refused": refused}
 
     def finish(self, session: Session, lacks: str = "") -> int:
         """Print what comes at the end and return the exit code; a turn that is done may lack what was asked for."""
@@ -195,12 +281,12 @@ class Reporter:
         if end is None:
             print("lmtui: the session ended before its turn", file=self._err)
             return 1
-        lacks = lacks if end.exit_code == 0 else ""
+        lacks = lacks or self.lacks if end.exit_code == 0 else ""
         if self._output == "json":
             print(json.dumps(self.as_object(session, lacks)), file=self._out)
         elif self._output == "text":
-            if end.text.strip():
-                print(clean(end.text), file=self._out)
+            if self.answer.strip():
+                print(clean(self.answer), file=self._out)
             if end.error:
                 print(f"lmtui: {clean(end.error)}", file=self._err)
             self._err.write(_summary(session, end))

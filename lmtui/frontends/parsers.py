@@ -8,11 +8,12 @@ from typing import NoReturn
 
 from lmtui import __version__
 from lmtui.config import MODES, NETWORKS, SANDBOXES
+from lmtui.frontends.completion import SHELLS
 
 EXIT_USAGE = 64
 EPILOG = """commands:
   lmtui [DIR]                 the full-screen app on a folder (default: WORKSPACE, else the current one)
-  lmtui run "TASK"            one task without a screen; - reads it from standard input
+  lmtui run ["TASK"]          one task without a screen; what is piped in joins it
   lmtui plan "TASK"           plan first: the agent only reads, you approve, then it does it
   lmtui resume [ID] ["TEXT"]  continue a session (default: the newest)
   lmtui demo [--headless]     the whole program on a scripted model: no model needed, real tools, real sandbox
@@ -20,7 +21,8 @@ EPILOG = """commands:
   lmtui --plain [DIR]         line by line, for screen readers and dumb terminals (or set ACCESSIBLE=1)
   lmtui submit "TASK" [--at|--every|--daily|--hourly|--cron|--startup]   a task for later, see also jobs | scheduler
   lmtui sessions | show ID | export ID --format md|html|jsonl
-  lmtui models | mcp list | skills list|show NAME | doctor | sandbox check|image|shell | config show|path|trust
+  lmtui models | mcp list | skills list|show NAME | doctor | sandbox check|explain|image|shell | config show|path|trust
+  lmtui help TOPIC | completion bash|zsh|fish
 `lmtui COMMAND --help` tells more of each."""
 
 
@@ -70,6 +72,9 @@ def _add_common(parser: Parser) -> None:
     add("--budget", metavar="WORDS", help="what a new session may spend, for example '3h 200 steps 1.5M tokens'")
     add("--no-sub-agents", action="store_const", const="off", dest="sub_agents", help="the model does all of its work itself")
     add("--no-mcp", action="store_const", const="off", dest="mcp", help="start no MCP servers")
+    add("--no-hooks", action="store_const", const="off", dest="hooks", help="run no hooks")
+    add("--append-system-prompt", metavar="TEXT", help="instructions for the model, beside those of the folder")
+    add("-c", "--config", action="append", metavar="KEY=VALUE", help="any setting, for example -c command_timeout_s=300")
 
 
 def _add_gguf(parser: Parser) -> None:
@@ -103,7 +108,14 @@ def _add_image(parser: Parser) -> None:
 def run_parser() -> Parser:
     """Return the parser of `lmtui run`."""
     parser = _parser("run", "Run one task without a screen.", 'lmtui run --mode auto "add a test for parse()"')
-    parser.add_argument("task", metavar="TASK", help="what to do; - reads it from standard input")
+    add = parser.add_argument
+    add("task", nargs="?", metavar="TASK", help="what to do; standard input joins it, or is the task (also with -)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--continue", dest="goes_on", action="store_true", help="go on in the newest session")
+    which.add_argument("--resume", metavar="ID", help="go on in this session")
+    add("--output-schema", metavar="FILE", help="a JSON Schema that the answer has to match")
+    add("--output-last-message", metavar="FILE", help="write the answer to this file too")
+    add("--ephemeral", action="store_true", help="keep no session")
     _add_common(parser)
     _add_gguf(parser)
     _add_image(parser)
@@ -278,6 +290,21 @@ def skills_parser() -> Parser:
     parser.add_argument("action", nargs="?", choices=("list", "show"), default="list")
     parser.add_argument("name", nargs="?", metavar="NAME", help="show: which one")
     return _with_report(parser)
+
+
+def help_parser() -> Parser:
+    """Return the parser of `lmtui help`."""
+    parser = _parser("help", "Show a page of the docs, or list them.", "lmtui help sandbox")
+    parser.add_argument("topic", nargs="?", default="", metavar="TOPIC", help="a page, or a word to look for in all of them")
+    return parser
+
+
+def completion_parser() -> Parser:
+    """Return the parser of `lmtui completion`."""
+    doc = "Print what completes lmtui's commands and options in a shell."
+    parser = _parser("completion", doc, 'eval "$(lmtui completion bash)"')
+    parser.add_argument("shell", choices=SHELLS)
+    return parser
 
 
 def config_parser() -> Parser:

@@ -7,16 +7,19 @@ from dataclasses import replace
 
 from lmtui.config import Config
 from lmtui.core.addresses import base_url, is_same_server, root_url
+from lmtui.core.clean import clean_line
 from lmtui.core.errors import Fault, ProviderError, UsageError
 from lmtui.core.redaction import Redactor
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles
 from lmtui.core.servers import ServerFound
 from lmtui.providers.choice import ServerChoice, read_choice, write_choice
-from lmtui.providers.discovery import find_servers
+from lmtui.providers.discovery import find_servers, look_at
 from lmtui.providers.keys import resolve_key
 from lmtui.providers.openai_compat import OpenAICompatible
 from lmtui.providers.retry import RetryPolicy
 from lmtui.runtime.protection import key_redactor
+
+_MOST_NAMED = 20
 
 
 class Connection:
@@ -105,8 +108,10 @@ class Connection:
 
         Raises:
             ProviderError: none is there.
+            UsageError: the one that was chosen has several models, and none is named.
         """
         if self._choice.url:
+            await self._require_one_model()
             return ""
         found = [server for server in await find_servers() if server.chat_models]
         if not found:
@@ -120,6 +125,14 @@ class Connection:
         model = _named_model(self._config) or first.name
         self.use(server.url, model)
         return f"using {server.kind} at {server.url}, model {model}"
+
+    async def _require_one_model(self) -> None:
+        found = None if self._choice.model else await look_at(self._choice.url, self._key)
+        models = found.chat_models if found is not None else ()
+        if len(models) > 1 and sum(model.is_loaded is True for model in models) != 1:
+            names = ", ".join(clean_line(model.name) for model in models[:_MOST_NAMED])
+            more = f" and {len(models) - _MOST_NAMED} more" if len(models) > _MOST_NAMED else ""
+            raise UsageError("the server has several models and none is named", f"Name one with --model: {names}{more}")
 
     async def close(self) -> None:
         """Close all connections."""

@@ -54,6 +54,7 @@ class Extensions:
         *,
         is_attended: bool,
         is_on: bool = True,
+        instructions: str = "",
     ) -> None:
         async def launcher() -> GuardedLauncher | None:
             return (await sandbox()).launcher
@@ -63,7 +64,7 @@ class Extensions:
         self.trust: Trust = Together(servers, hooks_trust(workspace), commands_trust(workspace), SkillsTrust(workspace))
         self.prompts: PromptFiles = MarkdownPrompts(workspace, ToolRegistry().canonical)
         self.skills = shelf_of(workspace, count_tokens)
-        self.guide: Guide = guide_of(workspace, count_tokens, self.skills)
+        self.guide: Guide = guide_of(workspace, count_tokens, self.skills, instructions)
         self._is_attended, self._is_on = is_attended, is_on
         self._toolboxes: dict[str, tuple[McpToolbox, SkillToolbox]] = {}
 

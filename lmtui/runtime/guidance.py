@@ -14,9 +14,12 @@ from lmtui.paths import config_dir
 from lmtui.providers.tokens import count_tokens
 
 
-def guide_of(workspace: Path, count_tokens: Callable[[str], int], skills: SkillShelf | None = None) -> Guide:
-    """Return who reads the instructions, the persona and the user's profile, and the list of skills where there are some."""
-    files = InstructionFiles(workspace, config_dir(), count_tokens)
+def guide_of(workspace: Path, count_tokens: Callable[[str], int], skills: SkillShelf | None = None, own: str = "") -> Guide:
+    """Return who reads the instructions, the persona and the user's profile, and the list of skills where there are some.
+
+    `own` are instructions that the user gave beside the files.
+    """
+    files = InstructionFiles(workspace, config_dir(), count_tokens, own)
     return SkillsGuide(files, skills.told) if skills is not None else files
 
 

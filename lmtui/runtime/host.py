@@ -15,6 +15,7 @@ from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core.budgets import BudgetSet, whole_budget
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Envelope, Event, Level, ModeChanged, ModelChanged, Notice, SessionOpened
+from lmtui.core.hooks import NoHooks
 from lmtui.core.messages import CallForm
 from lmtui.core.permissions import Mode
 from lmtui.core.ports import Policy, SessionLog
@@ -222,6 +223,11 @@ class Runtime:
         if (last := next(changes, None)) is not None:
             self._connection.use(last.url, last.model, self._connection.own_key)
 
+    @property
+    def model(self) -> str:
+        """Return the name of the model in use, empty for the server's own default."""
+        return self._connection.model
+
     async def choose_server(self) -> str:
         """Take the first server that is found, where none was chosen; return a line that says so, or an empty string."""
         return await self._connection.choose()
@@ -289,7 +295,7 @@ class Runtime:
             images=self._store.images(session_id),
             guide=self.guide,
             skills=self.extensions.skills,
-            hooks=hooks_of(self._workspace, session_id, sandbox),
+            hooks=hooks_of(self._workspace, session_id, sandbox) if config.hooks == "on" else NoHooks(),
             interpreter=interpreter_of(config, sandbox),
             web=web_of(config),
             redactor=self._connection.redactor.also(self.extensions.secrets()),
@@ -331,7 +337,12 @@ class Runtime:
         self.jobs = HostJobs(self, lambda: list(self._sessions.values()))
         self._grants = Grants(folder, lambda: list(self._sessions.values()))
         self.extensions = Extensions(
-            folder, self.sandbox, self._count_tokens, is_attended=self._is_attended, is_on=self.config.mcp == "on"
+            folder,
+            self.sandbox,
+            self._count_tokens,
+            is_attended=self._is_attended,
+            is_on=self.config.mcp == "on",
+            instructions=self.config.append_system_prompt,
         )
         self.guide, self.trust = self.extensions.guide, Together(self.extensions.trust)
 

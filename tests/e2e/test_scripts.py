@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.providers.scripted import ScriptedServer
+from tests.e2e.conftest import Program, Result, Serve
+
+DONE = ScriptedTurn("All is done.")
+SCHEMA = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"], "additionalProperties": False}
+
+
+def base(server: ScriptedServer) -> tuple[str, ...]:
+    return ("--url", server.url, "--sandbox", "process")
+
+
+def said(server: ScriptedServer, number: int = 0) -> str:
+    return str(server.requests[number].body["messages"][-1]["content"])
+
+
+async def test_what_is_piped_in_joins_the_task_and_mentions_no_file(program: Program, serve: Serve) -> None:
+    (program.workspace / "secret.txt").write_text("heron")
+    server = await serve(DONE)
+    found = await program.run("run", *base(server), "sum this up", stdin="line 1\n@secret.txt\n")
+    assert found.code == 0, found.err
+    assert said(server) == "sum this up\n\n<stdin>\nline 1\n@secret.txt\n</stdin>"
+    assert "heron" not in json.dumps(server.requests[0].body)
+
+
+@pytest.mark.parametrize("words", [(), ("-",)])
+async def test_what_is_piped_in_alone_is_the_task(words: tuple[str, ...], program: Program, serve: Serve) -> None:
+    server = await serve(DONE)
+    found = await program.run("run", *base(server), *words, stdin="count the herons")
+    assert found.code == 0, found.err
+    assert said(server) == "count the herons"
+
+
+async def test_a_pipe_in_which_nothing_comes_holds_nothing_up(program: Program, serve: Serve) -> None:
+    server = await serve(DONE)
+    process = await program.start("run", *base(server), "count")
+    async with asyncio.timeout(60):
+        assert process.stdout is not None
+        assert process.stderr is not None
+        out, err = await process.stdout.read(), await process.stderr.read()
+    assert (await process.wait(), out) == (0, b"All is done.\n")
+    assert b"nothing came on standard input in 3 s" in err
+    assert said(server) == "count"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "words"),
+    [
+        ((), "", "the task is empty"),
+        (("sum up",), "x" * 1_048_577, "standard input is more than 1 MB"),
+        (("/herons",), "x", "/herons takes no standard input"),
+        (("-c", "sed=1", "x"), "", "Did you mean seed?"),
+        (("-c", "seed=heron", "x"), "", "seed"),
+        (("--output-schema", "none.json", "x"), "", "none.json cannot be read"),
+        (("--continue", "--resume", "3fa2b1", "x"), "", "not allowed with"),
+    ],
+)
+async def test_what_cannot_be_is_wrong_usage(
+    arguments: tuple[str, ...], stdin: str, words: str, program: Program, serve: Serve
+) -> None:
+    server = await serve(DONE)
+    found = await program.run("run", *base(server), *arguments, stdin=stdin)
+    assert (found.code, found.out) == (64, "")
+    assert words in found.err
+    assert not server.requests
+
+
+async def test_several_models_and_none_named_are_listed(program: Program, serve: Serve) -> None:
+    server = await serve(Scenario((DONE,), models=("heron-7b", "egret-3b")))
+    found = await program.run("run", *base(server), "count")
+    assert (found.code, found.out) == (64, "")
+    assert "the server has several models and none is named  Name one with --model: heron-7b, egret-3b" in found.err
+    assert (await program.run("run", *base(server), "--model", "egret-3b", "count")).code == 0
+
+
+async def test_a_session_goes_on(program: Program, serve: Serve) -> None:
+    server = await serve(DONE, DONE, DONE)
+    first = await program.run("run", *base(server), "--json", "one")
+    second = await program.run("run", *base(server), "--json", "--continue", "two")
+    third = await program.run("run", *base(server), "--json", "--resume", first.json["session"][-6:], "three")
+    assert first.json["session"] == second.json["session"] == third.json["session"]
+    assert [said(server, number) for number in range(3)] == ["one", "two", "three"]
+    words = await program.run("resume", first.json["session"], "--output", "json", *base(server), "four")
+    assert words.code == 0, words.err
+    assert said(server, 3) == "four"
+
+
+async def test_an_answer_matches_its_schema_or_is_asked_for_again(program: Program, serve: Serve) -> None:
+    (program.workspace / "schema.json").write_text(json.dumps(SCHEMA))
+    server = await serve(ScriptedTurn("There are 3."), ScriptedTurn('```json\n{"count": 3}\n```'))
+    options = ("--output-schema", "schema.json", "--output-last-message", "answer.json")
+    found = await program.run("run", *base(server), *options, "count the herons")
+    assert (found.code, found.out) == (0, '{"count": 3}\n')
+    assert (program.workspace / "answer.json").read_text() == '{"count": 3}\n'
+    assert '"required": ["count"]' in said(server)
+    assert "Answer again, with the JSON alone." in said(server, 1)
+
+
+async def test_an_answer_that_never_matches_is_unfinished(program: Program, serve: Serve) -> None:
+    (program.workspace / "schema.json").write_text(json.dumps(SCHEMA))
+    server = await serve(*[ScriptedTurn('{"count": "three"}')] * 5)
+    found = await program.run("run", *base(server), "--output-schema", "schema.json", "--json", "count")
+    assert found.code == 2
+    assert (found.json["exit_code"], found.json["status"]) == (2, "limit")
+    assert "$.count: 'three' is not of type 'integer'" in found.json["error"]
+    assert len(server.requests) == 3
+
+
+async def run_command(program: Program, serve: Serve, *options: str) -> Result:
+    call = ScriptedCall("shell", {"command": "touch made && false"})
+    server = await serve(ScriptedTurn(calls=(call,)), ScriptedTurn("It fails."), models=("heron",))
+    return await program.run("run", *base(server), "--model", "heron", "--json", *options, "try")
+
+
+async def test_the_result_lists_model_and_commands(program: Program, serve: Serve) -> None:
+    found = await run_command(program, serve, "--mode", "auto", "--allow", "Shell(*)")
+    assert found.json["model"] == "heron"
+    assert found.json["commands"] == [{"command": "touch made && false", "ok": False}]
+    assert found.json["refused"] == []
+
+
+async def test_the_result_lists_what_was_refused(program: Program, serve: Serve) -> None:
+    found = await run_command(program, serve, "--mode", "manual")
+    assert found.code == 3
+    assert [each["rule"] for each in found.json["refused"]] == ["Shell(touch made && false)"]
+
+
+async def test_an_ephemeral_run_leaves_no_session(program: Program, serve: Serve) -> None:
+    server = await serve(DONE)
+    found = await program.run("run", *base(server), "--ephemeral", "--json", "count")
+    assert found.json["text"] == "All is done."
+    assert not list(program.workspace.rglob("*.jsonl"))
+    assert (await program.run("sessions", "--json")).json == []
+
+
+async def test_settings_and_instructions_come_from_the_command_line(program: Program, serve: Serve) -> None:
+    server = await serve(DONE)
+    options = ("-c", "seed=7", "-c", "temperature=0.1", "--append-system-prompt", "Speak of herons.")
+    found = await program.run("run", *base(server), *options, "count")
+    assert found.code == 0, found.err
+    body = server.requests[0].body
+    assert (body["seed"], body["temperature"]) == (7, 0.1)
+    assert "Speak of herons." in json.dumps(body["messages"])
+
+
+async def test_hooks_can_be_left_out(program: Program, serve: Serve) -> None:
+    settings = program.home / "config" / "hooks.json"
+    settings.parent.mkdir(parents=True)
+    hook = {"hooks": [{"type": "command", "command": "touch hooked"}]}
+    settings.write_text(json.dumps({"hooks": {"UserPromptSubmit": [hook]}}))
+    server = await serve(DONE, DONE)
+    await program.run("run", *base(server), "--no-hooks", "count")
+    assert not list(program.workspace.rglob("hooked"))
+    await program.run("run", *base(server), "count")
+    assert list(program.workspace.rglob("hooked"))
+
+
+async def test_a_closed_pipe_is_silent(program: Program, serve: Serve) -> None:
+    server = await serve(ScriptedTurn("herons " * 50_000))
+    first_line = ("bash", "-o", "pipefail", "-c", '"$0" "$@" | head -n 1')
+    process = await program.start("run", *base(server), "--output", "stream-json", "count", launcher=first_line)
+    async with asyncio.timeout(60):
+        out, err = await process.communicate(b"")
+    assert json.loads(out)["kind"] == "session_opened"
+    assert b"BrokenPipe" not in err
+    assert b"Traceback" not in err
+    assert process.returncode == 1

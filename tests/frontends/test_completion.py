@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+from lmtui.cli import run
+
+
+def completion(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert run(["completion", shell]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["ru"], {"run"}),
+        (["run", "--output-"], {"--output-schema", "--output-last-message"}),
+        (["run", "--mode", ""], {"manual", "normal", "auto", "plan"}),
+        (["--plain", "run", "--mode", "p"], {"plan"}),
+        (["sandbox", "ex"], {"explain"}),
+        (["completion", ""], {"bash", "zsh", "fish", "--help"}),
+        (["run", "--workspace", "/us"], {"/usr"}),
+    ],
+)
+def test_bash_completes_commands_options_and_values(
+    words: list[str], expected: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = shlex.join(["lmtui", *words])
+    ask = f'{completion("bash", capsys)}\nCOMP_WORDS=({given}); COMP_CWORD={len(words)}; _lmtui; echo "${{COMPREPLY[@]}}"'
+    found = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True)
+    assert (set(found.stdout.split()), found.stderr) == (expected, "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_takes_its_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell} here")
+    found = subprocess.run([shell, "-n"], input=completion(shell, capsys), capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_fish_completes_commands_options_and_values(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = completion("fish", capsys).splitlines()
+    assert any(line.startswith("complete -c lmtui -n __fish_use_subcommand -a run -d ") for line in lines)
+    assert any("seen_subcommand_from run' -l mode -x -a 'manual normal auto plan'" in line for line in lines)
+
+
+def test_help_shows_pages_and_finds_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["help"]) == 0
+    assert "  project-tools " in capsys.readouterr().out
+    assert run(["help", "project tools"]) == 0
+    assert capsys.readouterr().out.startswith("# Your project's tools in the sandbox")
+    assert run(["help", "rbenv"]) == 0
+    assert "project-tools" in capsys.readouterr().out
+    assert run(["help", "xyzzyplugh"]) == 64
+    assert "no page says anything about 'xyzzyplugh'" in capsys.readouterr().err
