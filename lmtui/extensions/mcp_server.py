@@ -138,6 +138,8 @@ class RunningServer:
 
     async def _connected(self) -> Connection:
         if self._connection is None:
+            if self._is_gone and self._task is not None:
+                await asyncio.wait({self._task})  # what is left of the last one ends first
             wait_s = self._not_before - self._around.monotonic()
             if wait_s > 0 and (self._task is None or self._task.done()):
                 raise McpError(f"{self.entry.name}: {self.problem}; it is tried again in {wait_s:.0f} s", self.hint)
@@ -243,6 +245,7 @@ class RunningServer:
 
     def _note_gone(self) -> None:
         self._is_gone = True
+        self._connection = None
         self._wake.set()
 
     def _note_tools(self) -> None:

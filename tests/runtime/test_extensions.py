@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from lmtui.core.errors import McpError
 from lmtui.core.events import Envelope, Outcome, ToolCallFinished, ToolCallStarted, ToolOutputDelta
 from lmtui.core.mcp import McpServer, ServerState
 from lmtui.core.ports import Policy
+from lmtui.extensions.mcp_room import McpRoom
 from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 from lmtui.providers.tokens import count_tokens
@@ -254,6 +256,23 @@ async def test_one_that_dies_in_the_middle_of_a_call_says_so_and_is_started_agai
     await reach(runtime, ServerState.ENDED)
     runtime.extensions.mcp.restart("paper")
     assert (await reach(runtime, ServerState.READY)).problem == ""
+
+
+async def test_the_call_behind_a_crash_starts_the_server_again(
+    workspace: Path, home: Path, open_one: Open, serve: Serve
+) -> None:
+    configure(workspace, home, paper=paper("die=echo"))
+    server = await serve(calls("mcp__paper__pid"), DONE)
+    runtime = open_one(server.url, mode="auto")
+    (first,) = results(await run(await runtime.new_session()))
+    room = runtime.extensions.mcp
+    assert isinstance(room, McpRoom)
+    tools = {tool.own_name: tool for tool in room.tools()}
+    with pytest.raises(McpError, match="went away during the call"):
+        await room.call(tools["echo"], {"text": "x"}, str)
+    again = await room.call(tools["pid"], {}, str)
+    assert again.text.isdigit()
+    assert again.text != first
 
 
 async def test_a_broken_or_hanging_server_keeps_nobody_waiting_and_says_why(
