@@ -267,7 +267,7 @@ def find_project_tools(workspace: Path, texts: Mapping[str, str], home: Path | N
     for name in ENVIRONMENTS:
         text = texts.get(f"{name}/pyvenv.cfg")
         if text is not None and finder.add_environment(text, f"the Python of {name}"):
-            finder.variables.setdefault("VIRTUAL_ENV", str(workspace / name))
+            finder.variables.setdefault("VIRTUAL_ENV", f"{workspace}/{name}")
             finder.needed.setdefault(f"{name}/bin/python", f"{name}/pyvenv.cfg")
     if "VIRTUAL_ENV" not in finder.variables:
         _add_poetry_environment(finder)
