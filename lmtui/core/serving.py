@@ -7,6 +7,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+# Programs that fetch what they then run.
+FETCHERS = frozenset({"npx", "npm", "pnpm", "pnpx", "yarn", "bunx", "uvx", "uv", "pipx"})
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
+from lmtui.core.serving import FETCHERS
 from lmtui.extensions.mcp_config import ServerEntry
 
-FETCHERS = frozenset({"npx", "npm", "pnpm", "pnpx", "yarn", "bunx", "uvx", "uv", "pipx"})
 _NO_NETWORK = (
     "eai_again", "enotfound", "enetunreach", "econnrefused", "getaddrinfo", "name resolution", "resolve host", "dns error",
     "network is unreachable", "network request", "failed to fetch", "client error (connect)", "no route to host",

@@ -13,11 +13,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from lmtui.core.clean import clean_line, reveal_line
 from lmtui.core.errors import ConfigError
+from lmtui.core.serving import FETCHERS
 from lmtui.extensions.mcp_warnings import entry_warnings, file_warning
 from lmtui.paths import config_dir, workspace_dir
 from lmtui.plain_files import NotPlain, read_plain
@@ -178,6 +179,7 @@ def _entry(name: str, value: object, source: str, *, is_own: bool) -> ServerEntr
     url = read.text("url")
     if kind != "stdio" and not re.match(r"https?://[^/\s]", url):
         raise ConfigError(f"{where} has no address that begins with http:// or https://", 'Give it a "url".')
+    fetches = kind == "stdio" and bool(command) and PurePath(command[0]).name in FETCHERS
     return ServerEntry(
         name=name.strip()[:100],
         source=source,
@@ -191,12 +193,12 @@ def _entry(name: str, value: object, source: str, *, is_own: bool) -> ServerEntr
         oauth=read.pairs("oauth"),
         is_disabled=value.get("disabled") is True or value.get("enabled") is False,
         on_host=kind == "stdio" and read.choice("sandbox", ("auto", "host")) == "host",
-        hosts=read.hosts(),
+        hosts=read.hosts(fetches=fetches),
         toolchains=read.texts("toolchains"),
         can_write=read.choice("workspace", ("write", "read")) != "read",
         memory_mb=int(read.number("memory_mb", 1024, 64, 65_536)),
         timeout_s=read.number("timeout_s", 300.0, 1, 86_400),
-        start_timeout_s=read.number("start_timeout_s", 30.0, 1, 3600),
+        start_timeout_s=read.number("start_timeout_s", 120.0 if fetches else 30.0, 1, 3600),
         warnings=entry_warnings(name.strip()[:100], value),
     )
 
@@ -229,9 +231,10 @@ class _Reader:
             else tuple(filter(None, [self.text("command")]))
         )
 
-    def hosts(self) -> tuple[str, ...]:
+    def hosts(self, *, fetches: bool) -> tuple[str, ...]:
+        """Return the hosts; a program that fetches the server when it starts has them all, unless its entry says otherwise."""
         found = self._value.get("network")
-        if found in (True, "on", "*"):
+        if found in (True, "on", "*") or (found is None and fetches):
             return ("*",)
         is_off = found in (None, False, "", "off", "none")
         fits = is_off or isinstance(found, list)

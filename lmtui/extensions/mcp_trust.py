@@ -95,7 +95,8 @@ class ServersTrust:
 
 def _item(entry: ServerEntry) -> TrustItem:
     place = "outside the sandbox, " if entry.on_host else ""
-    reach = f", may reach {', '.join(entry.hosts)}" if entry.hosts else ""
+    hosts = "every host" if "*" in entry.hosts else ", ".join(entry.hosts)
+    reach = f", may reach {hosts}" if hosts else ""
     variables = f", with {', '.join(name for name, _ in entry.env)}" if entry.env else ""
     sends = f", sending {', '.join(name for name, _ in entry.headers)}" if entry.headers else ""
     folders = f", reading {', '.join(entry.toolchains)}" if entry.toolchains else ""

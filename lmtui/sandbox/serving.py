@@ -15,14 +15,17 @@ from pathlib import Path
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.hosts import HostGate, parse_pattern
-from lmtui.core.serving import Launch, Served
-from lmtui.paths import path_inside
+from lmtui.core.serving import FETCHERS, Launch, Served
+from lmtui.paths import packages_dir, path_inside
 from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.client import Client
 from lmtui.sandbox.custody import Findings
+from lmtui.sandbox.host_paths import make_for_owner
 from lmtui.sandbox.lanes import Lanes, check_mounts
 from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane
+from lmtui.sandbox.package_indexes import certificates_of
+from lmtui.sandbox.project_tools import ProjectTools, fetching, with_program
 from lmtui.sandbox.proxy import Proxy
 
 _log = logging.getLogger(__name__)
@@ -136,7 +139,9 @@ class LaneLauncher:
         proxy = _proxy(launch.hosts)
         try:
             backend = self._make(name, launch, proxy)
-            backend.tools = (await self._lanes.started()).backend.tools
+            if not launch.on_host:
+                tools = (await self._lanes.started()).backend.tools
+                backend.tools = await asyncio.to_thread(self._tools, tools, launch)
         except UsageError as error:
             raise SandboxUnavailable(str(error), error.hint) from error
         async with contextlib.AsyncExitStack() as parts:
@@ -167,6 +172,14 @@ class LaneLauncher:
         async with self._lanes.command_client(findings):
             yield notes
         notes += [note for found in findings for note in found.notes]
+
+    def _tools(self, tools: ProjectTools, launch: Launch) -> ProjectTools:
+        """Return what the program sees of the user's tools; what it fetches is there at its next start."""
+        tools = with_program(tools, launch.arguments, self._workspace)
+        if launch.hosts and Path(launch.arguments[0]).name in FETCHERS:
+            packages = make_for_owner(packages_dir(self._workspace), self._workspace)
+            tools = fetching(tools, packages, certificates_of(os.environ))
+        return tools
 
     async def _backend_name(self, launch: Launch) -> str:
         if launch.on_host:

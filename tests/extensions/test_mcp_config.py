@@ -78,6 +78,9 @@ def test_ours_say_what_it_may_reach(home: Path, workspace: Path) -> None:
     assert entry.needs_yes
     assert only(home / "mcp.json", workspace, command="x", network="on").hosts == ("*",)
     assert only(home / "mcp.json", workspace, command="x", network=False).hosts == ()
+    assert only(home / "mcp.json", workspace, command="/usr/bin/npx", args=["-y", "pkg"]).hosts == ("*",)
+    assert only(home / "mcp.json", workspace, command="uvx", network="off").hosts == ()
+    assert only(home / "mcp.json", workspace, command="uvx", network=["a.example"]).hosts == ("a.example",)
 
 
 def test_the_folder_overrules_the_user_and_its_own_file_comes_first(home: Path, workspace: Path) -> None:

@@ -366,7 +366,7 @@ async def test_one_that_wants_a_network_says_so_while_it_still_starts(
     npx = workspace / "npx"
     npx.write_text("#!/bin/sh\nsleep 60\n")
     npx.chmod(0o755)
-    configure(workspace, home, paper={"command": str(npx), "args": ["-y", "pkg"], "start_timeout_s": 2})
+    configure(workspace, home, paper={"command": str(npx), "args": ["-y", "pkg"], "network": "off", "start_timeout_s": 2})
     runtime = open_one((await serve(DONE)).url, sandbox="bubblewrap")
     opening = asyncio.create_task(runtime.new_session())
     advice = "It has no network in its sandbox, and npx fetches packages when it starts"
