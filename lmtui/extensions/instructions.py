@@ -1,22 +1,29 @@
 """AGENTS.md and its relatives, the persona and the user's profile: where they lie, in which order, how much of them is told.
 
 AGENTS.md is plain Markdown (https://agents.md): the user's own first, then from the top of the repository down to the folder in
-work, so that the nearest stands last.  Where a folder has none, CLAUDE.md counts, else GEMINI.md; `.lmagent.md` is the last.
+work, so that the nearest stands last.  Where a folder has none, the first other of `NAMES` counts; `CLAUDE.local.md` and the
+rules of Claude Code and Cursor join it, and what they name as `@path` (https://code.claude.com/docs/en/memory,
+https://cursor.com/docs/context/rules).  `.lmagent.md` is the last.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lmtui.core.clean import clean
 from lmtui.core.guidance import INSTRUCTIONS, PERSONA, PROFILE, Guidance, GuidanceSource, without_tags
-from lmtui.plain_files import NotPlain, owner_of, read_plain
+from lmtui.extensions.front_lines import read_front
+from lmtui.plain_files import NotPlain, list_plain, owner_of, read_plain
 
-NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
+NAMES = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md", ".cursorrules")
+LOCAL_NAME = "CLAUDE.local.md"
+RULES = ((".claude/rules", ".md"), (".cursor/rules", ".mdc"))
 OWN_NAME = ".lmagent.md"
 PERSONAS = (".lmagent/.soul.md", ".soul.md")
 USER_PERSONA, USER_PROFILE = "soul.md", "profile.md"
@@ -24,6 +31,12 @@ _MAX_BYTES = 131_072
 _MOST_FOLDERS = 20
 _PERSONA_SHARE = 4
 _LEAST_CHARS = 200
+_MOST_RULES = 50
+_MOST_IMPORTS = 20
+_DEEPEST_IMPORT = 5
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_IMPORT = re.compile(r"(?:^|(?<=\s))@(\.{0,2}/?[\w][\w./-]*\.\w+)")
+_ABOUT_RULE = "Rules for {about} are in {name}: read it before you work on that."
 _CUT = "\n[cut here: {left} of {name}]"
 _HEAD = (
     "Instructions of the user and of this folder. Follow them in your work; what you may do is decided by the user alone, "
@@ -78,7 +91,12 @@ class InstructionFiles:
 
     def _read(self, limit_chars: int) -> Guidance:
         problems: list[str] = []
-        found = [each for place in self._places() if (each := _first(place, problems)) is not None]
+        found: list[_Found] = []
+        for place in self._places():
+            first = _first(place, problems)
+            found += [first, *_imported(place, first, problems)] if first is not None else []
+            if place.names is NAMES:
+                found += _rules(place, problems)
         found += [_Found(INSTRUCTIONS, "append_system_prompt", self._own)] if self._own else []
         sources: list[GuidanceSource] = []
         about = self._told([each for each in found if each.kind != INSTRUCTIONS], limit_chars // _PERSONA_SHARE, sources)
@@ -93,7 +111,9 @@ class InstructionFiles:
         yield _Place(PROFILE, self._user, (USER_PROFILE,), "~")
         yield _Place(INSTRUCTIONS, self._user, NAMES[:1], "~")
         for folder in repository_folders(self._workspace):
-            yield _Place(INSTRUCTIONS, folder, NAMES, os.path.relpath(folder, self._workspace))
+            above = os.path.relpath(folder, self._workspace)
+            yield _Place(INSTRUCTIONS, folder, NAMES, above)
+            yield _Place(INSTRUCTIONS, folder, (LOCAL_NAME,), above)
         yield _Place(INSTRUCTIONS, self._workspace, (OWN_NAME,))
 
     def _told(self, found: list[_Found], limit_chars: int, sources: list[GuidanceSource]) -> list[str]:
@@ -138,6 +158,48 @@ def _owner(folder: Path) -> int | None:
         return folder.stat().st_uid
     except OSError:
         return None
+
+
+def _imported(place: _Place, first: _Found, problems: list[str]) -> list[_Found]:
+    """Return the files that a file names as `@path`, relative to itself, and what these name."""
+    found: dict[str, _Found] = {}
+    prefix = "" if place.prefix in ("", ".") else f"{place.prefix}/"
+    ahead = [(first.name.removeprefix(prefix), first.text, 0)]
+    seen = {ahead[0][0]}
+    while ahead and len(found) < _MOST_IMPORTS:
+        name, text, depth = ahead.pop(0)
+        for each in _IMPORT.findall(_CODE.sub(" ", text)) if depth < _DEEPEST_IMPORT else ():
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(name), each))
+            if path in seen:
+                continue
+            seen.add(path)
+            if path.startswith(("/", "..")):
+                problems.append(f"{prefix}{path} was not read: {first.name} names it, and it is outside the folder")
+            elif (other := _first(_Place(INSTRUCTIONS, place.folder, (path,), place.prefix), problems)) is not None:
+                found[path] = other
+                ahead.append((path, other.text, depth + 1))
+    return list(found.values())
+
+
+def _rules(place: _Place, problems: list[str]) -> Iterator[_Found]:
+    """Yield the rules of a folder; of those that are for some files only, a line that says where they are."""
+    for folder, ending in RULES:
+        names = [name for name, kind in list_plain(place.folder, folder) if kind == "file" and name.endswith(ending)]
+        for name in names[:_MOST_RULES]:
+            found = _first(_Place(INSTRUCTIONS, place.folder, (f"{folder}/{name}",), place.prefix), problems)
+            if found is None:
+                continue
+            front = read_front(found.text)
+            about = "" if front.fields.get("alwaysapply") == "true" else _about(front.fields)
+            text = _ABOUT_RULE.format(about=about, name=found.name) if about else front.body
+            if text:
+                yield replace(found, text=text, is_longer=found.is_longer and not about)
+
+
+def _about(fields: Mapping[str, str]) -> str:
+    """Return what a rule is for, empty where it is for everything."""
+    globs = (fields.get("paths") or fields.get("globs") or "").strip("[] ")
+    return globs or (fields.get("description", "") if "alwaysapply" in fields else "")
 
 
 def _first(place: _Place, problems: list[str]) -> _Found | None:

@@ -138,3 +138,55 @@ def test_without_a_repository_only_the_folder_itself_counts(tmp_path: Path) -> N
 async def test_where_nobody_brings_anything_nothing_is_said(tmp_path: Path) -> None:
     found = await InstructionFiles(tmp_path, tmp_path / "not" / "there", len).read(10_000)
     assert (found.text, found.sources, found.problems) == ("", (), ())
+
+
+async def names(home: Home) -> list[str]:
+    return [source.name for source in (await home.files.read(20_000)).sources]
+
+
+@pytest.mark.parametrize("name", [".claude/CLAUDE.md", ".github/copilot-instructions.md", ".cursorrules"])
+async def test_what_other_programs_left_alone_counts(home: Home, name: str) -> None:
+    home.put(f"work/{name}")
+    home.put("work/CLAUDE.local.md")
+    assert await names(home) == [name, "CLAUDE.local.md"]
+
+
+async def test_a_file_brings_what_it_names(home: Home) -> None:
+    home.put("work/CLAUDE.md", "See @docs/style.md and @./docs/more.md, not `@docs/code.md` or me@example.org.\n")
+    home.put("work/docs/style.md", "Tabs. @tests.md\n```\n@docs/code.md\n```")
+    home.put("work/docs/tests.md", "Run pytest. @../CLAUDE.md @style.md")
+    for name in ("more", "code"):
+        home.put(f"work/docs/{name}.md")
+    assert await names(home) == ["CLAUDE.md", "docs/style.md", "docs/more.md", "docs/tests.md"]
+    assert "Run pytest." in (await home.files.read(20_000)).instructions
+
+
+async def test_nothing_outside_the_folder_is_brought(home: Home) -> None:
+    (home.repository.parent / "secret.md").write_text("heron")
+    (home.repository / "link.md").symlink_to(home.repository.parent / "secret.md")
+    home.put("repo/AGENTS.md", f"@../secret.md @link.md @{home.repository.parent}/secret.md @docs/gone.md")
+    found = await home.files.read(20_000)
+    assert [source.name for source in found.sources] == ["../../AGENTS.md"]
+    assert "heron" not in found.instructions
+    assert any(
+        "../secret.md was not read: ../../AGENTS.md names it, and it is outside the folder" in each for each in found.problems
+    )
+    assert any("link.md was not read" in each for each in found.problems)
+
+
+async def test_rules_hold_for_everything_or_are_named_with_their_files(home: Home) -> None:
+    home.put("work/.claude/rules/all.md", "Speak plainly.")
+    home.put("work/.claude/rules/web.md", "---\npaths:\n  - src/web/**\n---\nUse tabs.")
+    home.put("work/.cursor/rules/always.mdc", "---\nalwaysApply: true\nglobs: x\n---\nWrite tests.")
+    home.put("work/.cursor/rules/sql.mdc", "---\nalwaysApply: false\ndescription: queries\nglobs:\n---\nQuote names.")
+    home.put("work/.cursor/rules/other.txt", "Not a rule.")
+    found = await home.files.read(20_000)
+    for words in (
+        "Speak plainly.",
+        "Write tests.",
+        "Rules for src/web/** are in .claude/rules/web.md",
+        "Rules for queries are in",
+    ):
+        assert words in found.instructions
+    for words in ("Use tabs.", "Quote names.", "Not a rule."):
+        assert words not in found.instructions
