@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -82,6 +83,14 @@ def open_plain_folder(root: Path, relative: str = "") -> int:
             os.close(folder)
             raise
     return folder
+
+
+def find_program(name: str, workspace: Path) -> Path | None:
+    """Return where the user's machine has a program.  Blocks; folders on PATH that lie in the workspace are not looked at."""
+    folders = [folder for folder in os.environ.get("PATH", "").split(":") if folder.startswith("/")]
+    own = [folder for folder in folders if not Path(os.path.normpath(folder)).is_relative_to(workspace)]
+    found = shutil.which(name, path=":".join(own)) if "/" not in name else None
+    return Path(found) if found else None
 
 
 def owner_of(root: Path, name: str) -> int | None:

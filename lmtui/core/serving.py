@@ -18,7 +18,8 @@ class Launch:
     `variables` stand beside the environment of commands, and nothing else of lmtui's own does.  `folder` is where it begins,
     relative to the workspace.  `hosts` are patterns of hosts that it may reach (`*`: all of the network).  `toolchains` are
     folders of the user's that it may read, at the same path.  `can_write`: the workspace is not read-only to it.
-    `on_host`: no sandbox is put around it, as the user named that.
+    `on_host`: no sandbox is put around it, as the user named that.  `program` is what the user allowed to run, where that is
+    not the first of the arguments.
     """
 
     arguments: tuple[str, ...]
@@ -29,6 +30,7 @@ class Launch:
     can_write: bool = True
     on_host: bool = False
     memory_mb: int = 1024
+    program: str = ""
 
 
 class Served(Protocol):

@@ -17,9 +17,32 @@ from lmtui.core.trust import TrustItem
 from lmtui.extensions.folder_yes import Brought, FolderYes
 from lmtui.extensions.hooks_answer import Ran, together
 from lmtui.extensions.hooks_config import HookEntry, HookFiles, own_file, read_hooks
-from lmtui.extensions.hooks_run import host_environment, run_in_lane, run_on_host
+from lmtui.extensions.hooks_run import host_environment, program_of, run_in_lane, run_on_host
 from lmtui.extensions.hooks_words import Surroundings, matched_names, odd_matchers, our_input, payload
+from lmtui.plain_files import find_program
 
+# Words of the shell itself.
+_BUILT_IN = frozenset(
+    [
+        "cd",
+        "exit",
+        "export",
+        "set",
+        "source",
+        ".",
+        "if",
+        "for",
+        "while",
+        "until",
+        "case",
+        "exec",
+        "eval",
+        "trap",
+        "command",
+        "unset",
+        "umask",
+    ]
+)
 _UNSAFE = "your own hooks before tool calls cannot be read, so each call is asked about until {file} is mended"
 _UNTRUSTED = (
     "{count} of this folder ({files}) left out: nobody said yes to {it} as {it_is} now.  `/trust` or `lmtui config trust` asks."
@@ -39,7 +62,13 @@ def hooks_trust(workspace: Path) -> FolderYes:
 
     def brought() -> Brought:
         files = read_hooks(workspace)
-        return Brought(tuple(TrustItem("hook", each.source, each.words) for each in files.folders), files.digest)
+        items = (TrustItem("hook", each.source, each.words + _missing(each.command)) for each in files.folders)
+        return Brought(tuple(items), files.digest)
+
+    def _missing(command: str) -> str:
+        program = program_of(command)
+        is_there = not program or "/" in program or program in _BUILT_IN or find_program(program, workspace) is not None
+        return "" if is_there else f" ({program} is not on this machine)"
 
     return FolderYes(workspace, "hooks", brought)
 

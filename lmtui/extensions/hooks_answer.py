@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lmtui.core.clean import clean
+from lmtui.core.clean import clean, clean_line
 from lmtui.core.hooks import HookEvent, HookRun, HookVerdict
 from lmtui.core.permissions import Verdict
 from lmtui.extensions.hooks_config import HookEntry
@@ -16,6 +16,7 @@ BLOCKS = 2
 _NOT_STARTED = (126, 127)
 _MOST_CHARS = 10_000
 _SAID_CHARS = 600
+_LINE_CHARS = 200
 _TOO_LONG, _NO_JSON = "gave a longer answer than is read", "gave an answer that is no JSON"
 _ADDS_TEXT = (HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT)
 _CAN_BLOCK = (
@@ -68,7 +69,8 @@ def read_answer(event: HookEvent, ran: Ran) -> Answer:
         reason = err or "a hook said no and gave no reason"
         return Answer(Verdict.DENY, reason) if event in _CAN_BLOCK else Answer(note=reason)
     if ran.exit_code < 0 or ran.exit_code in _NOT_STARTED:
-        why = f"a hook that looks at it {ran.problem or 'could not be started'}"
+        told = clean_line(err.partition("\n")[0])[:_LINE_CHARS]
+        why = f"a hook that looks at it {ran.problem or f'could not be started: {told}'.removesuffix(': ')}"
         return Answer(Verdict.ASK, why) if event is HookEvent.PRE_TOOL_USE else Answer()
     if ran.exit_code != 0:
         return Answer()

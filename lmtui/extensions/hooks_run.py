@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import secrets
 import signal
 import time
@@ -31,6 +32,7 @@ _PASSED_ON = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "DISPLAY", "WAYLAND_DISPLAY",
     "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY", "COLORTERM", "VIRTUAL_ENV",
 })  # fmt: skip
+_PROGRAM = re.compile(r"/?[\w.+/-]+")
 _ENDED = b"lmtui: it ended"  # what a lane says behind the program's own words
 # `head` ends at the last byte of the input, so that the hook meets its end; the last line says how the hook ended
 _IN_LANE = 'head -c "$2" | CLAUDE_PROJECT_DIR="$PWD" /bin/sh -c "$1"; printf "\\n%s%d" "$3" "$?"'
@@ -80,7 +82,7 @@ async def run_in_lane(command: str, told: bytes, launcher: Launcher, *, can_writ
     problem, ran = "", Ran(-1)
     try:
         async with asyncio.timeout(limit_s):
-            served = await launcher.open(Launch(arguments, can_write=can_write), err.take_quietly)
+            served = await launcher.open(Launch(arguments, can_write=can_write, program=program_of(command)), err.take_quietly)
             ran = await _in_lane(served, told, mark)
     except TimeoutError:
         problem = f"did not end within {limit_s:g} s"
@@ -94,6 +96,12 @@ async def run_in_lane(command: str, told: bytes, launcher: Launcher, *, can_writ
     said = err.data.partition(_ENDED)[0]
     problem = problem or ("was killed" if ran.exit_code < 0 else "")
     return replace(ran, exit_code=-1 if problem else ran.exit_code, err=said, problem=problem, elapsed_ms=_since(began))
+
+
+def program_of(command: str) -> str:
+    """Return the program that a command begins with, as far as that is plain; empty for what only a shell knows."""
+    word = next(iter(command.split()), "")
+    return word if _PROGRAM.fullmatch(word) else ""
 
 
 class _TooMuch(Exception):

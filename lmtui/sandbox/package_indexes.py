@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from lmtui.core.errors import UsageError
 from lmtui.core.hosts import parse_host
-from lmtui.sandbox.project_tools import find_program
+from lmtui.plain_files import find_program
 
 # Files of a project that name an index or where its files lie, and what they show of the tools in use.
 WORKSPACE_FILES = (

@@ -11,13 +11,13 @@ import base64
 import hashlib
 import os
 import re
-import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lmtui.core.errors import UsageError
 from lmtui.paths import packages_dir
+from lmtui.plain_files import find_program
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.toolchains import check_toolchains
 
@@ -318,18 +318,10 @@ def about_missing(output: str, tools: ProjectTools, workspace: Path, *, in_image
     return "\n".join([*notes, *(f"[not in the sandbox: {each}]" for each in tools.withheld)])
 
 
-def find_program(name: str, workspace: Path) -> Path | None:
-    """Return where the user's machine has a program.  Blocks; folders on PATH that lie in the workspace are not looked at."""
-    folders = [folder for folder in os.environ.get("PATH", "").split(":") if folder.startswith("/")]
-    own = [folder for folder in folders if not Path(os.path.normpath(folder)).is_relative_to(workspace)]
-    found = shutil.which(name, path=":".join(own)) if "/" not in name else None
-    return Path(found) if found else None
-
-
-def with_program(tools: ProjectTools, arguments: Sequence[str], workspace: Path, home: Path | None = None) -> ProjectTools:
+def with_program(tools: ProjectTools, program: str, workspace: Path, home: Path | None = None) -> ProjectTools:
     """Return the tools with those that a program needs, which the user has allowed to run.  Blocks."""
     finder = _Finder(workspace, (home or Path.home()).resolve(), {}, shown={each.target: each for each in tools.shown})
-    for name in _programs_of(arguments):
+    for name in (program, *_BESIDE.get(program, ())):
         path = Path(name) if name.startswith("/") else find_program(name, workspace)
         if path is None or path.is_relative_to(workspace):
             continue
@@ -343,14 +335,6 @@ def with_program(tools: ProjectTools, arguments: Sequence[str], workspace: Path,
             finder.add_program(path, path.name, f"{path.name}, which was started")
     shown, withheld = tuple(finder.shown.values()), (*tools.withheld, *finder.withheld)
     return replace(tools, shown=shown, path=(*tools.path, *finder.path), withheld=withheld)
-
-
-def _programs_of(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the programs that a command line starts, as far as that is plain."""
-    name = arguments[0] if arguments else ""
-    if Path(name).name in ("sh", "bash") and arguments[1:2] == ["-c"] and len(arguments) > 2:
-        name = next(iter(arguments[2].split()), "")
-    return (name, *_BESIDE.get(name, ())) if name else ()
 
 
 def fetching(tools: ProjectTools, packages: Path, certificates: Path | None) -> ProjectTools:

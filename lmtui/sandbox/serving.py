@@ -175,8 +175,9 @@ class LaneLauncher:
 
     def _tools(self, tools: ProjectTools, launch: Launch) -> ProjectTools:
         """Return what the program sees of the user's tools; what it fetches is there at its next start."""
-        tools = with_program(tools, launch.arguments, self._workspace)
-        if launch.hosts and Path(launch.arguments[0]).name in FETCHERS:
+        program = launch.program or launch.arguments[0]
+        tools = with_program(tools, program, self._workspace)
+        if launch.hosts and Path(program).name in FETCHERS:
             packages = make_for_owner(packages_dir(self._workspace), self._workspace)
             tools = fetching(tools, packages, certificates_of(os.environ))
         return tools

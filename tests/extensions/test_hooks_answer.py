@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.hooks import HookEvent
 from lmtui.core.permissions import Verdict
+from lmtui.extensions.hooks import hooks_trust
 from lmtui.extensions.hooks_answer import Ran, read_answer, together
 from lmtui.extensions.hooks_config import HookEntry
 
@@ -133,3 +135,27 @@ def test_bytes_of_any_kind_are_read(data: bytes, code: int, event: HookEvent) ->
     answer = read_answer(event, Ran(code, data, data))
     assert answer.permission is not Verdict.ALLOW
     assert "\x1b" not in answer.reason + answer.context
+
+
+def test_a_program_that_is_missing_is_named_in_the_refusal() -> None:
+    found = read_answer(PRE, Ran(127, b"", b"/bin/sh: 1: uv: not found\nmore\n"))
+    assert found.reason == "a hook that looks at it could not be started: /bin/sh: 1: uv: not found"
+    assert read_answer(PRE, Ran(127)).reason == "a hook that looks at it could not be started"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("no-such-heron check $X", "no-such-heron check $X (no-such-heron is not on this machine)"),
+        ("cd x && true", "cd x && true"),
+        ("./check.sh", "./check.sh"),
+        ("$HERON check", "$HERON check"),
+        ("sh check.sh", "sh check.sh"),
+    ],
+)  # fmt: skip
+def test_the_question_of_trust_names_a_program_that_is_missing(command: str, words: str, tmp_path: Path) -> None:
+    hooks = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": command}]}]}}
+    (tmp_path / ".lmagent").mkdir()
+    (tmp_path / ".lmagent/hooks.json").write_text(json.dumps(hooks))
+    (item,) = hooks_trust(tmp_path).waiting()
+    assert item.text == f"PreToolUse: {words}"

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from lmtui.cli import run
+from lmtui.plain_files import find_program
 from lmtui.sandbox.project_tools import (
     NO_TOOLS,
     ProjectTools,
     about_missing,
-    find_program,
     find_project_tools,
     lacking_in_image,
     with_program,
@@ -143,7 +143,7 @@ def test_a_program_of_an_environment_brings_the_environment_and_its_python(works
     python(home / ".pyenv/versions/3.99.1")
     server = program(home / ".venvs/mcp/bin/mcp-server-time")
     (home / ".venvs/mcp/pyvenv.cfg").write_text(config(home / ".pyenv/versions/3.99.1/bin"))
-    found = with_program(NO_TOOLS, [str(server), "--x"], workspace)
+    found = with_program(NO_TOOLS, str(server), workspace)
     assert sorted(targets(found)) == [f"{home}/.pyenv/versions/3.99.1", f"{home}/.venvs/mcp"]
 
 
@@ -151,18 +151,17 @@ def test_a_program_that_starts_another_brings_both(workspace: Path, home: Path, 
     for name in ("uv", "uvx"):
         program(home / ".local/bin" / name).write_bytes(b"\x7fELF")
     monkeypatch.setenv("PATH", f"{home}/.local/bin:/usr/bin")
-    for words in (["uvx", "x"], ["/bin/sh", "-c", "uvx x | cat"]):
-        assert targets(with_program(NO_TOOLS, words, workspace)) == ["/opt/lmtui/bin/uvx", "/opt/lmtui/bin/uv"]
+    assert targets(with_program(NO_TOOLS, "uvx", workspace)) == ["/opt/lmtui/bin/uvx", "/opt/lmtui/bin/uv"]
 
 
 @pytest.mark.parametrize("place", [".ssh/bin/x", ".config/bin/x", "bin/x"])
 def test_a_program_that_is_named_shows_nothing_private(place: str, workspace: Path, home: Path) -> None:
     named = program(home / place)
     (home / "pyvenv.cfg").write_text("home = /usr/bin\n")
-    assert targets(with_program(NO_TOOLS, [str(named)], workspace)) == []
+    assert targets(with_program(NO_TOOLS, str(named), workspace)) == []
     (workspace / "bin").mkdir()
     (workspace / "bin/x").symlink_to(named)
-    assert with_program(NO_TOOLS, [f"{workspace}/bin/x"], workspace) == NO_TOOLS
+    assert with_program(NO_TOOLS, f"{workspace}/bin/x", workspace) == NO_TOOLS
 
 
 def test_a_program_that_is_missing_is_named_with_its_place(
