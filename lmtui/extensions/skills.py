@@ -23,10 +23,10 @@ from lmtui.extensions.skill_tools import allowed_rules
 from lmtui.extensions.skills_trust import read_answers
 from lmtui.plain_files import NotPlain
 
-MOST_TOLD_TOKENS, MOST_BODY_TOKENS = 300, 5_000
+LEAST_TOLD_TOKENS, MOST_TOLD_TOKENS, MOST_BODY_TOKENS = 300, 3_000, 5_000
 _READER = "lmtui.extensions.skill_file"
 _PROMOTER = "lmtui.extensions.promoted_check"
-_DESCRIPTION_CHARS = 100
+_DESCRIPTION_CHARS = (1_024, 500, 250, 100)  # as much of each as there is room for in the list
 _HEAD = "Skills; read one that fits with `skill` before you begin:"
 _MORE = "and {count} more: call `skill` without a name"
 _TRUST = "Only the user's yes lets it be read: `lmtui config trust`, or /trust on the screen."
@@ -69,19 +69,24 @@ class SkillShelf:
         """Return every skill that is there now, by name."""
         return [each.skill for each in await asyncio.to_thread(self._look)]
 
-    async def told(self) -> tuple[str, int]:
-        """Return what the model is told of the skills, and what that costs in tokens."""
+    async def told(self, most_tokens: int = LEAST_TOLD_TOKENS) -> tuple[str, int]:
+        """Return what the model is told of the skills in so many tokens, and what that costs."""
         ready = [skill for skill in await self.found() if skill.tokens]
         if not ready:
             return "", 0
-        lines = [_line(skill) for skill in ready]
+        lines: list[str] = []
+        for chars in _DESCRIPTION_CHARS:
+            lines = [_line(skill, chars) for skill in ready]
+            text = "\n".join((_HEAD, *lines))
+            if (tokens := self._count_tokens(text)) <= most_tokens:
+                return text, tokens
         sums = itertools.accumulate(skill.tokens for skill in ready)
-        most = sum(each <= MOST_TOLD_TOKENS for each in sums)  # about: a text has not the tokens of its lines to the last one
+        most = sum(each <= most_tokens for each in sums)  # about: a text has not the tokens of its lines to the last one
         for count in range(most, -1, -1):
             more = [_MORE.format(count=len(lines) - count)] if count < len(lines) else []
             text = "\n".join((_HEAD, *lines[:count], *more))
             tokens = self._count_tokens(text)
-            if tokens <= MOST_TOLD_TOKENS:
+            if tokens <= most_tokens:
                 return text, tokens
         return "", 0
 
@@ -239,11 +244,11 @@ def _broken(raw: RawSkill, why: str) -> Skill:
     return Skill(clean_line(raw.folder), "", raw.place.source, raw.shown, SkillState.BROKEN, problem=problem)
 
 
-def _line(skill: Skill) -> str:
+def _line(skill: Skill, most_chars: int = _DESCRIPTION_CHARS[-1]) -> str:
     """Return a skill as the model is told of it."""
     words = without_tags(skill.description)
-    if len(words) > _DESCRIPTION_CHARS:
-        words = f"{words[:_DESCRIPTION_CHARS].rsplit(' ', 1)[0]}…"
+    if len(words) > most_chars:
+        words = f"{words[:most_chars].rsplit(' ', 1)[0]}…"
     return f"- {skill.name}: {words}"
 
 

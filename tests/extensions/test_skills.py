@@ -250,3 +250,17 @@ async def test_the_guide_has_the_list_behind_the_instructions(workspace: Path) -
     assert found.told(has_room=False) == found.instructions
     assert [source.kind for source in found.sources][-1] == SKILLS
     assert Guidance().told(has_room=True) == ""
+
+
+async def test_descriptions_get_a_share_of_the_window(workspace: Path, home: Path) -> None:
+    for number in range(17):
+        words = f"{'Makes herons from reeds. ' * 12}Use when somebody wants heron {number}."
+        make(home / ".agents/skills", f"heron-{number}", description=words)
+    skills = shelf(workspace)
+    files = InstructionFiles(workspace, workspace, bytes_by_four)
+    large = await SkillsGuide(files, skills.told).read(24_000)
+    assert all(f"Use when somebody wants heron {number}." in large.skills for number in range(17))
+    small = await SkillsGuide(files, skills.told).read(2_000)
+    assert "Use when" not in small.skills
+    assert "more: call `skill` without a name" in small.skills
+    assert bytes_by_four(small.skills) <= 300 < bytes_by_four(large.skills) <= 2_300
