@@ -118,7 +118,11 @@ def _dispatch(argv: list[str]) -> int:
     make_parser, execute = _COMMANDS[name]
     parser = make_parser()
     given = argv[1:] if name else argv
+    words = given[given.index("--") + 1 :] if parser.behind and "--" in given else []
+    given = given[: given.index("--")] if words else given
     arguments = parser.parse_args(given) if "--" in given else parser.parse_intermixed_args(given)
+    if words:
+        setattr(arguments, parser.behind, words)
     arguments.is_words = "--" in argv  # what stands behind it is no option, and no slash command either
     return execute(arguments)
 

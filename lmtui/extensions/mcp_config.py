@@ -95,13 +95,13 @@ def read_servers(workspace: Path) -> ServerFiles:
     problems: list[str] = []
     for path, is_own in config_files(workspace):
         try:
-            found = _read_file(path, None if is_own else workspace)
+            found = raw_entries(path, None if is_own else workspace)
         except ConfigError as error:
             problems.append(error.full_text())
             continue
         for name, value in found:
             try:
-                entry = _entry(name, value, str(path), is_own=is_own)
+                entry = checked_entry(name, value, str(path), is_own=is_own)
             except ConfigError as error:
                 problems.append(error.full_text())
             else:
@@ -133,8 +133,12 @@ def variables_in(text: str) -> tuple[str, ...]:
     return tuple(match[1] for match in _VARIABLE.finditer(text) if match[1] not in _FOLDER_NAMES)
 
 
-def _read_file(path: Path, workspace: Path | None) -> Sequence[tuple[str, object]]:
-    """Return names with what stands behind them; a workspace's link could lead anywhere, the user's own where they want."""
+def raw_entries(path: Path, workspace: Path | None) -> Sequence[tuple[str, object]]:
+    """Return names with what stands behind them; a workspace's link could lead anywhere, the user's own where they want.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
     try:
         root = workspace if workspace is not None else path.resolve().parent
         data = read_plain(
@@ -165,7 +169,12 @@ def _pairs(found: dict[str, Any], path: Path) -> Iterator[tuple[str, object]]:
         yield (str(value.get("name", "")) if isinstance(value, dict) else ""), value
 
 
-def _entry(name: str, value: object, source: str, *, is_own: bool) -> ServerEntry:
+def checked_entry(name: str, value: object, source: str, *, is_own: bool) -> ServerEntry:
+    """Return an entry of a file.
+
+    Raises:
+        ConfigError: it cannot be; the text names the file, the server and the key.
+    """
     where = f"{source}: server {name or '(without a name)'!r}"
     if not name.strip() or not isinstance(value, dict):
         raise ConfigError(f"{where} has no name or is no object", 'Write "name": {"command": "…"}.')

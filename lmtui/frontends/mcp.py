@@ -13,7 +13,7 @@ from lmtui.core.clean import clean_line
 from lmtui.core.counting import counted
 from lmtui.core.errors import UsageError
 from lmtui.core.mcp import McpServer, ServerState, changes_text
-from lmtui.runtime.mcp_report import Login, ServersSeen, look_at_servers
+from lmtui.runtime.mcp_report import Login, ServersSeen, add_server, entry_of, look_at_servers, remove_server
 
 WAIT_S = 32.0  # the usual limit of a start and a little more, so that what it failed of is known
 BROKEN = (ServerState.FAILED, ServerState.ENDED, ServerState.STARTING)
@@ -22,6 +22,8 @@ _SIGNS = {ServerState.READY: "✓", ServerState.OFF: "–", ServerState.REFUSED:
 
 async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     """Print every server; 0 all that are switched on work, 1 one does not, or a file cannot be read."""
+    if arguments.action in ("add", "get", "remove"):
+        return await asyncio.to_thread(_change, workspace, arguments)
     login = None
     if arguments.action == "login":
         if not arguments.name:
@@ -36,6 +38,45 @@ async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace)
     else:
         _print(seen)
     return 1 if seen.problems or any(server.state in BROKEN for server in seen.servers) else 0
+
+
+def _change(workspace: Path, arguments: argparse.Namespace) -> int:
+    """Add, show or remove one entry.  Blocks."""
+    name = arguments.name
+    if not name:
+        raise UsageError("no server is named", f"Write: lmtui mcp {arguments.action} NAME")
+    if arguments.action == "get":
+        file, entry = entry_of(name, workspace)
+        print(json.dumps({"file": str(file), "name": name, "entry": entry}, indent=2, ensure_ascii=False))
+    elif arguments.action == "remove":
+        print(f"{clean_line(name)} is not in {remove_server(name, workspace)} any more.")
+    else:
+        print(f"{clean_line(name)} is in {add_server(name, _entry(arguments))}; `lmtui mcp list` tries it.")
+    return 0
+
+
+def _entry(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return the entry that the options of `add` describe."""
+    if bool(arguments.server_url) == bool(arguments.server):
+        raise UsageError("a server has either a command or an address", "lmtui mcp add NAME -- COMMAND, or NAME --url URL")
+    entry: dict[str, object] = {"url": arguments.server_url} if arguments.server_url else {"command": arguments.server[0]}
+    if arguments.server[1:]:
+        entry["args"] = arguments.server[1:]
+    for key, given in (("env", arguments.env), ("headers", arguments.header)):
+        if given:
+            entry[key] = dict(_pair(text) for text in given)
+    if arguments.server_network:
+        entry["network"] = (
+            arguments.server_network if arguments.server_network in ("on", "off") else arguments.server_network.split(",")
+        )
+    return entry
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise UsageError(f"{text!r} is no NAME=VALUE")
+    return name, value
 
 
 async def _says_yes(url: str) -> bool:

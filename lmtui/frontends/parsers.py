@@ -21,13 +21,15 @@ EPILOG = """commands:
   lmtui --plain [DIR]         line by line, for screen readers and dumb terminals (or set ACCESSIBLE=1)
   lmtui submit "TASK" [--at|--every|--daily|--hourly|--cron|--startup]   a task for later, see also jobs | scheduler
   lmtui sessions | show ID | export ID --format md|html|jsonl
-  lmtui models | mcp list | skills list|show NAME | doctor | sandbox check|explain|image|shell | config show|path|trust
-  lmtui help TOPIC | completion bash|zsh|fish
+  lmtui models | mcp list|add|get|remove | skills list|show NAME | doctor | sandbox check|explain|image|shell
+  lmtui config show|path|trust | help TOPIC | completion bash|zsh|fish
 `lmtui COMMAND --help` tells more of each."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose mistakes end with exit code 64, as the contract says."""
+    """A parser whose mistakes end with exit code 64, as the contract says.  `behind` names what takes all words behind `--`."""
+
+    behind = ""
 
     def takes(self, option: str) -> bool:
         """Tell whether this is an option of the command."""
@@ -275,10 +277,17 @@ def sandbox_parser() -> Parser:
 
 def mcp_parser() -> Parser:
     """Return the parser of `lmtui mcp`."""
-    doc = "Start the MCP servers that are named here, list their tools with the price of each in tokens, and end them."
-    parser = _parser("mcp", doc, "lmtui mcp list --json")
-    parser.add_argument("action", nargs="?", choices=("list", "login"), default="list")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="login: the server that wants it")
+    doc = "List the MCP servers that are named here, started to see their tools, or change your own."
+    parser = _parser("mcp", doc, "lmtui mcp add time -- uvx mcp-server-time")
+    add = parser.add_argument
+    add("action", nargs="?", choices=("list", "login", "add", "get", "remove"), default="list")
+    add("name", nargs="?", metavar="NAME", help="the server")
+    parser.behind = "server"
+    parser.set_defaults(server=[])
+    add("--url", dest="server_url", metavar="URL", help="add: the address of a server; a program stands behind --")
+    add("--env", action="append", metavar="NAME=VALUE", help="add: a variable for the program; ${NAME} takes yours")
+    add("--header", action="append", metavar="NAME=VALUE", help="add: a header for the address")
+    add("--network", dest="server_network", metavar="HOSTS", help="add: on, off, or hosts with commas between them")
     parser.add_argument("--sandbox", choices=SANDBOXES, help="where the servers run (default: as commands do)")
     return _with_report(parser)
 

@@ -11,6 +11,7 @@ from lmtui.config import Config
 from lmtui.core.mcp import McpServer, ServerState
 from lmtui.core.serving import GuardedLauncher
 from lmtui.extensions.mcp_config import config_files, read_servers
+from lmtui.extensions.mcp_edit import add_server, entry_of, remove_server
 from lmtui.extensions.mcp_memory import Memory
 from lmtui.extensions.mcp_room import McpRoom
 from lmtui.extensions.mcp_trust import resting_state
@@ -18,6 +19,7 @@ from lmtui.providers.tokens import count_tokens
 from lmtui.runtime.sandboxes import open_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
+__all__ = ["Login", "NamedServer", "ServersSeen", "add_server", "entry_of", "look_at_servers", "named_servers", "remove_server"]
 _LOGIN_S = 600.0
 
 

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lmtui.cli import run
+from lmtui.paths import config_dir
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def own() -> object:
+    return json.loads((config_dir() / "mcp.json").read_text())
+
+
+def test_a_server_is_added_shown_and_removed(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--env", "TOKEN=${HERON}", "--network", "a.example,b.example"]
+    assert run(["mcp", "add", "time", *options, "--", "uvx", "mcp-server-time", "--local-timezone", "UTC"]) == 0
+    entry = {
+        "command": "uvx", "args": ["mcp-server-time", "--local-timezone", "UTC"], "env": {"TOKEN": "${HERON}"},
+        "network": ["a.example", "b.example"],
+    }  # fmt: skip
+    assert own() == {"mcpServers": {"time": entry}}
+    assert (config_dir() / "mcp.json").stat().st_mode & 0o077 == 0
+    capsys.readouterr()
+    assert run(["mcp", "get", "time"]) == 0
+    assert json.loads(capsys.readouterr().out)["entry"] == entry
+    assert run(["mcp", "remove", "time"]) == 0
+    assert own() == {"mcpServers": {}}
+
+
+def test_what_else_is_in_the_file_stays(workspace: Path) -> None:
+    config_dir().mkdir(parents=True)
+    before = {"$schema": "x", "mcpServers": {"a": {"command": "a"}}, "mcp_servers": [{"name": "b", "command": "b"}]}
+    (config_dir() / "mcp.json").write_text(json.dumps(before))
+    assert run(["mcp", "add", "web", "--url", "https://a.example/mcp", "--header", "Authorization=Bearer ${TOKEN}"]) == 0
+    web = {"url": "https://a.example/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}}
+    assert own() == {**before, "mcpServers": {"a": {"command": "a"}, "web": web}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["add"], 64, "no server is named"),
+        (["add", "x"], 64, "either a command or an address"),
+        (["add", "x", "--url", "https://a.example", "--", "y"], 64, "either a command or an address"),
+        (["add", "x", "--url", "ftp://a.example"], 64, "http:// or https://"),
+        (["add", "x", "--env", "A", "--", "y"], 64, "'A' is no NAME=VALUE"),
+        (["add", "folders", "--", "y"], 0, ""),
+        (["remove", "folders"], 64, ".mcp.json  Take it out there"),
+        (["remove", "none"], 64, "there is no MCP server 'none'"),
+        (["get", "none"], 64, "there is no MCP server 'none'"),
+    ],
+)
+def test_what_cannot_be_is_said(
+    arguments: list[str], code: int, words: str, workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"folders": {"command": "z"}}}))
+    assert run(["mcp", *arguments]) == code
+    assert words in capsys.readouterr().err
+
+
+def test_a_broken_file_is_left_as_it_is(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config_dir().mkdir(parents=True)
+    (config_dir() / "mcp.json").write_text("{")
+    assert run(["mcp", "add", "x", "--", "y"]) == 64
+    assert "cannot be read" in capsys.readouterr().err
+    assert (config_dir() / "mcp.json").read_text() == "{"
