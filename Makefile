@@ -1,7 +1,7 @@
 # What a developer runs.  Everything works from a fresh clone; `make setup` makes the environment that the rest uses.
 PYTHON ?= .venv/bin/python
 
-.PHONY: setup check format lint types contracts test bench battery kills exam demo screenshots docs
+.PHONY: setup check format lint types contracts test bench projects battery kills exam demo screenshots docs
 
 setup: .venv/.made
 
@@ -31,6 +31,9 @@ test: setup
 
 bench: setup
 	$(PYTHON) -m benchmarks
+
+projects: setup
+	$(PYTHON) -m benchmarks.projects
 
 battery: setup
 	$(PYTHON) -m tests.sandbox.run_battery

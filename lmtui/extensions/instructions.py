@@ -34,6 +34,11 @@ _LEAST_CHARS = 200
 _MOST_RULES = 50
 _MOST_IMPORTS = 20
 _DEEPEST_IMPORT = 5
+# Settings and agents of others that are not read here.
+_UNREAD = (
+    ".claude/agents", ".claude/output-styles", ".claude-plugin", ".codex", ".opencode", "opencode.json", ".aider.conf.yml",
+    ".windsurfrules", ".clinerules", ".continue", ".gemini/settings.json", ".cursor/mcp.json", ".vscode/mcp.json",
+)  # fmt: skip
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _IMPORT = re.compile(r"(?:^|(?<=\s))@(\.{0,2}/?[\w][\w./-]*\.\w+)")
 _ABOUT_RULE = "Rules for {about} are in {name}: read it before you work on that."
@@ -134,6 +139,13 @@ class InstructionFiles:
             prices.insert(0, GuidanceSource(each.kind, each.name, self._count_tokens(text) if text else 0, is_cut))
         sources.extend(prices)
         return told
+
+
+def unread_files(workspace: Path) -> list[str]:
+    """Return what other agents left in a folder and nothing here reads.  Blocks."""
+    folders = {place.rpartition("/")[0] for place in _UNREAD}
+    there = {f"{folder}/{name}".lstrip("/") for folder in folders for name, _ in list_plain(workspace, folder)}
+    return [place for place in _UNREAD if place in there]
 
 
 def repository_folders(workspace: Path) -> list[Path]:

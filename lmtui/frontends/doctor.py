@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import platform
@@ -23,7 +24,7 @@ from lmtui.core.skills import Skill, SkillState
 from lmtui.frontends.mcp import BROKEN, WAIT_S, state_words
 from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
 from lmtui.runtime.checks import FULL, BackendReport, backend_reports, tokenizer_name, workspace_problem
-from lmtui.runtime.guidance import read_guidance
+from lmtui.runtime.guidance import read_guidance, unread_files
 from lmtui.runtime.hooks import hook_files, hooks_hold, prompt_files
 from lmtui.runtime.mcp_report import look_at_servers, named_servers
 from lmtui.runtime.reports import find_models
@@ -31,6 +32,7 @@ from lmtui.runtime.rules import kept_problems, rules_in_force, unmatched
 from lmtui.runtime.skills import read_skills
 
 OK, NONE, WARNING, FAILURE = "ok", "none", "warning", "failure"
+_UNREAD = "Of other agents; `lmtui help coming-from` says what is read."
 _PLAIN = "Put a plain file in its place: links are not followed."
 _SIGNS = {OK: "✓", NONE: "–", WARNING: "!", FAILURE: "✗"}
 _ENTRY = "docs/mcp.md lists the keys of an entry; `lmtui mcp list` names its tools."
@@ -145,6 +147,8 @@ async def _instruction_rows(workspace: Path) -> list[Row]:
     names = ", ".join(f"{clean_line(source.name)} {source.tokens:,} tokens" for source in found.sources)
     none = "none; AGENTS.md in this folder would be read"
     rows = [Row("instructions", OK, names) if names else Row("instructions", NONE, none)]
+    if unread := await asyncio.to_thread(unread_files, workspace):
+        rows.append(Row("not read", NONE, ", ".join(unread), _UNREAD))
     return rows + [Row("instructions", WARNING, clean_line(problem), _PLAIN) for problem in found.problems]
 
 

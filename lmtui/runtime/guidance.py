@@ -7,11 +7,13 @@ from pathlib import Path
 
 from lmtui.core.guidance import Guidance, Guide
 from lmtui.core.guidance_words import WHOLE_CHARS
-from lmtui.extensions.instructions import InstructionFiles
+from lmtui.extensions.instructions import InstructionFiles, unread_files
 from lmtui.extensions.skills import SkillShelf
 from lmtui.extensions.skills_guide import SkillsGuide
 from lmtui.paths import config_dir
 from lmtui.providers.tokens import count_tokens
+
+__all__ = ["guide_of", "read_guidance", "unread_files"]
 
 
 def guide_of(workspace: Path, count_tokens: Callable[[str], int], skills: SkillShelf | None = None, own: str = "") -> Guide:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.guidance import INSTRUCTIONS, PERSONA, PROFILE
-from lmtui.extensions.instructions import InstructionFiles, repository_folders
+from lmtui.extensions.instructions import InstructionFiles, repository_folders, unread_files
 
 
 class Home:
@@ -190,3 +190,10 @@ async def test_rules_hold_for_everything_or_are_named_with_their_files(home: Hom
         assert words in found.instructions
     for words in ("Use tabs.", "Quote names.", "Not a rule."):
         assert words not in found.instructions
+
+
+def test_what_others_left_and_nothing_reads_is_named(home: Home) -> None:
+    home.put("work/opencode.json")
+    home.put("work/.claude/agents/heron.md")
+    home.put("work/CLAUDE.md")
+    assert unread_files(home.workspace) == [".claude/agents", "opencode.json"]
