@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -298,3 +299,40 @@ def test_explain_says_what_a_project_gets_and_why(
     assert lines[0] == "bubblewrap, no network"
     assert f"    shown: {home}/.pyenv/versions/3.99.1 (the Python of .venv)" in lines
     assert any(line.startswith(f"    PATH: {workspace}/.venv/bin:") for line in lines)
+
+
+SECRETS = Path(__file__).with_name("secret_places.txt").read_text().split()
+
+
+@pytest.mark.parametrize("backend", CONFINED)
+async def test_no_secret_of_the_home_folder_is_seen_with_eight_toolchains(
+    backend: str, workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch, open_sandbox: OpenSandbox
+) -> None:
+    assert len(SECRETS) >= 60
+    for name in SECRETS:
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("heron-secret\n")
+    for place in (
+        ".cargo/bin/cargo", ".nvm/versions/node/v20.1.0/bin/pnpm", ".local/share/uv/tools/x/bin/uv", "sdk/go1.22/bin/go",
+        ".sdkman/candidates/java/21/bin/java", ".rbenv/versions/3.3.0/bin/ruby",
+    ):  # fmt: skip
+        program(home / place)
+    for cache in (
+        ".cargo/registry",
+        ".rustup/toolchains",
+        ".m2/repository",
+        "go/pkg/mod",
+        ".cache/uv",
+        ".gradle/caches/modules-2",
+    ):
+        (home / cache).mkdir(parents=True)
+    make_environment(workspace, python(home / ".pyenv/versions/3.99.1"))
+    for marker in ("package.json", "Cargo.toml", "go.mod", "pom.xml", "uv.lock", "Gemfile"):
+        (workspace / marker).write_text("{}")
+    monkeypatch.setenv("PATH", f"{home}/.cargo/bin:{home}/sdk/go1.22/bin:/usr/bin:/bin")
+    sandbox = await open_sandbox(backend)
+    shown = [fact for fact in (await sandbox.status()).facts if fact.startswith("shown: ")]
+    assert len(shown) >= 8, shown
+    places = " ".join(shlex.quote(str(home / name)) for name in SECRETS)
+    found = await sandbox.run_command(f"cat {places}; grep -rs heron-secret {home} ~ /root /home; ls -A {home}", timeout_s=60)
+    assert "heron-secret" not in found.output
