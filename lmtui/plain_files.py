@@ -85,12 +85,16 @@ def open_plain_folder(root: Path, relative: str = "") -> int:
     return folder
 
 
+def path_outside(workspace: Path) -> str:
+    """Return the folders of programs on PATH, without those that are relative or in a workspace."""
+    folders = (folder for folder in os.environ.get("PATH", "").split(":") if folder.startswith("/"))
+    return ":".join(folder for folder in folders if not Path(os.path.normpath(folder)).is_relative_to(workspace))
+
+
 def find_program(name: str, workspace: Path) -> Path | None:
-    """Return where the user's machine has a program.  Blocks; folders on PATH that lie in the workspace are not looked at."""
-    folders = [folder for folder in os.environ.get("PATH", "").split(":") if folder.startswith("/")]
-    own = [folder for folder in folders if not Path(os.path.normpath(folder)).is_relative_to(workspace)]
-    found = shutil.which(name, path=":".join(own)) if "/" not in name else None
-    return Path(found) if found else None
+    """Return where the user's machine has a program, None where that is in a workspace.  Blocks."""
+    found = shutil.which(name, path=path_outside(workspace)) if "/" not in name else None
+    return Path(found) if found and not Path(found).resolve().is_relative_to(workspace) else None
 
 
 def owner_of(root: Path, name: str) -> int | None:

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from lmtui.core.errors import UsageError
 from lmtui.core.hosts import parse_host
-from lmtui.plain_files import find_program
+from lmtui.plain_files import find_program, path_outside
 
 # Files of a project that name an index or where its files lie, and what they show of the tools in use.
 WORKSPACE_FILES = (
@@ -36,10 +36,13 @@ _TOOLS = {
 }
 # How a tool says what it uses where nothing is configured.
 _DEFAULTS = {
-    "pip": (("python3", "-m", "pip", "install", "--help"), ("uv", "pip", "install", "--help")),
+    "pip": (("python3", "-I", "-m", "pip", "install", "--help"), ("uv", "pip", "install", "--help")),
     "npm": (("npm", "config", "get", "registry"),),
     "go": (("go", "env", "GOPROXY"), ("go", "env", "GOSUMDB")),
 }
+# What these tools get of the user's environment: nothing that makes them load code, as PYTHONPATH and NODE_OPTIONS do.
+_NEEDED = ("HOME", "USER", "LANG", "XDG_CONFIG_HOME", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+_SETTINGS = ("PIP_", "UV_", "NPM_CONFIG_", "npm_config_", "GOPROXY", "GOSUMDB", "GOPRIVATE")
 _PIP_FILES = ("/etc/pip.conf", "/etc/xdg/pip/pip.conf", "~/.pip/pip.conf", "~/.config/pip/pip.conf")
 _FROM_PIP = {"index-url": "PIP_INDEX_URL", "extra-index-url": "PIP_EXTRA_INDEX_URL", "cert": "PIP_CERT"}
 # Variables that commands get: where the index is, and the certificates of the user's machine.
@@ -89,7 +92,7 @@ def find_package_indexes(workspace: Path, files: Mapping[str, str], environ: Map
     own = [url for name in _PASSED for url in _URL.findall(variables.get(name, ""))]
     own += _URL.findall(_registry(home / ".npmrc")) + list(_cargo_urls(_read(home / ".cargo/config.toml")))
     for tool in tools:
-        own += _default(tool, variables, workspace)
+        own += _default(tool, variables, workspace, environ)
     told = [url for name, text in files.items() for url in _told_by(name, text)]
     found = [*own, *told]
     hosts = list(dict.fromkeys(host for url in found if (host := _host(url))))
@@ -131,11 +134,13 @@ def certificates_of(variables: Mapping[str, str]) -> Path | None:
     return next((path.resolve() for path in found if path.is_file()), None)
 
 
-def _default(tool: str, variables: Mapping[str, str], workspace: Path) -> Iterator[str]:
+def _default(tool: str, variables: Mapping[str, str], workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
     """Yield what a tool uses by itself, as it says."""
     is_set = {"pip": "PIP_INDEX_URL", "npm": "npm_config_registry", "go": "GOPROXY"}
     if is_set.get(tool, "") in variables:
         return
+    own = {name: value for name, value in environ.items() if name in _NEEDED or name.startswith(_SETTINGS)}
+    environment = {**own, "PATH": path_outside(workspace)}
     for name, *arguments in _DEFAULTS.get(tool, ()):
         program = find_program(name, workspace)
         if program is None:
@@ -144,6 +149,7 @@ def _default(tool: str, variables: Mapping[str, str], workspace: Path) -> Iterat
             ran = subprocess.run(
                 [program, *arguments],
                 cwd="/",
+                env=environment,
                 capture_output=True,
                 text=True,
                 timeout=_HELP_S,

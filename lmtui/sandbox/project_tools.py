@@ -32,7 +32,11 @@ _PLACES = (
     ".local/share/fnm/node-versions/*/installation", ".fnm/node-versions/*/installation", ".cargo/bin", ".rustup",
     "sdk/go*", "go/bin", ".sdkman/candidates/*/*", ".jdks/*", ".rbenv/versions/*", ".rvm/rubies/*",
 )  # fmt: skip
-_SYSTEM_PLACES = ("/opt/hostedtoolcache/*/*/*", "/opt/*", "/home/linuxbrew/.linuxbrew")
+_SYSTEM_PLACES = (
+    "/opt/hostedtoolcache/*/*/*", "/opt/conda", "/opt/miniconda*", "/opt/miniforge*", "/opt/python/*", "/opt/pyenv/versions/*",
+    "/opt/node*", "/opt/go", "/opt/jdk*", "/opt/java/*", "/opt/maven*", "/opt/gradle*", "/opt/homebrew",
+    "/home/linuxbrew/.linuxbrew",
+)  # fmt: skip
 _ALWAYS_THERE = tuple(map(Path, ("/usr", "/bin", "/lib", "/lib64", "/nix/store")))
 # Where each version of a tool has a folder of its own.
 _VERSIONS = (

@@ -14,7 +14,7 @@ _SECRET_NAMES = frozenset((
 # Files inside tool folders that hold tokens.
 _SECRET_FILES = (
     "credentials", "credentials.toml", ".npmrc", ".credentials", "config/gh/hosts.yml", "gh/hosts.yml", "hosts.yml", "token",
-    "auth.json",
+    "auth.json", ".condarc",
 )  # fmt: skip
 _SYSTEM = tuple(map(Path, ("/etc", "/root", "/proc", "/sys", "/dev", "/run", "/var", "/boot", "/tmp")))  # noqa: S108  (refused)
 _HINT = "Name a folder that holds tools only, such as ~/.pyenv/versions/3.12.4 or ~/.rustup/toolchains."

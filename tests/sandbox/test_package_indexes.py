@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import hashlib
 import io
+import os
 import ssl
 import zipfile
 from collections.abc import AsyncIterator
@@ -76,9 +77,23 @@ def test_no_program_of_the_workspace_is_run(workspace: Path, tmp_path: Path, mon
         program = workspace / name
         program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\necho https://evil.example\n")
         program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(workspace))
+    linked = tmp_path / "linked"
+    linked.symlink_to(workspace)
+    monkeypatch.setenv("PATH", f"{workspace}:{linked}")
     found = indexes(workspace, tmp_path, {"pyproject.toml": "", "package.json": "{}", "go.mod": ""})
     assert found.hosts == ()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_no_code_of_the_workspace_is_loaded(workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (workspace / "pip").mkdir()
+    (workspace / "pip/__init__.py").write_text("")
+    (workspace / "pip/__main__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    (workspace / "sitecustomize.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    environ = {**os.environ, "PYTHONPATH": str(workspace), "PYTHONSTARTUP": str(workspace / "sitecustomize.py")}
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    _ = find_package_indexes(workspace, {"pyproject.toml": ""}, environ, tmp_path)
     assert not (tmp_path / "ran").exists()
 
 
