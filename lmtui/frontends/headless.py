@@ -349,4 +349,6 @@ def _failure(session: Session | None, error: LmtuiError | None, output: str) -> 
         "sandbox": "",
         "error": error.full_text() if error else "",
     }
-    return {"kind": "turn_ended", "reason": "error", **failed} if output == "stream-json" else failed
+    if output == "stream-json":
+        return {"kind": "turn_ended", "reason": "error", **failed}
+    return {**failed, "model": "", "commands": [], "refused": []}
