@@ -72,6 +72,9 @@ class Row:
     pins: tuple[str, ...] = ()
 
 
+_UV = Row(("uv.lock",), ("uv", "uvx"), (".cache/uv",), (("UV_CACHE_DIR", "{home}/.cache/uv"), ("UV_OFFLINE", "1"),
+    ("UV_PYTHON_INSTALL_DIR", "{home}/.local/share/uv/python")))  # fmt: skip
+_MADE_BY_UV = re.compile(r"^uv\s*=", re.MULTILINE)
 _ROWS = (
     Row(("package.json",), ("node", "npm", "pnpm", "yarn", "bun"), pins=(".nvmrc", ".node-version")),
     Row(("Cargo.toml",), ("cargo", "rustc"), (".cargo/registry", ".cargo/git"),
@@ -81,8 +84,7 @@ _ROWS = (
     Row(("build.gradle", "build.gradle.kts"), ("java", "gradle"), (".gradle/caches/modules-2",),
         (("GRADLE_RO_DEP_CACHE", "{home}/.gradle/caches"),)),
     Row((".ruby-version", "Gemfile"), ("ruby", "bundle"), pins=(".ruby-version",)),
-    Row(("uv.lock",), ("uv", "uvx"), (".cache/uv",), (("UV_CACHE_DIR", "{home}/.cache/uv"), ("UV_OFFLINE", "1"),
-        ("UV_PYTHON_INSTALL_DIR", "{home}/.local/share/uv/python"))),
+    _UV,
     Row(("poetry.lock",), ("poetry",)),
 )  # fmt: skip
 _OTHER = (*(f"{name}/pyvenv.cfg" for name in ENVIRONMENTS), *(name for row in _ROWS for name in row.pins))
@@ -277,6 +279,8 @@ def find_project_tools(workspace: Path, texts: Mapping[str, str], home: Path | N
         if text is not None and finder.add_environment(text, f"the Python of {name}"):
             finder.variables.setdefault("VIRTUAL_ENV", f"{workspace}/{name}")
             finder.needed.setdefault(f"{name}/bin/python", f"{name}/pyvenv.cfg")
+            if _MADE_BY_UV.search(text):
+                finder.add_row(_UV, f"{name}/pyvenv.cfg")
     if "VIRTUAL_ENV" not in finder.variables:
         _add_poetry_environment(finder)
     for row in _ROWS:
@@ -312,6 +316,8 @@ def about_missing(output: str, tools: ProjectTools, workspace: Path, *, in_image
     notes = []
     for name in list(dict.fromkeys(_NOT_FOUND.findall(output)))[:_MOST_NAMED]:
         found = find_program(name, workspace)
+        if found is not None and str(found.parent).endswith(_SHIMS):
+            found = _Finder(workspace, Path.home().resolve(), {}).newest(name)
         if found is None:
             continue
         real = list(_names(found, workspace))[-1]

@@ -70,6 +70,13 @@ def test_the_python_of_an_environment_is_shown(workspace: Path, home: Path, plac
     assert dict(found.variables) == {"VIRTUAL_ENV": str(workspace / ".venv")}
 
 
+def test_an_environment_that_uv_made_brings_uv(workspace: Path, home: Path) -> None:
+    program(home / ".pyenv/versions/3.99.1/bin/uv")
+    found = find_project_tools(workspace, {".venv/pyvenv.cfg": "home = /usr/bin\nuv = 0.9.1\n"})
+    assert targets(found) == [f"{home}/.pyenv/versions/3.99.1"]
+    assert found.path == (f"{home}/.pyenv/versions/3.99.1/bin",)
+
+
 def test_each_name_that_leads_to_a_python_is_shown(workspace: Path, home: Path) -> None:
     python(home / ".local/share/uv/python/cpython-3.99.1")
     link = home / ".local/share/uv/python/cpython-3.99"
