@@ -165,6 +165,8 @@ def _reader(arguments: argparse.Namespace) -> tuple[Path, Callable[[], Loaded]]:
     flags = setting_flags(getattr(arguments, "config", None) or ())
     flags |= {name: found for name in _SETTING_FLAGS if (found := getattr(arguments, name, None)) is not None}
     rules = {name: tuple(found) for name in ("allow", "deny") if (found := getattr(arguments, name, None))}
+    if added := getattr(arguments, "add_dir", None):
+        flags["add_dirs"] = tuple(str(Path(each).expanduser().absolute()) for each in added)
 
     def read() -> Loaded:
         answer = read_trust(workspace)
@@ -421,8 +423,7 @@ def _completion(arguments: argparse.Namespace) -> int:
 
 _PASSED_ON = (
     "url", "model", "mode", "sandbox", "network", "max_iterations", "temperature", "seed", "timeout_s", "allow", "deny",
-    "budget",
-    "append_system_prompt", "config",
+    "budget", "append_system_prompt", "add_dir", "config",
 )  # fmt: skip
 _SWITCHED_OFF = ("sub_agents", "mcp", "hooks")  # by flags that begin with --no-
 _COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace], int]]] = {

@@ -10,6 +10,8 @@ from typing import Protocol
 from lmtui.core.errors import UsageError
 
 NETWORK_TOOL = "network"  # the name that rules about hosts have: Network(pypi.org)
+SHOWN_TOOLS = "tools"  # the name that rules about folders of tools have: Tools(/srv/tools)
+COMMAND_QUESTIONS = (NETWORK_TOOL, SHOWN_TOOLS)  # what is asked while a command runs
 
 # RFC 1123 labels in lower case, at least two of them, the last not a number (that would be an address).
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -76,3 +78,10 @@ class HostGate(Protocol):
 
     def reached(self, host: str, sent_bytes: int, received_bytes: int, why_not: str) -> None:
         """Take note that a connection ended, or with `why_not` that it was refused."""
+
+
+class ToolGate(HostGate, Protocol):
+    """Who is also asked when a command lacks a tool of the user."""
+
+    async def may_show(self, folder: str, why: str) -> bool:
+        """Return whether commands may read a folder of tools from now on; may ask the user."""

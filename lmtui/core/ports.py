@@ -14,7 +14,7 @@ from lmtui.core.background import BackgroundCommands
 from lmtui.core.children import Children, Report
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope
-from lmtui.core.hosts import HostGate
+from lmtui.core.hosts import ToolGate
 from lmtui.core.interpreter import Interpreter, NoInterpreter
 from lmtui.core.masks import MaskExpressions
 from lmtui.core.messages import ModelPiece, ModelRequest, ToolSet, ToolSpec
@@ -161,7 +161,7 @@ class Sandbox(Protocol):
         timeout_s: int = 30,
         memory_mb: int = 0,
         on_output: OutputSink | None = None,
-        gate: HostGate | None = None,
+        gate: ToolGate | None = None,
         with_packages: bool = False,
     ) -> ExecResult:
         """Run a shell command in the workspace root; nothing of it is left when this returns.
@@ -263,7 +263,7 @@ class ToolContext:
     set_plan: PlanChange
     on_output: OutputSink
     now: Callable[[], datetime]
-    gate: HostGate | None = None
+    gate: ToolGate | None = None
     seen: dict[str, str] = field(default_factory=dict)
     on_reading: Callable[[str], Verdict] = lambda _: Verdict.ALLOW
     hunks: tuple[int, ...] | None = None

@@ -8,7 +8,10 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True)
 class DirEntry:
-    """One entry of a folder: `path` relative to the workspace with `/`, `kind` is file, dir, link or other."""
+    """One entry of a folder.
+
+    `path` is relative to the workspace with `/`, in an added folder absolute; `kind` is file, dir, link or other.
+    """
 
     path: str
     kind: str

@@ -1,12 +1,13 @@
-"""Hosts of the internet that a command wants to reach: a rule decides, else the user, else nobody."""
+"""Hosts that a command wants to reach and tools that it lacks: a rule decides, else the user, else nobody."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 
 from lmtui.core.events import ApprovalRequested, Outcome
 from lmtui.core.host_events import HostReached
-from lmtui.core.hosts import NETWORK_TOOL, is_covered, wider_patterns
+from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, is_covered, wider_patterns
 from lmtui.core.permissions import THIS_SESSION, Effect, Rule
 from lmtui.core.sessions import Answer
 from lmtui.engine.approvals import Question
@@ -39,9 +40,18 @@ class CommandGate:
             decided = self._by_rules(host, is_listed=is_listed)
             if decided is not None:
                 return decided
-            if host not in self._answered:
-                self._answered[host] = await self._ask(host)
-            return self._answered[host]
+            return await self._answer(host, lambda: self._request(host))
+
+    async def may_show(self, folder: str, why: str) -> bool:
+        """Return what rules say of a folder of tools, else what the user says."""
+        async with self._asking:
+            rules = [rule for rule in self._desk.all_rules() if rule.tool == SHOWN_TOOLS]
+            effects = [rule.effect for rule in rules if rule.pattern in ("*", folder)]
+            if self._is_closed or Effect.DENY in effects:
+                return False
+            if Effect.ALLOW in effects and Effect.ASK not in effects:
+                return True
+            return await self._answer(folder, lambda: self._folder_request(folder, why))
 
     def close(self) -> None:
         """End the command's say: what it still asks is answered with no, and nothing more is written down."""
@@ -78,24 +88,32 @@ class CommandGate:
             return True if any(rule.source == THIS_SESSION and rule.is_exactly(host) for rule in allowing) else None
         return True if allowing or is_listed else None
 
-    async def _ask(self, host: str) -> bool:
-        if len(self._answered) >= _MAX_QUESTIONS:
-            return False
-        self._question = self._desk.approvals.open(self._request(host))
-        answer = await self._question.answer()
-        return answer.outcome is not Outcome.NO
+    async def _answer(self, subject: str, request: Callable[[], ApprovalRequested]) -> bool:
+        """Return the answer to a question; each is asked once, and of all a most."""
+        if subject not in self._answered:
+            if len(self._answered) >= _MAX_QUESTIONS:
+                return False
+            self._question = self._desk.approvals.open(request())
+            self._answered[subject] = (await self._question.answer()).outcome is not Outcome.NO
+        return self._answered[subject]
 
     def _request(self, host: str) -> ApprovalRequested:
-        offers = [str(Rule(Effect.ALLOW, NETWORK_TOOL, pattern)) for pattern in (host, *wider_patterns(host))]
+        return self._asked(NETWORK_TOOL, f"{host}:443", _WHY, (host, *wider_patterns(host)))
+
+    def _folder_request(self, folder: str, why: str) -> ApprovalRequested:
+        return self._asked(SHOWN_TOOLS, folder, why, (folder,))
+
+    def _asked(self, tool: str, text: str, why: str, patterns: Sequence[str]) -> ApprovalRequested:
+        offers = tuple(str(Rule(Effect.ALLOW, tool, pattern)) for pattern in patterns)
         return ApprovalRequested(
             agent=self._desk.agent,
             approval_id=self._desk.approvals.next_id(),
             call_id=self._call_id,
-            tool=NETWORK_TOOL,
-            text=f"{host}:443",
-            why=_WHY,
+            tool=tool,
+            text=text,
+            why=why,
             suggested_rule=offers[0],
-            offered_rules=tuple(offers),
+            offered_rules=offers,
             sandbox=self._desk.sandbox_text,
         )
 

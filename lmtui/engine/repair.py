@@ -20,7 +20,7 @@ from lmtui.core.events import (
     TurnReason,
     TurnStarted,
 )
-from lmtui.core.hosts import NETWORK_TOOL
+from lmtui.core.hosts import COMMAND_QUESTIONS
 from lmtui.engine.completion import EXIT_CODES
 
 UNFINISHED = "unfinished"
@@ -56,7 +56,7 @@ def ends_for_open_work(past: Sequence[Envelope]) -> list[Event]:
                 asks.pop(event.approval_id, None)
             case _:
                 pass
-    waiting = {ask.call_id for ask in asks.values() if ask.tool != NETWORK_TOOL}  # who asks about a host runs already
+    waiting = {ask.call_id for ask in asks.values() if ask.tool not in COMMAND_QUESTIONS}  # these run already
     return [
         *(
             ApprovalResolved(agent=ask.agent, approval_id=ask.approval_id, outcome=Outcome.NO, by="interrupt")

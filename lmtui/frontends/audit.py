@@ -19,7 +19,7 @@ from lmtui.core.events import (
 )
 from lmtui.core.file_events import FilesChanged, FilesRestored
 from lmtui.core.host_events import HostReached
-from lmtui.core.hosts import NETWORK_TOOL
+from lmtui.core.hosts import COMMAND_QUESTIONS
 from lmtui.core.plan_events import PlanDecided, PlanOutcome
 
 
@@ -61,7 +61,7 @@ def audit_rows(events: Sequence[Envelope]) -> Iterator[AuditRow]:
                 row = AuditRow(envelope.time, event.agent, event.tool, event.title)
                 calls[event.call_id] = row
                 rows.append(row)
-            case ApprovalRequested(tool=tool) as event if tool == NETWORK_TOOL:
+            case ApprovalRequested(tool=tool) as event if tool in COMMAND_QUESTIONS:
                 asked[event.approval_id] = row = AuditRow(envelope.time, event.agent, tool, event.text)
                 rows.append(row)
             case HostReached() as event:
@@ -74,7 +74,7 @@ def audit_rows(events: Sequence[Envelope]) -> Iterator[AuditRow]:
                 row.by, row.scope, row.edited, row.asked_ms = event.by, event.scope, event.edited, event.elapsed_ms
                 row.decision, row.rule = str(event.outcome), event.rule
                 row.hunks = f"{len(event.hunks)} of {hunks.get(event.approval_id, 0)} hunks" if event.hunks else ""
-                row.ok = event.outcome is not Outcome.NO if row.tool == NETWORK_TOOL else row.ok
+                row.ok = event.outcome is not Outcome.NO if row.tool in COMMAND_QUESTIONS else row.ok
             case FilesChanged() as event if event.call_id in calls:
                 calls[event.call_id].files = event.files
             case ToolCallFinished() as event if event.call_id in calls:

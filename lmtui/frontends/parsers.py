@@ -21,7 +21,7 @@ EPILOG = """commands:
   lmtui --plain [DIR]         line by line, for screen readers and dumb terminals (or set ACCESSIBLE=1)
   lmtui submit "TASK" [--at|--every|--daily|--hourly|--cron|--startup]   a task for later, see also jobs | scheduler
   lmtui sessions | show ID | export ID --format md|html|jsonl
-  lmtui models | mcp list|add|get|remove | skills list|show NAME | doctor | sandbox check|explain|image|shell
+  lmtui models | mcp list|add|get|remove|set | skills list|show NAME | doctor | sandbox check|explain|image|shell
   lmtui config show|path|trust | help TOPIC | completion bash|zsh|fish
 `lmtui COMMAND --help` tells more of each."""
 
@@ -76,6 +76,7 @@ def _add_common(parser: Parser) -> None:
     add("--no-mcp", action="store_const", const="off", dest="mcp", help="start no MCP servers")
     add("--no-hooks", action="store_const", const="off", dest="hooks", help="run no hooks")
     add("--append-system-prompt", metavar="TEXT", help="instructions for the model, beside those of the folder")
+    add("--add-dir", action="append", metavar="DIR", help="a folder that the agent may read too; DIR:rw: and change")
     add("-c", "--config", action="append", metavar="KEY=VALUE", help="any setting, for example -c command_timeout_s=300")
 
 
@@ -270,6 +271,8 @@ def sandbox_parser() -> Parser:
     parser = _parser("sandbox", "What isolates commands on this machine.", "lmtui sandbox check")
     parser.add_argument("action", nargs="?", choices=("check", "explain", "image", "shell"), default="check")
     parser.add_argument("--from", dest="source", default="", metavar="NAME", help="image: pull this one instead of building")
+    parser.add_argument("--project", action="store_true", help="image: build the one that this project describes, for it alone")
+    parser.add_argument("--yes", action="store_true", help="image --project: build without asking")
     parser.add_argument("--cache", default="", metavar="FILE", help="image: keep it in, and take it from, this archive")
     parser.add_argument("--sandbox", choices=SANDBOXES, help="shell: where it runs")
     return _with_report(parser)
@@ -280,14 +283,16 @@ def mcp_parser() -> Parser:
     doc = "List the MCP servers that are named here, started to see their tools, or change your own."
     parser = _parser("mcp", doc, "lmtui mcp add time -- uvx mcp-server-time")
     add = parser.add_argument
-    add("action", nargs="?", choices=("list", "login", "add", "get", "remove"), default="list")
+    add("action", nargs="?", choices=("list", "login", "add", "get", "remove", "set"), default="list")
     add("name", nargs="?", metavar="NAME", help="the server")
     parser.behind = "server"
     parser.set_defaults(server=[])
     add("--url", dest="server_url", metavar="URL", help="add: the address of a server; a program stands behind --")
     add("--env", action="append", metavar="NAME=VALUE", help="add: a variable for the program; ${NAME} takes yours")
     add("--header", action="append", metavar="NAME=VALUE", help="add: a header for the address")
-    add("--network", dest="server_network", metavar="HOSTS", help="add: on, off, or hosts with commas between them")
+    add("--network", dest="server_network", metavar="HOSTS", help="add, set: on, off, or hosts with commas between them")
+    add("--where", choices=("sandbox", "host"), help="set: in the sandbox, or on this machine without one")
+    add("--reset", action="store_true", help="set: as the server's entry says again")
     parser.add_argument("--sandbox", choices=SANDBOXES, help="where the servers run (default: as commands do)")
     return _with_report(parser)
 

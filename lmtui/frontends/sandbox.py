@@ -10,10 +10,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from lmtui.config import Loaded
+from lmtui.core.clean import clean_line, reveal
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
-from lmtui.runtime.checks import backend_reports, make_image
+from lmtui.runtime.checks import backend_reports, make_image, make_project_image, project_image_source
 from lmtui.runtime.host import open_runtime
+
+EXIT_BLOCKED = 3
 
 
 async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
@@ -21,7 +24,7 @@ async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace)
     if arguments.action == "check":
         return await _check(workspace, is_json=arguments.json)
     if arguments.action == "image":
-        return await _image(loaded, arguments)
+        return await (_project_image if arguments.project else _image)(workspace, loaded, arguments)
     if arguments.action == "explain":
         return await _explain(workspace, loaded, is_json=arguments.json)
     return await _shell(workspace, loaded)
@@ -60,12 +63,39 @@ async def _explain(workspace: Path, loaded: Loaded, *, is_json: bool) -> int:
     return 0
 
 
-async def _image(loaded: Loaded, arguments: argparse.Namespace) -> int:
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
+
+async def _project_image(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
+    """Show how the project describes its image, ask, and build it."""
+    runtime = open_runtime(workspace, replace(loaded.config, sandbox="files"))
+    try:
+        sandbox = await runtime.sandbox()
+        source, texts = await project_image_source(sandbox)
+        for name, text in texts.items():
+            if name in (source.file, source.dockerfile):
+                _say(f"--- {clean_line(name)}\n{reveal(text)}")
+        for key in source.ignored:
+            _say(f"{source.file}: lmtui does not act on {key}")
+        is_there = sys.stdin.isatty() and sys.stderr.isatty()
+        if not arguments.yes and not is_there:
+            _say("Nothing was built. lmtui sandbox image --project --yes builds it without asking.")
+            return EXIT_BLOCKED
+        if not arguments.yes:
+            _say("Docker runs these steps with network access, outside the sandbox of your sessions. Build the image? [y/N] ")
+            if (await asyncio.to_thread(sys.stdin.readline)).strip().lower() not in ("y", "yes"):
+                return EXIT_BLOCKED
+        name = await make_project_image(workspace, sandbox, source, texts, _say)
+    finally:
+        await runtime.close()
+    print(json.dumps({"image": name}) if arguments.json else name)
+    return 0
+
+
+async def _image(_: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     cache = Path(arguments.cache) if arguments.cache else None
-    name = await make_image(loaded.config.image, arguments.source, cache, say)
+    name = await make_image(loaded.config.image, arguments.source, cache, _say)
     print(json.dumps({"image": name}) if arguments.json else name)
     return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from lmtui.config import Config
 from lmtui.core.guidance import Guidance, Guide
 from lmtui.core.guidance_words import WHOLE_CHARS
 from lmtui.extensions.instructions import InstructionFiles, unread_files
@@ -13,7 +14,7 @@ from lmtui.extensions.skills_guide import SkillsGuide
 from lmtui.paths import config_dir
 from lmtui.providers.tokens import count_tokens
 
-__all__ = ["guide_of", "read_guidance", "unread_files"]
+__all__ = ["guide_of", "own_instructions", "read_guidance", "unread_files"]
 
 
 def guide_of(workspace: Path, count_tokens: Callable[[str], int], skills: SkillShelf | None = None, own: str = "") -> Guide:
@@ -23,6 +24,15 @@ def guide_of(workspace: Path, count_tokens: Callable[[str], int], skills: SkillS
     """
     files = InstructionFiles(workspace, config_dir(), count_tokens, own)
     return SkillsGuide(files, skills.told) if skills is not None else files
+
+
+def own_instructions(config: Config) -> str:
+    """Return the user's own instructions, and which folders there are beside the workspace."""
+    folders = [
+        f"- {each.removesuffix(':rw')}{' (you may change it)' if each.endswith(':rw') else ''}" for each in config.add_dirs
+    ]
+    about = "You may also read these folders; use whole paths in tools and commands:\n" + "\n".join(folders) if folders else ""
+    return "\n\n".join(each for each in (config.append_system_prompt, about) if each)
 
 
 async def read_guidance(workspace: Path) -> Guidance:

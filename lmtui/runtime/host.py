@@ -32,6 +32,7 @@ from lmtui.runtime.demo import Demo, fresh_folder, start_demo, start_repository
 from lmtui.runtime.extensions import Extensions
 from lmtui.runtime.files import WorkspaceFiles
 from lmtui.runtime.grants import Grants
+from lmtui.runtime.guidance import own_instructions
 from lmtui.runtime.hooks import hooks_of
 from lmtui.runtime.host_jobs import HostJobs
 from lmtui.runtime.limits import limits_of
@@ -342,7 +343,7 @@ class Runtime:
             self._count_tokens,
             is_attended=self._is_attended,
             is_on=self.config.mcp == "on",
-            instructions=self.config.append_system_prompt,
+            instructions=own_instructions(self.config),
         )
         self.guide, self.trust = self.extensions.guide, Together(self.extensions.trust)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from lmtui.config import Config
 from lmtui.core import path_patterns
 from lmtui.core.errors import ToolError, UsageError
-from lmtui.core.hosts import NETWORK_TOOL, parse_pattern
+from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, parse_pattern
 from lmtui.core.rules import MCP, SOURCES, Effect, Rule, checked, parse_rule
 from lmtui.core.skills import PROMOTED
 from lmtui.store.rules import StoredRule, read_rules, rules_file
@@ -104,6 +104,10 @@ def _known(rule: Rule, tools: ToolRegistry) -> Rule:
         return rule
     if rule.tool == NETWORK_TOOL:
         return replace(rule, pattern=rule.pattern if rule.pattern == "*" else parse_pattern(rule.pattern))
+    if rule.tool == SHOWN_TOOLS:
+        if rule.pattern != "*" and not rule.pattern.startswith("/"):
+            raise UsageError(f"Rule {rule} never matches: it needs the whole path.", "Write it as Tools(/srv/tools).")
+        return rule
     try:
         return checked(replace(rule, tool=tools.canonical(rule.tool)))
     except ToolError as error:

@@ -38,6 +38,7 @@ async def open_sandbox(workspace: Path, config: Config, environ: Mapping[str, st
         hosts=config.network_hosts,
         variables={name: environ[name] for name in config.pass_env if name in environ},
         limits=command_limits(config),
+        added=config.add_dirs,
     )
 
 

@@ -45,7 +45,8 @@ class Backend(Protocol):
     """One way to run supervisors for one workspace.
 
     `has_mounts`: names that are protected are mounted read-only.  `is_reduced`: commands are confined, but by less than
-    namespaces; each of them is to be asked about.  `tools` are shown in lanes that are opened afterwards.
+    namespaces; each of them is to be asked about.  `tools` are shown in lanes that are opened afterwards.  `image` is that of
+    a container, empty elsewhere; `image_digest` is not empty if it was built from the project's description.
     """
 
     name: str
@@ -56,6 +57,8 @@ class Backend(Protocol):
     is_reduced: bool
     isolation: Isolation
     tools: ProjectTools
+    image: str
+    image_digest: str
 
     async def open(self, lane: Lane, layout: Layout) -> Link:
         """Start a supervisor; `layout` says what is mounted over the workspace, where the backend has mounts.
@@ -103,7 +106,7 @@ def commands_path(lane: Lane, root: str, toolchains: Sequence[Path], tools: Proj
     return ":".join([*shown, *system, *project] if lane is Lane.READ else [*project, *shown, *system])
 
 
-def settings_of(lane: Lane, limits: CommandLimits, root: str, store: str = STORE_INSIDE) -> Settings:
+def settings_of(lane: Lane, limits: CommandLimits, root: str, tools: ProjectTools, store: str = STORE_INSIDE) -> Settings:
     """Return what a confined lane may do, of whichever kind it is; the environment is the kind's own."""
     return Settings(
         root=root,
@@ -117,6 +120,7 @@ def settings_of(lane: Lane, limits: CommandLimits, root: str, store: str = STORE
         is_confined=True,
         max_processes=limits.processes,
         max_file_mb=limits.file_mb,
+        folders=tools.added if lane.is_masked else [],
     )
 
 

@@ -71,6 +71,7 @@ class BubblewrapBackend:
     is_isolated = True
     has_mounts = True
     is_reduced = False
+    image = image_digest = ""
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class BubblewrapBackend:
         variables = dict(self.tools.variables) | self._variables
         copies = bool(self.tools.caches) and await _can_copy(program)
         settings = replace(
-            settings_of(lane, self._limits, self._root),
+            settings_of(lane, self._limits, self._root, self.tools),
             scratch=scratch_of(lane),
             limits_processes=True,
             cores=self._limits.cores,

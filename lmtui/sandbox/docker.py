@@ -35,6 +35,7 @@ from lmtui.sandbox.host_paths import LINK_INSIDE, scratch_parents, store_folder
 from lmtui.sandbox.inside import forward
 from lmtui.sandbox.layout import Layout, link_folder, mounts
 from lmtui.sandbox.link import Lane, Link
+from lmtui.sandbox.project_image import built_from, image_name
 from lmtui.sandbox.project_tools import NO_TOOLS
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 DEFAULT_IMAGE = "lmtui-sandbox:3"
 
 _PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_OWN_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
 _CPU_PERIOD_US = 100_000
 _CPU_SHARES = 512  # half of what other programs get where all want the processor
 _OWN_PROCESSES = 16  # the supervisor, and a keeper for each of some commands at once
@@ -82,7 +84,9 @@ class DockerBackend:
         self._proxy_folder: Path | None = None
         self._variables = dict(variables)
         self.network = network
-        self._image = image
+        self.image = image
+        self.image_digest = ""
+        self._image_variables: dict[str, str] = {}
         self._engine: DockerClient | None = None
         self._files: list[str] = []
         self.isolation = Isolation(
@@ -154,19 +158,27 @@ class DockerBackend:
         if self._engine is None:
             self._engine = connect(socket_path, _ENGINE_S)
             reap_dead(self._engine)
+            self._take_project_image(self._engine)
         try:
             if self._runtime and self._runtime not in (self._engine.info().get("Runtimes") or {}):
                 what = f"the engine has no runtime called {self._runtime}"
                 raise SandboxUnavailable(what, "Install it and name it in /etc/docker/daemon.json, or unset sandbox_runtime.")
-            self._engine.images.get(self._image)
+            image = self._engine.images.get(self.image)
+            self._image_variables = dict(each.split("=", 1) for each in image.attrs["Config"].get("Env") or () if "=" in each)
             container = self._engine.api.create_container(**self._arguments(self._engine, lane, layout))
         except ImageNotFound as error:
-            raise SandboxUnavailable(f"the image {self._image} is not there", "Make it: lmtui sandbox image") from error
+            raise SandboxUnavailable(f"the image {self.image} is not there", "Make it: lmtui sandbox image") from error
         except APIError as error:
             raise SandboxUnavailable(f"the Docker engine refuses the container: {error.explanation}", "") from error
         except OSError as error:  # the SDK's own lost connections are these
             raise self._lost(socket_path) from error
         return str(container["Id"])
+
+    def _take_project_image(self, engine: DockerClient) -> None:
+        """Take the image that the user built for this project, unless the settings name another."""
+        name = image_name(self._workspace)
+        if self.image == DEFAULT_IMAGE and (digest := built_from(engine, name)) is not None:
+            self.image, self.image_digest = name, digest
 
     def _start(self, container_id: str, network_mode: str) -> None:
         from docker.errors import APIError  # noqa: PLC0415  (heavy SDK, see `connect`)
@@ -195,11 +207,13 @@ class DockerBackend:
         self, engine: DockerClient, lane: Lane, layout: Layout
     ) -> dict[str, Any]:  # Any: the SDK's own keyword arguments
         has_proxy = self._proxy_folder is not None and lane.runs_programs
-        system = [*_PATH_INSIDE.split(":"), "/opt/lmtui/bin"]
-        path = commands_path(lane, self._root, self._toolchains, self.tools, system)
-        variables = dict(self.tools.variables) | self._variables
+        image_path = self._image_variables.get("PATH", "").split(":")
+        system = [*(part for part in image_path if part.startswith("/")), *_PATH_INSIDE.split(":"), "/opt/lmtui/bin"]
+        path = commands_path(lane, self._root, self._toolchains, self.tools, list(dict.fromkeys(system)))
+        variables = {name: value for name, value in self._image_variables.items() if name not in _OWN_VARIABLES}
+        variables |= dict(self.tools.variables) | self._variables
         settings = replace(
-            settings_of(lane, self._limits, self._root),
+            settings_of(lane, self._limits, self._root, self.tools),
             scratch=scratch_of(lane),
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if has_proxy else "",
             environment=environment_inside(
@@ -209,7 +223,7 @@ class DockerBackend:
             ),
         )
         return {
-            "image": self._image,
+            "image": self.image,
             "entrypoint": supervisor_command("python3", FOLDER_INSIDE, settings),
             "command": [],
             "hostname": "sandbox",

@@ -64,7 +64,19 @@ def relative_path(path: str, workspace: Path) -> str:
             return ""
         if path.startswith(root.rstrip("/") + "/"):
             return path[len(root.rstrip("/")) :].lstrip("/")
-    raise SandboxError(f"{path}: path is outside the workspace")
+    raise SandboxError(f"{path}: path is outside the workspace", "The user can add a folder: --add-dir DIR.")
+
+
+def locate(path: str, workspace: Path, added: Iterable[str]) -> tuple[str, str]:
+    """Return the added folder that a path is in (empty: the workspace), and the path relative to it.
+
+    Raises:
+        SandboxError: it is absolute, and in neither.
+    """
+    for folder in added:
+        if path == folder or path.startswith(f"{folder}/"):
+            return folder, path[len(folder) :].lstrip("/")
+    return "", relative_path(path, workspace)
 
 
 def check_workspace(path: Path) -> Path:

@@ -54,6 +54,7 @@ class LandlockBackend:
     is_isolated = True
     has_mounts = False
     is_reduced = True
+    image = image_digest = ""
 
     def __init__(
         self,
@@ -89,6 +90,7 @@ class LandlockBackend:
             raise why
         python, reads = this_python(), [*_SYSTEM, *map(str, self._toolchains), str(INSIDE), sys.base_prefix]
         reads += [str(each.source) for each in self.tools.shown]
+        writable = [str(each.source) for each in self.tools.shown if each.is_writable_in(lane)]
         system = ["/usr/local/bin", "/usr/bin", "/bin", *self.tools.single_folders]
         path = commands_path(lane, str(self._workspace), self._toolchains, self.tools, system)
         owner = self._workspace.stat()
@@ -101,7 +103,7 @@ class LandlockBackend:
             "HOME": f"{folder}/home",
         }
         settings = replace(
-            settings_of(lane, self._limits, str(self._workspace), store),
+            settings_of(lane, self._limits, str(self._workspace), self.tools, store),
             limits_processes=True,
             cores=self._limits.cores,
             is_landlocked=True,
@@ -111,7 +113,12 @@ class LandlockBackend:
                 *(_FOR_NETWORK if self.network != "none" and lane.runs_programs else ()),
                 *_search_program(),
             ],
-            landlock_writes=[*([] if lane.is_read_only else [str(self._workspace)]), folder, *([store] if store else [])],
+            landlock_writes=[
+                *([] if lane.is_read_only else [str(self._workspace)]),
+                folder,
+                *([store] if store else []),
+                *writable,
+            ],
             has_network=self.network != "none" and lane.runs_programs,
             owner=owner.st_uid,
             group=owner.st_gid,

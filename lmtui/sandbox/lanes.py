@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -24,8 +24,10 @@ from lmtui.sandbox.custody import Custody, Findings
 from lmtui.sandbox.gates import Gates
 from lmtui.sandbox.layout import Layout, from_reply, read_only_in
 from lmtui.sandbox.link import Lane
-from lmtui.sandbox.project_tools import MARKER_BYTES, MARKERS, ProjectTools, find_project_tools
+from lmtui.sandbox.project_image import DESCRIPTIONS, digest_of
+from lmtui.sandbox.project_tools import MARKER_BYTES, MARKERS, ProjectTools, find_project_tools, with_added, with_allowed
 from lmtui.sandbox.proxy import Proxy
+from lmtui.sandbox.toolchains import AddedFolder
 from lmtui.sandbox.waiting import to_the_end
 
 _IDLE_S = {Lane.GIT: 60.0, Lane.CHECKPOINT: 600.0, Lane.READ: 600.0, Lane.VIEW: 600.0}
@@ -39,6 +41,7 @@ _OPENINGS = 3
 _RESTARTED = (
     "the sandbox ended unexpectedly and was started again: background processes and files outside the workspace are gone"
 )
+_HAS_DESCRIPTION = "image: this project describes one; to build it and use it with Docker, run lmtui sandbox image --project"
 _TOO_MANY = "your rules deny more files than can be masked (300), or the workspace is too large to find them all"
 _FEWER = "Deny whole folders instead, for example Read(secrets/**)."
 _NOT_ALL_HIDDEN = "there are more secret files than can be hidden (300), or the workspace is too large to find them all"
@@ -67,6 +70,14 @@ class _Instance:
     masks: MaskExpressions
 
 
+@dataclass(slots=True)
+class Beside:
+    """Folders outside the workspace that commands use: those that settings add, and tools that the user allowed since."""
+
+    added: tuple[AddedFolder, ...] = ()
+    allowed: list[Path] = field(default_factory=list)
+
+
 class Lanes:
     """Supervisors by lane.  Each method may be called from several tasks of one event loop at once."""
 
@@ -76,8 +87,10 @@ class Lanes:
         choose: Callable[[MaskExpressions], Awaitable[Chosen]],
         gates: Gates | None = None,
         proxy: Proxy | None = None,
+        beside: Beside | None = None,
     ) -> None:
         self.workspace = workspace
+        self._beside = beside or Beside()
         self.users = 0
         self._choose = choose
         self._chosen: Chosen | None = None
@@ -123,7 +136,10 @@ class Lanes:
     async def status(self) -> SandboxStatus:
         """Return what runs; starts it where it does not."""
         chosen = await self.started()
-        status = replace(chosen.status, facts=(*chosen.status.facts, *chosen.backend.tools.facts()))
+        facts = (*chosen.status.facts, *chosen.backend.tools.facts())
+        if chosen.backend.tools.image_digest and not chosen.backend.image_digest:
+            facts += (_HAS_DESCRIPTION,)
+        status = replace(chosen.status, facts=facts)
         if chosen.backend.has_mounts:
             async with self._starting:
                 layout = await self._layout(Lane.READ)
@@ -294,7 +310,7 @@ class Lanes:
     async def refresh_tools(self) -> bool:
         """Look again which tools the project uses; what is opened from now on has them.  True if that changed."""
         backend = (await self.started()).backend
-        tools = await find_tools(await self.guard(), self.workspace)
+        tools = await find_tools(await self.guard(), self.workspace, self._beside, self._all_masks())
         async with self._starting:
             if tools == backend.tools:
                 return False
@@ -302,6 +318,16 @@ class Lanes:
             for key in [key for key in self._instances if key[0].is_masked]:
                 self._retire(self._instances.pop(key).client)
             return True
+
+    async def show_tools(self, folder: Path) -> None:
+        """Show a folder of tools that the user allowed; what is opened from now on has it."""
+        self._beside.allowed.append(folder)
+        await self.refresh_tools()
+
+    @property
+    def added(self) -> list[str]:
+        """Return the added folders."""
+        return [str(folder.path) for folder in self._beside.added]
 
     def take_notice(self) -> str:
         """Return once what the user and the model should know about a restart."""
@@ -469,20 +495,23 @@ async def look(guard: Client, masks: MaskExpressions) -> Layout:
     return layout
 
 
-async def find_tools(guard: Client, workspace: Path) -> ProjectTools:
+async def find_tools(guard: Client, workspace: Path, beside: Beside, masks: MaskExpressions) -> ProjectTools:
     """Return the tools of a project; its files are read inside.
 
     Raises:
         SandboxError: the guard is gone.
+        UsageError: an added folder is too large.
     """
 
     async def read(name: str) -> tuple[str, str | None]:
         facts, data = await guard.call("read", {"path": name, "max_bytes": MARKER_BYTES}, limit_s=_READ_S)
         return name, None if "error" in facts else data.decode("utf-8", "replace")
 
-    read_ones = await asyncio.gather(*map(read, MARKERS))
+    read_ones = await asyncio.gather(*map(read, (*MARKERS, *DESCRIPTIONS)))
     texts = {name: text for name, text in read_ones if text is not None}
-    return await asyncio.to_thread(find_project_tools, workspace, texts)
+    tools = with_allowed(await asyncio.to_thread(find_project_tools, workspace, texts), beside.allowed)
+    tools = replace(tools, image_digest=digest_of(texts))
+    return await asyncio.to_thread(with_added, tools, beside.added, masks) if beside.added else tools
 
 
 async def check_mounts(client: Client, lane: Lane, layout: Layout) -> None:

@@ -26,6 +26,7 @@ class ProcessBackend:
     is_isolated = False
     has_mounts = False
     is_reduced = False
+    image = image_digest = ""
     isolation = Isolation(processes="end with their command", memory="limit per command, watched")
 
     def __init__(self, workspace: Path, limits: CommandLimits = CommandLimits()) -> None:
@@ -53,6 +54,7 @@ class ProcessBackend:
             guards=lane is Lane.GUARD,
             store=str(store_folder(self._workspace)) if lane is Lane.CHECKPOINT else "",
             max_processes=self._limits.processes,
+            folders=self.tools.added if lane is Lane.MAIN else [],
             environment={**environment, **extra},
         )
         try:

@@ -16,10 +16,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lmtui.core.errors import UsageError
+from lmtui.core.masks import MaskExpressions
 from lmtui.paths import packages_dir
 from lmtui.plain_files import find_program
+from lmtui.sandbox.layout import mask_sources
 from lmtui.sandbox.link import Lane
-from lmtui.sandbox.toolchains import check_toolchains
+from lmtui.sandbox.toolchains import AddedFolder, check_toolchains, programs, protected_in
 
 ENVIRONMENTS = (".venv", "venv")
 _MOST_LINKS = 8
@@ -97,7 +99,8 @@ MARKER_BYTES = 65_536
 class Shown:
     """A folder or a program that is shown at `target`, and why.
 
-    What is `is_cache` may be written to where the backend can copy it, what is `is_writable` is this project's own.
+    What is `is_cache` may be written to where the backend can copy it; what is `is_writable` is this project's own, or was
+    added as writable.  `is_added`: file tools use it too.
     """
 
     target: str
@@ -105,6 +108,7 @@ class Shown:
     why: str
     is_cache: bool = False
     is_writable: bool = False
+    is_added: bool = False
 
     def is_writable_in(self, lane: Lane) -> bool:
         """Tell whether programs of a lane may change it for good."""
@@ -113,23 +117,31 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class ProjectTools:
-    """What a project gets: `path` are folders of programs of the tools, `withheld` texts on what was found and is not shown.
+    """What a project gets: `path` are folders of programs of the tools, `withheld` texts on what was found and is not shown,
+    `offered` folders that the user can show, each with the reason.
 
     `needed` are the programs that it uses and this machine has, with the file that shows it.  `system` are those that are only
-    in the system's own folders.
+    in the system's own folders.  `image_digest` is that of the project's description of an image, empty if it has none.
     """
 
     shown: tuple[Shown, ...] = ()
     path: tuple[str, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
     withheld: tuple[str, ...] = ()
+    offered: tuple[tuple[str, str], ...] = ()
     needed: tuple[tuple[str, str], ...] = ()
     system: tuple[str, ...] = ()
+    image_digest: str = ""
 
     @property
     def caches(self) -> tuple[Shown, ...]:
         """Return the caches."""
         return tuple(each for each in self.shown if each.is_cache)
+
+    @property
+    def added(self) -> list[str]:
+        """Return the folders that file tools use beside the workspace."""
+        return [each.target for each in self.shown if each.is_added]
 
     def facts(self) -> tuple[str, ...]:
         """Return what is shown and what is not, one line each for the user."""
@@ -158,6 +170,7 @@ class _Finder:
     path: dict[str, None] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     withheld: dict[str, None] = field(default_factory=dict)
+    offered: dict[str, str] = field(default_factory=dict)
     needed: dict[str, str] = field(default_factory=dict)
     system: dict[str, None] = field(default_factory=dict)
 
@@ -168,7 +181,9 @@ class _Finder:
         if _is_there(names[-1]):
             return True
         if self._place(names[-1]) is None:
-            self.withheld[f'{names[-1]} ({why}): to show it, set toolchains = ["{names[-1]}"]'] = None
+            whole = _whole_tool(names[-1])
+            self.withheld[f'{whole} ({why}): to show it, set toolchains = ["{whole}"]'] = None
+            self.offered[str(whole)] = f"it has {why}"
             return False
         for place in places:
             self.show(place, why)
@@ -294,6 +309,7 @@ def find_project_tools(workspace: Path, texts: Mapping[str, str], home: Path | N
         path=tuple(finder.path),
         variables=tuple(finder.variables.items()),
         withheld=tuple(finder.withheld),
+        offered=tuple(finder.offered.items()),
         needed=tuple(finder.needed.items()),
         system=tuple(finder.system),
     )
@@ -308,24 +324,68 @@ def lacking_in_image(tools: ProjectTools) -> str:
     return ", ".join([*lacking, *(each.why for each in tools.shown if any(part in each.target for part in _BUILT_HERE))])
 
 
-def about_missing(output: str, tools: ProjectTools, workspace: Path, *, in_image: bool) -> str:
-    """Return what to say of a command that did not find a program: where the user's machine has it.  Blocks.
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A program that a command did not find, where this machine has it, and the folder that would have to be shown."""
+
+    name: str
+    program: Path
+    folder: Path
+
+    @property
+    def is_systems(self) -> bool:
+        """Tell whether it is in a folder that bubblewrap always shows."""
+        return _is_there(self.folder)
+
+
+def find_missing(output: str, workspace: Path, *, in_image: bool) -> list[Missing]:
+    """Return the programs that a command did not find and that the user's machine has.  Blocks.
 
     `in_image`: the system's programs are those of a container's image.
     """
-    notes = []
+    found: list[Missing] = []
     for name in list(dict.fromkeys(_NOT_FOUND.findall(output)))[:_MOST_NAMED]:
-        found = find_program(name, workspace)
-        if found is not None and str(found.parent).endswith(_SHIMS):
-            found = _Finder(workspace, Path.home().resolve(), {}).newest(name)
-        if found is None:
+        program = find_program(name, workspace)
+        if program is not None and str(program.parent).endswith(_SHIMS):
+            program = _Finder(workspace, Path.home().resolve(), {}).newest(name)
+        if program is None:
             continue
-        real = list(_names(found, workspace))[-1]
-        folder = real.parent.parent if real.parent.name == "bin" else real.parent
-        way = "--sandbox bubblewrap shows it" if _is_there(real) else f'the user can show it: toolchains = ["{folder}"]'
-        if not _is_there(real) or in_image:
-            notes.append(f"[{name} is at {found} on this machine, not in the {'image' if in_image else 'sandbox'}; {way}]")
+        missing = Missing(name, program, _whole_tool(list(_names(program, workspace))[-1]))
+        found += [missing] if in_image or not missing.is_systems else []
+    return found
+
+
+def can_show(folder: Path, workspace: Path) -> bool:
+    """Tell whether the user may show a folder of tools to commands.  Blocks."""
+    try:
+        return bool(check_toolchains([folder], workspace))
+    except UsageError:
+        return False
+
+
+def about_missing(missing: Iterable[Missing], tools: ProjectTools, *, in_image: bool) -> str:
+    """Return what to say of programs that a command did not find, and of tools of the project that are not shown."""
+    notes = []
+    for each in missing:
+        way = f'the user can show it: toolchains = ["{each.folder}"]'
+        way = "--sandbox bubblewrap shows it" if each.is_systems else way
+        place = "image" if in_image else "sandbox"
+        notes.append(f"[{each.name} is at {each.program} on this machine, not in the {place}; {way}]")
     return "\n".join([*notes, *(f"[not in the sandbox: {each}]" for each in tools.withheld)])
+
+
+def with_allowed(tools: ProjectTools, folders: Iterable[Path]) -> ProjectTools:
+    """Return the tools with folders that the user allowed to show."""
+    allowed = {str(folder): Shown(str(folder), folder, "you allowed it") for folder in folders}
+    if not allowed:
+        return tools
+    return replace(
+        tools,
+        shown=tuple(({each.target: each for each in tools.shown} | allowed).values()),
+        path=(*tools.path, *programs([each.source for each in allowed.values()])),
+        withheld=tuple(each for each in tools.withheld if each.partition(" (")[0] not in allowed),
+        offered=tuple(each for each in tools.offered if each[0] not in allowed),
+    )
 
 
 def with_program(tools: ProjectTools, program: str, workspace: Path, home: Path | None = None) -> ProjectTools:
@@ -345,6 +405,24 @@ def with_program(tools: ProjectTools, program: str, workspace: Path, home: Path 
             finder.add_program(path, path.name, f"{path.name}, which was started")
     shown, withheld = tuple(finder.shown.values()), (*tools.withheld, *finder.withheld)
     return replace(tools, shown=shown, path=(*tools.path, *finder.path), withheld=withheld)
+
+
+def with_added(tools: ProjectTools, folders: Iterable[AddedFolder], masks: MaskExpressions) -> ProjectTools:
+    """Return the tools with added folders; secret files in them are masked, and `.git` is read-only.  Blocks.
+
+    Raises:
+        UsageError: a folder is too large to look for files with secrets.
+        SandboxUnavailable: the masks cannot be made.
+    """
+    shown = {each.target: each for each in tools.shown}
+    for folder in folders:
+        target = str(folder.path)
+        shown[target] = Shown(target, folder.path, "added folder", is_writable=folder.is_writable, is_added=True)
+        for path, is_folder, is_masked in protected_in(folder, masks):
+            file, empty, _ = mask_sources()
+            source = (empty if is_folder else file) if is_masked else folder.path / path
+            shown[f"{target}/{path}"] = Shown(f"{target}/{path}", source, "masked" if is_masked else "read-only")
+    return replace(tools, shown=tuple(sorted(shown.values(), key=lambda each: each.target.count("/"))))
 
 
 def fetching(tools: ProjectTools, packages: Path, certificates: Path | None) -> ProjectTools:
@@ -417,6 +495,12 @@ def _is_pinned(folder: Path, version: str) -> bool:
 
 def _version(folder: Path) -> list[int]:
     return [int(each) for each in re.findall(r"\d+", str(folder))]
+
+
+def _whole_tool(path: Path) -> Path:
+    """Return the folder of a tool, for its program or its folder of programs."""
+    folder = path.parent if path.is_file() else path
+    return folder.parent if folder.name in ("bin", "sbin") else folder
 
 
 def _is_there(path: Path) -> bool:

@@ -25,7 +25,7 @@ from lmtui.sandbox.docker import DEFAULT_IMAGE, DockerBackend
 from lmtui.sandbox.gates import Gates
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.landlock import LandlockBackend
-from lmtui.sandbox.lanes import Chosen, Lanes, check_mounts, find_tools, look, open_guard
+from lmtui.sandbox.lanes import Beside, Chosen, Lanes, check_mounts, find_tools, look, open_guard
 from lmtui.sandbox.layout import NO_RULES, Layout, make_own_folders
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.podman import PodmanBackend
@@ -33,7 +33,7 @@ from lmtui.sandbox.process import FilesBackend, ProcessBackend
 from lmtui.sandbox.project_tools import ProjectTools, lacking_in_image
 from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.serving import LaneLauncher
-from lmtui.sandbox.toolchains import check_toolchains
+from lmtui.sandbox.toolchains import AddedFolder, check_added, check_toolchains
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 BACKENDS = ("auto", *FULL, "landlock", "process", "files")
@@ -63,6 +63,7 @@ class Options:
     toolchains: tuple[Path, ...] = ()
     is_named: bool = False
     limits: CommandLimits = CommandLimits()
+    added: tuple[AddedFolder, ...] = ()
 
 
 _Key = tuple[int, Path, str, Options]
@@ -80,6 +81,7 @@ async def select_sandbox(
     hosts: Sequence[str] = (),
     variables: Mapping[str, str] = MappingProxyType({}),
     limits: CommandLimits = CommandLimits(),
+    added: Sequence[str] = (),
 ) -> WorkspaceSandbox:
     """Return a sandbox for a workspace; it starts at its first use or at `status()`.
 
@@ -95,9 +97,10 @@ async def select_sandbox(
         hosts: patterns of hosts that the proxy lets through without asking.
         variables: what commands get in their environment beside the usual.
         limits: what commands may take.
+        added: folders that file tools and commands may use beside the workspace; writable where they end in `:rw`.
 
     Raises:
-        UsageError: the workspace, the backend, the network, the runtime or a toolchain folder cannot be.
+        UsageError: the workspace, the backend, the network, the runtime or a folder cannot be.
     """
     folder = await asyncio.to_thread(check_workspace, workspace)
     if backend not in BACKENDS:
@@ -110,7 +113,9 @@ async def select_sandbox(
         raise UsageError(f"{backend} has no runtime {runtime}", "Only docker and podman have runtimes.")
     shown = await asyncio.to_thread(check_toolchains, toolchains, folder)
     allowed = tuple(map(parse_pattern, hosts))
-    options = Options(network, allowed, tuple(sorted(variables.items())), image, runtime, shown, backend != "auto", limits)
+    folders = await asyncio.to_thread(check_added, added, folder)
+    given = tuple(sorted(variables.items()))
+    options = Options(network, allowed, given, image, runtime, shown, backend != "auto", limits, folders)
     key = (id(asyncio.get_running_loop()), folder, backend, options)
     lanes = _shared.get(key)
     if lanes is None:
@@ -118,7 +123,8 @@ async def select_sandbox(
         gates = Gates()
         proxy = Proxy(allowed, gates.current) if network == "proxy" else None
         candidates = [make_backend(name, folder, options, proxy) for name in names]
-        lanes = _shared[key] = Lanes(folder, partial(choose, candidates, folder, options), gates, proxy)
+        beside = Beside(folders)
+        lanes = _shared[key] = Lanes(folder, partial(choose, candidates, folder, options, beside=beside), gates, proxy, beside)
     lanes.users += 1
     launcher = LaneLauncher(folder, lanes, partial(_for_server, folder, options))
     connect = partial(_with_proxy, folder, options)
@@ -169,7 +175,12 @@ def make_backend(name: str, workspace: Path, options: Options, proxy: Proxy | No
 
 
 async def choose(
-    candidates: Sequence[Backend], workspace: Path, options: Options = Options(), masks: MaskExpressions = NO_RULES
+    candidates: Sequence[Backend],
+    workspace: Path,
+    options: Options = Options(),
+    masks: MaskExpressions = NO_RULES,
+    *,
+    beside: Beside | None = None,
 ) -> Chosen:
     """Start the first candidate that passes its self-test; the reasons of those before it go into the status.
 
@@ -183,7 +194,7 @@ async def choose(
         others = [each.name for each in waiting]
         may_lack = options.image != DEFAULT_IMAGE or "bubblewrap" not in others or backend.name not in _ENGINES
         try:
-            guard, layout, client = await start(backend, workspace, masks, may_lack=may_lack)
+            guard, layout, client = await start(backend, workspace, masks, may_lack=may_lack, beside=beside)
         except ToolsLacking as refusal:  # a container engine, which is tried again behind bubblewrap
             refusals.append(refusal)
             waiting.insert(others.index("bubblewrap") + 1, backend)
@@ -193,14 +204,21 @@ async def choose(
             await backend.close()
             continue
         lacks = await _lacking_inside(client, backend.tools) if backend.name in _ENGINES else ""
-        notes = [*map(str, refusals), *([f"the image {options.image} has no {lacks}"] if lacks else [])]
+        notes = [*map(str, refusals), *([f"the image {backend.image} has no {lacks}"] if lacks else [])]
+        if backend.image_digest and backend.image_digest != backend.tools.image_digest:
+            notes.append("the description of this project's image has changed; build it again: lmtui sandbox image --project")
         return Chosen(backend, client, guard, layout, _status(backend, workspace, notes, options))
     reasons = "; ".join(str(refusal) for refusal in refusals)
     raise SandboxUnavailable(f"no sandbox works here: {reasons}", refusals[-1].hint if refusals else "") from None
 
 
 async def start(
-    backend: Backend, workspace: Path, masks: MaskExpressions = NO_RULES, *, may_lack: bool = True
+    backend: Backend,
+    workspace: Path,
+    masks: MaskExpressions = NO_RULES,
+    *,
+    may_lack: bool = True,
+    beside: Beside | None = None,
 ) -> tuple[Client, Layout, Client]:
     """Start a backend's guard, look at the workspace and its tools, start the main lane and put it to the test.
 
@@ -213,8 +231,8 @@ async def start(
             await asyncio.to_thread(make_own_folders, workspace, is_mounted=backend.has_mounts)
             guard = await open_guard(backend)
             parts.push_async_callback(guard.close)
-            backend.tools = await find_tools(guard, workspace)
-            if not may_lack and (lacking := lacking_in_image(backend.tools)):
+            backend.tools = await find_tools(guard, workspace, beside or Beside(), masks)
+            if not may_lack and backend.image == DEFAULT_IMAGE and (lacking := lacking_in_image(backend.tools)):
                 raise ToolsLacking(f"{backend.name}: lmtui's image lacks what this project uses: {lacking}")
             layout = await look(guard, masks) if backend.has_mounts else Layout()
             client = Client(await backend.open(Lane.MAIN, layout))

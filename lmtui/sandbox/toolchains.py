@@ -1,11 +1,16 @@
-"""Folders of the user's own tools (pyenv, cargo, nvm …) that commands may read: which can be shown, and which never."""
+"""Folders outside the workspace that commands may use: the user's tools (pyenv, cargo, nvm …) and added folders."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.core.errors import UsageError
+from lmtui.core.masks import MaskExpressions
+from lmtui.paths import PROTECTED_NAMES, config_dir, state_dir
 
 _SECRET_NAMES = frozenset((
     ".ssh", ".aws", ".gnupg", ".netrc", ".docker", ".kube", ".azure", ".config", ".password-store", ".mozilla", ".thunderbird",
@@ -17,7 +22,88 @@ _SECRET_FILES = (
     "auth.json", ".condarc",
 )  # fmt: skip
 _SYSTEM = tuple(map(Path, ("/etc", "/root", "/proc", "/sys", "/dev", "/run", "/var", "/boot", "/tmp")))  # noqa: S108  (refused)
+_NEVER_ADDED = tuple(map(Path, ("/bin", "/sbin", "/lib", "/lib64", "/usr", "/etc", "/proc", "/sys", "/dev", "/run", "/boot")))
+_WRITABLE = ":rw"
+_ADDED_HINT = "Name a project or data folder: --add-dir ../library (read-only) or --add-dir ../library:rw (writable)."
+_MOST_ENTRIES, _MOST_MASKED = 300_000, 300
 _HINT = "Name a folder that holds tools only, such as ~/.pyenv/versions/3.12.4 or ~/.rustup/toolchains."
+
+
+@dataclass(frozen=True, slots=True)
+class AddedFolder:
+    """A folder outside the workspace that file tools and commands may use, at the same path."""
+
+    path: Path
+    is_writable: bool = False
+
+
+def check_added(folders: Sequence[str], workspace: Path) -> tuple[AddedFolder, ...]:
+    """Return the added folders, resolved, each once.  Blocks.
+
+    Args:
+        folders: whole paths; one that ends in `:rw` is writable.
+        workspace: the workspace, which no added folder may contain or be in.
+
+    Raises:
+        UsageError: one does not exist, or is the home folder, a system folder, above the workspace, or holds credentials.
+    """
+    found: dict[Path, bool] = {}
+    for text in folders:
+        path = _added(text.removesuffix(_WRITABLE), workspace)
+        found[path] = found.get(path, False) or text.endswith(_WRITABLE)
+    return tuple(AddedFolder(path, is_writable) for path, is_writable in found.items())
+
+
+def _added(text: str, workspace: Path) -> Path:
+    try:
+        named = Path(text).expanduser()
+        path = named.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"The added folder {text} does not exist.", _ADDED_HINT) from error
+    home = Path.home().resolve()
+    if not named.is_absolute():
+        raise UsageError(f"The added folder {text} is not a whole path.", _ADDED_HINT)
+    if not path.is_dir() or ":" in str(path) or not str(path).isprintable():
+        raise UsageError(f"{str(path)!r} cannot be added: it is not a folder, or its name cannot be mounted.", _ADDED_HINT)
+    if path == home or path in home.parents:
+        raise UsageError(f"{path} cannot be added: it contains your home folder.", _ADDED_HINT)
+    if path == workspace or path in workspace.parents or path.is_relative_to(workspace):
+        raise UsageError(f"{path} cannot be added: it contains the workspace or is part of it.", _ADDED_HINT)
+    if any(path.is_relative_to(base) for base in _NEVER_ADDED):
+        raise UsageError(f"{path} cannot be added: it belongs to the system.", _ADDED_HINT)
+    if any(path in (own, *own.parents) or path.is_relative_to(own) for own in (config_dir().resolve(), state_dir().resolve())):
+        raise UsageError(f"{path} cannot be added: lmtui keeps its own files there.", _ADDED_HINT)
+    if private := next((part for part in path.parts if part in (*_SECRET_NAMES, *PROTECTED_NAMES)), ""):
+        raise UsageError(f"{path} cannot be added: {private} may hold credentials.", _ADDED_HINT)
+    return path
+
+
+def protected_in(folder: AddedFolder, masks: MaskExpressions) -> Iterator[tuple[str, bool, bool]]:
+    """Yield what commands may not see or change in an added folder: path, is it a folder, is it masked (else read-only).
+
+    Blocks (disk): it looks at every entry.
+
+    Raises:
+        UsageError: it has too many entries to look for secrets, or too many secrets.
+    """
+    hidden = [re.compile(each.encode()).match for each in (masks.denied, masks.secret) if each]
+    shown = re.compile(masks.shown.encode()).match if masks.shown else None
+    entries = masked = 0
+    for here, folders, files in os.walk(os.fsencode(folder.path)):
+        relative = os.path.relpath(here, os.fsencode(folder.path))
+        for name in (*folders, *files):
+            path = name if relative == b"." else relative + b"/" + name
+            is_folder = name in folders
+            told = path + b"/" if is_folder else path
+            if any(match(told) for match in hidden) and not (shown and shown(told)):
+                masked += 1
+                yield os.fsdecode(path), is_folder, True
+            elif name.decode("ascii", "replace") in PROTECTED_NAMES and folder.is_writable:
+                yield os.fsdecode(path), is_folder, False
+        folders[:] = [name for name in folders if name.decode("ascii", "replace") not in PROTECTED_NAMES]
+        entries += len(folders) + len(files)
+        if entries > _MOST_ENTRIES or masked > _MOST_MASKED:
+            raise UsageError(f"{folder.path} is too large to look for files with secrets.", "Add a folder inside it instead.")
 
 
 def check_toolchains(folders: Sequence[Path], workspace: Path) -> tuple[Path, ...]:

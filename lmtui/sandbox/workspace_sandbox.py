@@ -8,12 +8,11 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable
-from lmtui.core.hosts import HostGate
+from lmtui.core.hosts import HostGate, ToolGate
 from lmtui.core.masks import MaskExpressions
 from lmtui.core.ports import OutputSink
 from lmtui.core.serving import GuardedLauncher
@@ -25,14 +24,14 @@ from lmtui.sandbox.background import SandboxBackground
 from lmtui.sandbox.checkpoints import SandboxCheckpoints
 from lmtui.sandbox.client import Client
 from lmtui.sandbox.custody import Findings
-from lmtui.sandbox.host_paths import make_for_owner, relative_path
+from lmtui.sandbox.host_paths import locate, make_for_owner, relative_path
 from lmtui.sandbox.inside.protocol import MAX_UPLOAD_BYTES
 from lmtui.sandbox.lanes import Chosen, Lanes
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.listing import SandboxListing
 from lmtui.sandbox.output import LiveOutput, whole_output
 from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes, with_file_hosts
-from lmtui.sandbox.project_tools import about_missing, fetching
+from lmtui.sandbox.project_tools import about_missing, can_show, fetching, find_missing
 from lmtui.sandbox.proxy import Proxy
 
 _FILE_CALL_S = 30.0
@@ -126,7 +125,8 @@ class WorkspaceSandbox:
 
     def revealing(self, paths: Sequence[str]) -> WorkspaceSandbox:
         """Return the workspace with these secret files shown, as the user allowed; what a rule denies stays masked."""
-        revealed = frozenset(self._path(path) for path in paths)
+        located = [self._locate(path) for path in paths]
+        revealed = frozenset(path for folder, path in located if not folder)  # in added folders they stay masked
         return self._view(self._lane, revealed)
 
     def mask(self, owner: int, expressions: MaskExpressions | None) -> None:
@@ -140,7 +140,7 @@ class WorkspaceSandbox:
         timeout_s: int = 30,
         memory_mb: int = 0,
         on_output: OutputSink | None = None,
-        gate: HostGate | None = None,
+        gate: ToolGate | None = None,
         with_packages: bool = False,
     ) -> ExecResult:
         """Run a shell command in the workspace root; nothing of it is left when this returns."""
@@ -154,7 +154,7 @@ class WorkspaceSandbox:
         if self._lane is Lane.READ:
             async with self._lanes.read_client() as client:
                 result = await self._run(client, "run", timeout_s, on_output, **fields)
-            return self._with_masks(await self._with_ways(result, chosen))
+            return self._with_masks(await self._with_ways(result, chosen, gate))
         if with_packages and chosen.status.network == "none":
             return await self._run_with_packages(timeout_s, on_output, gate, fields)
         async with self._lanes.command_client(findings, self._revealed) as client:
@@ -164,7 +164,7 @@ class WorkspaceSandbox:
             result = _with_note(result, f"[background command {ended.id} {ended.state}: {clean_line(ended.command)[:80]}]")
         if result.exit_code != 0 and _READ_ONLY_GIT.search(result.output):
             result = _with_note(result, _GIT_HINT)
-        result = await self._with_ways(result, chosen)
+        result = await self._with_ways(result, chosen, gate)
         return _with_findings(self._with_masks(result), findings)
 
     async def package_hosts(self) -> Sequence[str]:
@@ -201,7 +201,7 @@ class WorkspaceSandbox:
             await self._lanes.refresh_tools()
         return _with_findings(self._with_masks(result), findings)
 
-    async def _with_ways(self, result: ExecResult, chosen: Chosen) -> ExecResult:
+    async def _with_ways(self, result: ExecResult, chosen: Chosen, gate: ToolGate | None) -> ExecResult:
         """Say of a command that missed a program or the network how it gets it."""
         tail, backend = result.output[-_TAIL_CHARS:], chosen.backend
         if result.exit_code == 0 or not backend.is_isolated:
@@ -211,10 +211,25 @@ class WorkspaceSandbox:
         if result.exit_code in _NOT_STARTED:
             if await self._lanes.refresh_tools():
                 return _with_note(result, _TOOLS_CHANGED)
-            about = partial(about_missing, tail, backend.tools, self._lanes.workspace)
-            note = await asyncio.to_thread(about, in_image=backend.name in ("docker", "podman"))
+            in_image = backend.name in ("docker", "podman")
+            missing = await asyncio.to_thread(find_missing, tail, self._lanes.workspace, in_image=in_image)
+            offers = dict(backend.tools.offered)
+            offers |= {str(each.folder): f"{each.name} is at {each.program}" for each in missing if not each.is_systems}
+            if gate is not None and await self._offer_tools(offers, gate):
+                return _with_note(result, _TOOLS_CHANGED)
+            note = about_missing(missing, backend.tools, in_image=in_image)
             return _with_note(result, note) if note else result
         return result
+
+    async def _offer_tools(self, offers: Mapping[str, str], gate: ToolGate) -> bool:
+        """Ask the user which folders of tools to show; True if there was one."""
+        shown = False
+        for folder, why in list(offers.items())[:_MOST_NAMED]:
+            path = Path(folder)
+            if await asyncio.to_thread(can_show, path, self._lanes.workspace) and await gate.may_show(folder, why):
+                await self._lanes.show_tools(path)
+                shown = True
+        return shown
 
     def _with_masks(self, result: ExecResult) -> ExecResult:
         """Say of a command that met masked files why it could not read them."""
@@ -244,38 +259,44 @@ class WorkspaceSandbox:
 
     async def real_paths(self, paths: Sequence[str]) -> Sequence[str]:
         """Return where paths lead once symbolic links are followed."""
-        reply, _ = await self._call("real", replies.PathsReply, paths=[self._path(path) for path in paths])
-        if len(reply.paths) != len(paths):
-            raise SandboxError("the sandbox sent an answer that cannot be: a path is missing")
-        return reply.paths
+        located = [self._locate(path) for path in paths]
+        found: dict[tuple[str, str], str] = {}
+        for folder in dict.fromkeys(folder for folder, _ in located):
+            wanted = [each for each in located if each[0] == folder]
+            reply, _ = await self._call("real", replies.PathsReply, folder=folder, paths=[path for _, path in wanted])
+            if len(reply.paths) != len(wanted):
+                raise SandboxError("the sandbox sent an answer that cannot be: a path is missing")
+            found |= zip(wanted, _below(folder, reply.paths), strict=True)
+        return [found[each] for each in located]
 
     async def read_file(self, path: str, max_bytes: int = 1_048_576) -> FileContent:
         """Return a file's bytes from the start."""
-        reply, data = await self._call("read", replies.ReadReply, path=self._path(path), max_bytes=max_bytes)
+        reply, data = await self._call("read", replies.ReadReply, at=path, max_bytes=max_bytes)
         return FileContent(data, reply.size, reply.mode, reply.sha256)
 
     async def write_file(self, path: str, data: bytes, *, expect_sha256: str | None = None) -> None:
         """Replace or create a file in one step, parents made, mode kept."""
         if len(data) > MAX_UPLOAD_BYTES:
             raise SandboxError(f"{clean_line(path)}: more than {MAX_UPLOAD_BYTES:,} bytes at once")
-        await self._call("write", replies.Reply, data, path=self._path(path), expect_sha256=expect_sha256)
+        await self._call("write", replies.Reply, data, at=path, expect_sha256=expect_sha256)
 
     async def make_directory(self, path: str) -> bool:
         """Make a folder and its parents; False if it was there."""
-        reply, _ = await self._call("mkdir", replies.MadeReply, path=self._path(path))
+        reply, _ = await self._call("mkdir", replies.MadeReply, at=path)
         return reply.made
 
     async def list_directory(self, path: str = "", depth: int = 1, max_entries: int = 1000) -> Sequence[DirEntry]:
         """List a folder, folders first, down to `depth`; `.git` and `.lmagent` are left out."""
-        limits = {"depth": depth, "max_entries": max_entries}
-        reply, _ = await self._call("list", replies.ListReply, b"", path=self._path(path), **limits)
-        return [DirEntry(name, kind, size) for name, kind, size in reply.entries]
+        reply, _ = await self._call("list", replies.ListReply, at=path, depth=depth, max_entries=max_entries)
+        names = _below(self._locate(path)[0], [name for name, *_ in reply.entries])
+        return [DirEntry(name, kind, size) for name, (_, kind, size) in zip(names, reply.entries, strict=True)]
 
     async def glob(self, pattern: str, max_results: int = 200) -> Sequence[str]:
         """Return files matching a glob (`**` too), ignored ones left out, newest first."""
-        expression = globs.translate(relative_path(pattern, self._lanes.workspace))
-        reply, _ = await self._call("glob", replies.GlobReply, expression=expression, max_results=max_results)
-        return reply.paths
+        folder, pattern = self._locate(pattern)
+        expression = globs.translate(pattern)
+        reply, _ = await self._call("glob", replies.GlobReply, folder=folder, expression=expression, max_results=max_results)
+        return _below(folder, reply.paths)
 
     async def grep(
         self,
@@ -289,17 +310,20 @@ class WorkspaceSandbox:
         max_matches: int = 200,
     ) -> Sequence[GrepMatch]:
         """Search file contents by regular expression (ripgrep's syntax where it is there)."""
+        folder, path = self._locate(path)
         query = {
             "pattern": pattern,
-            "path": self._path(path),
-            "glob": globs.translate(relative_path(glob, self._lanes.workspace)) if glob else "",
+            "path": path,
+            "glob": globs.translate(self._locate(glob)[1]) if glob else "",
             "ignore_case": ignore_case,
             "is_literal": is_literal,
             "context_lines": context_lines,
             "max_matches": max_matches,
         }
-        reply, _ = await self._call("grep", replies.GrepReply, query=query)
-        return [GrepMatch(name, line, clean_line(text), around) for name, line, text, around in reply.matches]
+        reply, _ = await self._call("grep", replies.GrepReply, folder=folder, query=query)
+        names = _below(folder, [name for name, *_ in reply.matches])
+        found = zip(names, reply.matches, strict=True)
+        return [GrepMatch(name, line, clean_line(text), around) for name, (_, line, text, around) in found]
 
     async def close(self) -> None:
         """Stop the sandbox if this was its last user; nothing of it is left then."""
@@ -308,7 +332,12 @@ class WorkspaceSandbox:
             await self.background.close()
             await self._release(self._lanes)
 
-    async def _call(self, op: str, shape: type[replies.R], data: bytes = b"", **fields: object) -> tuple[replies.R, bytes]:
+    async def _call(
+        self, op: str, shape: type[replies.R], data: bytes = b"", *, at: str | None = None, **fields: object
+    ) -> tuple[replies.R, bytes]:
+        """Do an operation, on the file or folder `at` a path if it is about one."""
+        if at is not None:
+            fields["folder"], fields["path"] = self._locate(at)
         client = await self._lanes.client(self._lane, self._revealed, is_for_one_file=op not in _SWEEPING)
         facts, answer = await client.call(op, fields, data, limit_s=_FILE_CALL_S)
         return replies.parse(facts, shape), answer
@@ -361,9 +390,17 @@ class WorkspaceSandbox:
     def _path(self, path: str) -> str:
         return relative_path(path, self._lanes.workspace)
 
+    def _locate(self, path: str) -> tuple[str, str]:
+        return locate(path, self._lanes.workspace, self._lanes.added)
+
 
 async def _nothing_to_release(_: Lanes) -> None:
     """Do nothing: the lanes belong to whoever holds the sandbox that may change things."""
+
+
+def _below(folder: str, paths: Sequence[str]) -> Sequence[str]:
+    """Return paths of an added folder as they are named elsewhere."""
+    return [f"{folder}/{path}".rstrip("/") for path in paths] if folder else paths
 
 
 def _with_note(result: ExecResult, note: str) -> ExecResult:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
@@ -172,3 +173,28 @@ async def test_a_closed_pipe_is_silent(program: Program, serve: Serve) -> None:
     assert b"BrokenPipe" not in err
     assert b"Traceback" not in err
     assert process.returncode == 1
+
+
+async def test_an_added_folder_is_read_and_told_to_the_model(program: Program, serve: Serve, tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    (library / "api.py").write_text("heron = 1\n")
+    read = ScriptedCall("read", {"path": f"{library}/api.py"})
+    write = ScriptedCall("write", {"path": f"{library}/new.py", "content": "x"})
+    for flag, is_writable in ((str(library), False), (f"{library}:rw", True)):
+        server = await serve(ScriptedTurn(calls=(read, write)), DONE)
+        found = await program.run("run", *base(server), "--mode", "auto", "--add-dir", flag, "look")
+        assert found.code == 0, found.err
+        system = json.dumps(server.requests[0].body["messages"])
+        assert f"- {library}" in system
+        assert ("(you may change it)" in system) is is_writable
+        assert "heron = 1" in json.dumps(server.requests[1].body["messages"])
+    assert (library / "new.py").read_text() == "x"
+
+
+async def test_a_folder_that_cannot_be_added_is_wrong_usage(program: Program, serve: Serve) -> None:
+    server = await serve(DONE)
+    found = await program.run("run", *base(server), "--add-dir", "/etc", "look")
+    assert found.code == 64
+    assert "/etc cannot be added: it belongs to the system." in found.err
+    assert not server.requests

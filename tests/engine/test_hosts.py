@@ -136,3 +136,28 @@ async def test_what_a_command_still_asks_when_it_ends_is_answered_with_no() -> N
     assert kinds.index("approval_resolved") < kinds.index("tool_call_finished")
     gate.reached("pypi.org", 0, 0, "late")
     assert kinds[-1] == rig.events[-1].kind == "turn_ended"
+
+
+async def test_a_folder_of_tools_is_asked_about_once_and_the_rule_that_is_offered_covers_it() -> None:
+    rig, gate = await gate_of()
+    waiting = [asyncio.create_task(gate.may_show("/srv/tools", "cc is at /srv/tools/bin/cc")) for _ in range(2)]
+    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
+    assert isinstance(request, ApprovalRequested)
+    assert (request.tool, request.text, request.why) == ("tools", "/srv/tools", "cc is at /srv/tools/bin/cc")
+    rig.session.answer(request.approval_id, Answer(Outcome.SESSION))
+    assert await asyncio.gather(*waiting) == [True] * 2
+    assert [str(rule) for rule in rig.session.rules] == ["Tools(/srv/tools)"]
+    assert len(rig.of("approval_requested")) == 1
+    await rig.session.close()
+
+
+async def test_rules_about_folders_of_tools_decide_without_asking() -> None:
+    for rules, folder, is_shown in (
+        ([("Tools(/srv/tools)", Effect.ALLOW)], "/srv/tools", True),
+        ([("Tools", Effect.ALLOW)], "/srv/tools", True),
+        ([("Tools(/srv/tools)", Effect.DENY), ("Tools", Effect.ALLOW)], "/srv/tools", False),
+    ):
+        rig, gate = await gate_of(*[parse_rule(text, effect, "settings") for text, effect in rules])
+        assert await gate.may_show(folder, "") is is_shown, rules
+        assert rig.of("approval_requested") == []
+        await rig.session.close()

@@ -58,3 +58,12 @@ def test_rules_that_match_no_file_are_found(folder: Path) -> None:
     texts = ("Read(secrets/**)", "Read(secret)", "Read(**/k)", "Read(secrets/deep)", "Read(*.pem)", "Read", "Shell(rm *)")
     rules = rules_in_force(Config(deny=texts), folder)
     assert [str(rule) for rule in unmatched(rules, folder)] == ["Read(secret)", "Read(*.pem)"]
+
+
+def test_a_rule_about_tools_names_a_whole_path(folder: Path) -> None:
+    assert [str(rule) for rule in rules_in_force(Config(allow=("Tools(/srv/x)", "Tools")), folder)] == [
+        "Tools(/srv/x)",
+        "Tools",
+    ]
+    with pytest.raises(UsageError, match="never matches"):
+        rules_in_force(Config(allow=("Tools(srv/x)",)), folder)

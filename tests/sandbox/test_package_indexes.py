@@ -189,6 +189,9 @@ class Gate:
     def __init__(self) -> None:
         self.asked: list[tuple[str, bool]] = []
 
+    async def may_show(self, folder: str, why: str) -> bool:
+        raise AssertionError(folder)
+
     async def may_reach(self, host: str, *, is_listed: bool = False) -> bool:
         self.asked.append((host, is_listed))
         return is_listed

@@ -14,6 +14,7 @@ from lmtui.sandbox.project_tools import (
     NO_TOOLS,
     ProjectTools,
     about_missing,
+    find_missing,
     find_project_tools,
     lacking_in_image,
     with_program,
@@ -98,7 +99,8 @@ def test_a_python_in_an_unusual_place_is_named_with_the_setting_that_shows_it(wo
     python(home / "mine")
     found = find_project_tools(workspace, {".venv/pyvenv.cfg": config(home / "mine/bin")})
     assert targets(found) == []
-    assert found.withheld == (f'{home}/mine/bin (the Python of .venv): to show it, set toolchains = ["{home}/mine/bin"]',)
+    assert found.withheld == (f'{home}/mine (the Python of .venv): to show it, set toolchains = ["{home}/mine"]',)
+    assert found.offered == ((f"{home}/mine", "it has the Python of .venv"),)
 
 
 def test_a_tool_folder_that_holds_credentials_is_not_shown(workspace: Path, home: Path) -> None:
@@ -178,10 +180,12 @@ def test_a_program_that_is_missing_is_named_with_its_place(
     there = program(home / "tools/bin/frobnicate")
     monkeypatch.setenv("PATH", f"{there.parent}:/usr/bin")
     output = "bash: line 1: frobnicate: command not found\nsh: 2: nowhere: not found\n"
-    assert about_missing(output, NO_TOOLS, workspace, in_image=False) == (
+    missing = find_missing(output, workspace, in_image=False)
+    assert about_missing(missing, NO_TOOLS, in_image=False) == (
         f'[frobnicate is at {there} on this machine, not in the sandbox; the user can show it: toolchains = ["{home}/tools"]]'
     )
-    other = about_missing("env: ‘sort’: No such file or directory", NO_TOOLS, workspace, in_image=True)
+    missing = find_missing("env: ‘sort’: No such file or directory", workspace, in_image=True)
+    other = about_missing(missing, NO_TOOLS, in_image=True)
     assert other == "[sort is at /usr/bin/sort on this machine, not in the image; --sandbox bubblewrap shows it]"
 
 

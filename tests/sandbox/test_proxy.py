@@ -28,6 +28,9 @@ class Gate:
         self.asked: list[str] = []
         self.told: list[tuple[str, int, int, str]] = []
 
+    async def may_show(self, folder: str, why: str) -> bool:
+        raise AssertionError(folder)
+
     async def may_reach(self, host: str, *, is_listed: bool = False) -> bool:
         if is_listed:
             return host != self.forbidden

@@ -14,7 +14,7 @@ from lmtui.core.sessions import Answer
 from lmtui.core.tool_facts import Deed, facts_of
 from lmtui.frontends.plain.words import INDENT
 
-SHELL, NETWORK = "shell", "network"
+SHELL, NETWORK, SHOWN = "shell", "network", "tools"
 PLACES = {GrantScope.WORKSPACE: "in this folder", GrantScope.USER: "everywhere"}
 
 
@@ -112,6 +112,8 @@ def _deed(request: ApprovalRequested) -> str:
     who = "lmtui" if who == "root" else who
     if request.tool == NETWORK:
         return "a command wants to reach the host"
+    if request.tool == SHOWN:
+        return "a command needs this folder of tools, read-only"
     if request.tool == SHELL:
         return f"{who} asks to run a command"
     verb = "read" if facts_of(request.tool).deed is Deed.SHOWS else "change"

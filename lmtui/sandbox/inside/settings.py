@@ -19,7 +19,8 @@ class Settings:
     checkpoints in their lane, `proxy` the socket to the internet's proxy where there is one.  `is_read_only`: nothing in the
     workspace may be changed; around commands the lane holds that, here it is said before anything is tried.  `serves`: the
     lane is for one program that stays.  `guards`: it looks after the workspace and runs no program.  `scratch`: the
-    folders that are emptied once no command runs (they have to be the lane's own).
+    folders that are emptied once no command runs (they have to be the lane's own).  `folders` are those outside the workspace
+    that file operations may name.
     """
 
     root: str
@@ -44,6 +45,7 @@ class Settings:
     owner: int = -1
     group: int = -1
     scratch: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:

@@ -51,6 +51,7 @@ class Supervisor:
     def __init__(self, options: settings.Settings) -> None:
         self._options = options
         self._root = Root(options.root)
+        self._added: dict[str, Root] = {}
         self._selector = selectors.DefaultSelector()
         self._input, self._output = _take_over_standard_streams()
         self._woken, waking = os.pipe()
@@ -82,7 +83,7 @@ class Supervisor:
             "kill": lambda _identity, message, _data: self._jobs.stop(int(message["target"])),
             "read": self._read,
             "write": self._write,
-            "real": lambda identity, m, _data: self._answer(identity, files.real_paths(self._root, list(m["paths"]))),
+            "real": lambda identity, m, _data: self._answer(identity, files.real_paths(self._root_of(m), list(m["paths"]))),
             "mkdir": self._mkdir,
             "list": self._list,
             "listing": self._listing,
@@ -204,16 +205,28 @@ class Supervisor:
         self._answer(identity, {"taken": taken})
 
     def _read(self, identity: int, message: Message, _data: bytes) -> None:
-        facts, data = files.read(self._root, message["path"], int(message["max_bytes"]))
+        facts, data = files.read(self._root_of(message), message["path"], int(message["max_bytes"]))
         self._answer(identity, facts, data)
 
     def _write(self, identity: int, message: Message, data: bytes) -> None:
         self._refuse_changes()
-        self._answer(identity, files.write(self._root, message["path"], data, message.get("expect_sha256")))
+        root, expected = self._root_of(message), message.get("expect_sha256")
+        self._answer(identity, files.write(root, message["path"], data, expected))
 
     def _mkdir(self, identity: int, message: Message, _data: bytes) -> None:
         self._refuse_changes()
-        self._answer(identity, files.make_directory(self._root, message["path"]))
+        self._answer(identity, files.make_directory(self._root_of(message), message["path"]))
+
+    def _root_of(self, message: Message) -> Root:
+        """Return the workspace, or the added folder that the message names."""
+        folder = str(message.get("folder", ""))
+        if not folder:
+            return self._root
+        if folder not in self._options.folders:
+            raise Refused(f"{folder}: path is outside the workspace")
+        if folder not in self._added:
+            self._added[folder] = Root(folder)
+        return self._added[folder]
 
     def _refuse_changes(self) -> None:
         if self._options.is_read_only:
@@ -221,7 +234,8 @@ class Supervisor:
 
     def _list(self, identity: int, message: Message, _data: bytes) -> None:
         path, depth, most = message["path"], int(message["depth"]), int(message["max_entries"])
-        self._jobs.start(identity, lambda: files.list_directory(self._root, path, depth, most), _SEARCH_S)
+        root = self._root_of(message)
+        self._jobs.start(identity, lambda: files.list_directory(root, path, depth, most), _SEARCH_S)
 
     def _listing(self, identity: int, message: Message, _data: bytes) -> None:
         listing = _module("listing")
@@ -233,12 +247,14 @@ class Supervisor:
 
     def _glob(self, identity: int, message: Message, _data: bytes) -> None:
         expression, most = message["expression"], int(message["max_results"])
-        self._jobs.start(identity, lambda: search.glob(self._root, expression, most), _SEARCH_S)
+        root = self._root_of(message)
+        self._jobs.start(identity, lambda: search.glob(root, expression, most), _SEARCH_S)
 
     def _grep(self, identity: int, message: Message, _data: bytes) -> None:
         values: dict[str, Any] = message["query"]  # Any: the dataclass names what there is
         query = search.Query(**values)
-        self._jobs.start(identity, lambda: search.grep(self._root, query), _SEARCH_S)
+        root = self._root_of(message)
+        self._jobs.start(identity, lambda: search.grep(root, query), _SEARCH_S)
 
     def _checkpoint(self, identity: int, message: Message, _data: bytes) -> None:
         """Serve the checkpoint store.  What is quick is done in place: no command runs in this lane."""

@@ -20,7 +20,7 @@ from lmtui.tui.lines.text import Line
 from lmtui.tui.summary import sandbox_style, sandbox_text
 from lmtui.tui.wording import shorten_middle
 
-NETWORK, SHELL = "network", "shell"
+NETWORK, SHOWN, SHELL = "network", "tools", "shell"
 MOST_PARTS, PART_CELLS = 4, 72
 SCOPE_WORDS = {GrantScope.WORKSPACE: "in this folder", GrantScope.USER: "everywhere"}
 SCOPE_MEANINGS = {
@@ -57,6 +57,8 @@ def question(request: ApprovalRequested) -> str:
         host = reveal_line(request.text)
         name, colon, port = host.rpartition(":")
         return f"a command wants to reach {name if colon and port == '443' else host}"
+    if request.tool == SHOWN:
+        return "show this folder of tools to commands, read-only?"
     return f"{clean_line(request.agent)} asks to {deed(request)}"
 
 

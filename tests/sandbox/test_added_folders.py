@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import SandboxError, UsageError
+from lmtui.core.masks import MaskExpressions
+from lmtui.sandbox.toolchains import AddedFolder, check_added, protected_in
+from tests.sandbox.conftest import ALL, CONFINED, ISOLATED, OpenSandbox
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    folder = tmp_path / "library"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src/api.py").write_text("answer = 42\n")
+    (folder / ".env").write_text("TOKEN=1\n")
+    (folder / ".git").mkdir()
+    (folder / ".git/config").write_text("[core]\n")
+    return folder
+
+
+@pytest.mark.parametrize("backend", ALL)
+async def test_file_tools_read_an_added_folder_by_its_whole_path(
+    backend: str, open_sandbox: OpenSandbox, library: Path
+) -> None:
+    sandbox = await open_sandbox(backend, added=[str(library)])
+    assert (await sandbox.read_file(f"{library}/src/api.py")).data == b"answer = 42\n"
+    assert [entry.path for entry in await sandbox.list_directory(str(library))] == [f"{library}/src", f"{library}/.env"]
+    assert await sandbox.glob(f"{library}/**/*.py") == [f"{library}/src/api.py"]
+    (match,) = await sandbox.grep("answer", path=str(library))
+    assert (match.path, match.line) == (f"{library}/src/api.py", 1)
+    paths = ["README.md", f"{library}/src/../src/api.py", str(library)]
+    assert await sandbox.real_paths(paths) == ["README.md", f"{library}/src/api.py", str(library)]
+
+
+@pytest.mark.parametrize("backend", CONFINED)
+async def test_commands_read_an_added_folder_and_change_it_only_where_it_is_writable(
+    backend: str, open_sandbox: OpenSandbox, library: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    sandbox = await open_sandbox(backend, added=[str(library), f"{own}:rw"])
+    assert (await sandbox.run_command(f"cat {library}/src/api.py")).output == "answer = 42\n"
+    assert (await sandbox.run_command(f"echo 1 > {library}/new")).exit_code != 0
+    assert (await sandbox.run_command(f"echo 1 > {own}/new")).exit_code == 0
+    assert (own / "new").is_file()
+    assert not (library / "new").exists()
+    await sandbox.write_file(f"{own}/made/by.txt", b"text")
+    assert (own / "made/by.txt").read_bytes() == b"text"
+    with pytest.raises(SandboxError):
+        await sandbox.write_file(f"{library}/made.txt", b"text")
+    assert (await sandbox.read_only().run_command(f"echo 1 > {own}/other")).exit_code != 0
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_secret_files_of_an_added_folder_are_masked_and_its_git_folder_is_read_only(
+    backend: str, open_sandbox: OpenSandbox, library: Path
+) -> None:
+    sandbox = await open_sandbox(backend, added=[f"{library}:rw"])
+    assert "TOKEN" not in (await sandbox.run_command(f"cat {library}/.env")).output
+    assert (await sandbox.run_command(f"echo x >> {library}/.git/config")).exit_code != 0
+    with pytest.raises(SandboxError, match="permission denied"):
+        await sandbox.read_file(f"{library}/.env")
+    with pytest.raises(SandboxError, match="protected"):
+        await sandbox.read_file(f"{library}/.git/config")
+
+
+@pytest.mark.parametrize("backend", ALL)
+async def test_nothing_outside_an_added_folder_is_reached_through_it(
+    backend: str, open_sandbox: OpenSandbox, library: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    (library / "link").symlink_to(tmp_path / "secret.txt")
+    sandbox = await open_sandbox(backend, added=[str(library)])
+    for path in ("link", "../secret.txt", "../library2/x"):
+        with pytest.raises(SandboxError):
+            await sandbox.read_file(f"{library}/{path}")
+    with pytest.raises(SandboxError, match="outside the workspace"):
+        await sandbox.read_file(str(tmp_path / "secret.txt"))
+
+
+async def test_a_folder_that_was_not_added_is_refused_by_the_supervisor_too(
+    open_sandbox: OpenSandbox, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = await open_sandbox("files")
+    monkeypatch.setattr(sandbox, "_locate", lambda path: (str(library), "src/api.py"))
+    with pytest.raises(SandboxError, match="outside the workspace"):
+        await sandbox.read_file(f"{library}/src/api.py")
+
+
+@pytest.mark.parametrize(
+    "name", [".", "..", "src", "home", "home/.ssh", "/etc", "/usr/lib", "missing", "README.md", "relative"]
+)
+def test_a_folder_that_cannot_be_added_is_refused_with_the_reason(
+    name: str, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = workspace.parent / "home"
+    (home / ".ssh").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    path = {"home/.ssh": home / ".ssh", "home": home, "relative": Path()}.get(name, workspace / name)
+    with pytest.raises(UsageError, match="added") as caught:
+        check_added([str(path)], workspace)
+    assert "--add-dir" in caught.value.hint
+
+
+def test_settings_of_lmtui_cannot_be_added(workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "lmtui"))
+    (tmp_path / "lmtui/config/rules").mkdir(parents=True)
+    for folder in (tmp_path / "lmtui", tmp_path / "lmtui/config", tmp_path / "lmtui/config/rules"):
+        with pytest.raises(UsageError, match="lmtui keeps its own files"):
+            check_added([str(folder)], workspace)
+
+
+def test_a_folder_that_is_named_twice_is_writable_if_one_says_so(workspace: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    assert check_added([str(other), f"{workspace}/../other:rw"], workspace) == (AddedFolder(other, is_writable=True),)
+
+
+def test_a_folder_with_too_many_secrets_is_refused(tmp_path: Path) -> None:
+    for number in range(301):
+        (tmp_path / f"{number}.pem").touch()
+    with pytest.raises(UsageError, match="too large"):
+        list(protected_in(AddedFolder(tmp_path), MaskExpressions()))
+
+
+class _Gate:
+    """Answers each question about a folder of tools in the same way."""
+
+    def __init__(self, *, says: bool) -> None:
+        self.says = says
+        self.asked: list[tuple[str, str]] = []
+
+    async def may_reach(self, host: str, *, is_listed: bool = False) -> bool:
+        raise AssertionError(host)
+
+    async def may_show(self, folder: str, why: str) -> bool:
+        self.asked.append((folder, why))
+        return self.says
+
+    def reached(self, host: str, sent_bytes: int, received_bytes: int, why_not: str) -> None:
+        raise AssertionError(host)
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a program of the user in a place that no installer uses."""
+    home = tmp_path / "home"
+    program = home / "my tools/bin/frobnicate"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho frobnicated\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return program
+
+
+@pytest.mark.parametrize("backend", CONFINED)
+async def test_a_tool_that_a_command_lacks_is_shown_after_one_question(
+    backend: str, open_sandbox: OpenSandbox, tool: Path
+) -> None:
+    sandbox = await open_sandbox(backend)
+    refusing, allowing = _Gate(says=False), _Gate(says=True)
+    refused = await sandbox.run_command("frobnicate", gate=refusing)
+    assert f"frobnicate is at {tool} on this machine" in refused.output
+    assert refusing.asked == [(str(tool.parent.parent), f"frobnicate is at {tool}")]
+    allowed = await sandbox.read_only().run_command("frobnicate", gate=allowing)
+    assert allowed.exit_code == 127
+    assert "run the command again" in allowed.output
+    assert (await sandbox.run_command("frobnicate")).output == "frobnicated\n"
+    assert (await sandbox.run_command(f"echo x >> '{tool}'")).exit_code != 0
+
+
+async def test_a_tool_beside_credentials_is_not_offered(open_sandbox: OpenSandbox, tool: Path) -> None:
+    (tool.parent.parent / ".netrc").touch()
+    gate = _Gate(says=True)
+    result = await (await open_sandbox("bubblewrap")).run_command("frobnicate", gate=gate)
+    assert (result.exit_code, gate.asked) == (127, [])
