@@ -51,6 +51,7 @@ screenshots: setup
 	$(PYTHON) screenshots/make.py
 
 docs: setup
+	$(PYTHON) -m docs.make_events
 	$(PYTHON) -m docs.make_keys
 	$(PYTHON) -m docs.make_settings
 	$(PYTHON) -m docs.make_tools

@@ -86,6 +86,9 @@ class Config:
     one_model: str = _setting(
         "auto", "on LM Studio, unload other large models before loading one; auto: unless roles name some", choices=ONE_MODEL
     )
+    context_tokens: int = _setting(
+        0, "the model's context window in tokens, used if the server does not report one; 0: assume 8,192", at_least=0
+    )
     slots: int = _setting(0, "requests that the server works on at once; 0: what it tells, else one", "LLM_SLOTS", at_least=0)
     max_tokens: int = _setting(-1, "longest answer in tokens; -1: the server's own limit", "LLM_MAX_TOKENS", "AGENT_MAX_TOKENS")
     stall_timeout_s: float = _setting(

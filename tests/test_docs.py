@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from docs import make_keys, make_settings, make_tools
+from docs import make_events, make_keys, make_settings, make_tools
 from lmtui.config import SETTINGS
+from lmtui.core.event_types import EVENT_TYPES
 from lmtui.tools.registry import ALL_TOOLS
 from lmtui.tui.commands import COMMANDS
 
@@ -17,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(set(ROOT.glob("*.md")) - {ROOT / "AGENTS.md"}), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-@pytest.mark.parametrize("made", [make_keys, make_settings, make_tools], ids=lambda made: made.__name__)
+@pytest.mark.parametrize("made", [make_events, make_keys, make_settings, make_tools], ids=lambda made: made.__name__)
 def test_a_generated_page_is_what_its_table_gives(made: ModuleType) -> None:
     assert made.PAGE.read_text(encoding="utf-8") == made.page(), "run `make docs`"
 
@@ -30,6 +32,25 @@ def test_every_command_setting_and_tool_stands_on_its_page_once() -> None:
     assert sorted(_first_cells(make_keys.page())) == sorted(each.id for each in COMMANDS)
     assert _first_cells(make_settings.page()) == list(SETTINGS)
     assert _first_cells(make_tools.page()) == [*(tool.name for tool in ALL_TOOLS), "report_result"]
+
+
+def test_every_kind_of_event_stands_on_its_page_once() -> None:
+    kinds = re.findall(r"^### `(\w+)`$", make_events.page(), re.MULTILINE)
+    assert sorted(kinds) == sorted(each.kind for each in EVENT_TYPES)
+    assert kinds[: len(make_events.STABLE)] == list(make_events.STABLE)
+
+
+def test_every_field_of_an_event_has_a_meaning() -> None:
+    every = [(each, field.name) for each in EVENT_TYPES for field in fields(each)]
+    assert [f"{each.kind}.{name}" for each, name in every if not make_events.meaning(each, name)] == []
+
+
+def test_fields_that_the_page_of_events_names_are_there() -> None:
+    names = {each.kind: {field.name for field in fields(each)} for each in EVENT_TYPES}
+    assert {kind: set(own) - names[kind] for kind, own in make_events.STABLE.items() if set(own) - names[kind]} == {}
+    names[""] = set().union(*names.values())
+    told = [(key, *key.rpartition(".")[::2]) for key in make_events.MEANINGS]
+    assert [key for key, kind, name in told if name not in names.get(kind, ())] == []
 
 
 def _links(page: Path) -> list[str]:

@@ -11,6 +11,7 @@ import contextlib
 import time
 import uuid
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ class OpenAICompatible:
             request where nobody is there; 0: no limit.
         retry: how often and how long faults that pass are waited for.
         slots: how many requests the server works on at once; 0: as many as it tells, else one for a local server.
+        context_tokens: the window of the model, used if the server does not report one.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class OpenAICompatible:
         stall_timeout_s: float = 560.0,
         retry: RetryPolicy | None = None,
         slots: int = 0,
+        context_tokens: int = 0,
     ) -> None:
         self._url = base_url(url)
         self._key = key or LOCAL_KEY
@@ -63,6 +66,7 @@ class OpenAICompatible:
         self._writers: dict[int, RequestWriter] = {}
         self._client: openai.AsyncOpenAI | None = None
         self._slots_by_hand = slots
+        self._context_tokens = context_tokens
         self._extra: dict[str, object] = {}
         self._has_answered = False
         self.slots = Slots(slots or self._usual_slots(""))
@@ -105,6 +109,8 @@ class OpenAICompatible:
             self._extra = {"return_progress": True} if found.server == ServerKind.LLAMA_CPP else {}
         if not self._slots_by_hand:
             self.slots.resize((found.slots if found else 0) or self._usual_slots(found.server if found else ""))
+        if self._context_tokens and not (found and found.window_tokens):
+            return replace(found or ServedModel(model), window_tokens=self._context_tokens)
         return found
 
     def _usual_slots(self, kind: str) -> int:

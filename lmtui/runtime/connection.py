@@ -11,7 +11,7 @@ from lmtui.core.clean import clean_line
 from lmtui.core.errors import Fault, ProviderError, UsageError
 from lmtui.core.redaction import Redactor
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles
-from lmtui.core.servers import ServerFound
+from lmtui.core.servers import ServerFound, ServerKind
 from lmtui.providers.choice import ServerChoice, read_choice, write_choice
 from lmtui.providers.discovery import find_servers, look_at
 from lmtui.providers.keys import resolve_key
@@ -67,7 +67,12 @@ class Connection:
             config = self._config
             retry = RetryPolicy(retries=config.max_retries, first_delay_s=config.retry_delay_s)
             self._provider = OpenAICompatible(
-                self._choice.url, self._key, stall_timeout_s=config.stall_timeout_s, retry=retry, slots=config.slots
+                self._choice.url,
+                self._key,
+                stall_timeout_s=config.stall_timeout_s,
+                retry=retry,
+                slots=config.slots,
+                context_tokens=config.context_tokens,
             )
         return self._provider
 
@@ -129,6 +134,8 @@ class Connection:
     async def _require_one_model(self) -> None:
         found = None if self._choice.model else await look_at(self._choice.url, self._key)
         models = found.chat_models if found is not None else ()
+        if found is not None and found.kind is ServerKind.OTHER and len(models) == 1:
+            self._choice = replace(self._choice, model=models[0].name)  # LiteLLM rejects a request that names no model
         if len(models) > 1 and sum(model.is_loaded is True for model in models) != 1:
             names = ", ".join(clean_line(model.name) for model in models[:_MOST_NAMED])
             more = f" and {len(models) - _MOST_NAMED} more" if len(models) > _MOST_NAMED else ""

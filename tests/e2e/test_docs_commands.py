@@ -1,4 +1,4 @@
-"""The commands that pages for script authors show are run as they stand there."""
+"""The commands that pages show are run as they stand there, as far as they need neither a network nor a real model."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 
-from lmtui.providers.scenario import ScriptedTurn
+from docs import make_events
+from lmtui.core.event_types import EVENT_TYPES
+from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import ROOT, Program, Serve
 
+PAGES = ("scripts.md", "json-events.md", "installation.md", "servers/litellm.md", "servers/llama-cpp-python.md")
 _BLOCK = re.compile(r"^```(?:sh|yaml)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_LINE = re.compile(r"^(?:\s*-\s(?:run:\s)?)?(?P<line>[^#\n]*\blmtui (?:run|completion|help|sandbox)\b.*)$", re.MULTILINE)
+_WORDS = "run|completion|help|sandbox|models|config|doctor|demo|--version"
+_LINE = re.compile(rf"^(?:\s*-\s(?:run:\s)?)?(?P<line>[^#\n]*\blmtui (?:{_WORDS})(?!\S).*)$", re.MULTILINE)
 
 
 def lines(page: str) -> list[str]:
@@ -22,13 +27,15 @@ def lines(page: str) -> list[str]:
     return [found["line"].strip() for block in _BLOCK.findall(text) for found in _LINE.finditer(block)]
 
 
-@pytest.mark.parametrize("line", lines("scripts.md"))
-async def test_a_line_of_the_page_runs(line: str, program: Program, serve: Serve) -> None:
-    server = await serve(ScriptedTurn("Here it is."), ScriptedTurn("Here it is."))
+@pytest.mark.parametrize(("page", "line"), [(page, line) for page in PAGES for line in lines(page)])
+async def test_a_line_of_a_page_runs(page: str, line: str, program: Program, serve: Serve) -> None:
+    server = await serve(ScriptedTurn("Here it is."), ScriptedTurn("Here it is."), models=("coder",))
+    line = re.sub(r"http://127\.0\.0\.1:\d+", server.url, line)
     shim = program.home / "bin" / "lmtui"
     shim.parent.mkdir(parents=True)
     shim.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m lmtui "$@"\n')
     shim.chmod(0o755)
+    (program.home / ".config" / "fish" / "completions").mkdir(parents=True)
     (program.workspace / "app.py").write_text("def f(): ...\n")
     (program.workspace / "README.md").write_text("# A\n")
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
@@ -37,6 +44,8 @@ async def test_a_line_of_the_page_runs(line: str, program: Program, serve: Serve
     if "--continue" in line:
         await program.run("run", "--url", server.url, "--sandbox", "process", "first")
     environ = program.full_environ() | {"LLM_URL": server.url}
+    if "fish" in line:  # it writes below the home folder
+        environ["HOME"] = str(program.home)
     environ["PATH"] = f"{shim.parent}:{environ['PATH']}"
     process = await asyncio.create_subprocess_exec(
         "bash", "-euo", "pipefail", "-c", line, cwd=program.workspace, env=environ,
@@ -45,8 +54,28 @@ async def test_a_line_of_the_page_runs(line: str, program: Program, serve: Serve
     async with asyncio.timeout(60):
         out, err = await process.communicate()
     assert process.returncode == 0, err.decode()
-    assert b"Here it is." in (out or (program.workspace / "result.json").read_bytes())
+    if "lmtui run" in line:
+        assert b"Here it is." in (out or (program.workspace / "result.json").read_bytes())
 
 
-def test_the_page_has_lines_to_run() -> None:
-    assert len(lines("scripts.md")) >= 7
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_lines_to_run(page: str) -> None:
+    assert len(lines(page)) >= (7 if page == "scripts.md" else 2)
+
+
+async def test_the_fields_of_a_result_are_those_of_the_page(program: Program, serve: Serve) -> None:
+    server = await serve(ScriptedTurn("Done."))
+    result = await program.run("run", "--url", server.url, "--sandbox", "process", "--output", "json", "go")
+    assert tuple(result.json) == tuple(name for name in make_events.RESULT if name != "plan")
+
+
+async def test_the_events_of_a_task_have_the_fields_of_the_page(program: Program, serve: Serve) -> None:
+    call = ScriptedCall("write", {"path": "a.txt", "content": "one\n"})
+    server = await serve(ScriptedTurn("Writing.", calls=(call,)), ScriptedTurn("Done."))
+    result = await program.run(
+        "run", "--url", server.url, "--sandbox", "process", "--mode", "auto", "--output", "stream-json", "go"
+    )
+    own = {each.kind: [field.name for field in fields(each)] for each in EVENT_TYPES}
+    for event in result.events:
+        assert sorted(event) == sorted([*make_events.ENVELOPE, *own[event["kind"]]])
+    assert set(make_events.STABLE) - {event["kind"] for event in result.events} == {"approval_requested", "approval_resolved"}

@@ -81,6 +81,13 @@ async def test_several_models_and_none_named_are_listed(program: Program, serve:
     assert (await program.run("run", *base(server), "--model", "egret-3b", "count")).code == 0
 
 
+async def test_the_only_model_is_named_in_the_request(program: Program, serve: Serve) -> None:
+    server = await serve(Scenario((DONE,), models=("heron-7b",)))
+    found = await program.run("run", *base(server), "count")
+    assert found.code == 0, found.err
+    assert server.requests[0].body["model"] == "heron-7b"
+
+
 async def test_a_session_goes_on(program: Program, serve: Serve) -> None:
     server = await serve(DONE, DONE, DONE)
     first = await program.run("run", *base(server), "--json", "one")

@@ -316,3 +316,18 @@ async def test_the_served_window_is_read() -> None:
             assert served.window_tokens == 4096
         assert await provider.served("nosuch") is None
         await provider.close()
+
+
+async def test_the_window_of_the_settings_is_used_where_the_server_reports_none() -> None:
+    for reported, expected in ((4096, 4096), (0, 16_000)):
+        async with ScriptedServer(Scenario((ScriptedTurn("ok"),), window_tokens=reported)) as server:
+            provider = OpenAICompatible(server.url, context_tokens=16_000)
+            served = await provider.served("scripted")
+            assert served is not None
+            assert served.window_tokens == expected
+            await provider.close()
+    provider = OpenAICompatible("http://127.0.0.1:1", context_tokens=16_000)
+    served = await provider.served("any")
+    assert served is not None
+    assert (served.name, served.window_tokens) == ("any", 16_000)
+    await provider.close()
