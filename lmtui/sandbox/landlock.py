@@ -96,12 +96,16 @@ class LandlockBackend:
         owner = self._workspace.stat()
         folder = await asyncio.to_thread(self._make_folder, owner)
         store = str(store_folder(self._workspace)) if lane is Lane.CHECKPOINT else ""
-        own = dict(self.tools.variables) | {
-            "GIT_CONFIG_GLOBAL": str(INSIDE / "gitconfig"),
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "TMPDIR": folder,
-            "HOME": f"{folder}/home",
-        }
+        own = (
+            self.tools.without_copies
+            | dict(self.tools.variables)
+            | {
+                "GIT_CONFIG_GLOBAL": str(INSIDE / "gitconfig"),
+                "GIT_CONFIG_NOSYSTEM": "1",
+                "TMPDIR": folder,
+                "HOME": f"{folder}/home",
+            }
+        )
         settings = replace(
             settings_of(lane, self._limits, str(self._workspace), self.tools, store),
             limits_processes=True,

@@ -54,6 +54,8 @@ _PASSED = (
 _OWN_CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE")  # each a whole bundle
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 _URL = re.compile(r"https://[^\s\"'<>,|)]+")
+_BUILT_IN = re.compile(rb"sparse\+(https://[a-z0-9-]+(?:\.[a-z0-9-]+)+/)")
+_MOST_PROGRAM_BYTES = 128 << 20
 _HELP_S = 20.0
 _FETCH_S = 8.0
 _MOST_BYTES = 4 << 20
@@ -93,6 +95,8 @@ def find_package_indexes(workspace: Path, files: Mapping[str, str], environ: Map
     own += _URL.findall(_registry(home / ".npmrc")) + list(_cargo_urls(_read(home / ".cargo/config.toml")))
     for tool in tools:
         own += _default(tool, variables, workspace, environ)
+    if "cargo" in tools and not cargo_settings(home):
+        own += _default_of_cargo(workspace, home)
     told = [url for name, text in files.items() for url in _told_by(name, text)]
     found = [*own, *told]
     hosts = list(dict.fromkeys(host for url in found if (host := _host(url))))
@@ -165,6 +169,33 @@ def _default(tool: str, variables: Mapping[str, str], workspace: Path, environ: 
                 yield from urls
                 if tool == "pip":
                     return
+
+
+def _default_of_cargo(workspace: Path, home: Path) -> list[str]:
+    """Return the registry that is built into cargo, which has no command that tells it."""
+    program = find_program("cargo", workspace)
+    toolchains = sorted(home.glob(".rustup/toolchains/*/bin/cargo"), key=lambda path: "stable" not in path.parts[-3])
+    if program is None or (program.resolve().name == "rustup" and not toolchains):
+        return []
+    with suppress(OSError), (toolchains[0] if program.resolve().name == "rustup" else program).open("rb") as file:
+        return [each.decode() for each in dict.fromkeys(_BUILT_IN.findall(file.read(_MOST_PROGRAM_BYTES)))]
+    return []
+
+
+def cargo_settings(home: Path) -> str:
+    """Return the registries and mirrors of the user's cargo as a file of settings, without anything else; empty for none."""
+    try:
+        found = tomllib.loads(_read(home / ".cargo/config.toml"))
+    except tomllib.TOMLDecodeError:
+        return ""
+    lines: list[str] = []
+    for kind in ("source", "registries"):
+        tables = found.get(kind)
+        for name, table in tables.items() if isinstance(tables, dict) else ():
+            values = {key: table.get(key) for key in ("registry", "index", "replace-with")} if isinstance(table, dict) else {}
+            kept = {key: value for key, value in values.items() if isinstance(value, str) and "@" not in value}
+            lines += [f"[{kind}.{json.dumps(name)}]", *(f"{key} = {json.dumps(value)}" for key, value in kept.items())]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _told_by(name: str, text: str) -> Iterator[str]:

@@ -17,10 +17,11 @@ from pathlib import Path
 
 from lmtui.core.errors import UsageError
 from lmtui.core.masks import MaskExpressions
-from lmtui.paths import packages_dir
+from lmtui.paths import packages_dir, state_dir
 from lmtui.plain_files import find_program
 from lmtui.sandbox.layout import mask_sources
 from lmtui.sandbox.link import Lane
+from lmtui.sandbox.package_indexes import cargo_settings
 from lmtui.sandbox.toolchains import AddedFolder, check_toolchains, programs, protected_in
 
 ENVIRONMENTS = (".venv", "venv")
@@ -51,6 +52,7 @@ _MOST_NAMED = 3
 # What tools fetch for the commands after it, by the folder's name.  An npx that is killed leaves a cache that stays broken.
 _FETCHED = {"cargo": ("CARGO_HOME",), "go": ("GOMODCACHE",), "uv": ("UV_CACHE_DIR",)}
 _BESIDE = {"uvx": ("uv",)}  # programs that start another one
+_CARGO_SETTINGS = ".cargo/config.toml"
 _PACKAGES = "/opt/lmtui/packages"
 _CERTIFICATES = (
     "PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "CARGO_HTTP_CAINFO", "CURL_CA_BUNDLE",
@@ -64,7 +66,7 @@ _SHIMS = ("shims", ".volta/bin")  # programs there only work with the user's own
 class Row:
     """Tools that a project uses: files that show it, programs, caches below the home folder, variables, files with a version.
 
-    In values `{home}` is the home folder.
+    In values `{home}` is the home folder.  `settings` are files of the system without which its programs do not start.
     """
 
     markers: tuple[str, ...]
@@ -72,19 +74,23 @@ class Row:
     caches: tuple[str, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
     pins: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
 
 
 _UV = Row(("uv.lock",), ("uv", "uvx"), (".cache/uv",), (("UV_CACHE_DIR", "{home}/.cache/uv"), ("UV_OFFLINE", "1"),
     ("UV_PYTHON_INSTALL_DIR", "{home}/.local/share/uv/python")))  # fmt: skip
 _MADE_BY_UV = re.compile(r"^uv\s*=", re.MULTILINE)
+# Debian keeps these in /etc; passwords for servers are in settings.xml, which is not among them.
+_JAVA_SETTINGS = ("maven/m2.conf", "maven/logging", "java-*-openjdk", "java/java-*-openjdk")
 _ROWS = (
     Row(("package.json",), ("node", "npm", "pnpm", "yarn", "bun"), pins=(".nvmrc", ".node-version")),
     Row(("Cargo.toml",), ("cargo", "rustc"), (".cargo/registry", ".cargo/git"),
         (("CARGO_HOME", "{home}/.cargo"), ("RUSTUP_HOME", "{home}/.rustup"), ("CARGO_NET_OFFLINE", "true"))),
     Row(("go.mod",), ("go",), ("go/pkg/mod",), (("GOMODCACHE", "{home}/go/pkg/mod"), ("GOTOOLCHAIN", "local"))),
-    Row(("pom.xml",), ("java", "mvn"), (".m2/repository",), (("MAVEN_OPTS", "-Dmaven.repo.local={home}/.m2/repository"),)),
+    Row(("pom.xml",), ("java", "mvn"), (".m2/repository",), (("MAVEN_OPTS", "-Dmaven.repo.local={home}/.m2/repository"),),
+        settings=_JAVA_SETTINGS),
     Row(("build.gradle", "build.gradle.kts"), ("java", "gradle"), (".gradle/caches/modules-2",),
-        (("GRADLE_RO_DEP_CACHE", "{home}/.gradle/caches"),)),
+        (("GRADLE_RO_DEP_CACHE", "{home}/.gradle/caches"),), settings=_JAVA_SETTINGS),
     Row((".ruby-version", "Gemfile"), ("ruby", "bundle"), pins=(".ruby-version",)),
     _UV,
     Row(("poetry.lock",), ("poetry",)),
@@ -100,7 +106,8 @@ class Shown:
     """A folder or a program that is shown at `target`, and why.
 
     What is `is_cache` may be written to where the backend can copy it; what is `is_writable` is this project's own, or was
-    added as writable.  `is_added`: file tools use it too.
+    added as writable.  `is_added`: file tools use it too.  `is_system`: it goes with the system's programs, so an
+    image has its own.
     """
 
     target: str
@@ -109,6 +116,7 @@ class Shown:
     is_cache: bool = False
     is_writable: bool = False
     is_added: bool = False
+    is_system: bool = False
 
     def is_writable_in(self, lane: Lane) -> bool:
         """Tell whether programs of a lane may change it for good."""
@@ -137,6 +145,12 @@ class ProjectTools:
     def caches(self) -> tuple[Shown, ...]:
         """Return the caches."""
         return tuple(each for each in self.shown if each.is_cache)
+
+    @property
+    def without_copies(self) -> dict[str, str]:
+        """Return variables for where caches cannot be copied on writing: uv does not run with a cache that is read-only."""
+        has_uv = any(each.target.endswith(".cache/uv") for each in self.caches)
+        return {"UV_NO_CACHE": "1"} if has_uv else {}
 
     @property
     def added(self) -> list[str]:
@@ -241,6 +255,9 @@ class _Finder:
             self.add_program(found, name, f"{name}, for {marker}")
         if has_found:
             self._add_caches(row, marker)
+        if any(name in self.system for name in row.programs):
+            for place in sorted(each for pattern in row.settings for each in Path("/etc").glob(pattern)):
+                self.shown[str(place)] = Shown(str(place), place.resolve(), f"settings of {row.programs[0]}", is_system=True)
 
     def add_program(self, program: Path, name: str, why: str) -> None:
         """Show a program: its place, or itself where it is a single file."""
@@ -278,6 +295,9 @@ class _Finder:
             folder = self.home / cache
             if folder.is_dir() and folder.resolve() == folder:
                 self.shown[str(folder)] = Shown(str(folder), folder, f"packages that were fetched, for {marker}", is_cache=True)
+        if "cargo" in row.programs and (settings := cargo_settings(self.home)):
+            target = str(self.home / _CARGO_SETTINGS)
+            self.shown[target] = Shown(target, _kept(settings), "registries of cargo, no tokens")
 
 
 def find_project_tools(workspace: Path, texts: Mapping[str, str], home: Path | None = None) -> ProjectTools:
@@ -447,6 +467,18 @@ def _add_packages(shown: dict[str, Shown], variables: dict[str, str], packages: 
     shown[_PACKAGES] = Shown(_PACKAGES, packages, "packages that were fetched for this project", is_writable=True)
     for name in names:
         variables |= dict.fromkeys(_FETCHED[name], f"{_PACKAGES}/{name}")
+    if settings := next((each for each in shown.values() if each.target.endswith(_CARGO_SETTINGS)), None):
+        target = f"{_PACKAGES}/cargo/config.toml"
+        shown[target] = replace(settings, target=target)
+
+
+def _kept(settings: str) -> Path:
+    """Write settings of cargo without secrets to a file of lmtui's own, and return it."""
+    path = state_dir() / "cargo" / f"{hashlib.sha256(settings.encode()).hexdigest()[:24]}.toml"
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(settings, encoding="utf-8")
+    return path
 
 
 def _add_poetry_environment(finder: _Finder) -> None:

@@ -6,8 +6,12 @@ import contextlib
 import datetime
 import hashlib
 import io
+import json
 import os
+import pwd
+import shutil
 import ssl
+import tarfile
 import zipfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -141,22 +145,59 @@ def wheel() -> bytes:
     return data.getvalue()
 
 
+def go_module() -> dict[str, bytes]:
+    """Return what a module proxy serves of a module (https://go.dev/ref/mod#goproxy-protocol)."""
+    definition = b"module example.com/thing\n\ngo 1.19\n"
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("example.com/thing@v1.0.0/go.mod", definition)
+        archive.writestr("example.com/thing@v1.0.0/thing.go", 'package thing\n\nconst Says = "thing works"\n')
+    base = "/example.com/thing/@v"
+    info = json.dumps({"Version": "v1.0.0", "Time": "2024-01-01T00:00:00Z"}).encode()
+    return {f"{base}/v1.0.0.info": info, f"{base}/v1.0.0.mod": definition, f"{base}/v1.0.0.zip": data.getvalue()}
+
+
+def crate() -> dict[str, bytes]:
+    """Return what a sparse registry serves of a crate (https://doc.rust-lang.org/cargo/reference/registry-index.html)."""
+    data = io.BytesIO()
+    files = {
+        "Cargo.toml": '[package]\nname = "thing"\nversion = "1.0.0"\nedition = "2021"\n',
+        "src/lib.rs": 'pub const SAYS: &str = "thing works";\n',
+    }
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(f"thing-1.0.0/{name}")
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    packed = data.getvalue()
+    digest = hashlib.sha256(packed).hexdigest()
+    line = {"name": "thing", "vers": "1.0.0", "deps": [], "cksum": digest, "features": {}, "yanked": False}
+    return {
+        "/crates/config.json": json.dumps({"dl": f"https://{_HOST}/download/{{crate}}"}).encode(),
+        "/crates/th/in/thing": json.dumps(line).encode(),
+        "/download/thing": packed,
+    }
+
+
 @pytest.fixture
 async def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     """Serve a package index at a private address, which the user's pip is configured for."""
     public, private = certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(public, private)
-    package = wheel()
+    pages = {f"/files/{_WHEEL}": wheel(), **go_module(), **crate()}
+    listing = f'<a href="/files/{_WHEEL}">{_WHEEL}</a>'.encode()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             path = (await reader.readuntil(b"\r\n\r\n")).split(b" ")[1].decode()
-            page = f'<a href="/files/{_WHEEL}">{_WHEEL}</a>'.encode()
-            body = package if path.endswith(".whl") else page
-            kind = "application/zip" if path.endswith(".whl") else "text/html"
-            head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-            writer.write(head.encode() + body)
+            body = pages.get(path, listing if path.startswith("/simple/") else None)
+            kind = "text/html" if body is listing else "application/octet-stream"
+            status = "404 Not Found" if body is None else "200 OK"
+            head = (
+                f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body or b'')}\r\nConnection: close\r\n\r\n"
+            )
+            writer.write(head.encode() + (body or b""))
             await writer.drain()
         writer.close()
 
@@ -234,3 +275,60 @@ async def test_only_the_hosts_that_were_shown_are_reached_unasked(
     assert result.exit_code != 0
     assert "403" in result.output
     assert gate.asked == [("late.example", False)]
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.skipif(shutil.which("go") is None, reason="no go here")
+async def test_go_fetches_a_module_that_later_commands_have(
+    workspace: Path, index: None, open_sandbox: OpenSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOPROXY", f"https://{_HOST}")
+    monkeypatch.setenv("GOSUMDB", "off")
+    (workspace / "go.mod").write_text("module a\n\ngo 1.19\n\nrequire example.com/thing v1.0.0\n")
+    (workspace / "a.go").write_text('package main\n\nimport "example.com/thing"\n\nfunc main() { println(thing.Says) }\n')
+    sandbox = await open_sandbox("bubblewrap")
+    assert await sandbox.package_hosts() == [_HOST]
+    fetch = "go mod download example.com/thing && go mod tidy"
+    assert (await sandbox.run_command(fetch, timeout_s=100)).exit_code != 0
+    done = await sandbox.run_command(fetch, timeout_s=100, gate=Gate(), with_packages=True)
+    assert done.exit_code == 0, done.output
+    after = await sandbox.run_command("go run .", timeout_s=100)
+    assert after.output == "thing works\n"
+
+
+def link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="no cargo here")
+async def test_cargo_fetches_from_the_mirror_of_the_user_and_sees_no_token(
+    workspace: Path, index: None, open_sandbox: OpenSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, real = Path(os.environ["HOME"]), Path(pwd.getpwuid(os.getuid()).pw_dir)
+    (home / ".cargo").mkdir()
+    for name in (".cargo/bin", ".rustup"):
+        if (real / name).is_dir():
+            ignored = shutil.ignore_patterns("nightly*", "share", "doc")
+            shutil.copytree(real / name, home / name, symlinks=True, copy_function=link_or_copy, ignore=ignored)
+    monkeypatch.setenv("PATH", os.environ["PATH"].replace(str(real), str(home)))
+    (home / ".cargo/config.toml").write_text(
+        f'[source.crates-io]\nreplace-with = "mirror"\n[source.mirror]\nregistry = "sparse+https://{_HOST}/crates/"\n'
+        '[registry]\ntoken = "secret"\n[http]\nproxy = "me:secret@x"\n'
+    )
+    (workspace / "Cargo.toml").write_text(
+        '[package]\nname = "a"\nversion = "0.1.0"\nedition = "2021"\n[dependencies]\nthing = "1"\n'
+    )
+    (workspace / "src/main.rs").write_text('fn main() { println!("{}", thing::SAYS); }\n')
+    sandbox = await open_sandbox("bubblewrap")
+    assert await sandbox.package_hosts() == [_HOST]
+    assert (await sandbox.run_command("cargo fetch", timeout_s=100)).exit_code != 0
+    done = await sandbox.run_command("cargo fetch", timeout_s=100, gate=Gate(), with_packages=True)
+    assert done.exit_code == 0, done.output
+    after = await sandbox.run_command("cargo run -q; cat ~/.cargo/config.toml $CARGO_HOME/config.toml", timeout_s=100)
+    assert "thing works\n" in after.output
+    assert "mirror" in after.output
+    assert "secret" not in after.output
