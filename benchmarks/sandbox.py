@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import statistics
 import subprocess
 import sys
@@ -32,6 +33,18 @@ _COMMAND = "echo hi; cat README.md; true"
 _STUBBORN = "trap '' TERM INT; (setsid sleep 99 &); sleep 99 & echo up; while :; do sleep 99; done"
 _START_MS = {"docker": 800.0, "bubblewrap": 150.0}
 _COMMAND_MS = {"docker": 15.0, "bubblewrap": 12.0}
+# Where installers keep programs and what they fetched, below a home folder, and the files of a project that use them.
+_PROGRAMS = (
+    ".cargo/bin/cargo", ".nvm/versions/node/v22.1.0/bin/node", ".local/share/uv/tools/uv/bin/uv", "sdk/go1.22/bin/go",
+    ".sdkman/candidates/java/21/bin/java", ".rbenv/versions/3.3.0/bin/ruby", ".pyenv/versions/3.99.1/bin/python3",
+    ".local/share/pipx/venvs/poetry/bin/poetry",
+)  # fmt: skip
+_FOLDERS = (
+    ".rustup/toolchains", ".cargo/registry", ".m2/repository", "go/pkg/mod", ".cache/uv",
+    ".pyenv/versions/3.99.1/lib/python3.99",
+)  # fmt: skip
+_MARKERS = ("package.json", "Cargo.toml", "go.mod", "pom.xml", "uv.lock", "Gemfile", "poetry.lock")
+_TOOLS_MS = 150.0
 _READ_MS = 1.5
 _GONE_MS = 250.0
 _FLOOD_MB = 20.0
@@ -54,7 +67,37 @@ async def _figures() -> list[Figure]:
                 found += await _measure(backend, workspace, plain)
             except SandboxUnavailable as reason:
                 print(f"{backend}: not here: {reason}")
+        with contextlib.suppress(SandboxUnavailable):
+            times = await _start_with_tools(Path(name))
+            found.append(Figure("bubblewrap: ready, eight toolchains shown", statistics.median(times), "ms", _TOOLS_MS))
     return found
+
+
+async def _start_with_tools(base: Path) -> list[float]:
+    """Return how long starts take in a project that uses eight tools of the home folder, in milliseconds."""
+    home, workspace = base / "home", base / "project"
+    for program in _PROGRAMS:
+        (home / program).parent.mkdir(parents=True)
+        (home / program).write_text("#!/bin/sh\n")
+        (home / program).chmod(0o755)
+    for folder in _FOLDERS:
+        (home / folder).mkdir(parents=True)
+    (workspace / ".venv").mkdir(parents=True)
+    (workspace / ".venv/pyvenv.cfg").write_text(f"home = {home}/.pyenv/versions/3.99.1/bin\nversion = 3.99.1\n")
+    for marker in _MARKERS:
+        (workspace / marker).write_text("{}")
+    before = dict(os.environ)
+    path = ":".join(str((home / program).parent) for program in _PROGRAMS)
+    os.environ.update(HOME=str(home), PATH=f"{path}:{before['PATH']}")
+    try:
+        sandbox = await select_sandbox(workspace, backend="bubblewrap")
+        shown = [fact for fact in (await sandbox.status()).facts if fact.startswith("shown: ")]
+        await sandbox.close()
+        assert len(shown) >= len(_PROGRAMS), shown
+        return [await _start_ms("bubblewrap", workspace) for _ in range(_STARTS)][1:]
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 async def _measure(backend: str, workspace: Path, plain: float) -> list[Figure]:

@@ -110,6 +110,7 @@ def settings_of(lane: Lane, limits: CommandLimits, root: str, tools: ProjectTool
     """Return what a confined lane may do, of whichever kind it is; the environment is the kind's own."""
     return Settings(
         root=root,
+        environment={},
         has_shell=lane.has_shell,
         is_read_only=lane.is_read_only,
         serves=lane.serves,

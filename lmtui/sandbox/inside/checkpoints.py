@@ -11,7 +11,6 @@ import json
 import os
 import posixpath
 import re
-import secrets
 import shutil
 import stat
 import subprocess
@@ -174,7 +173,7 @@ class Store:
 
     def begin_drafts(self, folders: list[str]) -> None:
         """Record where temporary files are about to be written, so that the next call removes what a kill left."""
-        self._draft_prefix = f".lmtui-{secrets.token_hex(6)}-"
+        self._draft_prefix = f".lmtui-{os.urandom(6).hex()}-"
         note = json.dumps({"prefix": self._draft_prefix, "folders": folders})
         (self.folder / _DRAFTS).write_text(note, encoding="utf-8")
 

@@ -11,7 +11,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from . import changes, linux, process_tree, reduced
 from .beneath import Refused
@@ -28,8 +28,7 @@ _MOST_FILES = 8192
 _OOM_SCORE = b"500"  # the kernel's choice under memory pressure, before the supervisor
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """What to run and its limits; `environment` is whole.
 
     `is_listing`: what it says of errors is dropped, and nobody looks for what it changed.  `streams` are the descriptors of

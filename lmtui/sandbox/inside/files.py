@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib import import_module
 
 from . import beneath, survey
 from .beneath import Missing, Refused, Root
@@ -31,7 +30,7 @@ def read(root: Root, path: str, max_bytes: int) -> tuple[Message, bytes]:
     finally:
         os.close(fd)
     is_whole = len(data) >= info.st_size
-    digest = hashlib.sha256(data).hexdigest() if is_whole else ""
+    digest = _sha256(data) if is_whole else ""
     size = len(data) if is_whole else info.st_size
     return {"size": size, "mode": stat.S_IMODE(info.st_mode), "sha256": digest}, data
 
@@ -126,6 +125,10 @@ def _refuse_what_is_run(path: str) -> None:
         raise Refused(f"{path} is protected: programs outside the sandbox run what it says; tell the user what to put there")
 
 
+def _sha256(data: bytes) -> str:
+    return str(import_module("hashlib").sha256(data).hexdigest())  # imported late: most starts read no file
+
+
 def _text(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
@@ -184,7 +187,7 @@ def _exists(root: Root, path: str) -> bool:
 
 
 def _hash(fd: int) -> str:
-    return hashlib.sha256(_read_up_to(fd, _MAX_HASHED_BYTES)).hexdigest()
+    return _sha256(_read_up_to(fd, _MAX_HASHED_BYTES))
 
 
 def _make_folders(root: Root, path: str) -> bool:
@@ -207,7 +210,7 @@ def _make_folders(root: Root, path: str) -> bool:
 
 
 def _replace(folder: int, name: str, data: bytes, mode: int | None, *, is_new: bool) -> None:
-    temporary = f".lmtui-{secrets.token_hex(6)}.tmp"
+    temporary = f".lmtui-{os.urandom(6).hex()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(temporary, flags, 0o666, dir_fd=folder)
     try:

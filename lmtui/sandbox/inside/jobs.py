@@ -12,7 +12,6 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from . import execute, process_tree
 from .beneath import Refused
@@ -28,27 +27,25 @@ _CANCEL_GRACE_S = 0.7
 _FREEZING_S = 1.0
 
 
-@dataclass
 class Job:
     """One job; `hard_deadline` is when the supervisor no longer trusts the keeper to end it.
 
     Of one that `stays` only the pieces are read, so the last of them is sent too.
     """
 
-    id: int
-    keeper: int
-    result_fd: int
-    started: float
-    hard_deadline: float
-    capture: Capture | None = None
-    output_fd: int = -1
-    input_fd: int = -1
-    stays: bool = False
-    memory_bytes: int = 0
-    max_result_bytes: int = _MAX_RESULT_BYTES
-    result: bytearray = field(default_factory=bytearray)
-    shown_at: float = 0.0
-    is_stopping: bool = False
+    def __init__(self, identity: int, keeper: int, result_fd: int, started: float, hard_deadline: float) -> None:
+        self.id = identity
+        self.keeper = keeper
+        self.result_fd = result_fd
+        self.started = started
+        self.hard_deadline = hard_deadline
+        self.capture: Capture | None = None
+        self.output_fd = self.input_fd = -1
+        self.stays = self.is_stopping = False
+        self.memory_bytes = 0
+        self.max_result_bytes = _MAX_RESULT_BYTES
+        self.result = bytearray()
+        self.shown_at = 0.0
 
 
 class Jobs:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -34,7 +33,7 @@ class _Program(ctypes.Structure):
 
 def machine() -> str:
     """Return the processor's name as the kernel says it (x86_64, aarch64)."""
-    return platform.machine()
+    return os.uname().machine
 
 
 def set_process(option: int, value: int) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import struct
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,7 +34,6 @@ def enter(options: Settings) -> None:
     """
     drop_rights(options.owner, options.group)
     Path(options.environment["HOME"]).mkdir(exist_ok=True)
-    tempfile.tempdir = options.environment["TMPDIR"]
     linux.set_process(linux.PR_SET_NO_NEW_PRIVS, 1)
     landlock.restrict([*options.landlock_reads, "/proc"], options.landlock_writes, _DEVICES, has_network=options.has_network)
 

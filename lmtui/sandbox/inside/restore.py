@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import secrets
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
@@ -266,7 +265,7 @@ def _rename(folder: int, temporary: str, name: str) -> None:
         try:
             os.rmdir(name, dir_fd=folder)
         except OSError:
-            os.rename(name, f"{name}.replaced-{secrets.token_hex(3)}", src_dir_fd=folder, dst_dir_fd=folder)
+            os.rename(name, f"{name}.replaced-{os.urandom(3).hex()}", src_dir_fd=folder, dst_dir_fd=folder)
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 

@@ -12,7 +12,7 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from . import beneath
 from .beneath import Refused, Root
@@ -27,8 +27,7 @@ _MAX_FILES = 100_000
 _MAX_RESULT_BYTES = 600_000  # as it travels: letters beyond ASCII are six bytes each
 
 
-@dataclass(frozen=True)
-class Query:
+class Query(NamedTuple):
     """What to search for; `glob` is a regular expression over paths, already translated, or empty."""
 
     pattern: str

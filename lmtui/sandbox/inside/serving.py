@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import selectors
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 
 from . import execute, protocol
 from .beneath import Refused
@@ -167,7 +167,7 @@ class Service:
 def _found(arguments: list[str], environment: dict[str, str], folder: str) -> tuple[str, ...]:
     """Return the arguments with the program's whole path."""
     name = arguments[0]
-    path = _joined(folder, name) if "/" in name else shutil.which(name, path=environment.get("PATH", ""))
+    path = _joined(folder, name) if "/" in name else import_module("shutil").which(name, path=environment.get("PATH", ""))
     if path is None or not os.access(path, os.X_OK):
         raise Refused(f"the program {name} is not there")
     return (path, *arguments[1:])

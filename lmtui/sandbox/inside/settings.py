@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """What this lane may do and which limits its commands get.
 
     `root` is the workspace's folder in here.  `is_confined` puts the seccomp filter over commands (the lane around them is
@@ -24,6 +23,7 @@ class Settings:
     """
 
     root: str
+    environment: dict[str, str]
     has_shell: bool = False
     has_git: bool = False
     git_writes: bool = False
@@ -39,18 +39,17 @@ class Settings:
     max_file_mb: int = 4096
     max_kept_file_mb: int = 16
     is_landlocked: bool = False
-    landlock_reads: list[str] = field(default_factory=list)
-    landlock_writes: list[str] = field(default_factory=list)
+    landlock_reads: Sequence[str] = ()
+    landlock_writes: Sequence[str] = ()
     has_network: bool = True
     owner: int = -1
     group: int = -1
-    scratch: list[str] = field(default_factory=list)
-    folders: list[str] = field(default_factory=list)
-    environment: dict[str, str] = field(default_factory=dict)
+    scratch: Sequence[str] = ()
+    folders: Sequence[str] = ()
 
     def to_json(self) -> str:
         """Return the settings as the supervisor's argument."""
-        return json.dumps(self.__dict__)
+        return json.dumps(self._asdict())
 
 
 def parse(text: str) -> Settings:
@@ -60,5 +59,6 @@ def parse(text: str) -> Settings:
         TypeError: a setting that does not exist.
         ValueError: it is not JSON.
     """
-    values: dict[str, Any] = json.loads(text)  # Any: the dataclass names what there is
-    return Settings(**values)
+    values: dict[str, Any] = json.loads(text)  # Any: the tuple names what there is
+    fixed: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    return Settings(**fixed)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import selectors
-import shutil
 import signal
 import sys
 import time
@@ -22,12 +21,9 @@ from typing import Any, cast
 from . import (
     execute,
     files,
-    forward,
-    git,
     linux,
     protocol,
     reduced,
-    search,
     seccomp,
     serving,
     settings,
@@ -61,7 +57,7 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         private: tuple[int, ...] = (self._input, self._output, self._woken, waking)
         if options.proxy:
-            self._forwarder = forward.Forwarder(self._selector, options.proxy)
+            self._forwarder = _module("forward").Forwarder(self._selector, options.proxy)
             private = (*private, self._forwarder.fd)
         self._jobs = Jobs(self._selector, private, options.max_processes)
         self._spool = Spool()
@@ -70,7 +66,7 @@ class Supervisor:
         self._queued_bytes = 0
         self._uploads: dict[int, bytearray] = {}
         self._program = _filter(options)
-        self._shell = shutil.which("bash") or "/bin/sh"
+        self._shell = _find_shell()
         self._workspace_guard = _module("guard").Guard(options.root) if options.guards else None
         self._service = serving.Service(self._selector, self._jobs, options, lambda frame: self._send(protocol.encode(frame)))
         self._operations: dict[str, Callable[[int, Message, bytes], None]] = {
@@ -135,7 +131,7 @@ class Supervisor:
                 if entry.path == self._spool.folder or os.path.ismount(entry.path):
                     continue
                 if entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.path, ignore_errors=True)
+                    import_module("shutil").rmtree(entry.path, ignore_errors=True)
                 else:
                     Path(entry.path).unlink()
         Path(self._options.environment["HOME"]).mkdir(parents=True, exist_ok=True)
@@ -181,7 +177,7 @@ class Supervisor:
         self._start((self._shell, "-c", command), self._options.environment, identity, message)
 
     def _git(self, identity: int, message: Message, _data: bytes) -> None:
-        arguments, environment = git.command([str(argument) for argument in message["arguments"]], self._options)
+        arguments, environment = _module("git").command([str(argument) for argument in message["arguments"]], self._options)
         self._start(arguments, environment, identity, message, is_git=True)
 
     def _start(
@@ -191,7 +187,7 @@ class Supervisor:
         timeout_s = float(message["timeout_s"])
 
         def run(output: int, given: int) -> Message:
-            used = git.without_drivers(environment, arguments[0], self._options) if is_git else environment
+            used = _module("git").without_drivers(environment, arguments[0], self._options) if is_git else environment
             streams = (given, -1) if given >= 0 else None
             folder = self._options.root
             command = execute.Command(arguments, used, timeout_s, memory_bytes, folder, self._program, streams=streams)
@@ -248,13 +244,14 @@ class Supervisor:
     def _glob(self, identity: int, message: Message, _data: bytes) -> None:
         expression, most = message["expression"], int(message["max_results"])
         root = self._root_of(message)
-        self._jobs.start(identity, lambda: search.glob(root, expression, most), _SEARCH_S)
+        self._jobs.start(identity, lambda: cast("Message", _module("search").glob(root, expression, most)), _SEARCH_S)
 
     def _grep(self, identity: int, message: Message, _data: bytes) -> None:
-        values: dict[str, Any] = message["query"]  # Any: the dataclass names what there is
+        values: dict[str, Any] = message["query"]  # Any: the tuple names what there is
+        search = _module("search")
         query = search.Query(**values)
         root = self._root_of(message)
-        self._jobs.start(identity, lambda: search.grep(root, query), _SEARCH_S)
+        self._jobs.start(identity, lambda: cast("Message", search.grep(root, query)), _SEARCH_S)
 
     def _checkpoint(self, identity: int, message: Message, _data: bytes) -> None:
         """Serve the checkpoint store.  What is quick is done in place: no command runs in this lane."""
@@ -372,6 +369,11 @@ class Supervisor:
 def _module(name: str) -> ModuleType:
     """Return a module that few lanes need: every import makes each start slower, and all of them doubled it."""
     return import_module(f".{name}", __package__)
+
+
+def _find_shell() -> str:
+    places = (f"{folder}/bash" for folder in os.environ.get("PATH", os.defpath).split(os.pathsep))
+    return next((place for place in places if os.access(place, os.X_OK)), "/bin/sh")
 
 
 def _filter(options: settings.Settings) -> bytes:

@@ -11,7 +11,6 @@ import stat
 import time
 import unicodedata
 from collections import deque
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from .protocol import Message
@@ -36,17 +35,15 @@ _MAX_FOUND = 2000
 _MAX_INNER = 500
 
 
-@dataclass
 class _Walk:
     """How far a walk has come."""
 
-    root: bytes
-    since_ns: int
-    entries_left: int
-    deadline: float
-    found: list[list[object]] = field(default_factory=list)
-    folders: deque[bytes] = field(default_factory=lambda: deque([b""]))
-    is_cut: bool = False
+    def __init__(self, root: bytes, since_ns: int, entries_left: int, deadline: float) -> None:
+        self.root, self.since_ns = root, since_ns
+        self.entries_left, self.deadline = entries_left, deadline
+        self.found: list[list[object]] = []
+        self.folders = deque([b""])
+        self.is_cut = False
 
     @property
     def is_over(self) -> bool:

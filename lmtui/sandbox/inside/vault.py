@@ -6,12 +6,11 @@ Runs in the guard, by descriptors and without following links, with every other 
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from . import quarantine
 from .beneath import Refused
@@ -28,8 +27,7 @@ _EXECUTED_FOLDERS = frozenset(("hooks", "rebase-merge", "rebase-apply", "sequenc
 Chooser = Callable[[str], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(NamedTuple):
     """A file or link: how it was recognised, its mode, and its bytes (of a link, its target)."""
 
     signature: tuple[int, ...]
@@ -129,7 +127,7 @@ class Vault:
     def _move_away(self) -> None:
         """Quarantine something foreign; if it blocks the quarantine folder, move it next to that."""
         if self._name == LMTUI_FOLDER:
-            beside = f"{self._name}-moved-{secrets.token_hex(4)}"
+            beside = f"{self._name}-moved-{os.urandom(4).hex()}"
             os.rename(self._name, beside, src_dir_fd=self._root, dst_dir_fd=self._root)
         else:
             quarantine.set_aside(self._root, os.fsencode(self._name))
@@ -160,7 +158,7 @@ class Vault:
             with suppress(FileNotFoundError):
                 if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                     quarantine.set_aside(self._root, os.fsencode(f"{self._name}/{path}"))
-            temporary = f".lmtui-{secrets.token_hex(6)}.tmp"
+            temporary = f".lmtui-{os.urandom(6).hex()}.tmp"
             if stat.S_ISLNK(kept.mode):
                 os.symlink(os.fsdecode(kept.data), temporary, dir_fd=folder)
             else:
@@ -203,7 +201,7 @@ def _enter(folder: int, part: str) -> int:
         except FileNotFoundError:
             os.mkdir(part, 0o755, dir_fd=folder)
         except OSError:  # a file or a link stands there
-            os.rename(part, f"{part}-moved-{secrets.token_hex(4)}", src_dir_fd=folder, dst_dir_fd=folder)
+            os.rename(part, f"{part}-moved-{os.urandom(4).hex()}", src_dir_fd=folder, dst_dir_fd=folder)
             os.mkdir(part, 0o755, dir_fd=folder)
         return os.open(part, _FOLDER, dir_fd=folder)
     finally:
