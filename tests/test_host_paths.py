@@ -116,6 +116,8 @@ def test_a_session_with_every_kind_of_tool_touches_no_path_of_the_workspace(tmp_
     workspace, out = tmp_path / "ws", tmp_path / "out.json"
     (workspace / ".claude/commands").mkdir(parents=True)
     (workspace / ".claude/commands/go.md").write_text("Go.\n")
+    (workspace / ".claude/agents").mkdir()
+    (workspace / ".claude/agents/heron.md").write_text("---\nname: heron\ndescription: Looks.\n---\nLook.\n")
     (workspace / ".env").write_text("LLM_TIMEOUT=30\n")
     (workspace / "AGENTS.md").write_text("Be brief.\n")
     environment = {**os.environ, "LMTUI_HOME": str(tmp_path / "home")}

@@ -51,6 +51,7 @@ class Brief:
     """One task for a sub-agent.
 
     `task_id` and `depends_on` tie the tasks of one manifest; `data_hint` says in words what of the parent's results it needs.
+    `agent` names a definition (see `core.agent_definitions`), empty for a plain sub-agent.
     """
 
     objective: str
@@ -60,12 +61,14 @@ class Brief:
     data_hint: str = ""
     task_id: str = ""
     depends_on: tuple[str, ...] = ()
+    agent: str = ""
 
     @property
     def title(self) -> str:
         """Return the task in a line."""
         words = " ".join(self.objective.split())
-        named = f"{self.task_id}: {words}" if self.task_id else words
+        label = " ".join(filter(None, (self.task_id, self.agent)))
+        named = f"{label}: {words}" if label else words
         return named if len(named) <= MAX_TITLE_CHARS else named[: MAX_TITLE_CHARS - 1] + "…"
 
 
@@ -102,4 +105,7 @@ class Children(Protocol):
         """Do the tasks, each by a sub-agent of its own, and return what came of them in the order of the tasks.
 
         Tasks that depend on others begin when those are done; those of a failed one are skipped.
+
+        Raises:
+            ToolError: a task names a definition that cannot be used; nothing was begun.
         """

@@ -22,4 +22,4 @@ class Extensions(Protocol):
 
     @property
     def prompts(self) -> PromptFiles:
-        """Return the slash commands that are Markdown files."""
+        """Return the slash commands that are Markdown files or prompts of MCP servers."""

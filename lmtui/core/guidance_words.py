@@ -48,7 +48,8 @@ def guidance_lines(guidance: Guidance) -> tuple[str, ...]:
 def _lines(guidance: Guidance) -> Iterator[str]:
     for source in guidance.sources:
         cut = "; cut, as it is longer than its share of the window or 128 KB" if source.is_cut else ""
-        name = f"{clean_line(source.name)}: {source.kind}" if source.kind != SKILLS else "the list of skills (/skill)"
+        is_list, way = source.kind == SKILLS, " (/skill)" if source.name == "skills" else ""
+        name = f"the list of {source.name}{way}" if is_list else f"{clean_line(source.name)}: {source.kind}"
         yield f"{name}, {source.tokens:,} tokens in each request{cut}"
     for problem in guidance.problems:
         yield clean_line(problem)

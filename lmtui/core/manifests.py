@@ -71,6 +71,7 @@ def _brief(task: object, number: int) -> Brief:
         str(task.get("data_hint") or ""),
         task_id,
         tuple(str(each).strip() for each in _list(task.get("depends_on") or task.get("dependencies"))),
+        str(task.get("agent") or "").strip(),
     )
 
 

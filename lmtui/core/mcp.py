@@ -12,6 +12,16 @@ from typing import Protocol
 from lmtui.core.forms import Ask
 
 PREFIX = "mcp__"
+READ_RESOURCE = "mcp_resource"
+"""The call that a mention of a resource makes: it names a `server`, as tools are named after it, and a `uri`."""
+
+
+class Reach(StrEnum):
+    """Where the user lets a server run, whatever its entry says."""
+
+    ENTRY = "as its entry says"
+    NETWORK = "in the sandbox, with network"
+    HOST = "on this machine without a sandbox"
 
 
 class ServerState(StrEnum):
@@ -32,7 +42,8 @@ class ServerState(StrEnum):
 class McpTool:
     """A tool of a server: `name` is what the model calls it by, `own_name` the server's word for it.
 
-    `description` is cleaned and short, `parameters` its JSON Schema.  `tokens` is what telling it costs.
+    `description` is cleaned and short, `parameters` its JSON Schema.  `tokens` is what telling it costs.  `reads`: it is
+    lmtui's own and reads a resource of the server.
     """
 
     name: str
@@ -41,6 +52,33 @@ class McpTool:
     description: str = ""
     parameters: dict[str, object] = field(default_factory=dict)
     tokens: int = 0
+    reads: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class McpPrompt:
+    """A prompt of a server: `name` is the slash command, `own_name` the server's word for it; the rest is cleaned and short.
+
+    `server_key` stands for the server in names.  `arguments` are the server's words for them, each with whether it is
+    required.
+    """
+
+    name: str
+    server: str
+    server_key: str
+    own_name: str
+    description: str = ""
+    arguments: tuple[tuple[str, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class McpResource:
+    """A resource of a server, or a template of several: `server` is what stands for it in names, `title` cleaned and short."""
+
+    server: str
+    uri: str
+    title: str = ""
+    is_template: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +105,8 @@ class McpServer:
 
     `problem` says why it is not ready, `hint` the way out, and of one that starts what it may lack.  `tokens` is what telling
     all its tools costs.  `offered` are the tools that it has now, where those are not the ones that the user accepted, and
-    `changes` what differs.  `warnings` say what of its entry is not read as its writer may think.
+    `changes` what differs.  `warnings` say what of its entry is not read as its writer may think.  `reach` says where it
+    runs, what it may reach and who decided that, `brings` how many prompts and resources it has.
     """
 
     name: str
@@ -84,6 +123,8 @@ class McpServer:
     offered: tuple[McpTool, ...] = ()
     changes: tuple[ToolChange, ...] = ()
     warnings: tuple[str, ...] = ()
+    reach: str = ""
+    brings: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -114,6 +155,16 @@ class McpServers(Protocol):
 
         A login opens the browser at the address in `problem`.
         """
+
+    def choose_reach(self, name: str, reach: Reach) -> None:
+        """Keep where the user lets a server run; it holds for its entry as it is now.  Blocks (small files).
+
+        Raises:
+            UsageError: there is no such server, or it is not started here.
+        """
+
+    def resources(self) -> Sequence[McpResource]:
+        """Return the resources of all servers, as far as they are known."""
 
     def answer_with(self, ask: Ask) -> None:
         """Put what servers ask the user in the middle of a call before `ask`; until then it is declined."""

@@ -1,4 +1,6 @@
-"""Files mentioned in a text: `@path`, `@folder/`, `@path:10-20`, `@"a path with spaces"`.  Reading them is the engine's."""
+"""Files mentioned in a text: `@path`, `@folder/`, `@path:10-20`, `@"a path with spaces"`; and resources of MCP servers:
+`@server:file:///a.md`.  Reading them is the engine's.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ _MENTION = re.compile(
     r'(?<![\w@.\-/])@(?:"(?P<quoted>[^"\n]+)"(?P<range>:\d{1,9}(?:-\d{1,9})?)?|(?P<plain>[^\s"\'`<>()\[\]{},;]+))'
 )
 _RANGE = re.compile(r":(\d{1,9})(?:-(\d{1,9}))?\Z")
+_RESOURCE = re.compile(r"(?P<server>[A-Za-z0-9_-]{1,32}):(?P<uri>[A-Za-z][A-Za-z0-9+.-]*:.+)")
 _PLAIN = re.compile(r"[^\s\"'`<>()\[\]{},;]+")
 
 
@@ -19,6 +22,12 @@ class Mention:
     path: str
     first: int = 0
     last: int = 0
+
+    @property
+    def resource(self) -> tuple[str, str] | None:
+        """Return the server and the address, where it may be a resource."""
+        found = _RESOURCE.fullmatch(self.path)
+        return (found["server"], found["uri"]) if found else None
 
     @property
     def looks_meant(self) -> bool:
@@ -40,7 +49,7 @@ def mention_text(path: str) -> str:
 def _read(match: re.Match[str]) -> Mention:
     quoted = match["quoted"]
     text = f"{quoted}{match['range'] or ''}" if quoted else match["plain"].rstrip(".:!?")
-    lines = _RANGE.search(text) if not quoted or match["range"] else None
+    lines = _RANGE.search(text) if (not quoted or match["range"]) and not _RESOURCE.fullmatch(text) else None
     path = text[: lines.start()] if lines else text
     if lines is None:
         return Mention(path)

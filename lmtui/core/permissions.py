@@ -120,11 +120,11 @@ def decide_all(
 ) -> Decision:
     """Decide about a call that is about several things: one that is denied denies it, one that asks asks.
 
-    `scopes` are those of the skills in use: what one of them does not name is denied.
+    `scopes` are those of the skills in use and of the sub-agent's definition: what one of them does not name is denied.
     """
     for scope, subject in itertools.product(scopes, subjects or ("",)):
         if refusal := scope.refusal(tool, access, subject):
-            return Decision(Verdict.DENY, refusal, f"skill {scope.skill}")
+            return Decision(Verdict.DENY, refusal, scope.source)
     facts = {"asks_each_command": asks_each_command, "is_read_only": is_read_only, "masks_git": masks_git}
     decisions = [decide(tool, access, subject, mode, rules, **facts) for subject in subjects or ("",)]
     revealed = (path for decision in decisions for path in decision.reveals)

@@ -1,4 +1,4 @@
-"""Slash commands that are Markdown files: values, and how one becomes a prompt.  Pure.
+"""Slash commands that are Markdown files, or prompts of MCP servers: values, and how one becomes a prompt.  Pure.
 
 The body is gone over once: what arguments and commands bring in is text, whatever it looks like.
 """
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from lmtui.core.pictures import Image
 from lmtui.core.prompt_commands import fill_command
 
 _PARTS = re.compile(r"!`(?P<command>[^`\n]+)`|\$(?:(?P<all>ARGUMENTS)\b|(?P<one>[1-9])(?![0-9]))")
@@ -19,10 +20,14 @@ _NAME = re.compile(r"/(?P<name>[^\s/.]+)(?:\s+(?P<arguments>.*))?\Z", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of a prompt: text, or a command whose output takes its place."""
+    """A piece of a prompt: text, or a command whose output takes its place.
+
+    `is_foreign`: a server says it, so it is bounded as the result of a tool, and nothing is looked for in it.
+    """
 
     text: str
     is_command: bool = False
+    is_foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +64,11 @@ class PromptFile:
 
 @dataclass(frozen=True, slots=True)
 class FilledPrompt:
-    """A prompt file with its arguments put in; its commands have not run yet."""
+    """A prompt file with its arguments put in; its commands have not run yet.  `images` are pictures of a server's prompt."""
 
     file: PromptFile
     pieces: tuple[Piece, ...] = ()
+    images: tuple[Image, ...] = ()
 
 
 class PromptFiles(Protocol):
@@ -70,6 +76,13 @@ class PromptFiles(Protocol):
 
     def found(self) -> Sequence[PromptFile]:
         """Return every file as it is now, by name, also what cannot be used.  Blocks (small files)."""
+
+    async def read(self, text: str) -> FilledPrompt | None:
+        """Return the prompt that a typed text calls up, None where it is no such command.
+
+        Raises:
+            LmtuiError: it is a server's, and lacks an argument, or the server does not give it.
+        """
 
 
 class PromptsInUse(Protocol):

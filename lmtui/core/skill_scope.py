@@ -1,4 +1,4 @@
-"""What a skill that is in use leaves to be called: its `allowed-tools` take away, they never give."""
+"""What a skill in use, or the definition of a sub-agent, leaves to be called: it takes away, it never gives."""
 
 from __future__ import annotations
 
@@ -13,10 +13,20 @@ _COVERS = {"look": "read", "mkdir": "write"}
 
 @dataclass(frozen=True, slots=True)
 class SkillScope:
-    """The tools that a skill names; `rules` are its words for them, all of the allowing kind."""
+    """The tools that a skill names; `rules` are its words for them, all of the allowing kind.
+
+    With `is_agent` it is the definition of a sub-agent that names them; tools that `denied` rules are about are left out.
+    """
 
     skill: str
     rules: tuple[Rule, ...] = field(default=())
+    is_agent: bool = False
+    denied: tuple[Rule, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """Return whose limits these are, in words."""
+        return f"{'sub-agent' if self.is_agent else 'skill'} {self.skill}"
 
     def refusal(self, tool: str, access: Access, subject: str) -> str:
         """Return why a call is none of the skill's, empty where it is one.
@@ -26,10 +36,18 @@ class SkillScope:
         if access is Access.NONE or self._covers(tool, subject):
             return ""
         named = ", ".join(map(str, self.rules)) or "no tools"
-        return f"skill {self.skill} is in use until this turn ends, and its allowed-tools are {named}"
+        if self.is_agent:
+            return f"the {self.source} may use only {named}"
+        return f"{self.source} is in use until this turn ends, and its allowed-tools are {named}"
+
+    def rules_for(self, tool: str) -> tuple[Rule, ...]:
+        """Return those of the rules that are about a tool."""
+        if any(rule.names(tool) for rule in self.denied):
+            return ()
+        return tuple(rule for rule in self.rules if rule.names(tool) or rule.tool == _COVERS.get(tool))
 
     def _covers(self, tool: str, subject: str) -> bool:
-        rules = tuple(rule for rule in self.rules if rule.names(tool) or rule.tool == _COVERS.get(tool))
+        rules = self.rules_for(tool)
         if tool == "shell" and not any(rule.pattern == "*" for rule in rules):
             return bool(rules) and decide_command(tool, subject, Mode.MANUAL, rules, asks_each=False).verdict is Verdict.ALLOW
         return any(rule.is_about(subject) for rule in rules)

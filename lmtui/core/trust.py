@@ -15,16 +15,18 @@ from lmtui.core.errors import ConfigError
 class TrustItem:
     """One thing of a folder that waits for trust: `kind` (setting, rule, hook, MCP server …), where from, and what.
 
-    `digest` is the hash of all of it: two that read alike may not be the same.
+    `digest` is the hash of all of it: two that read alike may not be the same.  `server` names an MCP server that is started
+    here, for which the user may choose where it runs.
     """
 
     kind: str
     source: str
     text: str
     digest: str = ""
+    server: str = ""
 
 
-_AT_ONCE = frozenset({"MCP server", "command", "skill"})
+_AT_ONCE = frozenset({"MCP server", "command", "skill", "sub-agent"})
 
 
 def check_shown(items: Sequence[TrustItem], shown: Sequence[TrustItem]) -> None:

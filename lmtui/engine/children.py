@@ -8,15 +8,18 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from lmtui.core.agent_definitions import AgentDefinition
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.children import Brief, ChildResult, Report, ReportStatus
 from lmtui.core.claims import missing, path_of
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import MessageAdded, TurnReason
+from lmtui.core.events import Level, MessageAdded, Notice, TurnReason
 from lmtui.core.messages import Role
 from lmtui.core.permissions import Access, Verdict, decide_all
+from lmtui.engine.borrowing import borrow_model
 from lmtui.engine.briefs import MAX_INLINED_BYTES, MAX_INLINED_FILES, before_text, brief_text, data_for
 from lmtui.engine.desk import Desk
+from lmtui.engine.guiding import SHARE, guidance_chars
 from lmtui.engine.team import Team
 from lmtui.engine.turn import Tally, work
 
@@ -43,15 +46,19 @@ class SubAgents:
 
     async def run(self, briefs: Sequence[Brief]) -> Sequence[ChildResult]:
         """Do the tasks; see `core.children.Children.run`."""
+        definitions = self._team.parts.definitions
+        named = {brief.agent: await definitions.named(brief.agent) for brief in briefs if brief.agent}
         done: dict[str, asyncio.Future[ChildResult]] = {
             brief.task_id: asyncio.get_running_loop().create_future() for brief in briefs
         }
         own = self._team.places.lent() if self._parent.depth else contextlib.nullcontext()
         async with own, asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._in_turn(brief, done)) for brief in briefs]
+            tasks = [group.create_task(self._in_turn(brief, done, named.get(brief.agent))) for brief in briefs]
         return [task.result() for task in tasks]
 
-    async def _in_turn(self, brief: Brief, done: Mapping[str, asyncio.Future[ChildResult]]) -> ChildResult:
+    async def _in_turn(
+        self, brief: Brief, done: Mapping[str, asyncio.Future[ChildResult]], definition: AgentDefinition | None
+    ) -> ChildResult:
         """Do a task once those that it depends on are done and a place is free."""
         before = [await asyncio.shield(done[task_id]) for task_id in brief.depends_on]
         failed = [result.task_id for result in before if not result.status.is_usable]
@@ -60,23 +67,25 @@ class SubAgents:
             result = ChildResult("", Report(ReportStatus.SKIPPED, error=why), task_id=brief.task_id)
         else:
             async with self._team.places.one():
-                result = await self._send(brief, before)
+                result = await self._send(brief, before, definition)
         done[brief.task_id].set_result(result)
         return result
 
-    async def _send(self, brief: Brief, before: Sequence[ChildResult]) -> ChildResult:
+    async def _send(self, brief: Brief, before: Sequence[ChildResult], definition: AgentDefinition | None) -> ChildResult:
         """Have one agent do one task, from its start to its end in the log."""
         parent, team = self._parent, self._team
         agent, started = team.next_id(), parent.monotonic()
         parent.emit(
             AgentStarted(agent=agent, parent=parent.agent, title=brief.title, work=str(brief.kind), turn_id=parent.turn_id)
         )
-        desk, tally = team.seat(parent, agent, brief.kind), Tally()
+        desk, tally = team.seat(parent, agent, brief.kind, definition), Tally()
         result = ChildResult(agent, Report(ReportStatus.ERROR, error="it was stopped"), task_id=brief.task_id)
         try:
             text = await self._words(brief, before)
             team.parts.papers.put_brief(agent, brief, text, parent=parent.agent, depth=desk.depth)
             desk.children = SubAgents(team, desk) if team.can_send(desk.depth) else None
+            if definition is not None:
+                await self._take_up(desk, definition)
             await work(desk, tally, partial(_tell, desk, text))
             result = await self._checked(brief, desk, desk.report or _report_of(tally))
         finally:
@@ -94,6 +103,21 @@ class SubAgents:
                 )
             )
         return result
+
+    async def _take_up(self, desk: Desk, definition: AgentDefinition) -> None:
+        """Let an agent ask the model that its definition names; what is not as the definition has it is said.
+
+        Its parent's model is asked where the server does not have that one, which is said once in a session.
+        """
+        model, missing = definition.model, self._team.missing_models
+        if model and model not in missing:
+            await borrow_model(desk, model, f"the sub-agent {definition.name}")
+            missing.update({model} if model != desk.main.model else ())
+        if len(definition.instructions) > guidance_chars(self._parent.window_tokens):
+            text = (
+                f"The instructions of the sub-agent {definition.name} were cut: they take more than {SHARE:.0%} of the window."
+            )
+            desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=text))
 
     async def _words(self, brief: Brief, before: Sequence[ChildResult]) -> str:
         talk = self._parent.conversation

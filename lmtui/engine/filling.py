@@ -49,13 +49,15 @@ async def fill_in(desk: Desk, said: Said, turn_id: str) -> Said:
         desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=_UNTRUSTED.format(name=name)))
     text, typed = "", ""
     for number, piece in enumerate(prompt.pieces):
-        if not piece.is_command:
+        if piece.is_foreign:
+            text += _cut(piece.text, min(_MOST_CHARS, desk.result_limit_chars()), "what the server said")
+        elif not piece.is_command:
             text, typed = text + piece.text, typed + piece.text
         elif prompt.file.may_run:
             text += await _output(desk, piece.text, f"{turn_id}_{number}", turn_id)
         else:
             text += "[a command stood here; it was not run]"
-    return replace(said, text=text, typed=typed, prompt=None)
+    return replace(said, text=text, typed=typed or said.text, images=(*said.images, *prompt.images), prompt=None)
 
 
 async def _output(desk: Desk, command: str, call_id: str, turn_id: str) -> str:
@@ -64,6 +66,9 @@ async def _output(desk: Desk, command: str, call_id: str, turn_id: str) -> str:
     result = await run_call(desk, call, turn_id, desk.files, by="file")
     if result.summary in ("refused", "not run", "stopped", "not understood"):
         return f"[a command stood here; it was not run: {clean_line(result.summary)}]"
-    left = len(result.text) - _MOST_CHARS
-    cut = f"\n[cut here: {left:,} more characters of what the command said]" if left > 0 else ""
-    return result.text[:_MOST_CHARS].rstrip("\n") + cut
+    return _cut(result.text, _MOST_CHARS, "what the command said")
+
+
+def _cut(text: str, most: int, whose: str) -> str:
+    left = len(text) - most
+    return text[:most].rstrip("\n") + (f"\n[cut here: {left:,} more characters of {whose}]" if left > 0 else "")

@@ -1,27 +1,33 @@
-"""The files that the user mentions, read for the model: through the sandbox, as far as permissions go, and bounded."""
+"""The files and resources that the user mentions, read for the model: as far as permissions go, and bounded."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lmtui.core.clean import clean, clean_line
-from lmtui.core.errors import SandboxError, SessionFileError
+from lmtui.core.errors import SandboxError, SessionFileError, ToolError
 from lmtui.core.events import Level, MessageAdded, Notice
+from lmtui.core.mcp import READ_RESOURCE
 from lmtui.core.mentions import Mention, find_mentions
-from lmtui.core.messages import Role
+from lmtui.core.messages import Role, ToolCall
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions import Access, Mode, Verdict, decide_all
 from lmtui.core.pictures import MAX_IMAGE_BYTES, MAX_IMAGES, Image, ImageRef, sniff
+from lmtui.engine.deciding import decide, is_answered_by_typing
 from lmtui.engine.desk import Desk
 from lmtui.engine.inbox import Said
+from lmtui.engine.tool_context import context_of
 
 MAX_LINES = 200
 MAX_FILE_CHARS = 16_384
 MAX_ALL_CHARS = 65_536
 MAX_MENTIONS = 20
 _MAX_ENTRIES = 200
+_END = re.compile(r"<(?=/?resource\b)", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -60,6 +66,9 @@ async def add_message(desk: Desk, said: Said, turn_id: str) -> None:
 async def _attach(desk: Desk, mention: Mention, attached: _Attached) -> None:
     path = mention.path.removeprefix("./").rstrip("/") or "."
     name = clean_line(mention.path)
+    if mention.resource is not None:
+        await _attach_resource(desk, name, mention.resource, attached)
+        return
     try:
         refusal = await _refusal(desk, path)
         if refusal:
@@ -72,6 +81,32 @@ async def _attach(desk: Desk, mention: Mention, attached: _Attached) -> None:
     except SandboxError as error:
         if mention.looks_meant:
             attached.notes.append(f"@{name} was not sent: {error}")
+
+
+async def _attach_resource(desk: Desk, name: str, resource: tuple[str, str], attached: _Attached) -> None:
+    """Read a resource of an MCP server: a call that the user typed, so that only a rule or nobody's being there refuses it."""
+    server, uri = resource
+    arguments = json.dumps({"server": server, "uri": uri})
+    try:
+        call = desk.toolbox.prepare(READ_RESOURCE, arguments)
+        decision = decide(desk, call)
+        is_typed = desk.approvals.is_attended and is_answered_by_typing(desk, call)
+        if decision.verdict is not Verdict.ALLOW and not (decision.verdict is Verdict.ASK and is_typed):
+            asks = "the agent can ask to read it" if desk.approvals.is_attended else f"the rule {call.tool} allows it"
+            way = f"; {asks}" if decision.verdict is Verdict.ASK else ""
+            attached.notes.append(f"@{name} was not sent: {decision.why}{way}")
+            return
+        found = await call.run(context_of(desk, ToolCall("mention", call.tool, arguments)))
+    except (ToolError, SandboxError) as error:
+        attached.notes.append(f"@{name} was not sent: {error}")
+        return
+    room = max(0, min(_file_limit(desk), _all_limit(desk) - attached.size_chars))
+    is_cut = len(found.text) > room
+    if is_cut:
+        attached.notes.append(f"@{name} was cut: {room:,} of {len(found.text):,} characters were sent")
+    text = _END.sub("‹", found.text[:room]) + ("\n[cut here]" if is_cut else "")
+    attached.parts.append(f'<resource server="{server}" uri="{name.partition(":")[2]}">\n{text}\n</resource>')
+    attached.images += found.images
 
 
 async def _refusal(desk: Desk, path: str) -> str:

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from lmtui.core.agent_definitions import AgentDefinition, AgentDefinitions, NoAgentDefinitions
 from lmtui.core.children import Brief, ChildKind, ChildResult
 from lmtui.core.messages import ToolSet, Urgency
 from lmtui.core.ports import Limits, Toolbox
+from lmtui.engine.agent_scope import denied_rules, instructions_text, narrowed, scopes_of
 from lmtui.engine.briefs import child_prompt
 from lmtui.engine.context import Conversation
 from lmtui.engine.desk import Desk
+from lmtui.engine.guiding import guidance_chars
 from lmtui.engine.inbox import Inbox
 from lmtui.engine.places import Places
 from lmtui.engine.skills import SkillWatch
@@ -51,7 +54,8 @@ class TeamParts:
     """What the sub-agents of a session are made of.
 
     `toolbox` returns the tools of a kind of agent, with or without those that send others; `limits` are those of each agent,
-    `parallel` tells how many may work at once.  With a `max_depth` of 0 there are none.
+    `parallel` tells how many may work at once.  With a `max_depth` of 0 there are none.  `definitions` are those that the user
+    and the folder define.
     """
 
     toolbox: Callable[..., Toolbox] = _no_tools
@@ -59,16 +63,21 @@ class TeamParts:
     parallel: Callable[[], int] = lambda: 1
     max_depth: int = 0
     papers: Papers = field(default_factory=NoPapers)
+    definitions: AgentDefinitions = field(default_factory=NoAgentDefinitions)
 
 
 class Team:
-    """Those that are at work now, by their ids, and how many there were so far (a replay counts them again)."""
+    """Those that are at work now, by their ids, and how many there were so far (a replay counts them again).
+
+    The server does not have the models of `missing_models`, which definitions name.
+    """
 
     def __init__(self, parts: TeamParts) -> None:
         self.parts = parts
         self.desks: dict[str, Desk] = {}
         self.places = Places(parts.parallel)
         self.count = 0
+        self.missing_models: set[str] = set()
 
     def next_id(self) -> str:
         """Return the id of the next one."""
@@ -78,14 +87,20 @@ class Team:
         """Tell whether an agent at a depth may have others work for it."""
         return depth < self.parts.max_depth
 
-    def seat(self, parent: Desk, agent: str, kind: ChildKind) -> Desk:
-        """Return the desk of a new agent: the parent's model, sandbox, rules and approvals, nothing of its conversation."""
+    def seat(self, parent: Desk, agent: str, kind: ChildKind, definition: AgentDefinition | None = None) -> Desk:
+        """Return the desk of a new agent: the parent's model, sandbox, rules and approvals, nothing of its conversation.
+
+        A definition adds instructions, and takes tools away.
+        """
         is_narrow = kind is ChildKind.EXPLORE or parent.is_narrow
         depth = parent.depth + 1
-        prompt = "\n\n".join(part for part in (child_prompt(kind), parent.conversation.guidance.instructions) if part)
+        told = instructions_text(definition, guidance_chars(parent.window_tokens)) if definition else ""
+        parts = (child_prompt(kind), told, parent.conversation.guidance.instructions)
+        prompt = "\n\n".join(part for part in parts if part)
+        scopes = (*parent.scopes.scopes, *(scopes_of(definition) if definition else ()))
         desk = Desk(
             provider=parent.provider,
-            toolbox=self.parts.toolbox(kind, can_send=self.can_send(depth)),
+            toolbox=narrowed(self.parts.toolbox(kind, can_send=self.can_send(depth)), scopes),
             sandbox=parent.sandbox,
             conversation=Conversation(agent, lambda *_: prompt, parent.conversation.picture),
             approvals=parent.approvals,
@@ -94,7 +109,7 @@ class Team:
             role=parent.role,
             limits=self.parts.limits,
             mode=parent.mode,
-            rules=parent.rules,
+            rules=(*parent.rules, *(denied_rules(definition) if definition else ())),
             emit=parent.emit,
             now=parent.now,
             monotonic=parent.monotonic,
@@ -124,7 +139,8 @@ class Team:
             writing=parent.writing,
             hooking=parent.hooking.another(),
             web=parent.web,
-            scopes=SkillWatch(parent.scopes.scopes),
+            scopes=SkillWatch(scopes),
+            borrowed=parent.borrowed,
         )
         self.desks[agent] = desk
         return desk

@@ -34,9 +34,9 @@ _LEAST_CHARS = 200
 _MOST_RULES = 50
 _MOST_IMPORTS = 20
 _DEEPEST_IMPORT = 5
-# Settings and agents of others that are not read here.
+# What others leave that is not read here.
 _UNREAD = (
-    ".claude/agents", ".claude/output-styles", ".claude-plugin", ".codex", ".opencode", "opencode.json", ".aider.conf.yml",
+    ".claude/output-styles", ".claude-plugin", ".codex", ".opencode", "opencode.json", ".aider.conf.yml",
     ".windsurfrules", ".clinerules", ".continue", ".gemini/settings.json", ".cursor/mcp.json", ".vscode/mcp.json",
 )  # fmt: skip
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)

@@ -13,6 +13,7 @@ from pathlib import Path
 from lmtui.core.errors import McpError
 from lmtui.core.forms import is_web_address
 from lmtui.core.serving import GuardedLauncher, Launch
+from lmtui.extensions.mcp_advice import on_host_hint
 from lmtui.extensions.mcp_config import ServerEntry, expand
 from lmtui.extensions.mcp_link import Address
 from lmtui.extensions.mcp_memory import Memory
@@ -70,7 +71,7 @@ async def address_of(entry: ServerEntry, memory: Memory, around: Surroundings, p
         return Place(Address(None, filled(entry.url), entry.kind, headers, tokens, oauth), around.workspace)
     launcher = await around.launcher()
     if launcher is None:
-        raise McpError("there is no sandbox that it could run in", 'Name it with `"sandbox": "host"` in its entry.')
+        raise McpError("there is no sandbox that it could run in", on_host_hint(entry))
     launch = Launch(
         tuple(filled(word) for word in entry.command),
         {name: filled(value) for name, value in entry.env},

@@ -26,6 +26,7 @@ from lmtui.plain_files import NotPlain, read_plain
 _MAX_BYTES = 1_048_576
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _HTTP_KINDS = {"http": "http", "streamable-http": "http", "streamable_http": "http", "streamablehttp": "http", "sse": "sse"}
+CHOSEN = "your choice"
 _FOLDER_NAMES = ("WORKSPACE", "workspaceFolder", "CLAUDE_PROJECT_DIR")
 
 
@@ -33,7 +34,8 @@ _FOLDER_NAMES = ("WORKSPACE", "workspaceFolder", "CLAUDE_PROJECT_DIR")
 class ServerEntry:
     """One server as a file names it; variables are not put in yet.  `source` is the file, `is_own` whether it is the user's.
 
-    `warnings` say what of it is not read as its writer may think.
+    `warnings` say what of it is not read as its writer may think.  `named` are the keys of its file that say where it runs,
+    `chosen` those that the user decided in their place.
     """
 
     name: str
@@ -55,6 +57,8 @@ class ServerEntry:
     timeout_s: float = 300.0
     start_timeout_s: float = 30.0
     warnings: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -69,6 +73,24 @@ class ServerEntry:
     def words(self) -> str:
         """Return its command or address, as the file has it."""
         return reveal_line(" ".join(self.command) if self.command else self.url)
+
+    @property
+    def reach(self) -> dict[str, tuple[str, str]]:
+        """Return where a program runs and what it reaches, each with who says so; empty for an address."""
+        hosts = "on" if "*" in self.hosts or self.on_host else ", ".join(self.hosts) or "off"
+        found = {"sandbox": "host" if self.on_host else "on", "network": hosts} if self.kind == "stdio" else {}
+        return {key: (value, self._source_of(key)) for key, value in found.items()}
+
+    def _source_of(self, key: str) -> str:
+        if key == "network" and self.on_host:
+            return "without a sandbox"
+        fetches = f" for {PurePath(self.command[0]).name}" if key == "network" and self.hosts else ""
+        return CHOSEN if key in self.chosen else "its entry" if key in self.named else f"default{fetches}"
+
+    @property
+    def reach_words(self) -> str:
+        """Return `reach` in words."""
+        return ", ".join(f"{key} {value} ({source})" for key, (value, source) in self.reach.items())
 
     @property
     def needs_yes(self) -> bool:
@@ -209,6 +231,7 @@ def checked_entry(name: str, value: object, source: str, *, is_own: bool) -> Ser
         timeout_s=read.number("timeout_s", 300.0, 1, 86_400),
         start_timeout_s=read.number("start_timeout_s", 120.0 if fetches else 30.0, 1, 3600),
         warnings=entry_warnings(name.strip()[:100], value),
+        named=tuple(key for key in ("sandbox", "network") if value.get(key) is not None),
     )
 
 

@@ -15,6 +15,7 @@ from lmtui.core.redaction import Redactor
 from lmtui.core.serving import Served
 from lmtui.extensions.mcp_config import ServerEntry
 from lmtui.extensions.mcp_names import RawTool
+from lmtui.extensions.mcp_offers import Offers
 
 
 async def visit_nothing(url: str) -> None:
@@ -24,7 +25,8 @@ async def visit_nothing(url: str) -> None:
 
 @dataclass(slots=True)
 class Hooks:
-    """What a connection tells: `on_gone` is called when the other end has ended, `on_tools_changed` for another list of tools.
+    """What a connection tells: `on_gone` is called when the other end has ended, `on_tools_changed` for another list of tools,
+    `on_offers_changed` for other prompts or resources.
 
     `ask` puts a form before the user; a None of it declines.  `visit` lets the user go to an address, to log in, and returns
     when their browser is on its way.  `roots` are the folders that a server is told of.  `redactor` takes the secrets of the
@@ -34,6 +36,7 @@ class Hooks:
     roots: tuple[Path, ...] = ()
     on_gone: Callable[[], None] = lambda: None
     on_tools_changed: Callable[[], None] = lambda: None
+    on_offers_changed: Callable[[], None] = lambda: None
     ask: Ask = ask_nobody
     visit: Callable[[str], Awaitable[None]] = visit_nothing
     redactor: Redactor = field(default_factory=lambda: Redactor(()))
@@ -70,6 +73,23 @@ class Connection(Protocol):
 
         Raises:
             McpError: it cannot list them.
+        """
+
+    async def list_offers(self) -> Offers:
+        """Return its prompts and resources; what it does not announce is not asked for, what it does not list is left out."""
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> ToolResult:
+        """Return what a prompt says, with its pictures.
+
+        Raises:
+            McpError: the server refuses.
+        """
+
+    async def read_resource(self, uri: str) -> ToolResult:
+        """Return what a resource holds, with its pictures.
+
+        Raises:
+            McpError: the server refuses.
         """
 
     async def call(self, tool: str, arguments: Mapping[str, object], on_output: OutputSink, timeout_s: float) -> ToolResult:

@@ -26,12 +26,31 @@ _MAX_LOG_BYTES = 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """Where the user lets a server run: for the entry that has the digest `of` and no other.  None leaves it to the entry."""
+
+    of: str = ""
+    on_host: bool | None = None
+    hosts: tuple[str, ...] | None = None
+
+    def applied(self, entry: ServerEntry) -> ServerEntry:
+        """Return an entry of a file as the user chose it to run."""
+        if not self.of or self.of != entry.digest:
+            return entry
+        on_host = entry.on_host if self.on_host is None else self.on_host
+        hosts = entry.hosts if self.hosts is None else self.hosts
+        chosen = {"sandbox": self.on_host is not None, "network": self.hosts is not None}
+        return replace(entry, on_host=on_host, hosts=hosts, chosen=tuple(key for key, is_set in chosen.items() if is_set))
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """What is known of a server.
 
     `allowed` and `refused` are digests of an entry that the user said yes or no to, `tools_digest` that of the tools that
     were accepted, and `tools_of` that of the entry that had them.  `is_on` is the user's switch, None where they left it as
-    the file has it.  `folder` is the workspace that names it, empty for the user's own.
+    the file has it.  `folder` is the workspace that names it, empty for the user's own.  `choice` is where the user lets it
+    run, and `has_resources` whether it had any.
     """
 
     allowed: str = ""
@@ -41,17 +60,21 @@ class Known:
     folder: str = ""
     tools: tuple[RawTool, ...] = ()
     is_on: bool | None = None
+    choice: Choice = Choice()
+    has_resources: bool = False
 
 
 class Memory:
     """The memory of one server.  `known` is read when it is made; what cannot be kept holds for this process.  Blocks.
+
+    `written` is the entry as its file has it.
 
     Tools that another entry of the same name had are not known where an entry needs a yes: one that changed and was trusted
     again begins afresh.
     """
 
     def __init__(self, workspace: Path, entry: ServerEntry) -> None:
-        self._entry, self._needs_yes = entry.digest, entry.needs_yes
+        self.written = entry
         self._scope = scope = "" if entry.is_own else str(workspace)
         mark = hashlib.sha256(f"{scope}\0{entry.name}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
         folder = state_dir() / "mcp"
@@ -60,21 +83,29 @@ class Memory:
         self.token_file = self._file.with_suffix(".login.json")
         self.known = self._read()
 
+    @property
+    def entry(self) -> ServerEntry:
+        """Return the entry as it runs: as its file has it, but for what the user chose."""
+        return self.known.choice.applied(self.written)
+
     def look_again(self) -> None:
         """Read again what another lmtui, or a question, may have written."""
         self.known = self._read()
 
     def keep(self, known: Known) -> None:
-        """Take what is known from now on, and write it down."""
-        self.known = known = replace(known, tools_of=self._entry if known.tools_digest else "", folder=self._scope)
+        """Take what is known from now on, and write it down; answers that another lmtui kept meanwhile stay."""
+        before, theirs = self.known, self._read()
+        self.known = known = replace(known, tools_of=self.written.digest if known.tools_digest else "", folder=self._scope)
+        answers = ("allowed", "refused", "choice")
+        kept = {name: getattr(theirs, name) for name in answers if getattr(known, name) == getattr(before, name)}
         try:
-            replace_file(self._file, json.dumps(asdict(known)))
+            replace_file(self._file, json.dumps(asdict(replace(known, **kept))))
         except OSError as error:
             _log.warning("%s cannot be written: %s", self._file, error)
 
     def _read(self) -> Known:
         known = _read(self._file)
-        is_others = self._needs_yes and known.tools_of not in ("", self._entry)
+        is_others = self.written.needs_yes and known.tools_of not in ("", self.written.digest)
         return replace(known, tools=(), tools_digest="", tools_of="") if is_others else known
 
 
@@ -91,7 +122,7 @@ def forget_folder(folder: str) -> None:
         ConfigError: one cannot be forgotten.
     """
     for file, known in _all_known():
-        if known.folder == folder and (known.allowed or known.refused):
+        if known.folder == folder and (known.allowed or known.refused or known.choice.of):
             try:
                 file.unlink()
             except OSError as error:
@@ -156,7 +187,21 @@ def _read(file: Path) -> Known:
     names = ("allowed", "refused", "tools_digest", "tools_of", "folder")
     texts = {name: found[name] for name in names if isinstance(found.get(name), str)}
     is_on = found.get("is_on")
-    return Known(**texts, tools=_tools(found.get("tools")), is_on=is_on if isinstance(is_on, bool) else None)
+    return Known(
+        **texts,
+        tools=_tools(found.get("tools")),
+        is_on=is_on if isinstance(is_on, bool) else None,
+        choice=_choice(found.get("choice")),
+        has_resources=found.get("has_resources") is True,
+    )
+
+
+def _choice(found: object) -> Choice:
+    if not isinstance(found, Mapping) or not isinstance(found.get("of"), str):
+        return Choice()
+    on_host, hosts = found.get("on_host"), found.get("hosts")
+    fits = isinstance(hosts, list) and all(isinstance(each, str) for each in hosts)
+    return Choice(found["of"], on_host if isinstance(on_host, bool) else None, tuple(hosts or ()) if fits else None)
 
 
 def _tools(found: object) -> tuple[RawTool, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Sequence
 
 from mcp import types
 
@@ -13,6 +14,10 @@ from lmtui.core.pictures import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
 from lmtui.core.ports import ToolResult
 
 _NOTHING = "(the tool returned nothing)"
+_EMPTY = "(it is empty)"
+_MOST_CHARS = 1_000_000
+_MOST_BLOCKS = 200
+_Contents = types.TextResourceContents | types.BlobResourceContents
 
 
 def as_result(tool: str, found: types.CallToolResult) -> ToolResult:
@@ -28,6 +33,36 @@ def as_result(tool: str, found: types.CallToolResult) -> ToolResult:
     text = clean("\n".join(filter(None, (text, structured)))) or _NOTHING
     summary = clean_line(next((line for line in text.splitlines() if line.strip()), ""))[:80]
     return ToolResult(text, summary, ok=not found.is_error, images=tuple(images))
+
+
+def as_prompt(name: str, found: types.GetPromptResult) -> ToolResult:
+    """Return what a prompt says; where the model speaks in it too, who says what stands before it."""
+    speakers = [message.role for message in found.messages]
+    names = ["" if "assistant" not in speakers else f"[{speaker}] " for speaker in speakers]
+    return _joined(name, [(who, each.content) for who, each in zip(names, found.messages, strict=True)])
+
+
+def as_resource(name: str, found: types.ReadResourceResult) -> ToolResult:
+    """Return what a resource holds."""
+    return _joined(name, [("", each) for each in found.contents])
+
+
+def _joined(name: str, parts: Sequence[tuple[str, types.ContentBlock | _Contents]]) -> ToolResult:
+    texts: list[str] = []
+    images: list[Image] = []
+    for who, part in parts[:_MOST_BLOCKS]:
+        if isinstance(part, types.TextResourceContents | types.BlobResourceContents):
+            text, image = _resource(name, part, len(images))
+        else:
+            text, image = _block(name, part, len(images))
+        texts.append(f"{who}{text}")
+        images += [image] if image is not None else []
+    if len(parts) > _MOST_BLOCKS:
+        texts.append(f"[left out: {len(parts) - _MOST_BLOCKS:,} more parts]")
+    text = "\n".join(texts)
+    left = len(text) - _MOST_CHARS
+    text = clean(text[:_MOST_CHARS]) + (f"\n[left out: {left:,} more characters]" if left > 0 else "")
+    return ToolResult(text or _EMPTY, clean_line(text[:80]), images=tuple(images))
 
 
 def _structured(found: types.CallToolResult, text: str) -> str:
@@ -56,9 +91,12 @@ def _block(tool: str, block: types.ContentBlock, shown: int) -> tuple[str, Image
     if isinstance(block, types.ResourceLink):
         about = f": {block.description}" if block.description else ""
         return f"[resource {block.uri} ({block.name}){about}]", None
-    resource = block.resource
+    return _resource(tool, block.resource, shown, is_named=True)
+
+
+def _resource(tool: str, resource: _Contents, shown: int, *, is_named: bool = False) -> tuple[str, Image | None]:
     if isinstance(resource, types.TextResourceContents):
-        return f"[resource {resource.uri}]\n{resource.text}", None
+        return f"[resource {resource.uri}]\n{resource.text}" if is_named else resource.text, None
     if (resource.mime_type or "").startswith("image/"):
         return _picture(tool, resource.blob, resource.mime_type or "", shown)
     return f"[resource {resource.uri}, {resource.mime_type or 'no type'}, {_size(resource.blob):,} bytes of data]", None

@@ -10,18 +10,21 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from lmtui.core.counting import counted
 from lmtui.core.errors import McpError
 from lmtui.core.forms import Ask, ask_nobody
-from lmtui.core.mcp import McpServer, McpTool, ServerState
+from lmtui.core.mcp import McpPrompt, McpResource, McpServer, McpTool, Reach, ServerState
 from lmtui.core.ports import OutputSink, TokenCounter, ToolResult
 from lmtui.core.serving import GuardedLauncher
 from lmtui.extensions.mcp_address import Surroundings
 from lmtui.extensions.mcp_config import ServerFiles, read_servers
 from lmtui.extensions.mcp_memory import Memory
+from lmtui.extensions.mcp_names import server_key
+from lmtui.extensions.mcp_offers import listing
 from lmtui.extensions.mcp_secrets import secrets_of
 from lmtui.extensions.mcp_server import RunningServer
 from lmtui.extensions.mcp_told import ToldTools
-from lmtui.extensions.mcp_trust import answered, resting_state
+from lmtui.extensions.mcp_trust import answered, resting_state, set_reach
 
 
 class McpRoom:
@@ -92,8 +95,10 @@ class McpRoom:
     def restart(self, name: str) -> None:
         """End a server and start it again; one that is off or waits is left alone."""
         server = self._servers.get(name)
-        if server is not None and resting_state(server.entry, server.memory.known) is None:
-            self._run(self._begin_again(server))
+        if server is not None:
+            server.memory.look_again()  # where it may run may have been chosen meanwhile
+            if resting_state(server.entry, server.memory.known) is None:
+                self._run(self._begin_again(server))
 
     def enable(self, name: str, *, is_on: bool) -> None:
         """Switch a server on or off until it is switched again."""
@@ -114,13 +119,24 @@ class McpRoom:
         server.memory.keep(answered(server.entry, server.memory.known, is_trusted=True))
         self._run(self._begin_again(server))
 
+    def choose_reach(self, name: str, reach: Reach) -> None:
+        """Keep where the user lets a server run, and begin it again where it runs."""
+        _ = set_reach(self._workspace, name, reach)
+        self.look_again()
+
     def look_again(self) -> None:
-        """Start those that the user said yes to meanwhile, here or elsewhere, and end those whose yes was taken back."""
+        """Start those that the user said yes to meanwhile, here or elsewhere, and end those whose yes was taken back.
+
+        One that the user lets run elsewhere than before begins again.
+        """
         for server in self._servers.values():
-            if not server.entry.needs_yes:
-                continue
+            entry = server.entry
             server.memory.look_again()
-            if server.state in (ServerState.WAITING, ServerState.REFUSED):
+            if server.entry != entry:
+                self._run(self._begin_again(server))
+            elif not entry.needs_yes:
+                continue
+            elif server.state in (ServerState.WAITING, ServerState.REFUSED):
                 self._begin(server)
             elif resting_state(server.entry, server.memory.known) is not None:
                 server.forget_tools()
@@ -143,8 +159,29 @@ class McpRoom:
         server = self._servers.get(tool.server)
         if server is None:
             return {}, ""
-        schema = next((each.schema for each in server.tools if each.name == tool.own_name), {})
+        schemas = (each.schema for each in server.tools if each.name == tool.own_name)
+        schema = tool.parameters if tool.reads else next(schemas, {})
         return schema, server.place or server.entry.url
+
+    def prompts(self) -> tuple[McpPrompt, ...]:
+        """Return the prompts of all servers, as far as they are known."""
+        return tuple(prompt for server in tuple(self._servers.values()) if _is_open(server) for prompt in server.prompts)
+
+    def resources(self) -> tuple[McpResource, ...]:
+        """Return the resources of all servers, as far as they are known."""
+        return tuple(each for server in self._servers.values() if _is_open(server) for each in server.resources)
+
+    def reader(self, key: str) -> McpTool | None:
+        """Return the tool that reads resources of a server, by what stands for that in names."""
+        return next((tool for tool in self.tools() if tool.reads and server_key(tool.server) == key), None)
+
+    async def get_prompt(self, prompt: McpPrompt, arguments: Mapping[str, str]) -> ToolResult:
+        """Return what a prompt says.
+
+        Raises:
+            McpError: it cannot be asked for, or the server refuses.
+        """
+        return await self._open_server(prompt.server).get_prompt(prompt.own_name, arguments, self._ask)
 
     def answer_with(self, ask: Ask) -> None:
         """Put what servers ask the user before `ask`."""
@@ -156,11 +193,24 @@ class McpRoom:
         Raises:
             McpError: it cannot be called, or the server refuses.
         """
-        server = self._servers.get(tool.server)
+        server = self._open_server(tool.server)
+        if tool.reads:
+            return await self._read_resource(server, str(arguments.get("uri") or ""))
+        return await server.call(tool.own_name, arguments, on_output, self._ask)
+
+    async def _read_resource(self, server: RunningServer, uri: str) -> ToolResult:
+        """Read a resource; without an address, list what the server has."""
+        if uri:
+            return await server.read_resource(uri, self._ask)
+        await server.settle()
+        return ToolResult(listing(server.resources), counted(len(server.resources), "resource"))
+
+    def _open_server(self, name: str) -> RunningServer:
+        server = self._servers.get(name)
         if server is None or not _is_open(server):
             state = server.state if server is not None else "not configured any more"
-            raise McpError(f"server {tool.server}: {state}", "The user can change that: /mcp.")
-        return await server.call(tool.own_name, arguments, on_output, self._ask)
+            raise McpError(f"server {name}: {state}", "The user can change that: /mcp.")
+        return server
 
     async def close(self) -> None:
         """End every server; none is started again."""
@@ -174,7 +224,7 @@ class McpRoom:
     async def _load(self) -> None:
         self._files, memories = await asyncio.to_thread(self._read)
         for entry in self._files.entries:
-            self._servers[entry.name] = RunningServer(entry, memories[entry.name], self._around)
+            self._servers[entry.name] = RunningServer(memories[entry.name], self._around)
         for server in self._servers.values():
             self._begin(server)
         self._changed()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import anyio
 import httpx2
@@ -15,7 +15,7 @@ from mcp.client import ClientRequestContext
 from mcp.client.auth import OAuthFlowError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, ToolsListChanged
 from mcp.shared.message import SessionMessage
 from mcp_types import CONNECTION_CLOSED, jsonrpc_message_adapter
 from pydantic import FileUrl, ValidationError
@@ -31,10 +31,13 @@ from lmtui.extensions.mcp_config import ServerEntry
 from lmtui.extensions.mcp_link import Address, Connection, Hooks, LinkBroken
 from lmtui.extensions.mcp_login import log_in, login_of
 from lmtui.extensions.mcp_names import MAX_TOOLS, RawTool
-from lmtui.extensions.mcp_results import as_result
+from lmtui.extensions.mcp_offers import MAX_PROMPTS, MAX_RESOURCES, Offers, RawPrompt, RawResource
+from lmtui.extensions.mcp_results import as_prompt, as_resource, as_result
 
 __all__ = ["connect", "log_in"]
 _log = logging.getLogger(__name__)
+P = TypeVar("P")
+T = TypeVar("T")
 _MAX_LINE_BYTES = 33_554_432
 _MAX_PAGES = 50
 _HTTP_S = 30.0
@@ -66,7 +69,7 @@ async def connect(entry: ServerEntry, address: Address, hooks: Hooks) -> AsyncIt
             client = await parts.enter_async_context(await _client(entry, address, hooks, parts))
             tasks = await parts.enter_async_context(anyio.create_task_group())
             parts.callback(tasks.cancel_scope.cancel)
-            tasks.start_soon(_follow_tools, client, hooks)
+            tasks.start_soon(_follow_lists, client, hooks)
             yield SdkConnection(client)
     except (*_FAILURES, ExceptionGroup) as error:
         raise McpError(_words(error)) from error
@@ -76,6 +79,8 @@ async def _client(entry: ServerEntry, address: Address, hooks: Hooks, parts: con
     async def on_message(message: types.ServerNotification | Exception) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             hooks.on_tools_changed()
+        elif isinstance(message, types.PromptListChangedNotification | types.ResourceListChangedNotification):
+            hooks.on_offers_changed()
 
     async def list_roots(context: ClientRequestContext) -> types.ListRootsResult:
         _log.debug("%s asked for the folders, request %s", entry.name, context.request_id)
@@ -125,18 +130,33 @@ class SdkConnection:
         """Return all its tools."""
         if self._client.server_capabilities.tools is None:
             return ()
-        found: list[RawTool] = []
-        cursor: str | None = None
-        try:
-            for _ in range(_MAX_PAGES):
-                page = await self._client.list_tools(cursor=cursor)
-                found += [RawTool(tool.name, tool.description or tool.title or "", tool.input_schema) for tool in page.tools]
-                cursor = page.next_cursor
-                if not cursor or len(found) >= MAX_TOOLS:
-                    break
-        except _FAILURES as error:
-            raise McpError(f"it does not list its tools: {_words(error)}") from error
-        return found[:MAX_TOOLS]
+        tools = await _listed("tools", self._client.list_tools, lambda page: page.tools, MAX_TOOLS)
+        return [RawTool(tool.name, tool.description or tool.title or "", tool.input_schema) for tool in tools]
+
+    async def list_offers(self) -> Offers:
+        """Return its prompts and resources; see `Connection.list_offers`."""
+        can, client = self._client.server_capabilities, self._client
+        prompts: list[types.Prompt] = []
+        resources: list[types.Resource] = []
+        templates: list[types.ResourceTemplate] = []
+        if can.prompts is not None:
+            prompts = await _listed_if_any("prompts", client.list_prompts, lambda page: page.prompts, MAX_PROMPTS)
+        if can.resources is not None:
+            resources = await _listed_if_any("resources", client.list_resources, lambda page: page.resources, MAX_RESOURCES)
+            listing, of_page = client.list_resource_templates, lambda page: page.resource_templates
+            templates = await _listed_if_any("resource templates", listing, of_page, MAX_RESOURCES)
+        told = [RawPrompt(each.name, each.description or each.title or "", _arguments(each)) for each in prompts]
+        found = [RawResource(each.uri, each.title or each.name) for each in resources]
+        found += [RawResource(each.uri_template, each.title or each.name, is_template=True) for each in templates]
+        return Offers(tuple(told), tuple(found), can.resources is not None)
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> ToolResult:
+        """Return what a prompt says; see `Connection.get_prompt`."""
+        return as_prompt(name, await _asked(self._client.get_prompt(name, dict(arguments))))
+
+    async def read_resource(self, uri: str) -> ToolResult:
+        """Return what a resource holds; see `Connection.read_resource`."""
+        return as_resource(uri, await _asked(self._client.read_resource(uri)))
 
     async def call(self, tool: str, arguments: Mapping[str, object], on_output: OutputSink, timeout_s: float) -> ToolResult:
         """Call a tool; see `Connection.call`."""
@@ -145,25 +165,70 @@ class SdkConnection:
             share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
             on_output(f"{share}{f': {clean_line(message)}' if message else ''}\n")
 
-        try:
-            found = await self._client.call_tool(
-                tool, dict(arguments), read_timeout_seconds=timeout_s, progress_callback=on_progress
-            )
-        except (*_FAILURES, ExceptionGroup) as error:
-            is_broken = error.code == CONNECTION_CLOSED if isinstance(error, MCPError) else isinstance(error, _BREAKS)
-            raise (LinkBroken if is_broken else McpError)(_words(error)) from error
-        return as_result(tool, found)
+        call = self._client.call_tool(tool, dict(arguments), read_timeout_seconds=timeout_s, progress_callback=on_progress)
+        return as_result(tool, await _asked(call))
 
 
-async def _follow_tools(client: Client, hooks: Hooks) -> None:
-    """Hear of other tools where that has to be asked for (protocol 2026-07-28 and later)."""
-    tools = client.server_capabilities.tools
-    if tools is None or not tools.list_changed:
+async def _asked(answer: Awaitable[T]) -> T:
+    """Return a server's answer.
+
+    Raises:
+        McpError: it refuses; a `LinkBroken` where it is gone.
+    """
+    try:
+        return await answer
+    except (*_FAILURES, ExceptionGroup) as error:
+        is_broken = error.code == CONNECTION_CLOSED if isinstance(error, MCPError) else isinstance(error, _BREAKS)
+        raise (LinkBroken if is_broken else McpError)(_words(error)) from error
+
+
+async def _listed(what: str, list_page: Callable[..., Awaitable[P]], of_page: Callable[[P], Sequence[T]], most: int) -> list[T]:
+    """Return what a server lists, page by page, up to a bearable number.
+
+    Raises:
+        McpError: it does not list it.
+    """
+    found: list[T] = []
+    cursor: str | None = None
+    try:
+        for _ in range(_MAX_PAGES):
+            page: Any = await list_page(cursor=cursor)  # Any: the SDK's pages have no type of their own in common
+            found += of_page(page)
+            cursor = page.next_cursor
+            if not cursor or len(found) >= most:
+                break
+    except _FAILURES as error:
+        raise McpError(f"it does not list its {what}: {_words(error)}") from error
+    return found[:most]
+
+
+async def _listed_if_any(
+    what: str, list_page: Callable[..., Awaitable[P]], of_page: Callable[[P], Sequence[T]], most: int
+) -> list[T]:
+    """Return what a server lists; one that announces it and does not list it has none (templates are often left out)."""
+    try:
+        return await _listed(what, list_page, of_page, most)
+    except McpError as error:
+        _log.info("an MCP server: %s", error)
+        return []
+
+
+def _arguments(prompt: types.Prompt) -> tuple[tuple[str, bool], ...]:
+    return tuple((each.name, bool(each.required)) for each in prompt.arguments or ())
+
+
+async def _follow_lists(client: Client, hooks: Hooks) -> None:
+    """Hear of other tools, prompts and resources where that has to be asked for (protocol 2026-07-28 and later)."""
+    can = client.server_capabilities
+    tools, prompts, resources = (bool(each and each.list_changed) for each in (can.tools, can.prompts, can.resources))
+    if not (tools or prompts or resources):
         return
     try:
-        async with client.listen(tools_list_changed=True) as events:
-            async for _ in events:
-                hooks.on_tools_changed()
+        async with client.listen(
+            tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
+        ) as events:
+            async for event in events:
+                (hooks.on_tools_changed if isinstance(event, ToolsListChanged) else hooks.on_offers_changed)()
     except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
         return  # an older server says so by itself; one that lost it is asked again at its next start
 

@@ -6,47 +6,54 @@ import asyncio
 import contextlib
 import importlib
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 
 from lmtui.core.clean import clean_line
-from lmtui.core.errors import ConfigError, McpError, SandboxError
+from lmtui.core.errors import ConfigError, McpError, SandboxError, SandboxUnavailable
 from lmtui.core.forms import Ask
-from lmtui.core.mcp import ServerState, ToolChange
+from lmtui.core.mcp import McpPrompt, McpResource, ServerState, ToolChange
 from lmtui.core.ports import OutputSink, ToolResult
 from lmtui.core.redaction import Redactor
 from lmtui.extensions.mcp_address import Surroundings, address_of, guarded
-from lmtui.extensions.mcp_advice import advice
+from lmtui.extensions.mcp_advice import advice, on_host_hint
 from lmtui.extensions.mcp_changes import changes_of
 from lmtui.extensions.mcp_config import ServerEntry
 from lmtui.extensions.mcp_forms import Questions
 from lmtui.extensions.mcp_link import Connection, Hooks, LinkBroken
 from lmtui.extensions.mcp_memory import Memory
 from lmtui.extensions.mcp_names import RawTool, tools_digest
+from lmtui.extensions.mcp_offers import told_prompts, told_resources
 from lmtui.extensions.mcp_secrets import secrets_of
 
 _log = logging.getLogger(__name__)
 _SDK = "lmtui.extensions.mcp_sdk"
 _LONGEST_PAUSE_S = 60.0
 _SHORT_LIFE_S = 10.0
+_OFFERS_S = 10.0
 
 
 class RunningServer:
-    """A server that may run: its state, its tools, and calls to them.  `offered` are others than were accepted."""
+    """A server that may run: its state, its tools, and calls to them.  `offered` are others than were accepted.
 
-    def __init__(self, entry: ServerEntry, memory: Memory, around: Surroundings) -> None:
-        self.entry = entry
+    `prompts` and `resources` are as it listed them last; `has_resources`: it answers for some, listed or not.
+    """
+
+    def __init__(self, memory: Memory, around: Surroundings) -> None:
         self.memory = memory
         self.state = ServerState.ENDED
         self.problem = self.hint = self.place = self.version = ""
-        self._redactor = memory.log.redactor = Redactor(secrets_of(entry, around.environ))
+        self._redactor = memory.log.redactor = Redactor(secrets_of(memory.written, around.environ))
         self.tools: tuple[RawTool, ...] = memory.known.tools
         self._around = around
         self._task: asyncio.Task[None] | None = None
         self._connection: Connection | None = None
         self._settled = asyncio.Event()
         self._wake = asyncio.Event()
-        self._is_gone = self._lists_anew = False
+        self.prompts: tuple[McpPrompt, ...] = ()
+        self.resources: tuple[McpResource, ...] = ()
+        self.has_resources = memory.known.has_resources
+        self._is_gone = self._lists_anew = self._offers_anew = False
         self._failures = 0
         self._not_before = 0.0
         self.offered: tuple[RawTool, ...] = ()
@@ -55,6 +62,11 @@ class RunningServer:
         self._login_url = ""
         self._login_yes = asyncio.Event()
         self._questions = Questions()
+
+    @property
+    def entry(self) -> ServerEntry:
+        """Return its entry as it runs."""
+        return self.memory.entry
 
     @property
     def is_known(self) -> bool:
@@ -85,11 +97,23 @@ class RunningServer:
         Raises:
             McpError: it does not run, or the call failed.
         """
+        timeout_s = self.entry.timeout_s
+        return await self._ask(lambda connection: connection.call(tool, arguments, on_output, timeout_s), ask)
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str], ask: Ask) -> ToolResult:
+        """Return what a prompt says; the rest is as for `call`."""
+        return await self._ask(lambda connection: connection.get_prompt(name, arguments), ask)
+
+    async def read_resource(self, uri: str, ask: Ask) -> ToolResult:
+        """Return what a resource holds; the rest is as for `call`."""
+        return await self._ask(lambda connection: connection.read_resource(uri), ask)
+
+    async def _ask(self, work: Callable[[Connection], Awaitable[ToolResult]], ask: Ask) -> ToolResult:
         connection = await self._connected()
         try:
             with self._questions.during(ask) as asked:
                 async with guarded(self.entry, self._around) as notes, asyncio.timeout(self.entry.timeout_s):
-                    result = await connection.call(tool, arguments, on_output, self.entry.timeout_s)
+                    result = await work(connection)
             return replace(result, text="\n".join((result.text, *asked, *notes))) if asked or notes else result
         except TimeoutError as error:
             raise McpError(f"{self.entry.name} did not answer within {self.entry.timeout_s:g} s") from error
@@ -165,8 +189,9 @@ class RunningServer:
                 began = self._around.monotonic()
                 self.version, self._connection = connection.version, connection
                 self.problem = self.hint = ""
-                self._settled.set()
                 self._set(ServerState.CHANGED if self.offered else ServerState.READY)
+                await self._take_offers(connection)
+                self._settled.set()
                 await self._watch(connection)
             self._fail("it ended", ServerState.ENDED, is_early=self._around.monotonic() - began < _SHORT_LIFE_S)
         except TimeoutError:
@@ -175,6 +200,8 @@ class RunningServer:
             else:
                 why = f"it was not ready within {self.entry.start_timeout_s:g} s"
                 self._fail(why, hint="Its log may say why; start_timeout_s sets the limit.")
+        except SandboxUnavailable as error:
+            self._fail(str(error), hint=on_host_hint(self.entry))
         except (McpError, SandboxError, ConfigError) as error:
             self._fail(str(error), hint=error.hint)
         finally:
@@ -185,7 +212,15 @@ class RunningServer:
         sdk = await asyncio.to_thread(importlib.import_module, _SDK)
         place = await address_of(self.entry, self.memory, self._around, parts)
         self.place = place.words
-        hooks = Hooks((place.root,), self._note_gone, self._note_tools, self._questions.ask, self._visit, self._redactor)
+        hooks = Hooks(
+            (place.root,),
+            self._note_gone,
+            self._note_tools,
+            self._note_offers,
+            self._questions.ask,
+            self._visit,
+            self._redactor,
+        )
         connection: Connection = await parts.enter_async_context(sdk.connect(self.entry, place.address, hooks))
         return connection
 
@@ -203,6 +238,21 @@ class RunningServer:
         self.tools, self.offered, self.changes = tuple(tools), (), ()
         self.memory.keep(replace(self.memory.known, tools=self.tools, tools_digest=tools_digest(tools)))
 
+    async def _take_offers(self, connection: Connection) -> None:
+        """Take its prompts and resources; one that does not answer in time keeps those that were known."""
+        try:
+            async with asyncio.timeout(min(_OFFERS_S, self.entry.timeout_s)):
+                found = await connection.list_offers()
+        except TimeoutError:
+            _log.info("the MCP server %s did not list its prompts and resources in time", self.entry.name)
+            return
+        self.prompts = told_prompts(self.entry.name, found.prompts)
+        self.resources = told_resources(self.entry.name, found.resources)
+        self.has_resources = found.has_resources
+        if self.has_resources != self.memory.known.has_resources:
+            self.memory.keep(replace(self.memory.known, has_resources=self.has_resources))
+        self._around.on_change()
+
     async def _watch(self, connection: Connection) -> None:
         """Wait until it has ended; another list of tools is looked at meanwhile."""
         while not self._is_gone:
@@ -212,6 +262,9 @@ class RunningServer:
                 self._lists_anew = False
                 await self._take_tools(connection)
                 self._set(ServerState.CHANGED if self.offered else ServerState.READY)
+            if self._offers_anew and not self._is_gone:
+                self._offers_anew = False
+                await self._take_offers(connection)
 
     async def _visit(self, url: str) -> None:
         """Wait for the user's yes to a login, then open their browser; a start does not wait, it is made again after it."""
@@ -250,6 +303,10 @@ class RunningServer:
 
     def _note_tools(self) -> None:
         self._lists_anew = True
+        self._wake.set()
+
+    def _note_offers(self) -> None:
+        self._offers_anew = True
         self._wake.set()
 
     def _fail(self, why: str, state: ServerState = ServerState.FAILED, *, hint: str = "", is_early: bool = True) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope, ModelChanged, TurnStarted
-from lmtui.core.mcp import PREFIX, McpTool
+from lmtui.core.mcp import PREFIX, READ_RESOURCE, McpTool
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.model_events import Compacted
 from lmtui.core.ports import PreparedCall, Toolbox
@@ -75,6 +75,8 @@ class McpToolbox:
         wanted = name.strip()
         if wanted.lower() == SEARCH:
             return self._search(arguments)
+        if wanted == READ_RESOURCE:
+            return self._read(read_arguments(wanted, arguments))
         if wanted.lower().startswith(PREFIX):
             return self._call(wanted, read_arguments(wanted, arguments))
         if not self._is_ours(wanted):
@@ -108,7 +110,15 @@ class McpToolbox:
         return found_text(query, self._room.tools())
 
     def _call(self, name: str, arguments: Mapping[str, object]) -> PreparedCall:
-        tool = self._named(name)
+        return self._prepared(self._named(name), arguments)
+
+    def _read(self, given: Mapping[str, object]) -> PreparedCall:
+        tool = self._room.reader(str(given.get("server", "")))
+        if tool is None:
+            raise ToolError(f"no MCP server {str(given.get('server', ''))[:40]!r} with resources is ready")
+        return self._prepared(tool, {"uri": given.get("uri", "")})
+
+    def _prepared(self, tool: McpTool, arguments: Mapping[str, object]) -> PreparedCall:
         schema, place = self._room.details(tool)
         return ServerCall(tool, fitted(arguments, schema), schema, place, self._room.call)
 

@@ -10,10 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from lmtui.core.clean import reveal_line
-from lmtui.core.mcp import ServerState
+from lmtui.core.errors import UsageError
+from lmtui.core.mcp import Reach, ServerState
 from lmtui.core.trust import TrustItem, check_shown
 from lmtui.extensions.mcp_config import ServerEntry, read_servers, variables_in
-from lmtui.extensions.mcp_memory import Known, Memory, forget_folder
+from lmtui.extensions.mcp_memory import Choice, Known, Memory, forget_folder
 
 KIND = "MCP server"
 
@@ -31,6 +32,40 @@ def answered(entry: ServerEntry, known: Known, *, is_trusted: bool) -> Known:
     """Return what is known of a server once the user has answered."""
     allowed, refused = (entry.digest, "") if is_trusted else ("", entry.digest)
     return replace(known, allowed=allowed, refused=refused)
+
+
+def set_choice(
+    workspace: Path, name: str, *, on_host: bool | None = None, hosts: tuple[str, ...] | None = None, is_reset: bool = False
+) -> ServerEntry:
+    """Keep where the user lets a server run, and return its entry as it runs now.  Blocks.
+
+    None leaves what the user chose before, unless `is_reset` takes that back first.  A server that may start needs no other
+    yes for a choice; the way back to what its entry says is asked about.
+
+    Raises:
+        UsageError: there is no such server, or it is not started here.
+    """
+    written = next((entry for entry in read_servers(workspace).entries if entry.name == name), None)
+    if written is None:
+        raise UsageError(f"there is no MCP server {name!r}", "`lmtui mcp list` names them.")
+    if written.kind != "stdio":
+        raise UsageError(f"the MCP server {name!r} has an address, so lmtui does not start it", "Its own machine runs it.")
+    memory = Memory(workspace, written)
+    known, may_start = memory.known, resting_state(memory.entry, replace(memory.known, is_on=True)) is None
+    before = Choice() if is_reset or known.choice.of != written.digest else known.choice
+    on_host, hosts = before.on_host if on_host is None else on_host, before.hosts if hosts is None else hosts
+    is_chosen = on_host is not None or hosts is not None
+    choice = Choice(written.digest, on_host, hosts) if is_chosen else Choice()
+    allowed = choice.applied(written).digest if is_chosen and may_start else known.allowed
+    memory.keep(replace(known, choice=choice, allowed=allowed))
+    return memory.entry
+
+
+def set_reach(workspace: Path, name: str, reach: Reach) -> ServerEntry:
+    """Keep one of the choices that the question offers; see `set_choice`."""
+    on_host = None if reach is Reach.ENTRY else reach is Reach.HOST
+    hosts = ("*",) if reach is Reach.NETWORK else None
+    return set_choice(workspace, name, on_host=on_host, hosts=hosts, is_reset=True)
 
 
 class ServersTrust:
@@ -89,12 +124,13 @@ class ServersTrust:
         return [(entry, memory) for entry, memory in self._asked_about() if resting_state(entry, memory.known) is state]
 
     def _asked_about(self) -> list[tuple[ServerEntry, Memory]]:
-        entries = [entry for entry in read_servers(self._workspace).entries if entry.needs_yes]
-        return [(entry, Memory(self._workspace, entry)) for entry in entries]
+        memories = [Memory(self._workspace, entry) for entry in read_servers(self._workspace).entries]
+        return [(memory.entry, memory) for memory in memories if memory.entry.needs_yes]
 
 
 def _item(entry: ServerEntry) -> TrustItem:
     place = "outside the sandbox, " if entry.on_host else ""
+    choice = ", as you chose" if entry.chosen else ""
     hosts = "every host" if "*" in entry.hosts else ", ".join(entry.hosts)
     reach = f", may reach {hosts}" if hosts else ""
     variables = f", with {', '.join(name for name, _ in entry.env)}" if entry.env else ""
@@ -104,8 +140,8 @@ def _item(entry: ServerEntry) -> TrustItem:
     login = f", logging in with {', '.join(name for name, _ in entry.oauth)}" if entry.oauth else ""
     given = f", given your {', '.join(f'${name}' for name in _variables(entry))}" if _variables(entry) else ""
     reads = "" if entry.can_write or entry.url else ", workspace read-only"
-    words = f"{entry.name}: {place}{entry.words}{begins}{variables}{sends}{login}{given}{folders}{reach}{reads}"
-    return TrustItem(KIND, entry.source, reveal_line(words), entry.digest)
+    words = f"{entry.name}: {place}{entry.words}{begins}{variables}{sends}{login}{given}{folders}{reach}{reads}{choice}"
+    return TrustItem(KIND, entry.source, reveal_line(words), entry.digest, entry.name if entry.kind == "stdio" else "")
 
 
 def _variables(entry: ServerEntry) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ _SHOWN_CHARS = 120
 
 
 class MarkdownPrompts:
-    """Implements `core.prompt_files.PromptFiles`.
+    """The commands of files; those of servers join them in `mcp_prompts`.
 
     Args:
         workspace: the folder.

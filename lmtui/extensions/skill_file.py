@@ -48,13 +48,7 @@ def read_skill(data: bytes, folder: str) -> SkillFile:
     Raises:
         BrokenSkill: it has no front matter, or one that is not YAML, or no description.
     """
-    lines = clean(data.decode("utf-8", "replace").removeprefix("\ufeff")).split("\n")
-    if not _FENCE.match(lines[0]):
-        raise BrokenSkill(1, "it does not begin with a line of ---")
-    end = next((number for number, line in enumerate(lines[1:], 1) if _FENCE.match(line)), 0)
-    if not end:
-        raise BrokenSkill(1, "its front matter has no end, a second line of ---")
-    found = _front(lines[1:end])
+    found, body = read_front_matter(data)
     description = clean_line(_text(found.get("description"))).strip()
     if not description:
         raise BrokenSkill(2, "it has no description")
@@ -62,13 +56,27 @@ def read_skill(data: bytes, folder: str) -> SkillFile:
     if len(description) > MAX_DESCRIPTION_CHARS:
         warnings.append(f"its description has more than {MAX_DESCRIPTION_CHARS:,} characters")
     key = next((key for key in _LIMITS if key in found), "")
-    allowed = _allowed(found[key]) if key else None
+    allowed = words_of(found[key]) if key else None
     if allowed == "":
         warnings.append(f"its {key} names no tool, so none may be called with it")
-    body = "\n".join(lines[end + 1 :]).strip()
     if not body:
         warnings.append("it says nothing below its front matter")
     return SkillFile(name, description[:MAX_DESCRIPTION_CHARS], body, allowed, tuple(warnings))
+
+
+def read_front_matter(data: bytes) -> tuple[Mapping[str, object], str]:
+    """Return the front matter of a Markdown file, each value a text or a list of texts, and the text below it.
+
+    Raises:
+        BrokenSkill: it has no front matter, or one that is not YAML.
+    """
+    lines = clean(data.decode("utf-8", "replace").removeprefix("\ufeff")).split("\n")
+    if not _FENCE.match(lines[0]):
+        raise BrokenSkill(1, "it does not begin with a line of ---")
+    end = next((number for number, line in enumerate(lines[1:], 1) if _FENCE.match(line)), 0)
+    if not end:
+        raise BrokenSkill(1, "its front matter has no end, a second line of ---")
+    return _front(lines[1:end]), "\n".join(lines[end + 1 :]).strip()
 
 
 def _front(lines: list[str]) -> Mapping[str, object]:
@@ -121,18 +129,18 @@ def _text(value: object) -> str:
 def _name(given: str, folder: str) -> tuple[str, list[str]]:
     """Return the name to go by, and what is wrong with the one given."""
     if not given:
-        return _plain(folder), ["it has no name, so it goes by its folder's"]
+        return plain_name(folder), ["it has no name, so it goes by its folder's"]
     if not _NAME.match(given) or len(given) > MAX_NAME_CHARS:
-        return _plain(given), [f"its name {given[:MAX_NAME_CHARS]!r} is not made of a-z, 0-9 and single hyphens"]
+        return plain_name(given), [f"its name {given[:MAX_NAME_CHARS]!r} is not made of a-z, 0-9 and single hyphens"]
     return given, [] if given == folder else [f"its name is not that of its folder, {folder}"]
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """Return a name that can stand in quotes: words of any language, the rest as hyphens."""
     return _ODD.sub("-", name[:MAX_NAME_CHARS])
 
 
-def _allowed(value: object) -> str:
+def words_of(value: object) -> str:
     """Return the words for tools as one text; a list is taken too, and what is neither names none."""
     if isinstance(value, list):
         return " ".join(_text(each) for each in value).strip()

@@ -23,7 +23,9 @@ _KNOWN_ELSEWHERE = {
 }
 
 
-def allowed_rules(text: str, canonical: Callable[[str], str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def allowed_rules(
+    text: str, canonical: Callable[[str], str], key: str = "allowed-tools"
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the rules that a skill names, in our words, and what is wrong with it.
 
     What is not understood names nothing: that leaves less to be called, never more.
@@ -31,6 +33,7 @@ def allowed_rules(text: str, canonical: Callable[[str], str]) -> tuple[tuple[str
     Args:
         text: the words.
         canonical: returns our name of a tool, and raises `ToolError` where there is none.
+        key: the key that they stand behind, for the warnings.
     """
     rules: list[str] = []
     warnings: list[str] = []
@@ -38,9 +41,9 @@ def allowed_rules(text: str, canonical: Callable[[str], str]) -> tuple[tuple[str
         try:
             rules.append(str(_rule(word, canonical)))
         except (ToolError, UsageError):
-            warnings.append(f"its allowed-tools name {clean_line(word)[:60]}, which is no tool here")
+            warnings.append(f"its {key} name {clean_line(word)[:60]}, which is no tool here")
     if _WORD.sub("", text).strip(" ,\t\n"):
-        warnings.append("its allowed-tools cannot be read to the end")
+        warnings.append(f"its {key} cannot be read to the end")
     return tuple(dict.fromkeys(rules)), tuple(dict.fromkeys(warnings))
 
 

@@ -71,28 +71,12 @@ class SkillShelf:
 
     async def told(self, most_tokens: int = LEAST_TOLD_TOKENS) -> tuple[str, int]:
         """Return what the model is told of the skills in so many tokens, and what that costs."""
-        ready = [skill for skill in await self.found() if skill.tokens]
-        if not ready:
-            return "", 0
-        lines: list[str] = []
-        for chars in _DESCRIPTION_CHARS:
-            lines = [_line(skill, chars) for skill in ready]
-            text = "\n".join((_HEAD, *lines))
-            if (tokens := self._count_tokens(text)) <= most_tokens:
-                return text, tokens
-        sums = itertools.accumulate(skill.tokens for skill in ready)
-        most = sum(each <= most_tokens for each in sums)  # about: a text has not the tokens of its lines to the last one
-        for count in range(most, -1, -1):
-            more = [_MORE.format(count=len(lines) - count)] if count < len(lines) else []
-            text = "\n".join((_HEAD, *lines[:count], *more))
-            tokens = self._count_tokens(text)
-            if tokens <= most_tokens:
-                return text, tokens
-        return "", 0
+        ready = [(skill.name, skill.description) for skill in await self.found() if skill.tokens]
+        return list_text(_HEAD, _MORE, ready, most_tokens, self._count_tokens)
 
     async def listing(self) -> str:
         """Return every skill that can be read, a line each."""
-        ready = [_line(skill) for skill in await self.found() if skill.state is SkillState.READY]
+        ready = [_line(skill.name, skill.description) for skill in await self.found() if skill.state is SkillState.READY]
         tools = await asyncio.to_thread(self.promoted)
         ready += [f"- {tool.name} (a tool): {tool.description}" for tool in tools if not tool.problem]
         return "\n".join(ready) or "There are no skills here."
@@ -188,7 +172,7 @@ class SkillShelf:
             allowed=allowed,
             warnings=(*file.warnings, *wrong),
         )
-        return _Found(replace(skill, tokens=self._count_tokens(f"{_line(skill)}\n")), raw, file.body)
+        return _Found(replace(skill, tokens=self._count_tokens(f"{_line(skill.name, skill.description)}\n")), raw, file.body)
 
     def _named(self, name: str) -> _Found:
         wanted = _key(name)
@@ -238,18 +222,41 @@ class SkillShelf:
                 yield form
 
 
+def list_text(
+    head: str, more: str, items: Sequence[tuple[str, str]], most_tokens: int, count_tokens: TokenCounter
+) -> tuple[str, int]:
+    """Return a list of names and descriptions in at most so many tokens, and what it costs; `more` counts what is left out."""
+    if not items:
+        return "", 0
+    lines: list[str] = []
+    for chars in _DESCRIPTION_CHARS:
+        lines = [_line(*item, chars) for item in items]
+        text = "\n".join((head, *lines))
+        if (tokens := count_tokens(text)) <= most_tokens:
+            return text, tokens
+    sums = itertools.accumulate(count_tokens(f"{line}\n") for line in lines)
+    most = sum(each <= most_tokens for each in sums)  # about: a text has not the tokens of its lines to the last one
+    for count in range(most, -1, -1):
+        rest = [more.format(count=len(lines) - count)] if count < len(lines) else []
+        text = "\n".join((head, *lines[:count], *rest))
+        tokens = count_tokens(text)
+        if tokens <= most_tokens:
+            return text, tokens
+    return "", 0
+
+
 def _broken(raw: RawSkill, why: str) -> Skill:
     hint = "It begins with ---, name: and description: lines, and --- again."
     problem = f"{raw.shown}: {why}.  {hint}" if raw.data is not None else f"{raw.shown}: {why}"
     return Skill(clean_line(raw.folder), "", raw.place.source, raw.shown, SkillState.BROKEN, problem=problem)
 
 
-def _line(skill: Skill, most_chars: int = _DESCRIPTION_CHARS[-1]) -> str:
-    """Return a skill as the model is told of it."""
-    words = without_tags(skill.description)
+def _line(name: str, description: str, most_chars: int = _DESCRIPTION_CHARS[-1]) -> str:
+    """Return a skill or a sub-agent as the model is told of it."""
+    words = without_tags(description)
     if len(words) > most_chars:
         words = f"{words[:most_chars].rsplit(' ', 1)[0]}…"
-    return f"- {skill.name}: {words}"
+    return f"- {name}: {words}"
 
 
 def _is_reachable(raw: RawSkill) -> bool:

@@ -29,7 +29,7 @@ from lmtui.runtime.hooks import hook_files, hooks_hold, prompt_files
 from lmtui.runtime.mcp_report import look_at_servers, named_servers
 from lmtui.runtime.reports import find_models
 from lmtui.runtime.rules import kept_problems, rules_in_force, unmatched
-from lmtui.runtime.skills import read_skills
+from lmtui.runtime.skills import read_agents, read_skills
 
 OK, NONE, WARNING, FAILURE = "ok", "none", "warning", "failure"
 _UNREAD = "Of other agents; `lmtui help coming-from` says what is read."
@@ -37,8 +37,7 @@ _PLAIN = "Put a plain file in its place: links are not followed."
 _SIGNS = {OK: "✓", NONE: "–", WARNING: "!", FAILURE: "✗"}
 _ENTRY = "docs/mcp.md lists the keys of an entry; `lmtui mcp list` names its tools."
 _TRUST = "`lmtui config trust` shows it and asks; until then it does not hold."
-
-
+_AGENT_FORM = "It begins with ---, name: and description: lines, and --- again; its instructions follow."
 _MCP = {ServerState.READY: OK, ServerState.OFF: NONE, ServerState.REFUSED: NONE}
 
 
@@ -58,6 +57,7 @@ async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace)
     rows += _rule_rows(workspace, loaded)
     rows += await _instruction_rows(workspace)
     rows += await _skill_rows(workspace)
+    rows += await _agent_rows(workspace)
     rows += _hook_rows(workspace)
     rows += _named_mcp_rows(workspace) if arguments.offline else await _mcp_rows(workspace, loaded)
     if not arguments.offline:
@@ -172,6 +172,24 @@ async def _skill_rows(workspace: Path) -> list[Row]:
 
 def _names(skills: Sequence[Skill], state: SkillState) -> list[str]:
     return [clean_line(skill.name) for skill in skills if skill.state is state]
+
+
+async def _agent_rows(workspace: Path) -> list[Row]:
+    """Name the sub-agents that are defined, and what is wrong with them; nothing where there are none."""
+    found, tokens = await read_agents(workspace)
+    names = {state: ", ".join(each.name for each in found if each.state is state) for state in SkillState}
+    ready = names[SkillState.READY]
+    rows = [Row("sub-agents", OK, f"{ready}; {tokens:,} tokens in each request")] if ready else []
+    for state, mark, hint in ((SkillState.WAITING, WARNING, _TRUST), (SkillState.REFUSED, NONE, "")):
+        rows += [Row("sub-agents", mark, f"{state}: {names[state]}", hint)] if names[state] else []
+    for each in found:
+        if each.state is SkillState.HIDDEN:
+            rows.append(Row("sub-agents", NONE, f"{each.place} is hidden: {each.problem}"))
+        elif each.problem:
+            rows.append(Row("sub-agents", WARNING, each.problem, _AGENT_FORM))
+        if each.warnings:
+            rows.append(Row("sub-agents", WARNING, f"{each.place}: {'; '.join(each.warnings)}"))
+    return rows
 
 
 def _hook_rows(workspace: Path) -> list[Row]:

@@ -13,7 +13,16 @@ from lmtui.core.clean import clean_line
 from lmtui.core.counting import counted
 from lmtui.core.errors import UsageError
 from lmtui.core.mcp import McpServer, ServerState, changes_text
-from lmtui.runtime.mcp_report import Login, ServersSeen, add_server, entry_of, look_at_servers, remove_server
+from lmtui.runtime.mcp_report import (
+    Login,
+    ServersSeen,
+    add_server,
+    entry_of,
+    look_at_servers,
+    reach_of,
+    remove_server,
+    set_choice,
+)
 
 WAIT_S = 32.0  # the usual limit of a start and a little more, so that what it failed of is known
 BROKEN = (ServerState.FAILED, ServerState.ENDED, ServerState.STARTING)
@@ -22,7 +31,7 @@ _SIGNS = {ServerState.READY: "✓", ServerState.OFF: "–", ServerState.REFUSED:
 
 async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> int:
     """Print every server; 0 all that are switched on work, 1 one does not, or a file cannot be read."""
-    if arguments.action in ("add", "get", "remove"):
+    if arguments.action in ("add", "get", "remove", "set"):
         return await asyncio.to_thread(_change, workspace, arguments)
     login = None
     if arguments.action == "login":
@@ -41,13 +50,16 @@ async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace)
 
 
 def _change(workspace: Path, arguments: argparse.Namespace) -> int:
-    """Add, show or remove one entry.  Blocks."""
+    """Add, show or remove one entry, or choose where it runs.  Blocks."""
     name = arguments.name
     if not name:
         raise UsageError("no server is named", f"Write: lmtui mcp {arguments.action} NAME")
     if arguments.action == "get":
         file, entry = entry_of(name, workspace)
-        print(json.dumps({"file": str(file), "name": name, "entry": entry}, indent=2, ensure_ascii=False))
+        reach = {key: {"value": value, "from": source} for key, (value, source) in reach_of(name, workspace).items()}
+        print(json.dumps({"file": str(file), "name": name, "entry": entry, **reach}, indent=2, ensure_ascii=False))
+    elif arguments.action == "set":
+        _choose(workspace, arguments)
     elif arguments.action == "remove":
         print(f"{clean_line(name)} is not in {remove_server(name, workspace)} any more.")
     else:
@@ -70,6 +82,17 @@ def _entry(arguments: argparse.Namespace) -> dict[str, object]:
             arguments.server_network if arguments.server_network in ("on", "off") else arguments.server_network.split(",")
         )
     return entry
+
+
+def _choose(workspace: Path, arguments: argparse.Namespace) -> None:
+    """Keep where the user lets a server run, and say what holds now."""
+    given, name = arguments.server_network, arguments.name
+    if not (given or arguments.where or arguments.reset):
+        raise UsageError("nothing is chosen", f"lmtui mcp set {name} --where host, --network on|off|HOST,… or --reset")
+    hosts = {"on": ("*",), "off": ()}.get(given, tuple(filter(None, given.split(",")))) if given else None
+    on_host = arguments.where == "host" if arguments.where else None
+    entry = set_choice(workspace, name, on_host=on_host, hosts=hosts, is_reset=arguments.reset)
+    print(clean_line(f"{name}: {entry.reach_words}"))
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -105,6 +128,7 @@ def as_json(server: McpServer) -> dict[str, object]:
         "source": server.source,
         "transport": server.transport,
         "place": server.place,
+        "reach": server.reach,
         "command": server.words,
         "version": server.version,
         "tokens": server.tokens,
@@ -112,6 +136,7 @@ def as_json(server: McpServer) -> dict[str, object]:
         "hint": server.hint if server.problem or server.state is ServerState.STARTING else "",
         "warnings": list(server.warnings),
         "changes": [{"kind": each.kind, "tool": each.name, "lines": list(each.lines)} for each in server.changes],
+        "brings": server.brings,
         "tools": [{"name": tool.name, "description": tool.description, "tokens": tool.tokens} for tool in server.tools],
     }
 
@@ -119,7 +144,8 @@ def as_json(server: McpServer) -> dict[str, object]:
 def state_words(server: McpServer) -> str:
     """Return where a server stands, and why."""
     if server.state is ServerState.READY:
-        return f"{counted(len(server.tools), 'tool')}, {counted(server.tokens, 'token')}, {server.place}"
+        brings = f", {server.brings}" if server.brings else ""
+        return f"{counted(len(server.tools), 'tool')}, {counted(server.tokens, 'token')}{brings}, {server.place}"
     if server.state is ServerState.STARTING:
         return f"no answer within {WAIT_S:.0f} s"
     why = server.problem or changes_text(server.changes)
@@ -130,7 +156,7 @@ def _print(seen: ServersSeen) -> None:
     for server in seen.servers:
         sign = "✗" if server.state in BROKEN else _SIGNS.get(server.state, "!")
         print(f"{sign} {clean_line(server.name):<18} {state_words(server)}")
-        print(f"    {server.words}")
+        print("\n".join(f"    {clean_line(line)}" for line in (server.words, server.reach) if line))
         if server.hint and (server.problem or server.state is ServerState.STARTING):
             print(f"    {clean_line(server.hint)}")
         for warning in server.warnings:

@@ -13,6 +13,8 @@ from lmtui.config import Loaded
 from lmtui.core.clean import clean_line, reveal_line
 from lmtui.core.look_alikes import warning
 from lmtui.core.trust import TrustItem, kinds_text, part_by_time
+from lmtui.frontends.mcp_reach import KEY, choose_reach, offer
+from lmtui.runtime.mcp_report import set_reach
 from lmtui.runtime.trust import FolderTrust
 from lmtui.runtime.trusts import Together, folder_problems, revoke_trust, servers_trust, trusted_folders
 
@@ -46,7 +48,11 @@ def _ask(workspace: Path, trust: Together, *, is_yes: bool) -> int:
         held = "None of this holds." if not trusted else "The rest does not hold."
         print(f"{held} `lmtui config trust --yes` trusts it as it stands; a change asks again.")
         return EXIT_BLOCKED
-    is_trusted = is_yes or input("Trust all of this, as it stands now? [y/N] ").strip().lower() in ("y", "yes")
+    typed = "y" if is_yes else input(f"Trust all of this, as it stands now? [y/N{offer(items)}] ").strip().lower()
+    if typed == KEY and offer(items):
+        choose_reach(items, lambda name, reach: set_reach(workspace, name, reach), input, print)
+        return _ask(workspace, trust, is_yes=False)
+    is_trusted = typed in ("y", "yes")
     trust.answer(items, is_trusted=is_trusted)
     print(_holds(items) if is_trusted else "None of this holds.")
     return 1 if problems else 0

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Callable
 
 from lmtui.core.clean import clean_line
-from lmtui.core.errors import ToolError, UsageError
+from lmtui.core.errors import LmtuiError, ToolError, UsageError
 from lmtui.core.extensions import Extensions
 from lmtui.core.pictures import Image
-from lmtui.core.prompt_files import find_prompt
 from lmtui.core.sessions import Session
 from lmtui.core.skill_words import skill_call
 from lmtui.core.slash_names import AS_WORDS, OWN_NAMES, nearest, slash_call
@@ -68,10 +67,13 @@ async def read_task(extensions: Extensions, text: str, images: tuple[Image, ...]
     if name.lower() in OWN_NAMES:
         way = WAYS.get(name.lower(), _SCREENS)
         raise UsageError(f"/{name} needs a screen", f"Use {way}.  {AS_WORDS}")
-    files = await asyncio.to_thread(extensions.prompts.found)
-    prompt = find_prompt(files, text)
+    try:
+        prompt = await extensions.prompts.read(text)
+    except LmtuiError as error:
+        raise UsageError(str(error), error.hint) from error
     if prompt is not None:
         return lambda session: session.prompts.begin(prompt, text.strip())
+    files = await asyncio.to_thread(extensions.prompts.found)
     broken = next((file for file in files if file.name == name), None)
     if broken is not None:
         raise UsageError(f"/{clean_line(name)} cannot be used: {clean_line(f'{broken.source}: {broken.problem}')}", AS_WORDS)

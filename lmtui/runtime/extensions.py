@@ -1,4 +1,4 @@
-"""What people bring with them, put together with the sessions of a workspace: MCP servers and skills.
+"""What people bring with them, put together with the sessions of a workspace: MCP servers, skills and sub-agents.
 
 Nothing starts before the first session is opened, and nothing here waits for a server, but for the one case that it says.
 """
@@ -18,7 +18,9 @@ from lmtui.core.prompt_files import PromptFiles
 from lmtui.core.serving import GuardedLauncher
 from lmtui.core.trust import Trust
 from lmtui.engine.session import EngineSession
+from lmtui.extensions.agents import AgentToolbox
 from lmtui.extensions.hooks import hooks_trust
+from lmtui.extensions.mcp_prompts import AllPrompts
 from lmtui.extensions.mcp_room import McpRoom
 from lmtui.extensions.mcp_toolbox import McpToolbox
 from lmtui.extensions.mcp_trust import ServersTrust
@@ -27,7 +29,7 @@ from lmtui.extensions.skills_toolbox import SkillToolbox
 from lmtui.extensions.skills_trust import SkillsTrust
 from lmtui.runtime.guidance import guide_of
 from lmtui.runtime.server_notes import ServerNotes
-from lmtui.runtime.skills import shelf_of
+from lmtui.runtime.skills import agents_of, shelf_of
 from lmtui.runtime.trusts import Together
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.tools.registry import ToolRegistry
@@ -44,6 +46,7 @@ class Extensions:
         count_tokens: prices what the model is told.
         is_attended: somebody is there; else a session waits for servers that were never met before.
         is_on: servers are started.
+        has_agents: the model may send sub-agents.
     """
 
     def __init__(
@@ -54,17 +57,21 @@ class Extensions:
         *,
         is_attended: bool,
         is_on: bool = True,
+        has_agents: bool = True,
         instructions: str = "",
     ) -> None:
         async def launcher() -> GuardedLauncher | None:
             return (await sandbox()).launcher
 
         self._room = McpRoom(workspace, launcher, os.environ, count_tokens)
+        self.agents = agents_of(workspace, count_tokens)
         servers = ServersTrust(workspace, self._room.look_again)
-        self.trust: Trust = Together(servers, hooks_trust(workspace), commands_trust(workspace), SkillsTrust(workspace))
-        self.prompts: PromptFiles = MarkdownPrompts(workspace, ToolRegistry().canonical)
+        self.trust: Trust = Together(
+            servers, hooks_trust(workspace), commands_trust(workspace), SkillsTrust(workspace), self.agents.trust
+        )
+        self.prompts: PromptFiles = AllPrompts(MarkdownPrompts(workspace, ToolRegistry().canonical), self._room, is_on=is_on)
         self.skills = shelf_of(workspace, count_tokens)
-        self.guide: Guide = guide_of(workspace, count_tokens, self.skills, instructions)
+        self.guide: Guide = guide_of(workspace, count_tokens, self.skills, instructions, self.agents if has_agents else None)
         self._is_attended, self._is_on = is_attended, is_on
         self._toolboxes: dict[str, tuple[McpToolbox, SkillToolbox]] = {}
 
@@ -92,7 +99,7 @@ class Extensions:
 
     def toolbox(self, session_id: str, own: ToolRegistry) -> Toolbox:
         """Return the tools of a session: its own, those of skills, those of servers."""
-        skills = SkillToolbox(own, self.skills.tools)
+        skills = SkillToolbox(AgentToolbox(own, self.agents), self.skills.tools)
         self._toolboxes[session_id] = McpToolbox(skills, self._room, own.has), skills
         return self._toolboxes[session_id][0]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from lmtui.config import Config
 from lmtui.core.guidance import Guidance, Guide
 from lmtui.core.guidance_words import WHOLE_CHARS
+from lmtui.extensions.agents import AgentFiles
 from lmtui.extensions.instructions import InstructionFiles, unread_files
 from lmtui.extensions.skills import SkillShelf
 from lmtui.extensions.skills_guide import SkillsGuide
@@ -17,13 +18,19 @@ from lmtui.providers.tokens import count_tokens
 __all__ = ["guide_of", "own_instructions", "read_guidance", "unread_files"]
 
 
-def guide_of(workspace: Path, count_tokens: Callable[[str], int], skills: SkillShelf | None = None, own: str = "") -> Guide:
-    """Return who reads the instructions, the persona and the user's profile, and the list of skills where there are some.
+def guide_of(
+    workspace: Path,
+    count_tokens: Callable[[str], int],
+    skills: SkillShelf | None = None,
+    own: str = "",
+    agents: AgentFiles | None = None,
+) -> Guide:
+    """Return who reads the instructions, the persona and the user's profile, and the lists of skills and of sub-agents.
 
     `own` are instructions that the user gave beside the files.
     """
     files = InstructionFiles(workspace, config_dir(), count_tokens, own)
-    return SkillsGuide(files, skills.told) if skills is not None else files
+    return SkillsGuide(files, skills.told, agents) if skills is not None else files
 
 
 def own_instructions(config: Config) -> str:

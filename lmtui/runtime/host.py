@@ -43,7 +43,7 @@ from lmtui.runtime.rules import kept_problems, known_rules, rules_in_force
 from lmtui.runtime.sandboxes import interpreter_of, open_sandbox, web_of
 from lmtui.runtime.servers import Servers, is_one_model
 from lmtui.runtime.settings import UserSettings
-from lmtui.runtime.team import team_of, tools_of
+from lmtui.runtime.team import has_agents, team_of, tools_of
 from lmtui.runtime.trust import FolderTrust
 from lmtui.runtime.trusts import Together
 from lmtui.sandbox.host_paths import check_workspace
@@ -290,7 +290,7 @@ class Runtime:
             id=session_id,
             provider=self._connection.provider(),
             toolbox=self.extensions.toolbox(session_id, tools_of(config, self._workspace)),
-            team=team_of(config, self._workspace, session_id, self._connection, self.extensions.for_child),
+            team=team_of(config, self._workspace, session_id, self._connection, self.extensions),
             sandbox=sandbox.for_session(),
             checkpoints=sandbox.checkpoints,
             images=self._store.images(session_id),
@@ -343,6 +343,7 @@ class Runtime:
             self._count_tokens,
             is_attended=self._is_attended,
             is_on=self.config.mcp == "on",
+            has_agents=has_agents(self.config),
             instructions=own_instructions(self.config),
         )
         self.guide, self.trust = self.extensions.guide, Together(self.extensions.trust)

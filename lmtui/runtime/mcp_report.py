@@ -14,12 +14,24 @@ from lmtui.extensions.mcp_config import config_files, read_servers
 from lmtui.extensions.mcp_edit import add_server, entry_of, remove_server
 from lmtui.extensions.mcp_memory import Memory
 from lmtui.extensions.mcp_room import McpRoom
-from lmtui.extensions.mcp_trust import resting_state
+from lmtui.extensions.mcp_trust import resting_state, set_choice, set_reach
 from lmtui.providers.tokens import count_tokens
 from lmtui.runtime.sandboxes import open_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
-__all__ = ["Login", "NamedServer", "ServersSeen", "add_server", "entry_of", "look_at_servers", "named_servers", "remove_server"]
+__all__ = [
+    "Login",
+    "NamedServer",
+    "ServersSeen",
+    "add_server",
+    "entry_of",
+    "look_at_servers",
+    "named_servers",
+    "reach_of",
+    "remove_server",
+    "set_choice",
+    "set_reach",
+]
 _LOGIN_S = 600.0
 
 
@@ -53,9 +65,15 @@ class NamedServer:
 def named_servers(workspace: Path) -> tuple[Sequence[NamedServer], Sequence[str]]:
     """Return the servers that are named, none of them started, and what of the files cannot be read.  Blocks (small files)."""
     files = read_servers(workspace)
-    known = [(entry, Memory(workspace, entry).known) for entry in files.entries]
+    known = [(memory.entry, memory.known) for memory in (Memory(workspace, entry) for entry in files.entries)]
     found = [NamedServer(entry.name, resting_state(entry, what), entry.words, entry.warnings) for entry, what in known]
     return found, files.problems
+
+
+def reach_of(name: str, workspace: Path) -> dict[str, tuple[str, str]]:
+    """Return where a server runs and what it reaches, each with who says so; empty for an address or a broken entry."""
+    written = next((entry for entry in read_servers(workspace).entries if entry.name == name), None)
+    return Memory(workspace, written).entry.reach if written is not None else {}
 
 
 async def look_at_servers(workspace: Path, config: Config, limit_s: float, login: Login | None = None) -> ServersSeen:

@@ -1,13 +1,16 @@
-"""The skills of a workspace, put together with our own tools."""
+"""The skills and sub-agents of a workspace, put together with our own tools."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
+from lmtui.core.agent_definitions import AgentDefinition
 from lmtui.core.ports import TokenCounter
 from lmtui.core.skills import PROMOTE_TOOL, PromotedTool, Skill
-from lmtui.extensions.skills import SkillShelf
+from lmtui.extensions.agents import AgentFiles
+from lmtui.extensions.skills import MOST_TOLD_TOKENS, SkillShelf
 from lmtui.paths import config_dir
 from lmtui.providers.tokens import count_tokens
 from lmtui.tools.registry import ALL_TOOLS, SELDOM, ToolRegistry
@@ -32,6 +35,17 @@ async def read_skill(workspace: Path, name: str) -> str:
         ToolError: there is none, or it may not be read.
     """
     return (await shelf_of(workspace, count_tokens).use(name)).text
+
+
+def agents_of(workspace: Path, count_tokens: TokenCounter) -> AgentFiles:
+    """Return the sub-agents that a workspace and its user define."""
+    return AgentFiles(workspace, config_dir(), count_tokens, ToolRegistry().canonical)
+
+
+async def read_agents(workspace: Path) -> tuple[Sequence[AgentDefinition], int]:
+    """Return the definitions that are there now, and what the model is told of them costs at most."""
+    agents = agents_of(workspace, count_tokens)
+    return await agents.found(), (await agents.told(MOST_TOLD_TOKENS // 2))[1]
 
 
 def _form_of(name: str) -> str:

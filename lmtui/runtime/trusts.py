@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lmtui.core.trust import Trust, TrustItem, check_shown
+from lmtui.core.window import bytes_by_four
 from lmtui.extensions import folder_yes, mcp_memory, skills_trust
 from lmtui.extensions.hooks import hooks_trust
 from lmtui.extensions.hooks_config import read_hooks
@@ -13,6 +14,7 @@ from lmtui.extensions.mcp_config import read_servers
 from lmtui.extensions.mcp_trust import ServersTrust
 from lmtui.extensions.prompt_files import commands_trust
 from lmtui.extensions.skills_trust import SkillsTrust
+from lmtui.runtime.skills import agents_of
 from lmtui.store import trust as store_trust
 
 
@@ -58,9 +60,10 @@ class Together:
 
 
 def servers_trust(workspace: Path) -> Trust:
-    """Return what the folder's MCP servers, hooks, commands and skills wait for, for who only asks and starts none."""
+    """Return what the folder's MCP servers, hooks, commands, skills and sub-agents wait for, for who only asks."""
     servers = ServersTrust(workspace, lambda: None)
-    return Together(servers, hooks_trust(workspace), commands_trust(workspace), SkillsTrust(workspace))
+    agents = agents_of(workspace, bytes_by_four).trust
+    return Together(servers, hooks_trust(workspace), commands_trust(workspace), SkillsTrust(workspace), agents)
 
 
 def trusted_folders() -> Mapping[str, tuple[str, ...]]:
@@ -71,6 +74,7 @@ def trusted_folders() -> Mapping[str, tuple[str, ...]]:
         ("hooks", folder_yes.folders_with_yes("hooks")),
         ("commands", folder_yes.folders_with_yes("commands")),
         ("skills", skills_trust.folders_with_yes()),
+        ("sub-agents", folder_yes.folders_with_yes("agents")),
     )
     names = sorted({folder for _, folders in kinds for folder in folders})
     return {name: tuple(kind for kind, folders in kinds if name in folders) for name in names}

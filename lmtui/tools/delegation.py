@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, Literal
 
 from lmtui.core.child_words import results_text
@@ -13,6 +14,7 @@ from lmtui.core.permissions import Access
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.tools.tool import Arguments, Tool, always, argument
 
+_PLAIN = "general-purpose"  # what models that know it from elsewhere send for a sub-agent without a definition
 _MAX_SUMMARY_CHARS, _MAX_DATA_CHARS, _MAX_ARTIFACTS = 4_000, 20_000, 200
 
 
@@ -26,6 +28,7 @@ class DelegateArguments(Arguments):
     deliverable_format: str = argument("", is_told=False)
     constraints: list[str] | str | None = argument(None, is_told=False)
     data_hint: str = argument("", doc="what of your results it needs")
+    agent: str = argument("", is_told=False, also=("subagent_type",))
 
 
 class ExploreArguments(Arguments):
@@ -62,8 +65,9 @@ async def _delegate(arguments: DelegateArguments, context: ToolContext) -> ToolR
         "format": arguments.deliverable_format,
     }
     deliverable = read_deliverable(wanted)
-    constraints = read_constraints(arguments.constraints)
-    return await _run((Brief(arguments.objective, ChildKind.WORK, deliverable, constraints, arguments.data_hint),), context)
+    constraints, agent = read_constraints(arguments.constraints), arguments.agent.strip()
+    brief = Brief(arguments.objective, ChildKind.WORK, deliverable, constraints, arguments.data_hint)
+    return await _run((replace(brief, agent="" if agent == _PLAIN else agent),), context)
 
 
 async def _explore(arguments: ExploreArguments, context: ToolContext) -> ToolResult:

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lmtui.core.clean import clean_line, clean_path
+from lmtui.core.mcp import McpResource
 from lmtui.core.mentions import mention_text
 from lmtui.core.prompt_files import PromptFile
 from lmtui.tui.commands import Command, complete_slash, parse_slash
 from lmtui.tui.history import has_in_order
 
 PROMPT_FILES = "prompt files"
+_MOST_RESOURCES = 20
 _BEGUN = re.compile(r'(?<![\w@.\-/])@(?:"(?P<quoted>[^"\n]*)|(?P<plain>[^\s"\'`<>()\[\]{},;]*))\Z')
 
 
@@ -142,6 +144,20 @@ def value_offers(query: str, values: Sequence[tuple[str, str]]) -> list[Offer]:
     )
     found = dict.fromkeys(pair for is_fit in tests for pair in values if is_fit(pair[0].lower()))
     return [Offer(clean_line(value), clean_line(note), value) for value, note in found]
+
+
+def resource_offers(query: str, resources: Sequence[McpResource]) -> list[Offer]:
+    """Return the resources of servers that hold what was typed; of a template, what stands before its first gap."""
+    wanted = query.lower()
+    found: list[Offer] = []
+    for each in resources:
+        address = f"{each.server}:{each.uri}"
+        if not wanted or not (wanted in address.lower() or wanted in each.title.lower()):
+            continue
+        head = address.partition("{")[0]
+        text = f"@{head}" if each.is_template else mention_text(address)
+        found.append(Offer(clean_path(address), clean_line(each.title or "resource"), text, goes_on=each.is_template))
+    return found[:_MOST_RESOURCES]
 
 
 def past_offers(texts: Sequence[str]) -> list[Offer]:

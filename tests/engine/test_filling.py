@@ -40,6 +40,13 @@ async def test_a_commands_output_takes_its_place_and_is_not_looked_through() -> 
     assert added.attached == ""
 
 
+async def test_where_only_a_command_speaks_its_output_is_not_looked_through_either() -> None:
+    rig = Rig(FakeProvider(DONE), listing())
+    assert await begin(rig, PromptFile("look", "!`ls`", "look.md")) == "@a.txt !`id` $1"
+    added = next(event for event in rig.events if isinstance(event, MessageAdded))
+    assert added.attached == ""
+
+
 async def test_a_long_output_says_how_much_is_cut() -> None:
     sandbox = FakeSandbox({}, {"ls": ExecResult(0, "x" * 16_500, 16_500, 1)})
     text = await begin(Rig(FakeProvider(DONE), sandbox), PromptFile("look", "!`ls`", "look.md"))

@@ -87,7 +87,7 @@ async def play(url: str) -> None:
     os.environ["LMTUI_HOME"] = str(workspace / "home")
     around = Surroundings(workspace, no_launcher, os.environ, browse=browse)
     entry = entry_of(url)
-    server = RunningServer(entry, Memory(workspace, entry), around)
+    server = RunningServer(Memory(workspace, entry), around)
     async with asyncio.timeout(LIMIT_S):
         await reach_ready(server)
         clicking = asyncio.create_task(keep_logging_in(server))

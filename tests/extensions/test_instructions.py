@@ -194,6 +194,7 @@ async def test_rules_hold_for_everything_or_are_named_with_their_files(home: Hom
 
 def test_what_others_left_and_nothing_reads_is_named(home: Home) -> None:
     home.put("work/opencode.json")
+    home.put("work/.claude/output-styles/heron.md")
     home.put("work/.claude/agents/heron.md")
     home.put("work/CLAUDE.md")
-    assert unread_files(home.workspace) == [".claude/agents", "opencode.json"]
+    assert unread_files(home.workspace) == [".claude/output-styles", "opencode.json"]

@@ -8,8 +8,8 @@ from lmtui.extensions.mcp_advice import advice
 from lmtui.extensions.mcp_config import ServerEntry
 
 
-def an_entry(*command: str, **more: Any) -> ServerEntry:
-    return ServerEntry("a", "f", is_own=True, command=command, **more)
+def an_entry(*command: str, name: str = "a", **more: Any) -> ServerEntry:
+    return ServerEntry(name, "f", is_own=True, command=command, **more)
 
 
 LATE = "it was not ready within 30 s"
@@ -19,10 +19,13 @@ LATE = "it was not ready within 30 s"
     ("entry", "said", "words"),
     [
         (an_entry("npx", "-y", "x"), LATE, "It has no network in its sandbox, and npx fetches packages when it starts"),
-        (an_entry("/usr/bin/uvx", "x"), LATE, 'give its entry "network": "on"'),
+        (an_entry("/usr/bin/uvx", "x"), LATE, "run `lmtui mcp set a --network on`"),
         (an_entry("npx", "x", hosts=("a.example",)), LATE, "reaches only the hosts of its entry"),
         (an_entry("python3", "x"), "it said last: getaddrinfo EAI_AGAIN a.example", "It has no network in its sandbox:"),
         (an_entry("x", hosts=("a.example",)), "Could not resolve host: b.example", "It may reach only a.example"),
+        (an_entry("npx", "x"), "the program npx is not there", "`lmtui mcp set a --where host` lets it run on this machine"),
+        (an_entry("x"), "/opt/x: cannot be started: No such file or directory", "Its sandbox cannot run the program."),
+        (an_entry("npx", name="a b"), LATE, "`lmtui mcp set 'a b' --network on`"),
     ],
 )  # fmt: skip
 def test_what_wants_a_network_and_has_none_is_told_how_to_get_it(entry: ServerEntry, said: str, words: str) -> None:

@@ -58,6 +58,8 @@ def test_what_else_is_in_the_file_stays(workspace: Path) -> None:
         (["remove", "folders"], 64, ".mcp.json  Take it out there"),
         (["remove", "none"], 64, "there is no MCP server 'none'"),
         (["get", "none"], 64, "there is no MCP server 'none'"),
+        (["set", "folders"], 64, "nothing is chosen"),
+        (["set", "none", "--where", "host"], 64, "there is no MCP server 'none'"),
     ],
 )
 def test_what_cannot_be_is_said(
@@ -74,3 +76,24 @@ def test_a_broken_file_is_left_as_it_is(workspace: Path, capsys: pytest.CaptureF
     assert run(["mcp", "add", "x", "--", "y"]) == 64
     assert "cannot be read" in capsys.readouterr().err
     assert (config_dir() / "mcp.json").read_text() == "{"
+
+
+def test_where_a_folders_server_runs_is_chosen_shown_and_taken_back(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = workspace / ".mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"time": {"command": "z"}}}))
+    before = file.read_bytes()
+    assert run(["mcp", "set", "time", "--where", "sandbox"]) == 0
+    assert run(["mcp", "set", "time", "--network", "a.example,b.example"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "time: sandbox on (your choice), network a.example, b.example (your choice)"
+    )
+    assert run(["mcp", "set", "time", "--where", "host"]) == 0
+    assert "time: sandbox host (your choice), network on (without a sandbox)" in capsys.readouterr().out
+    assert run(["mcp", "get", "time"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["entry"], shown["sandbox"]) == ({"command": "z"}, {"value": "host", "from": "your choice"})
+    assert run(["mcp", "set", "time", "--reset"]) == 0
+    assert "sandbox on (default), network off (default)" in capsys.readouterr().out
+    assert file.read_bytes() == before

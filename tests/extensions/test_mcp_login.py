@@ -41,7 +41,7 @@ class Client:
         headers = (("Authorization", f"Bearer {key}"),) if key else ()
         entry = ServerEntry("paper", "f", is_own=True, kind="http", url=f"{url}/mcp", headers=headers)
         self.memory = Memory(workspace, entry)
-        self.server = RunningServer(entry, self.memory, Surroundings(workspace, self._no_launcher, {}, browse=self._browse))
+        self.server = RunningServer(self.memory, Surroundings(workspace, self._no_launcher, {}, browse=self._browse))
 
     async def _no_launcher(self) -> None:
         return None

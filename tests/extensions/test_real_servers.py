@@ -44,7 +44,7 @@ async def start(workspace: Path) -> AsyncIterator[Start]:
 
     async def start_one(*command: str, **more: Any) -> RunningServer:
         entry = ServerEntry("real", "test", is_own=True, command=command, on_host=True, **more)
-        server = RunningServer(entry, Memory(workspace, entry), Surroundings(workspace, launcher, {}))
+        server = RunningServer(Memory(workspace, entry), Surroundings(workspace, launcher, {}))
         servers.append(server)
         server.begin()
         await server.settle()
@@ -144,7 +144,7 @@ async def test_server_everything_behind_an_address(workspace: Path, mode: str, k
     async def no_launcher() -> None:
         return None
 
-    server = RunningServer(entry, Memory(workspace, entry), Surroundings(workspace, no_launcher, {}))
+    server = RunningServer(Memory(workspace, entry), Surroundings(workspace, no_launcher, {}))
     try:
         async with asyncio.timeout(20):
             while server.state is not ServerState.READY:
@@ -161,3 +161,17 @@ async def test_server_everything_behind_an_address(workspace: Path, mode: str, k
             process.kill()
         await process.wait()
         await server.close()
+
+
+async def test_server_everything_has_prompts_and_resources(start: Start) -> None:
+    server = await start(node(), package("server-everything"))
+    prompts = {prompt.own_name: prompt for prompt in server.prompts}
+    assert prompts["args-prompt"].name == "mcp__real__args-prompt"
+    assert ("city", True) in prompts["args-prompt"].arguments
+    said = await server.get_prompt("args-prompt", {"city": "Berlin"}, ask_nobody)
+    assert "Berlin" in said.text
+    uri = next(each.uri for each in server.resources if not each.is_template)
+    assert (await server.read_resource(uri, ask_nobody)).text
+    assert any(each.is_template for each in server.resources)
+    with pytest.raises(McpError):
+        await server.read_resource("nothing://here", ask_nobody)

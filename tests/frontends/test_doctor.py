@@ -92,3 +92,19 @@ def test_what_the_backends_are_worth_together(working: str, state: str, words: s
     found = sandbox_rows([BackendReport(name, name in working.split(), "no", "Mend it.", Isolation(), 1) for name in names])
     verdict = [row for row in found if row.name == "sandbox"]
     assert [(row.state, row.text.startswith(words), row.hint) for row in verdict] == [(state, True, "Mend it.")] * bool(words)
+
+
+async def test_sub_agents_are_named_with_what_is_wrong_with_them(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, found = await rows(workspace, capsys)
+    assert "sub-agents" not in found
+    (workspace / ".claude/agents").mkdir(parents=True)
+    (workspace / ".claude/agents/heron.md").write_text("---\nname: heron\ndescription: Looks.\n---\nLook.\n")
+    (workspace / ".claude/agents/bad.md").write_text("---\nname: bad\n---\nLook.\n")
+    assert await report(workspace, Loaded(Config(), {}), argparse.Namespace(offline=True, json=False)) > 0
+    said = [line for line in capsys.readouterr().out.splitlines() if "sub-agents" in line]
+    assert said == [
+        "! sub-agents   waits for trust: heron",
+        "! sub-agents   .claude/agents/bad.md: line 2: it has no description",
+    ]
+    _, found = await rows(workspace, capsys)
+    assert "not read" not in found

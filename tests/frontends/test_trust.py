@@ -13,6 +13,7 @@ from lmtui.store.trust import read_trust
 
 HOOKS = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}
 SERVERS = {"mcpServers": {"paper": {"command": "python3", "args": ["paper_server.py"]}}}
+AGENT = "---\nname: heron\ndescription: Looks for frogs\n---\nLook.\n"
 SKILL = "---\nname: tidy\ndescription: Tidy up\n---\nTidy.\n"
 
 
@@ -26,6 +27,8 @@ class Folder:
         (self.path / ".lmagent" / "hooks.json").write_text(json.dumps(HOOKS))
         (self.path / ".mcp.json").write_text(json.dumps(SERVERS))
         (self.path / ".lmagent" / "skills" / "tidy" / "SKILL.md").write_text(SKILL)
+        (self.path / ".claude" / "agents").mkdir(parents=True)
+        (self.path / ".claude" / "agents" / "heron.md").write_text(AGENT)
 
     def trust(self, *, yes: bool = False, lists: bool = False, revoke: str | None = None, is_json: bool = False) -> int:
         answer = read_trust(self.path)
@@ -50,12 +53,13 @@ def test_everything_is_shown_trusted_listed_and_taken_back(folder: Folder) -> No
     folder.bring_all()
     assert folder.trust() == EXIT_BLOCKED
     shown = folder.said()
-    assert all(words in shown for words in ("mode = auto", "Stop: true", "paper: python3 paper_server.py", "tidy: Tidy up"))
+    brought = ("mode = auto", "Stop: true", "paper: python3 paper_server.py", "tidy: Tidy up", "heron: Looks for frogs")
+    assert all(words in shown for words in brought)
     assert folder.trust(yes=True) == 0
-    assert "From now on: 1 MCP server, 1 skill.  From the next session on: 1 setting, 1 hook." in folder.said()
+    assert "From now on: 1 MCP server, 1 skill, 1 sub-agent.  From the next session on: 1 setting, 1 hook." in folder.said()
     assert folder.trust() == 0
     assert "All of this is trusted; `lmtui config trust --revoke` takes it back." in folder.said()
-    assert trusted_folders() == {str(folder.path): ("settings", "MCP servers", "hooks", "skills")}
+    assert trusted_folders() == {str(folder.path): ("settings", "MCP servers", "hooks", "skills", "sub-agents")}
     assert folder.trust(revoke="") == 0
     assert "Nothing that" in folder.said()
     assert trusted_folders() == {}
@@ -77,7 +81,7 @@ def test_the_list_names_items_here_and_other_folders(
     assert f"    {other.path}  MCP servers" in text
     folder.trust(lists=True, is_json=True)
     found = json.loads(folder.said())
-    assert [item["kind"] for item in found["trusted"]] == ["setting", "MCP server", "hook", "skill"]
+    assert [item["kind"] for item in found["trusted"]] == ["setting", "MCP server", "hook", "skill", "sub-agent"]
     assert found["others"] == [{"folder": str(other.path), "kinds": ["MCP servers"]}]
 
 
@@ -115,3 +119,32 @@ def test_what_came_later_is_asked_about_beside_what_is_trusted(folder: Folder) -
     said = folder.said()
     assert "Trusted by now: 1 MCP server.  It is about: 1 hook." in said
     assert "The rest does not hold." in said
+
+
+def test_where_a_server_runs_is_chosen_before_the_yes(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder.path / ".mcp.json").write_text(json.dumps(SERVERS))
+    typed = ["s", "3", "y"]
+    asked: list[str] = []
+
+    def read(question: str = "") -> str:
+        asked.append(question)
+        return typed.pop(0)
+
+    monkeypatch.setattr("builtins.input", read)
+    for stream in ("stdin", "stdout"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+    assert folder.trust() == 0
+    said = folder.said()
+    assert asked[0] == "Trust all of this, as it stands now? [y/N, s to choose where a server runs] "
+    assert "3. on this machine without a sandbox" in said
+    assert "paper: outside the sandbox, python3 paper_server.py, as you chose" in said
+    assert "From now on: 1 MCP server." in said
+
+
+def test_without_a_server_nothing_is_to_be_chosen(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder.path / ".lmagent" / "hooks.json").write_text(json.dumps(HOOKS))
+    monkeypatch.setattr("builtins.input", lambda _: "s")
+    for stream in ("stdin", "stdout"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+    assert folder.trust() == 0
+    assert "None of this holds." in folder.said()

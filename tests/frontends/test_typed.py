@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.errors import UsageError
+from lmtui.core.errors import McpError, UsageError
 from lmtui.core.pictures import Image
 from lmtui.core.prompt_files import PromptFile
 from lmtui.core.slash_names import OWN_NAMES
@@ -70,3 +70,10 @@ async def test_no_command_of_our_own_goes_to_the_model(name: str) -> None:
 async def test_a_picture_beside_a_command_is_not_lost_in_silence() -> None:
     with pytest.raises(UsageError, match="no picture goes along with /review"):
         await begun("/review login", PICTURE)
+
+
+async def test_a_servers_prompt_that_lacks_something_is_a_wrong_command() -> None:
+    extensions = brought()
+    extensions.prompts.broken = McpError("/mcp__a__b needs topic", "Type: /mcp__a__b <topic>")
+    with pytest.raises(UsageError, match="/mcp__a__b needs topic"):
+        await read_task(extensions, "/mcp__a__b", ())

@@ -28,6 +28,7 @@ import psutil
 from lmtui.core.errors import LmtuiError, SandboxUnavailable
 from lmtui.sandbox.select import select_sandbox
 from tests.sandbox import battery
+from tests.sandbox.conftest import LIMITS
 
 _PAGE = Path(__file__).parents[2] / "SECURITY.md"
 _BEGIN, _END = "<!-- battery:begin -->", "<!-- battery:end -->"
@@ -124,7 +125,7 @@ async def _play(case: battery.Case, backend: str) -> str:
     base.chmod(0o755)
     try:
         async with battery.stage(base, case.setup, owner) as setting:
-            sandbox = await select_sandbox(setting.workspace, backend=backend)
+            sandbox = await select_sandbox(setting.workspace, backend=backend, limits=LIMITS)
             try:
                 await sandbox.status()
                 holds, output = await battery.contains(case, setting, sandbox)
@@ -185,7 +186,8 @@ def _table(chosen: list[battery.Case], setups: list[Setup], results: dict[str, d
     categories = sorted({case.category for case in chosen})
     lines = [
         f"{len(chosen)} cases, played {datetime.now(UTC):%Y-%m-%d} through the real supervisor, tools and permissions, "
-        f"on Linux {os.uname().release.split('-')[0]}. A cell is what held of what was played.",
+        f"on Linux {os.uname().release.split('-')[0]}. A cell is what held of what was played, "
+        f"with {LIMITS.cores} core, {LIMITS.processes} processes and files of {LIMITS.file_mb} MB as limits.",
         "",
         f"| kind of attempt | {' | '.join(setup.name for setup in setups)} |",
         f"| --- |{' ---: |' * len(setups)}",

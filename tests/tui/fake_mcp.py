@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lmtui.core.forms import Ask, ask_nobody
-from lmtui.core.mcp import McpServer, McpTool, ServerState, ToolChange
+from lmtui.core.mcp import McpResource, McpServer, McpTool, Reach, ServerState, ToolChange
 from tests.tui.fake_prompt_files import FakePromptFiles
 from tests.tui.fake_skills import FakeSkills
 
@@ -31,6 +31,8 @@ class FakeMcp:
         self.known: dict[str, McpServer] = {}
         self.wrong: list[str] = []
         self.restarted: list[str] = []
+        self.chosen: list[tuple[str, Reach]] = []
+        self.listed: list[McpResource] = []
         self.ask: Ask = ask_nobody
         self.log = Path("/nowhere/server.log")
         self._listeners: list[Callable[[], None]] = []
@@ -53,6 +55,12 @@ class FakeMcp:
 
     def accept(self, name: str) -> None:
         self.put(replace(self.known[name], state=ServerState.READY))
+
+    def choose_reach(self, name: str, reach: Reach) -> None:
+        self.chosen.append((name, reach))
+
+    def resources(self) -> Sequence[McpResource]:
+        return self.listed
 
     def answer_with(self, ask: Ask) -> None:
         self.ask = ask

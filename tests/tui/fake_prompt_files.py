@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lmtui.core.prompt_files import FilledPrompt, PromptFile
+from lmtui.core.errors import LmtuiError
+from lmtui.core.prompt_files import FilledPrompt, PromptFile, find_prompt
 
 
 class FakePromptFiles:
@@ -12,9 +13,15 @@ class FakePromptFiles:
 
     def __init__(self) -> None:
         self.files: list[PromptFile] = []
+        self.broken: LmtuiError | None = None
 
     def found(self) -> Sequence[PromptFile]:
         return self.files
+
+    async def read(self, text: str) -> FilledPrompt | None:
+        if self.broken:
+            raise self.broken
+        return find_prompt(self.files, text)
 
 
 class FakePromptsInUse:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lmtui.core.clean import clean_line
+from lmtui.core.errors import LmtuiError
 from lmtui.core.guidance_words import WHOLE_CHARS, guidance_lines, init_task, persona_lines
-from lmtui.core.prompt_files import find_prompt
 from lmtui.core.skill_words import promote_call, skill_call, skill_lines
 from lmtui.frontends.plain.desk import Desk
 
@@ -42,7 +42,7 @@ def promote(desk: Desk, argument: str) -> None:
 
 
 def say_prompt_files(desk: Desk, _: str) -> None:
-    """Say which commands are Markdown files."""
+    """Say which commands are Markdown files or prompts of MCP servers."""
     for file in desk.host.extensions.prompts.found():
         runs = "" if file.may_run else " (its commands wait for trust: `lmtui config trust`)"
         words = clean_line(file.problem or file.description)
@@ -51,7 +51,11 @@ def say_prompt_files(desk: Desk, _: str) -> None:
 
 def run_prompt_file(desk: Desk, text: str) -> bool:
     """Run the command of a file; False where there is none of that name."""
-    prompt = find_prompt(desk.host.extensions.prompts.found(), text)
+    try:
+        prompt = desk.room.wait(desk.host.extensions.prompts.read(text))
+    except LmtuiError as error:
+        desk.say(f"error: {error.full_text()}")
+        return True
     if prompt is None:
         return False
     desk.act(lambda session: session.prompts.begin(prompt, text.strip()))

@@ -299,7 +299,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "init": SlashCommand("[what matters]", "have the model draft an AGENTS.md from this folder", _on(draft_instructions)),
     "skill": SlashCommand("[name words]", "list the skills, or have one followed", _on(use_skill)),
     "promote": SlashCommand("file function [name]", "let a Python function become a tool; asks first", _on(promote)),
-    "commands": SlashCommand("", "list the commands that are Markdown files", _on(say_prompt_files)),
+    "commands": SlashCommand("", "list the commands that are Markdown files or prompts of MCP servers", _on(say_prompt_files)),
     "quit": SlashCommand("", "leave", Commands.leave),
 }
 _OTHER_NAMES = {"exit": "quit", "clear": "new", "todo": "plan", "skills": "skill"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lmtui.core.clean import clean_line, reveal_line
 from lmtui.core.errors import LmtuiError
 from lmtui.core.look_alikes import warning
+from lmtui.frontends.mcp_reach import KEY, choose_reach, offer
 from lmtui.frontends.plain.desk import Desk
 
 YES = ("y", "yes")
@@ -51,7 +52,17 @@ def ask_for_trust(desk: Desk) -> None:
         if found := warning((item.text,)):
             desk.say(f"  {found}")
     desk.terminal.drop_typed()
-    typed = desk.terminal.read("trust all of these, yes or no? ").strip().lower()
+    typed = desk.terminal.read(f"trust all of these, yes or no{offer(waiting)}? ").strip().lower()
+    if typed == KEY and offer(waiting):
+        servers = desk.host.extensions.mcp
+        choose_reach(
+            waiting,
+            lambda name, reach: desk.room.do(lambda: servers.choose_reach(name, reach)),
+            desk.terminal.read,
+            desk.say,
+        )
+        ask_for_trust(desk)
+        return
     try:
         if typed:
             desk.host.trust.answer(waiting, is_trusted=typed in YES)

@@ -49,6 +49,6 @@ def _do(desk: Desk, servers: McpServers, server: McpServer, word: str) -> None:
 def server_line(server: McpServer) -> str:
     """Return where a server stands, in one line."""
     tools = f", {counted(len(server.tools), 'tool')}, {server.tokens:,} tokens" if server.state is ServerState.READY else ""
-    place = f", {server.place}" if server.place else ""
+    place = "".join(f", {part}" for part in (server.brings, server.place) if part)
     problem = f": {server.problem}" if server.problem else ""
     return clean_line(f"{server.name}: {server.state}{tools}{place}{problem}")

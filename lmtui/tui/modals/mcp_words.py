@@ -68,8 +68,9 @@ def about(server: McpServer) -> str:
     is_hinted = server.problem or server.state is ServerState.STARTING
     problem = "  ".join(part for part in (server.problem, server.hint if is_hinted else "") if part)
     changed = f"{changes_text(server.changes)}: {_change_keys()}" if server.state is ServerState.CHANGED else ""
+    brings = " · ".join(part for part in (server.brings, server.reach) if part)
     warned = [f"! {each}" for each in server.warnings]
-    lines = (first, problem, changed, *warned, server.words, f"from {server.source}")
+    lines = (first, brings, problem, changed, *warned, server.words, f"from {server.source}")
     return "\n".join(clean_line(line) for line in lines if line)
 
 

@@ -14,6 +14,7 @@ from textual.content import Content
 from lmtui.core.clean import clean_line
 from lmtui.core.counting import counted
 from lmtui.core.errors import LmtuiError
+from lmtui.core.mcp import Reach
 from lmtui.core.sessions import SessionHost
 from lmtui.core.trust import TrustItem
 from lmtui.tui.commands import Command, Scope, bindings, closing, of_scope
@@ -44,7 +45,8 @@ class TrustQuestion(Consent[bool | None]):
 
     def __init__(self, host: SessionHost, *, now: Callable[[], datetime]) -> None:
         self._items = _open_items(host)
-        super().__init__(PageView(lambda width: item_lines(self._items, width)), now)
+        self._page = PageView(lambda width: item_lines(self._items, width))
+        super().__init__(self._page, now)
         self._host = host
         self._error = ""
         self._is_asked_again = not host.trust.waiting()
@@ -80,7 +82,8 @@ class TrustQuestion(Consent[bool | None]):
 
     def choices(self) -> Sequence[Command]:
         """Return the answers."""
-        found = [each for each in of_scope(Scope.TRUST) if self._has_trusted or each.id != "trust.list"]
+        is_left_out = {"trust.list": not self._has_trusted, "trust.reach": not any(item.server for item in self._items)}
+        found = [each for each in of_scope(Scope.TRUST) if not is_left_out.get(each.id)]
         return [*found, closing("ask again later")]
 
     def action_trust_yes(self) -> None:
@@ -100,6 +103,32 @@ class TrustQuestion(Consent[bool | None]):
             self.draw()
             return
         _ = self.dismiss(is_trusted)
+
+    def action_trust_reach(self) -> None:
+        """Let the user choose where a server runs, whatever its entry says."""
+        if any(item.server for item in self._items):
+            self.run_worker(self._choose_reach(), group="trust-reach", exclusive=True)
+
+    async def _choose_reach(self) -> None:
+        servers = [item for item in self._items if item.server]
+        choices = [Choice(item.server, clean_line(item.server), clean_line(item.text)) for item in servers]
+        is_one = len(choices) == 1
+        name = servers[0].server if is_one else await self.app.push_screen_wait(Picker("WHICH SERVER?", choices))
+        if not name:
+            return
+        ways = [Choice(reach.name, str(reach)) for reach in Reach]
+        title = f"WHERE DOES {clean_line(name)} RUN?"
+        if (way := await self.app.push_screen_wait(Picker(title, ways, note="kept for you alone"))) is None:
+            return
+        try:
+            self._host.extensions.mcp.choose_reach(name, Reach[way])
+        except LmtuiError as error:
+            self._error = clean_line(error.full_text())
+        self._items = _open_items(self._host)
+        self._page.show(lambda width: item_lines(self._items, width))
+        self._page.move_to_edge(is_end=False)  # what changed may stand above
+        self._has_seen_end = False
+        self._fit_later()
 
     def action_trust_list(self) -> None:
         """Show what is trusted by now."""

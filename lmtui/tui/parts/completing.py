@@ -13,7 +13,7 @@ from lmtui.core.model_words import CALL_CHOICES
 from lmtui.core.permissions import Mode
 from lmtui.core.skills import SkillState
 from lmtui.tui import themes
-from lmtui.tui.completing import PROMPT_FILES, Wanted, path_offer, prompt_values
+from lmtui.tui.completing import PROMPT_FILES, Wanted, path_offer, prompt_values, resource_offers
 from lmtui.tui.path_index import PathIndex, PathSearch
 from lmtui.tui.stage import Stage
 from lmtui.tui.wording import MODE_NOTES, window_text
@@ -39,10 +39,19 @@ class CompletionPart:
         values = self._stage.prompt.completing.values
         values["themes"] = [(name, themes.kind_text(file)) for name, file in files.items()]
         if (host := self._stage.desk.host) is not None:
-            found = await asyncio.to_thread(host.extensions.prompts.found)
-            values[PROMPT_FILES] = prompt_values(found)
+            values[PROMPT_FILES] = prompt_values(await asyncio.to_thread(host.extensions.prompts.found))
+            _ = host.extensions.mcp.listen(self._servers_changed)
             skills = await host.extensions.skills.found()
             values["skills"] = [(each.name, each.description) for each in skills if each.state is SkillState.READY]
+
+    def _servers_changed(self) -> None:
+        """Offer the prompts that servers have by now."""
+        self._stage.app.run_worker(self._offer_prompts(), group="prompt-commands", exclusive=True)
+
+    async def _offer_prompts(self) -> None:
+        if (host := self._stage.desk.host) is not None:
+            found = await asyncio.to_thread(host.extensions.prompts.found)
+            self._stage.prompt.completing.values[PROMPT_FILES] = prompt_values(found)
 
     def sent(self, text: str) -> None:
         """Take note of what was mentioned: it is offered first."""
@@ -76,7 +85,9 @@ class CompletionPart:
         recent = list(dict.fromkeys((*reversed(changed), *self._mentioned)))
         found = await search.find(wanted.query, recent)
         notes = dict.fromkeys(changed, "changed")
-        self._stage.prompt.offer(wanted, [path_offer(path, notes) for path in found])
+        host = self._stage.desk.host
+        resources = resource_offers(wanted.query, host.extensions.mcp.resources()) if host is not None else []
+        self._stage.prompt.offer(wanted, [*(path_offer(path, notes) for path in found), *resources])
 
     async def _known_paths(self, *, is_begun: bool) -> PathSearch | None:
         """Return the paths; those that are old are asked for again when a new path is begun."""

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 from lmtui.core.clean import clean_line
-from lmtui.core.prompt_files import PromptFile, find_prompt
+from lmtui.core.errors import LmtuiError
+from lmtui.core.mcp import PREFIX
+from lmtui.core.prompt_files import PromptFile
 from lmtui.core.slash_names import AS_WORDS
 from lmtui.tui.completing import PROMPT_FILES, prompt_values
 from lmtui.tui.modals.picker import Picker
@@ -28,8 +30,18 @@ class PromptFilesPart:
         return {"prompts.show": self._show, "prompts.run": self._run}
 
     async def _run(self, text: str) -> None:
-        prompt = find_prompt(await self._found(), f"/{text}")
-        active = self._stage.desk.active
+        if text.startswith(PREFIX):  # a server may take its time
+            _ = self._stage.app.run_worker(self._begin(text), group="server-prompt")
+        else:
+            await self._begin(text)
+
+    async def _begin(self, text: str) -> None:
+        host, active = self._stage.desk.host, self._stage.desk.active
+        try:
+            prompt = await host.extensions.prompts.read(f"/{text}") if host is not None else None
+        except LmtuiError as error:
+            self._stage.say(f"not sent: {clean_line(error.full_text())}", "error")
+            return
         if prompt is None:
             name = clean_line(text.partition(" ")[0])
             self._stage.say(f"no command /{name}; /help and /commands list them. {AS_WORDS}", "error")

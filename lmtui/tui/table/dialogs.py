@@ -38,6 +38,7 @@ DIALOGS: tuple[Command, ...] = (
     Command("rules.revoke", Scope.RULES, "Revoke", "Take the marked rule back, after asking.", ("d",), "revoke"),
     Command("trust.yes", Scope.TRUST, "Trust", "Let these hold from now on.", ("t",), "trust these"),
     Command("trust.no", Scope.TRUST, "Not now", "Go on without them.", ("n",), "not now"),
+    Command("trust.reach", Scope.TRUST, "Servers", "Choose where a server runs.", ("s",), "where a server runs…"),
     Command("trust.look", Scope.TRUST, "Look", "Show a file that they come from.", ("v",), "look at the file"),
     Command("trust.list", Scope.TRUST, "Trusted", "See what of the folder is trusted by now.", ("l",), "what is trusted"),
     Command(

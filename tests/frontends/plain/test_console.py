@@ -4,7 +4,9 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
+from lmtui.core.errors import McpError
 from lmtui.core.events import Outcome
+from lmtui.core.mcp import Reach
 from lmtui.core.pictures import Image
 from lmtui.core.rules import GrantScope, Mode
 from lmtui.core.sessions import Answer
@@ -148,6 +150,29 @@ def test_the_first_run_asks_for_a_server_and_the_folder_for_trust() -> None:
     assert host.used == ("http://127.0.0.1:11434/v1", "qwen2.5-coder:7b")
     assert host.trust.is_trusted is True
     assert "  setting in .env: model = x␛[2J" in paper.said
+
+
+def test_where_a_server_runs_is_chosen_before_the_yes() -> None:
+    host = Host()
+    host.trust.items = [TrustItem("MCP server", ".mcp.json", f"{name}: x", server=name) for name in ("a", "b")]
+    paper, _ = talk("s", "2", "3", "yes", host=host)
+    assert host.extensions.mcp.chosen == [("b", Reach.HOST)]
+    assert host.trust.is_trusted is True
+    assert paper.said.count("trust all of these, yes or no, s to choose where a server runs? ") == 2
+
+
+def test_what_is_no_number_chooses_nothing() -> None:
+    host = Host()
+    host.trust.items = [TrustItem("MCP server", ".mcp.json", "a: x", server="a")]
+    talk("s", "0", "no", host=host)
+    assert (host.extensions.mcp.chosen, host.trust.is_trusted) == ([], False)
+
+
+def test_a_servers_prompt_that_lacks_something_says_so() -> None:
+    host = Host()
+    host.extensions.prompts.broken = McpError("/mcp__a__b needs topic", "Type: /mcp__a__b <topic>")
+    paper, _ = talk("/mcp__a__b", host=host)
+    assert "error: /mcp__a__b needs topic  Type: /mcp__a__b <topic>" in paper.said
 
 
 def test_a_task_from_the_command_line_is_sent_at_once() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from lmtui.core.errors import ConfigError
+from lmtui.core.mcp import Reach
 from lmtui.core.trust import TrustItem
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fakes import FakeHost, FakeTrust
@@ -256,4 +257,53 @@ async def test_without_anything_trusted_the_question_offers_no_list_of_it() -> N
         await at_question(driver)
         assert "what is trusted" not in driver.text()
         await driver.press("l")
+        assert type(driver.app.screen).__name__ == "TrustQuestion"
+
+
+async def test_where_a_server_runs_is_chosen_and_what_is_listed_then_is_trusted() -> None:
+    host = bringing(
+        TrustItem("MCP server", ".mcp.json", "a: npx a", server="a"), TrustItem("MCP server", ".mcp.json", "b: x", server="b")
+    )
+    async with running(host, is_ready=False) as driver:
+        await at_question(driver)
+        await driver.press("s")
+        await driver.until_screen("Picker")
+        await driver.press("down", "enter")
+        await driver.until(lambda: "WHERE DOES b RUN?" in driver.text())
+        host.trust.items[1] = TrustItem("MCP server", ".mcp.json", "b: outside the sandbox, x, as you chose", server="b")
+        await driver.press("down", "down", "enter")
+        await driver.until(lambda: "as you chose" in driver.text())
+        assert host.extensions.mcp.chosen == [("b", Reach.HOST)]
+        await driver.press("t")
+        await driver.pilot.pause(0.4)
+        assert host.trust.is_trusted is None, "something else stands there: keys count after a moment"
+        driver.host.clock.forward(1)
+        await driver.settle()
+        await driver.press("t")
+        await driver.until(lambda: host.trust.is_trusted is True)
+
+
+async def test_after_a_choice_the_list_is_read_to_its_end_again() -> None:
+    items = [TrustItem("hook", f"hooks/{number}", f"run {number}") for number in range(60)]
+    host = bringing(TrustItem("MCP server", ".mcp.json", "a: npx a", server="a"), *items)
+    async with running(host, is_ready=False, size=SMALL) as driver:
+        await at_question(driver)
+        await driver.press("end", "s")
+        await driver.until_screen("Picker")
+        host.trust.items.append(TrustItem("hook", "hooks/last", "run last"))
+        await driver.press("enter")
+        await driver.until_screen("TrustQuestion")
+        driver.host.clock.forward(1)
+        await driver.settle()
+        await driver.press("t")
+        await driver.pilot.pause(0.4)
+        assert host.trust.is_trusted is None
+        assert "not yet: read to the end first" in driver.text()
+
+
+async def test_nothing_is_chosen_where_no_server_is_asked_about() -> None:
+    async with running(bringing(*TRUST_ITEMS), is_ready=False) as driver:
+        await at_question(driver)
+        assert "where a server runs" not in driver.text()
+        await driver.press("s")
         assert type(driver.app.screen).__name__ == "TrustQuestion"

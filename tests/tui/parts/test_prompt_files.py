@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from lmtui.core.errors import McpError
 from lmtui.core.hooks import HookRan
+from lmtui.core.mcp import McpResource
 from lmtui.core.prompt_files import PromptFile
 from tests.tui.driving import running
 
@@ -37,6 +39,41 @@ async def test_the_list_names_all_and_the_chosen_one_is_typed() -> None:
         assert "hidden by lmtui's own /help" in driver.text()
         await driver.press("enter")
         await driver.until(lambda: driver.app.workbench.prompt.text == "/fix ")
+
+
+async def test_the_prompt_of_a_server_goes_to_the_session_and_what_it_lacks_is_said() -> None:
+    async with running() as driver:
+        prompts = driver.host.extensions.prompts
+        prompts.files = [PromptFile("mcp__git__explain", "Explain.", "MCP server git", "Explain a commit", "<commit>")]
+        prompts.broken = McpError("/mcp__git__explain needs commit", "Type: /mcp__git__explain <commit>")
+        await driver.type("/mcp__git__explain")
+        await driver.until(lambda: "needs commit" in driver.text("#say"))
+        assert driver.host.session.submitted == []
+        prompts.broken = None
+        await driver.type("/mcp__git__explain abc")
+        await driver.until(lambda: bool(driver.host.session.submitted))
+
+
+async def test_prompts_and_resources_of_servers_are_offered_once_they_are_known() -> None:
+    async with running() as driver:
+        prompts, mcp = driver.host.extensions.prompts, driver.host.extensions.mcp
+        prompts.files = [PromptFile("mcp__git__explain", "", "MCP server git", "Explain a commit", "<commit>")]
+        mcp.listed = [
+            McpResource("git", "git://log", "The log"),
+            McpResource("git", "git://show/{id}", "One", is_template=True),
+        ]
+        mcp.put()
+        await driver.settle()
+        await driver.press(*"/mcp__g")
+        await driver.until(lambda: "Explain a commit" in driver.text())
+        await driver.press("tab")
+        assert driver.app.workbench.prompt.text == "/mcp__git__explain "
+        driver.app.workbench.prompt.text = ""
+        await driver.press(*"@git:")
+        await driver.until(lambda: "The log" in driver.text())
+        assert "git:git://show/{id}" in driver.text()
+        await driver.press("tab")
+        assert driver.app.workbench.prompt.text == "@git:git://log "
 
 
 async def test_hooks_are_lines_of_the_log_and_of_the_conversation_only_where_they_said_no() -> None:
