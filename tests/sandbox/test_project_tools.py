@@ -14,6 +14,7 @@ from lmtui.sandbox.project_tools import (
     NO_TOOLS,
     ProjectTools,
     about_missing,
+    fetching,
     find_missing,
     find_project_tools,
     lacking_in_image,
@@ -347,3 +348,21 @@ async def test_no_secret_of_the_home_folder_is_seen_with_eight_toolchains(
     places = " ".join(shlex.quote(str(home / name)) for name in SECRETS)
     found = await sandbox.run_command(f"cat {places}; grep -rs heron-secret {home} ~ /root /home; ls -A {home}", timeout_s=60)
     assert "heron-secret" not in found.output
+
+
+def test_uv_runs_where_it_has_no_cache_and_keeps_what_it_fetches(
+    workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uv = program(home / ".local/share/uv/tools/uv/bin/uv")
+    monkeypatch.setenv("PATH", f"{uv.parent}:/usr/bin")
+    bare = find_project_tools(workspace, {"uv.lock": ""})
+    assert dict(bare.variables)["UV_NO_CACHE"] == "1"
+    assert "UV_PYTHON_INSTALL_DIR" not in dict(bare.variables)
+    (home / ".cache/uv").mkdir(parents=True)
+    cached = with_program(NO_TOOLS, "uv", workspace)
+    assert "UV_NO_CACHE" not in dict(cached.variables)
+    assert cached.without_copies == {"UV_NO_CACHE": "1"}
+    assert f"{home}/.cache/uv" in targets(cached)
+    fetched = fetching(bare, workspace, None)
+    assert dict(fetched.variables)["UV_OFFLINE"] == "0"
+    assert "UV_NO_CACHE" not in dict(fetched.variables) | fetched.without_copies
