@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from lmtui.core.errors import ToolError
-from lmtui.core.events import Envelope, ModelChanged, TurnStarted
+from lmtui.core.events import ROOT, Envelope, ModelChanged, TurnStarted
 from lmtui.core.mcp import PREFIX, READ_RESOURCE, McpTool
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.model_events import Compacted
@@ -45,14 +45,15 @@ class McpToolbox:
 
     def begin_with(self, past: Sequence[Envelope]) -> None:
         """Take note of what was there before: the size of the window."""
-        changes = (each.event for each in reversed(past) if isinstance(each.event, ModelChanged))
+        events = (each.event for each in reversed(past))
+        changes = (event for event in events if isinstance(event, ModelChanged) and event.agent == ROOT)
         last = next(changes, None)
         self._window_tokens = last.window_tokens if last is not None else 0
 
     def follow(self, envelope: Envelope) -> None:
         """Take note of an event of the session."""
         match envelope.event:
-            case ModelChanged(window_tokens=tokens):
+            case ModelChanged(agent=agent, window_tokens=tokens) if agent == ROOT:
                 self._window_tokens = tokens
             case TurnStarted():
                 self._is_begun = True

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import McpError, ToolError
+from lmtui.core.events import Envelope, ModelChanged
 from lmtui.core.mcp import READ_RESOURCE, McpPrompt, McpTool, ServerState
 from lmtui.core.messages import ToolSet
 from lmtui.core.ports import ToolResult
@@ -217,7 +219,9 @@ async def test_the_model_is_told_of_one_tool_that_reads_and_it_asks_as_any_call(
     room = await start("offers=1")
     registry = ToolRegistry()
     toolbox = McpToolbox(registry, room, registry.has)
-    toolbox._window_tokens = 1_000_000
+    for agent, window in (("root", 1_000_000), ("a1", 1_000)):
+        changed = ModelChanged(agent=agent, model="m", url="", window_tokens=window)
+        toolbox.follow(Envelope(1, datetime.now(UTC), "s", changed))  # a sub-agent's window is not the session's
     spec = next(spec for spec in toolbox.specs(ToolSet.FULL) if spec.name == "mcp__paper__read_resource")
     assert spec.parameters == {"type": "object", "properties": {"uri": {"type": "string"}}}
     named = toolbox.prepare(READ_RESOURCE, '{"server": "paper", "uri": "note://one"}')
