@@ -35,8 +35,8 @@ class HookEvent(StrEnum):
 @dataclass(frozen=True, slots=True)
 class HookCall:
     """Something happened: `facts` are the fields of the format that belong to it, `subject` is what matchers look at (a tool's
-    own name, a trigger).  `arguments` are those of a tool call in our words, `mode` is the permission mode, and after
-    `limit_s` seconds (0: each hook's own limit) nothing is waited for.
+    own name, a trigger).  `arguments` are those of a tool call in our words, `subjects` what permission rules are matched
+    against, `mode` is the permission mode, and after `limit_s` seconds (0: each hook's own limit) nothing is waited for.
     """
 
     event: HookEvent
@@ -46,6 +46,7 @@ class HookCall:
     mode: str = ""
     agent: str = ROOT
     limit_s: float = 0.0
+    subjects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

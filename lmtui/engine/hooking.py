@@ -38,11 +38,13 @@ async def call_hooks(
     facts: Mapping[str, object],
     *,
     subject: str = "",
-    arguments: Mapping[str, object] | None = None,
+    prepared: PreparedCall | None = None,
     call_id: str = "",
 ) -> HookVerdict:
     """Call the hooks of an event and tell what they did."""
-    call = HookCall(event, facts, subject, arguments, mode=str(desk.mode), agent=desk.agent)
+    call = HookCall(event, facts, subject, mode=str(desk.mode), agent=desk.agent)
+    if prepared is not None:
+        call = replace(call, subject=prepared.tool, arguments=dict(prepared.arguments), subjects=prepared.subjects)
     verdict = await desk.hooking.hooks.run(call)
     tell_runs(desk.emit, event, verdict, agent=desk.agent, call_id=call_id)
     if verdict.ends_turn:
@@ -83,14 +85,7 @@ async def screen(desk: Desk, call: ToolCall, prepared: PreparedCall) -> Screened
     Raises:
         ToolError: what they put in place of its arguments is not what the tool takes.
     """
-    verdict = await call_hooks(
-        desk,
-        HookEvent.PRE_TOOL_USE,
-        {"tool_use_id": call.id},
-        subject=prepared.tool,
-        arguments=dict(prepared.arguments),
-        call_id=call.id,
-    )
+    verdict = await call_hooks(desk, HookEvent.PRE_TOOL_USE, {"tool_use_id": call.id}, prepared=prepared, call_id=call.id)
     if desk.hooking.ended_by and not verdict.blocks:
         verdict = replace(verdict, permission=Verdict.DENY, reason=desk.hooking.ended_by)
     if verdict.changed is None or verdict.blocks:
@@ -103,7 +98,7 @@ async def screen(desk: Desk, call: ToolCall, prepared: PreparedCall) -> Screened
 
 def overruled(desk: Desk, screened: Screened, decision: Decision, behind: tuple[str, ...]) -> Decision:
     """Return what holds for a call: the permission function's decision, made stricter or answered by hooks."""
-    said, reason = screened.verdict.permission, screened.verdict.reason
+    said, reason = screened.verdict.permission, screened.verdict.reason.rstrip(".")
     match said, decision.verdict:
         case _, Verdict.DENY:
             return decision
@@ -139,14 +134,8 @@ def _only_mode_asks(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...])
 async def look_back(desk: Desk, call: ToolCall, prepared: PreparedCall, result: ToolResult) -> ToolResult:
     """Let hooks look at what a call did, and return the result with what they say to the model."""
     response = {"output": result.text, "summary": result.summary, "success": result.ok}
-    verdict = await call_hooks(
-        desk,
-        HookEvent.POST_TOOL_USE,
-        {"tool_use_id": call.id, "tool_response": response},
-        subject=prepared.tool,
-        arguments=dict(prepared.arguments),
-        call_id=call.id,
-    )
+    facts = {"tool_use_id": call.id, "tool_response": response}
+    verdict = await call_hooks(desk, HookEvent.POST_TOOL_USE, facts, prepared=prepared, call_id=call.id)
     said = [verdict.reason] if verdict.blocks else []
     told = "\n".join(part for part in (*said, verdict.context) if part)
     if not told:

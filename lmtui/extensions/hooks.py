@@ -6,6 +6,7 @@ What a folder brings runs only where the user said yes to it as it is, and in th
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,37 +14,25 @@ from pathlib import Path
 from lmtui.core.hooks import HookCall, HookEvent, HookVerdict
 from lmtui.core.permissions import Mode, Verdict
 from lmtui.core.serving import Launcher
+from lmtui.core.shell.command import word_set
+from lmtui.core.shell.grammar import outline, unquoted
 from lmtui.core.trust import TrustItem
 from lmtui.extensions.folder_yes import Brought, FolderYes
 from lmtui.extensions.hooks_answer import Ran, together
-from lmtui.extensions.hooks_config import HookEntry, HookFiles, own_file, read_hooks
+from lmtui.extensions.hooks_config import HookEntry, HookFiles, read_hooks
 from lmtui.extensions.hooks_run import host_environment, program_of, run_in_lane, run_on_host
-from lmtui.extensions.hooks_words import Surroundings, matched_names, odd_matchers, our_input, payload
+from lmtui.extensions.hooks_words import Surroundings, matched_names, meets, odd_matchers, our_input, payload
 from lmtui.plain_files import find_program
 
 # Words of the shell itself.
-_BUILT_IN = frozenset(
-    [
-        "cd",
-        "exit",
-        "export",
-        "set",
-        "source",
-        ".",
-        "if",
-        "for",
-        "while",
-        "until",
-        "case",
-        "exec",
-        "eval",
-        "trap",
-        "command",
-        "unset",
-        "umask",
-    ]
+_BUILT_IN = word_set(
+    "! . : [ [[ alias bg break builtin case cd command continue declare dirs disown do echo else enable esac eval exec exit "
+    "export false fg fi for function getopts hash if jobs kill let local mapfile popd printf pushd pwd read readarray readonly "
+    "return select set shift shopt source test then time times trap true type typeset ulimit umask unalias unset until wait "
+    "while { }"
 )
-_UNSAFE = "your own hooks before tool calls cannot be read, so each call is asked about until {file} is mended"
+_FUNCTION = re.compile(r"([\w-]+)\s*\(\)|\bfunction\s+([\w-]+)")
+_UNSAFE = "{whose} hooks before tool calls cannot be read, so each call is asked about until {file} is mended"
 _UNTRUSTED = (
     "{count} of this folder ({files}) left out: nobody said yes to {it} as {it_is} now.  `/trust` or `lmtui config trust` asks."
 )
@@ -62,15 +51,25 @@ def hooks_trust(workspace: Path) -> FolderYes:
 
     def brought() -> Brought:
         files = read_hooks(workspace)
-        items = (TrustItem("hook", each.source, each.words + _missing(each.command)) for each in files.folders)
+        items = (TrustItem("hook", each.source, each.words + _missing(each)) for each in files.folders)
         return Brought(tuple(items), files.digest)
 
-    def _missing(command: str) -> str:
-        program = program_of(command)
-        is_there = not program or "/" in program or program in _BUILT_IN or find_program(program, workspace) is not None
-        return "" if is_there else f" ({program} is not on this machine)"
+    def _missing(entry: HookEntry) -> str:
+        missing = [name for name in _programs(entry) if find_program(name, workspace) is None]
+        return f" ({', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not on this machine)" if missing else ""
 
     return FolderYes(workspace, "hooks", brought)
+
+
+def _programs(entry: HookEntry) -> tuple[str, ...]:
+    """Return the programs that a hook starts by their names, as far as that is plain."""
+    if entry.arguments is not None:
+        commands = [entry.command]
+    else:
+        commands = [unquoted(words[0]) for words in outline(entry.command).commands] or [*entry.command.split()[:1]]
+    inner = {name for names in _FUNCTION.findall(entry.command) for name in names} | _BUILT_IN
+    names = dict.fromkeys(map(program_of, commands))
+    return tuple(name for name in names if name and "/" not in name and name not in inner)
 
 
 class SessionHooks:
@@ -100,8 +99,11 @@ class SessionHooks:
         files = read_hooks(workspace)
         is_trusted = hooks_trust(workspace).holds(files.digest)
         self._entries = tuple(entry for entry in files.entries if entry.is_own or is_trusted)
-        self._is_unsafe = files.is_unsafe
-        self._unsafe = _UNSAFE.format(file=own_file())
+        unread = next((entry for entry in files.unread if entry.is_own or is_trusted), None)
+        self._is_unsafe = unread is not None
+        self._unsafe = (
+            _UNSAFE.format(whose="your own" if unread.is_own else "this folder's", file=unread.source) if unread else ""
+        )
         odd = odd_matchers(self._entries, tools) if tools else ()
         self._problems = (*files.problems, *odd, *(() if is_trusted else _left_out(files)))
         self._wanted = frozenset(entry.event for entry in self._entries)
@@ -122,8 +124,9 @@ class SessionHooks:
     async def run(self, call: HookCall) -> HookVerdict:
         """Call the hooks that an event is for; see `core.hooks.Hooks.run`."""
         names = matched_names(call)
-        about = [entry for entry in self._entries if entry.event is call.event and entry.is_about(names)]
-        entries = list({(entry.command, entry.is_own): entry for entry in about}.values())
+        meant = [entry for entry in self._entries if entry.event is call.event and entry.is_about(names)]
+        about = [entry for entry in meant if meets(entry.condition, call)]
+        entries = list({(entry.command, entry.arguments, entry.is_own): entry for entry in about}.values())
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._run(entry, call)) for entry in entries]
         verdict = together(call.event, entries, [task.result() for task in tasks])
@@ -137,13 +140,14 @@ class SessionHooks:
         limit_s = min(entry.limit_s, call.limit_s or entry.limit_s)
         if entry.is_own:
             told = payload(call, self._around)
-            return await run_on_host(entry.command, told, self._workspace, self._environment, limit_s)
+            program = entry.program(self._around.root)
+            return await run_on_host(program, told, self._workspace, self._environment, limit_s)
         lane = await self._lane()
         if lane.launcher is None:
             return Ran(-1, problem="could not be run: no sandbox works here")
         told = payload(call, replace(self._around, root=lane.root))
         can_write = call.mode != Mode.PLAN
-        return await run_in_lane(entry.command, told, lane.launcher, can_write=can_write, limit_s=limit_s)
+        return await run_in_lane(entry.program(lane.root), told, lane.launcher, can_write=can_write, limit_s=limit_s)
 
 
 def _left_out(files: HookFiles) -> tuple[str, ...]:

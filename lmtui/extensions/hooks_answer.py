@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lmtui.core.clean import clean, clean_line
@@ -17,6 +18,12 @@ _NOT_STARTED = (126, 127)
 _MOST_CHARS = 10_000
 _SAID_CHARS = 600
 _LINE_CHARS = 200
+_NO_REASON = "no reason given"
+_UV = re.compile(r"\s*(?:\S*/)?uvx?(?=\s|\Z)")
+_UV_FAILED = re.compile(r"^(?:error: Failed to|Failed to initialize cache).*", re.MULTILINE)
+_NOT_FOUND = re.compile(r"^(?:\S*sh: .*|\S+: (?:line )?\d+: .+): (?:command )?not found$", re.MULTILINE)
+_NETWORK_FAILED = re.compile(r"network|resol|dns|connect|getaddrinfo|fetch|download|timed out", re.IGNORECASE)
+_NO_NETWORK = "hooks have no network; `--no-hooks` leaves them out"
 _TOO_LONG, _NO_JSON = "gave a longer answer than is read", "gave an answer that is no JSON"
 _ADDS_TEXT = (HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT)
 _CAN_BLOCK = (
@@ -32,7 +39,7 @@ _STRICTEST = (Verdict.DENY, Verdict.ASK, Verdict.ALLOW, None)
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How a program ended: `exit_code` -1 where it did not end by itself, with `problem` in words.
+    """How a program ended: `exit_code` -1 where it did not end by itself or was not started, with `problem` in words.
 
     `is_cut`: it wrote more than `out` holds.
     """
@@ -65,11 +72,19 @@ def read_answer(event: HookEvent, ran: Ran) -> Answer:
     about.
     """
     err = _bounded(ran.err.decode("utf-8", "replace"))
+    answer = _read(event, ran, err)
+    lacks = _NOT_FOUND.search(err) if event is HookEvent.PRE_TOOL_USE and answer.permission is not Verdict.DENY else None
+    if lacks is None or answer.permission is Verdict.ASK:
+        return answer
+    return replace(answer, permission=Verdict.ASK, reason=f"a hook that looks at it lacks a program: {_line(lacks[0])}")
+
+
+def _read(event: HookEvent, ran: Ran, err: str) -> Answer:
     if ran.exit_code == BLOCKS:
-        reason = err or "a hook said no and gave no reason"
+        reason = err or _NO_REASON
         return Answer(Verdict.DENY, reason) if event in _CAN_BLOCK else Answer(note=reason)
     if ran.exit_code < 0 or ran.exit_code in _NOT_STARTED:
-        told = clean_line(err.partition("\n")[0])[:_LINE_CHARS]
+        told = _line(err.partition("\n")[0])
         why = f"a hook that looks at it {ran.problem or f'could not be started: {told}'.removesuffix(': ')}"
         return Answer(Verdict.ASK, why) if event is HookEvent.PRE_TOOL_USE else Answer()
     if ran.exit_code != 0:
@@ -85,7 +100,8 @@ def read_answer(event: HookEvent, ran: Ran) -> Answer:
 
 def together(event: HookEvent, entries: Sequence[HookEntry], ran: Sequence[Ran]) -> HookVerdict:
     """Return what hooks that ran at the same time say together: deny before ask, ask before allow."""
-    answers = [read_answer(event, each) for each in ran]
+    ran = [_as_meant(*each) for each in zip(entries, ran, strict=True)]
+    answers = [_with_hint(event, *each) for each in zip(entries, ran, strict=True)]
     strictest = min((answer.permission for answer in answers), key=_STRICTEST.index, default=None)
     reasons = [answer.reason for answer in answers if answer.reason and answer.permission is strictest]
     changed = [answer.changed for answer in answers if answer.changed is not None]
@@ -102,11 +118,29 @@ def together(event: HookEvent, entries: Sequence[HookEntry], ran: Sequence[Ran])
     )
 
 
+def _as_meant(entry: HookEntry, ran: Ran) -> Ran:
+    """Return how a hook ended; uv ends with the code that says no where it could not even start the hook."""
+    failed = _UV_FAILED.search(clean(ran.err.decode("utf-8", "replace"))) if ran.exit_code == BLOCKS else None
+    if failed is None or not _UV.match(entry.command):
+        return ran
+    hint = "" if entry.is_own else f" ({_NO_NETWORK})"
+    return replace(ran, exit_code=-1, problem=f"could not be started: {_line(failed[0])}{hint}")
+
+
+def _with_hint(event: HookEvent, entry: HookEntry, ran: Ran) -> Answer:
+    """Return what a hook said, with the way out where it may hold a prompt back only for want of the network."""
+    answer = read_answer(event, ran)
+    holds = event is HookEvent.USER_PROMPT_SUBMIT and answer.permission is Verdict.DENY
+    if entry.is_own or not holds or not _NETWORK_FAILED.search(answer.reason):
+        return answer
+    return replace(answer, reason=f"{answer.reason}  ({_NO_NETWORK})")
+
+
 def _run(entry: HookEntry, ran: Ran, answer: Answer) -> HookRun:
     err = clean(ran.err.decode("utf-8", "replace")).strip()
     said = ran.problem or err or answer.reason
     return HookRun(
-        command=entry.command,
+        command=entry.shown,
         matcher=entry.matcher,
         source=entry.source,
         exit_code=ran.exit_code,
@@ -145,7 +179,7 @@ def _from_object(event: HookEvent, found: Mapping[str, Any]) -> Answer:
     changed = own.value.get("updatedInput")
     return Answer(
         permission=permission if event in _CAN_BLOCK else None,
-        reason=reason or ("a hook said no and gave no reason" if permission is Verdict.DENY else ""),
+        reason=reason or (_NO_REASON if permission is Verdict.DENY else ""),
         changed=changed if is_before and isinstance(changed, dict) else None,
         ends_turn=found.get("continue") is False,
         end_reason=answer.text("stopReason"),
@@ -162,6 +196,10 @@ def _object(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _line(text: str) -> str:
+    return clean_line(text)[:_LINE_CHARS]
 
 
 def _bounded(text: str) -> str:

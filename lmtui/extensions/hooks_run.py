@@ -35,54 +35,67 @@ _PASSED_ON = frozenset({
 _PROGRAM = re.compile(r"/?[\w.+/-]+")
 _ENDED = b"lmtui: it ended"  # what a lane says behind the program's own words
 # `head` ends at the last byte of the input, so that the hook meets its end; the last line says how the hook ended
-_IN_LANE = 'head -c "$2" | CLAUDE_PROJECT_DIR="$PWD" /bin/sh -c "$1"; printf "\\n%s%d" "$3" "$?"'
+_IN_LANE = 'told=$1 mark=$2; shift 2; head -c "$told" | CLAUDE_PROJECT_DIR="$PWD" "$@"; printf "\\n%s%d" "$mark" "$?"'
+_SHELL = ("/bin/sh", "-c", 'command -v bash >/dev/null && exec bash -c "$1"; exec /bin/sh -c "$1"', "hook")
 
 
 def host_environment(environ: Mapping[str, str], workspace: Path) -> dict[str, str]:
     """Return what a program on this machine gets of lmtui's environment: nothing that could hold a key."""
     kept = {name: value for name, value in environ.items() if name in _PASSED_ON or name.startswith("LC_")}
-    return {**kept, "TERM": "dumb", "CLAUDE_PROJECT_DIR": str(workspace), "LMTUI_WORKSPACE": str(workspace)}
+    # the shell says in English what it does not find, whatever the language: see `hooks_answer`
+    return {**kept, "LANGUAGE": "en", "TERM": "dumb", "CLAUDE_PROJECT_DIR": str(workspace), "LMTUI_WORKSPACE": str(workspace)}
 
 
-async def run_on_host(command: str, told: bytes, workspace: Path, environment: Mapping[str, str], limit_s: float) -> Ran:
-    """Run a command of the user's on this machine; cancelled, it has ended it before it returns."""
+async def run_on_host(
+    program: str | tuple[str, ...], told: bytes, workspace: Path, environment: Mapping[str, str], limit_s: float
+) -> Ran:
+    """Run a hook of the user's on this machine: a text for the shell, or the words of a program.
+
+    Cancelled, it has ended it before it returns.
+    """
     began = time.monotonic()
-    program = _Program()
+    running = _Program()
     try:
         transport, _ = await asyncio.get_running_loop().subprocess_exec(
-            lambda: program, "/bin/sh", "-c", command, cwd=workspace, env=dict(environment), start_new_session=True
+            lambda: running, *_words(program), cwd=workspace, env=dict(environment), start_new_session=True
         )
     except OSError as error:
         return Ran(-1, problem=f"could not be started: {error.strerror}")
     problem = ""
     try:
-        program.feed(transport, told)
+        running.feed(transport, told)
         async with asyncio.timeout(limit_s):
-            await program.ended(_AFTERWARDS_S)
+            await running.ended(_AFTERWARDS_S)
     except TimeoutError:
         problem = f"did not end within {limit_s:g} s"
     finally:
-        await program.end(transport)
+        await running.end(transport)
     code = transport.get_returncode()
-    if program.is_flooding:
+    if running.is_flooding:
         problem = "wrote more than anybody reads"
     elif not problem and (code is None or code < 0):
         problem = f"was killed by signal {-(code or 0)}"
     exit_code = -1 if problem or code is None else code
-    return Ran(exit_code, program.out.data, program.err.data, problem, _since(began), is_cut=program.out.is_cut)
+    return Ran(exit_code, running.out.data, running.err.data, problem, _since(began), is_cut=running.out.is_cut)
 
 
-async def run_in_lane(command: str, told: bytes, launcher: Launcher, *, can_write: bool, limit_s: float) -> Ran:
-    """Run a command of a folder's in the sandbox; cancelled, it has ended it before it returns."""
+async def run_in_lane(
+    program: str | tuple[str, ...], told: bytes, launcher: Launcher, *, can_write: bool, limit_s: float
+) -> Ran:
+    """Run a hook of a folder's in the sandbox: a text for the shell, or the words of a program.
+
+    Cancelled, it has ended it before it returns.
+    """
     began = time.monotonic()
     mark = secrets.token_hex(12)
-    arguments = ("/bin/sh", "-c", _IN_LANE, "hook", command, str(len(told)), mark)
+    arguments = ("/bin/sh", "-c", _IN_LANE, "hook", str(len(told)), mark, *_words(program))
+    allowed = program_of(program if isinstance(program, str) else program[0])
     err = _Kept(MAX_ERROR_BYTES)
     served: Served | None = None
     problem, ran = "", Ran(-1)
     try:
         async with asyncio.timeout(limit_s):
-            served = await launcher.open(Launch(arguments, can_write=can_write, program=program_of(command)), err.take_quietly)
+            served = await launcher.open(Launch(arguments, can_write=can_write, program=allowed), err.take_quietly)
             ran = await _in_lane(served, told, mark)
     except TimeoutError:
         problem = f"did not end within {limit_s:g} s"
@@ -102,6 +115,10 @@ def program_of(command: str) -> str:
     """Return the program that a command begins with, as far as that is plain; empty for what only a shell knows."""
     word = next(iter(command.split()), "")
     return word if _PROGRAM.fullmatch(word) else ""
+
+
+def _words(program: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (*_SHELL, program) if isinstance(program, str) else program
 
 
 class _TooMuch(Exception):

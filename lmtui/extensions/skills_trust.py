@@ -6,6 +6,7 @@ Nothing of a skill's own is run or obeyed before.  The answers are kept at user 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import re
@@ -23,6 +24,8 @@ from lmtui.paths import state_dir
 
 _MAX_BYTES = 1_048_576
 _MOST_ANSWERS = 1_000
+_SHOWN_CHARS = 120
+_READER = "lmtui.extensions.skill_file"  # imports the YAML parser, which takes a while
 _DESCRIPTION = re.compile(r"^description:\s*(.+)$", re.MULTILINE)
 
 
@@ -112,9 +115,19 @@ class SkillsTrust:
 
 
 def _item(raw: RawSkill) -> TrustItem:
-    match = _DESCRIPTION.search(clean((raw.data or b"")[:4096].decode("utf-8", "replace")))
-    about = f": {match[1].strip()[:120]}" if match else ""
-    return TrustItem("skill", raw.shown, clean_line(f"{raw.folder}{about}"), digest(raw))
+    about = _description(raw.data or b"", raw.folder)
+    short = about if len(about) <= _SHOWN_CHARS else f"{about[:_SHOWN_CHARS].rstrip()}…"
+    return TrustItem("skill", raw.shown, clean_line(f"{raw.folder}: {short}" if short else raw.folder), digest(raw))
+
+
+def _description(data: bytes, folder: str) -> str:
+    """Return what a skill says of itself, also where its front matter is broken."""
+    reader = importlib.import_module(_READER)
+    try:
+        return str(reader.read_skill(data, folder).description)
+    except reader.BrokenSkill:
+        match = _DESCRIPTION.search(clean(data[:4096].decode("utf-8", "replace")))
+        return match[1].strip() if match else ""
 
 
 def folders_with_yes() -> tuple[str, ...]:

@@ -32,7 +32,7 @@ def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace) -> in
 
 
 def _ask(workspace: Path, trust: Together, *, is_yes: bool) -> int:
-    """Show what waits or was refused and ask; 1 where a file cannot be read, 3 where nobody is there to answer."""
+    """Show what waits or was refused and ask; 1 where nothing could be read, 3 where nobody is there to answer."""
     problems = folder_problems(workspace)
     for problem in problems:
         print(f"✗ {clean_line(problem)}")
@@ -41,7 +41,7 @@ def _ask(workspace: Path, trust: Together, *, is_yes: bool) -> int:
     if not items:
         rest = f"{workspace} brings nothing {'else ' if problems else ''}that needs trust."
         print("All of this is trusted; `lmtui config trust --revoke` takes it back." if trusted else rest)
-        return 1 if problems else 0
+        return 1 if problems and not trusted else 0
     if trusted:
         print(f"Trusted by now: {kinds_text(trusted)}.  It is about: {kinds_text(items)}.")
     if not is_yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -55,7 +55,7 @@ def _ask(workspace: Path, trust: Together, *, is_yes: bool) -> int:
     is_trusted = typed in ("y", "yes")
     trust.answer(items, is_trusted=is_trusted)
     print(_holds(items) if is_trusted else "None of this holds.")
-    return 1 if problems else 0
+    return 0
 
 
 def _holds(items: Sequence[TrustItem]) -> str:

@@ -85,6 +85,56 @@ async def test_after_a_call_nothing_that_goes_wrong_stops_the_turn(program: Prog
     assert (result.code, (program.workspace / "made").exists()) == (0, True)
 
 
+@pytest.mark.parametrize("is_own", [True, False])
+async def test_a_program_with_args_gets_them_and_no_word_of_the_model_is_run(
+    program: Program, serve: Serve, is_own: bool
+) -> None:
+    (program.workspace / "guard.sh").write_text('echo "$@" > args.txt; cat > told.json\n')
+    hook(program, "bash", args=["${CLAUDE_PROJECT_DIR}/guard.sh", "a b", "$(touch shell)"], is_own=is_own)
+    assert (await program.run("config", "trust", "--yes")).code == 0
+    evil = ScriptedTurn(
+        calls=(ScriptedCall("write", {"path": "a.txt", "content": "$(touch pwned)`touch pwned`\ntouch pwned\n"}),)
+    )
+    result = await run(program, serve, evil, DONE)
+    assert not {"pwned", "shell"} & {path.name for path in program.workspace.iterdir()}
+    assert result.code == 0, result.err
+    assert (program.workspace / "args.txt").read_text() == "a b $(touch shell)\n"
+    told = json.loads((program.workspace / "told.json").read_text())
+    assert "$(touch pwned)" in told["tool_input"]["content"]
+    [ran] = of(result, "hook_ran")
+    assert ran["command"] == "bash '${CLAUDE_PROJECT_DIR}/guard.sh' 'a b' '$(touch shell)'"
+
+
+async def test_two_hooks_of_one_program_with_other_args_both_run(program: Program, serve: Serve) -> None:
+    hook(program, "touch", args=["one"])
+    hook(program, "touch", args=["two"])
+    await run(program, serve, TOUCH, DONE)
+    assert {"one", "two"} <= {path.name for path in program.workspace.iterdir()}
+
+
+@pytest.mark.parametrize(("command", "runs"), [("rm -rf x", False), ("touch made", True)])
+async def test_a_hook_with_a_condition_looks_only_at_such_calls(
+    program: Program, serve: Serve, command: str, runs: bool
+) -> None:
+    condition: dict[str, Any] = {"if": "Bash(rm *)"}
+    hook(program, "exit 2", matcher="Bash", **condition)
+    result = await run(program, serve, ScriptedTurn(calls=(ScriptedCall("shell", {"command": command}),)), DONE)
+    [finished] = of(result, "tool_call_finished")
+    assert finished["ok"] is runs
+    assert (program.workspace / "made").exists() is runs
+
+
+async def test_a_folders_broken_hook_asks_for_each_call_once_it_is_trusted(program: Program, serve: Serve) -> None:
+    hook(program, "x", is_own=False, type="prompt")
+    await run(program, serve, TOUCH, DONE)
+    assert (program.workspace / "made").exists()
+    (program.workspace / "made").unlink()
+    assert (await program.run("config", "trust", "--yes")).code == 0
+    result = await run(program, serve, TOUCH, DONE)
+    assert (result.code, (program.workspace / "made").exists()) == (3, False)
+    assert "this folder's hooks before tool calls cannot be read" in result.err
+
+
 async def test_what_a_formatter_changes_belongs_to_the_call(program: Program, serve: Serve) -> None:
     hook(program, "echo two >> a.txt", "PostToolUse", "Write")
     result = await run(program, serve, WRITE, DONE)

@@ -86,6 +86,19 @@ async def test_what_a_hook_denies_does_not_run_and_the_model_is_told_why() -> No
     assert (hooks.calls[0].subject, hooks.calls[0].arguments) == ("shell", {"command": "touch a"})
 
 
+async def test_a_reason_with_a_full_stop_keeps_one() -> None:
+    rig = Rig(FakeProvider(TOUCH, DONE), hooks=PaperHooks({PRE: verdict(Verdict.DENY, "Not here.")}))
+    await rig.run()
+    assert results(rig)[0][0] == "Refused: a hook said no: Not here."
+
+
+async def test_a_hook_is_told_what_rules_are_matched_against() -> None:
+    hooks = PaperHooks({PRE: verdict(), POST: verdict()})
+    rig = Rig(FakeProvider(TOUCH, DONE), hooks=hooks)
+    await rig.run()
+    assert [(call.event, call.subjects) for call in hooks.calls] == [(PRE, ("touch a",)), (POST, ("touch a",))]
+
+
 async def test_what_a_hook_allows_is_not_asked_where_only_the_mode_would() -> None:
     rig = Rig(FakeProvider(TOUCH, DONE), mode=Mode.MANUAL, hooks=PaperHooks({PRE: verdict(Verdict.ALLOW)}), is_attended=False)
     await rig.run()

@@ -144,6 +144,70 @@ def test_a_program_that_is_missing_is_named_in_the_refusal() -> None:
 
 
 @pytest.mark.parametrize(
+    ("err", "code", "permission"),
+    [
+        (b"bash: line 1: jq: command not found", 0, Verdict.ASK),
+        (b"more\n/bin/sh: 1: jq: not found\n", 1, Verdict.ASK),
+        (b".claude/hooks/guard.sh: line 3: jq: command not found", 0, Verdict.ASK),
+        (b"./guard: line 3: jq: command not found", 1, Verdict.ASK),
+        (b"bash: line 1: jq: command not found", 2, Verdict.DENY),
+        (b"the file was not found", 0, None),
+    ],
+)
+def test_a_hook_that_lacks_a_program_has_not_said_yes(err: bytes, code: int, permission: Verdict | None) -> None:
+    assert read_answer(PRE, Ran(code, b"", err)).permission is permission
+    assert read_answer(POST, Ran(1, b"", err)).permission is None
+
+
+def test_a_hook_that_lacks_a_program_may_still_deny_and_not_allow() -> None:
+    err = b"bash: line 1: jq: command not found"
+    assert read_answer(PRE, Ran(0, b'{"decision": "deny"}', err)).permission is Verdict.DENY
+    assert read_answer(PRE, Ran(0, b'{"decision": "approve"}', err)).permission is Verdict.ASK
+
+
+def test_a_deny_without_a_reason_is_said_once() -> None:
+    assert read_answer(PRE, said({"decision": "deny"})).reason == read_answer(PRE, Ran(2)).reason == "no reason given"
+
+
+UV_FAILED = Ran(2, b"", b"Using Python 3\nerror: Failed to fetch: `https://pypi.org/simple/x/`\n  Caused by: dns error\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "permission"),
+    [
+        ("uv run guard.py", Verdict.ASK),
+        ("/usr/bin/uvx guard", Verdict.ASK),
+        ("uvular guard", Verdict.DENY),
+        ("guard", Verdict.DENY),
+    ],
+)
+def test_uvs_own_failure_is_no_word_of_the_hook(command: str, permission: Verdict) -> None:
+    verdict = together(PRE, [HookEntry(PRE, command)], [UV_FAILED])
+    assert verdict.permission is permission
+    prompt = HookEvent.USER_PROMPT_SUBMIT
+    assert together(prompt, [HookEntry(prompt, command)], [UV_FAILED]).blocks is (permission is Verdict.DENY)
+
+
+def test_a_failure_of_uv_is_told_with_the_network_where_a_folders_hook_has_none() -> None:
+    words = "could not be started: error: Failed to fetch: `https://pypi.org/simple/x/`"
+    (mine,) = together(PRE, [HookEntry(PRE, "uv run x")], [UV_FAILED]).runs
+    (theirs,) = together(PRE, [HookEntry(PRE, "uv run x", is_own=False)], [UV_FAILED]).runs
+    assert (mine.exit_code, mine.said) == (-1, words)
+    assert theirs.said == f"{words} (hooks have no network; `--no-hooks` leaves them out)"
+    assert together(PRE, [HookEntry(PRE, "uv run x")], [Ran(2, b"", b"not this")]).permission is Verdict.DENY
+
+
+@pytest.mark.parametrize(
+    ("err", "is_own", "has_hint"),
+    [(b"getaddrinfo ENOTFOUND x", False, True), (b"getaddrinfo ENOTFOUND x", True, False), (b"it names a key", False, False)],
+)
+def test_words_held_back_for_want_of_the_network_come_with_the_way_out(err: bytes, is_own: bool, has_hint: bool) -> None:
+    prompt = HookEvent.USER_PROMPT_SUBMIT
+    verdict = together(prompt, [HookEntry(prompt, "npx x", is_own=is_own)], [Ran(2, b"", err)])
+    assert (verdict.blocks, "`--no-hooks` leaves them out" in verdict.reason) == (True, has_hint)
+
+
+@pytest.mark.parametrize(
     ("command", "words"),
     [
         ("no-such-heron check $X", "no-such-heron check $X (no-such-heron is not on this machine)"),
@@ -151,6 +215,9 @@ def test_a_program_that_is_missing_is_named_in_the_refusal() -> None:
         ("./check.sh", "./check.sh"),
         ("$HERON check", "$HERON check"),
         ("sh check.sh", "sh check.sh"),
+        ("[ -n x ] && printf x | read y", "[ -n x ] && printf x | read y"),
+        ("f() { true; }; f", "f() { true; }; f"),
+        ("X=$(no-heron x) | no-ibis", "X=$(no-heron x) | no-ibis (no-heron, no-ibis are not on this machine)"),
     ],
 )  # fmt: skip
 def test_the_question_of_trust_names_a_program_that_is_missing(command: str, words: str, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ class PaperLane:
         piece = self.pieces.pop(0) if self.pieces else b""
         if piece is None:
             await asyncio.Event().wait()
-        return (piece or b"").replace(b"{mark}", self.launch.arguments[-1].encode())
+        return (piece or b"").replace(b"{mark}", self.launch.arguments[5].encode())
 
     async def write(self, data: bytes) -> None:
         self.fed += data
@@ -53,7 +53,13 @@ async def test_its_output_words_and_end_are_told_apart() -> None:
     lane = PaperLane(b'{"a"', b": 1}\n{mark}2", error=b"no\nlmtui: it ended (exit, exit code 0)\n")
     assert await run(lane, b"x" * 200_000) == (2, b'{"a": 1}', b"no\n", "")
     assert lane.fed == b"x" * 200_000
-    assert (lane.launch.arguments[4:6], lane.launch.can_write) == (("guard", "200000"), False)
+    assert (lane.launch.arguments[4], lane.launch.arguments[-1], lane.launch.can_write) == ("200000", "guard", False)
+
+
+async def test_the_words_of_a_program_are_given_to_it_as_they_are() -> None:
+    lane = PaperLane(b"\n{mark}0")
+    _ = await run_in_lane(("bash", "guard.sh", "$(x) y"), b"{}", lane, can_write=False, limit_s=5.0)
+    assert (lane.launch.arguments[6:], lane.launch.program) == (("bash", "guard.sh", "$(x) y"), "bash")
 
 
 @pytest.mark.parametrize("pieces", [(b"some words",), (b"\n{mark}",), (b"\n{mark}x",), ()])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -31,6 +32,31 @@ async def gone(pid_file: Path) -> bool:
 
 async def test_it_reads_its_input_and_its_ends_are_told(tmp_path: Path) -> None:
     assert await run(tmp_path, "cat; echo no >&2; exit 2", b'{"a": 1}') == (2, b'{"a": 1}', b"no\n", "")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="without bash the shell is sh")
+async def test_a_text_is_for_bash_where_there_is_one(tmp_path: Path) -> None:
+    assert await run(tmp_path, "[[ abc == a* ]] && echo yes") == (0, b"yes\n", b"", "")
+
+
+async def test_without_bash_it_is_for_sh(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    environment = {**host_environment(ENVIRON, tmp_path), "PATH": str(tmp_path / "bin")}
+    ran = await run_on_host("echo yes", b"{}", tmp_path, environment, 20.0)
+    assert (ran.exit_code, ran.out) == (0, b"yes\n")
+
+
+async def test_the_words_of_a_program_meet_no_shell(tmp_path: Path) -> None:
+    program = ("printf", "%s|", "$(touch pwned)", "a b", "${HOME}")
+    ran = await run_on_host(program, b"{}", tmp_path, host_environment(ENVIRON, tmp_path), 20.0)
+    assert (ran.exit_code, ran.out) == (0, b"$(touch pwned)|a b|${HOME}|")
+    ran = await run_on_host(("no-such-heron",), b"{}", tmp_path, host_environment(ENVIRON, tmp_path), 20.0)
+    assert (ran.exit_code, ran.problem) == (-1, "could not be started: No such file or directory")
+
+
+async def test_a_program_that_is_missing_is_told_in_english(tmp_path: Path) -> None:
+    environment = host_environment({**ENVIRON, "LANGUAGE": "de", "LC_ALL": "de_DE.UTF-8"}, tmp_path)
+    assert environment["LANGUAGE"] == "en"
 
 
 async def test_it_gets_no_keys_and_stands_in_the_workspace(tmp_path: Path) -> None:

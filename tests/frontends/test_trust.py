@@ -110,6 +110,40 @@ def test_a_file_that_cannot_be_read_is_named_and_nobody_is_told_that_nothing_is_
     assert "brings nothing else that needs trust" in said
 
 
+def test_a_yes_ends_well_though_something_of_the_file_is_not_known(folder: Folder) -> None:
+    hooks = {"hooks": {**HOOKS["hooks"], "Sleep": [], "Nap": []}}
+    (folder.path / ".lmagent" / "hooks.json").write_text(json.dumps(hooks))
+    assert folder.trust(yes=True) == 0
+    said = folder.said()
+    assert said.count("✗") == 1
+    assert "there is no event 'Sleep', 'Nap'" in said
+    assert folder.trust() == 0
+
+
+def test_a_broken_hook_before_tools_waits_for_a_yes_like_the_others(folder: Folder) -> None:
+    hooks = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "prompt", "prompt": "x"}]}]}}
+    (folder.path / ".lmagent" / "hooks.json").write_text(json.dumps(hooks))
+    assert folder.trust() == EXIT_BLOCKED
+    assert "PreToolUse Bash: cannot be read, so each call is asked about" in folder.said()
+    assert folder.trust(yes=True) == 0
+
+
+@pytest.mark.parametrize(
+    ("front", "words"),
+    [
+        ("description: |-\n  Tidy the\n  desk", "tidy: Tidy the desk"),
+        ('description: "Tidy up"', "tidy: Tidy up"),
+        (f"description: {'x' * 121}", f"tidy: {'x' * 120}…"),
+        (f"description: {'x' * 120}", f"tidy: {'x' * 120}"),
+        ("description: 'Tidy\nname: [", "tidy: 'Tidy"),
+    ],
+)
+def test_a_skill_is_shown_by_its_description(folder: Folder, front: str, words: str) -> None:
+    (folder.path / ".lmagent" / "skills" / "tidy" / "SKILL.md").write_text(f"---\nname: tidy\n{front}\n---\nTidy.\n")
+    folder.trust()
+    assert words in [line.partition(": ")[2].replace("⏎", " ") for line in folder.said().splitlines()]
+
+
 def test_what_came_later_is_asked_about_beside_what_is_trusted(folder: Folder) -> None:
     (folder.path / ".mcp.json").write_text(json.dumps(SERVERS))
     folder.trust(yes=True)
