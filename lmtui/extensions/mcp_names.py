@@ -70,7 +70,9 @@ def told_name(server: str, tool: str, taken: Iterable[str] = ()) -> str:
 def server_key(server: str) -> str:
     """Return what stands for a server in the names of its tools: its name, or what no other server has, so that rules hold."""
     key = re.sub("_{2,}", "_", plain(server))
-    return key if key == server and len(key) <= _MAX_KEY_CHARS else f"{key[: _MAX_KEY_CHARS - 7]}_{_mark(server)}"
+    if key == server and len(key) <= _MAX_KEY_CHARS:
+        return key
+    return f"{key[: _MAX_KEY_CHARS - 7].rstrip('_')}_{_mark(server)}"
 
 
 def _mark(text: str) -> str:
