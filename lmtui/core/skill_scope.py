@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 
 from lmtui.core.command_policy import decide_command
 from lmtui.core.rules import Access, Mode, Rule, Verdict
+from lmtui.core.tool_facts import Deed, tools_that
 
+# Who may not do the one may not do the others.
+_FAMILIES = tuple(frozenset(tools_that(deed)) for deed in (Deed.SHOWS, Deed.RUNS))
 # Who may do the one may do the other: it shows or makes no more.
 _COVERS = {"look": "read", "mkdir": "write"}
 
@@ -42,7 +45,8 @@ class SkillScope:
 
     def rules_for(self, tool: str) -> tuple[Rule, ...]:
         """Return those of the rules that are about a tool."""
-        if any(rule.names(tool) for rule in self.denied):
+        family = {tool}.union(*(each for each in _FAMILIES if tool in each))
+        if any(rule.names(each) for rule in self.denied for each in family):
             return ()
         return tuple(rule for rule in self.rules if rule.names(tool) or rule.tool == _COVERS.get(tool))
 

@@ -57,7 +57,9 @@ async def fill_in(desk: Desk, said: Said, turn_id: str) -> Said:
             text += await _output(desk, piece.text, f"{turn_id}_{number}", turn_id)
         else:
             text += "[a command stood here; it was not run]"
-    return replace(said, text=text, typed=typed or said.text, images=(*said.images, *prompt.images), prompt=None)
+    return replace(
+        said, text=text, typed=typed or said.text, images=(*said.images, *prompt.images), prompt=None, is_from_file=True
+    )
 
 
 async def _output(desk: Desk, command: str, call_id: str, turn_id: str) -> str:

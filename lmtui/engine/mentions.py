@@ -32,11 +32,15 @@ _END = re.compile(r"<(?=/?resource\b)", re.IGNORECASE)
 
 @dataclass(slots=True)
 class _Attached:
-    """What goes with a message: parts of text for the model, pictures, and what the user is told of them."""
+    """What goes with a message: parts of text for the model, pictures, and what the user is told of them.
+
+    With `is_from_file` a command's file says the text, so that it is not the user who typed what it names.
+    """
 
     parts: list[str] = field(default_factory=list)
     images: list[Image] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    is_from_file: bool = False
 
     @property
     def size_chars(self) -> int:
@@ -49,7 +53,7 @@ async def add_message(desk: Desk, said: Said, turn_id: str) -> None:
     if said.is_reminder:
         desk.emit(Reminder(agent=desk.agent, text=said.text, turn_id=turn_id))
         return
-    attached = _Attached(images=list(said.images))
+    attached = _Attached(images=list(said.images), is_from_file=said.is_from_file)
     refs: tuple[ImageRef, ...] = ()
     try:
         for mention in find_mentions(said.typed or said.text)[:MAX_MENTIONS]:
@@ -90,7 +94,7 @@ async def _attach_resource(desk: Desk, name: str, resource: tuple[str, str], att
     try:
         call = desk.toolbox.prepare(READ_RESOURCE, arguments)
         decision = decide(desk, call)
-        is_typed = desk.approvals.is_attended and is_answered_by_typing(desk, call)
+        is_typed = desk.approvals.is_attended and not attached.is_from_file and is_answered_by_typing(desk, call)
         if decision.verdict is not Verdict.ALLOW and not (decision.verdict is Verdict.ASK and is_typed):
             asks = "the agent can ask to read it" if desk.approvals.is_attended else f"the rule {call.tool} allows it"
             way = f"; {asks}" if decision.verdict is Verdict.ASK else ""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.ports import Sandbox
+from lmtui.core.secrets import is_secret_path
 from lmtui.providers.tokens import counter_name
 from lmtui.runtime.process import drop_path_entries_below
 from lmtui.sandbox.backend import FULL
@@ -64,7 +65,7 @@ async def project_image_source(sandbox: Sandbox) -> tuple[ImageSource, dict[str,
 async def make_project_image(
     workspace: Path, sandbox: Sandbox, source: ImageSource, texts: Mapping[str, str], say: Callable[[str], None]
 ) -> str:
-    """Build the image of a project and return its name; files that git ignores are not sent to the engine.
+    """Build the image of a project and return its name; ignored files and secret files are not sent to the engine.
 
     Raises:
         UsageError: the project has more files than can be sent.
@@ -74,7 +75,7 @@ async def make_project_image(
     if source.dockerfile:
         paths = await sandbox.glob(f"{source.context}/**" if source.context else "**", _MOST_FILES + 1)
         size_bytes = 0
-        for path in dict.fromkeys((source.dockerfile, *paths)):
+        for path in dict.fromkeys((source.dockerfile, *(path for path in paths if not is_secret_path(path)))):
             file = await sandbox.read_file(path, _MOST_BYTES)
             size_bytes += file.size_bytes
             if size_bytes > _MOST_BYTES or len(paths) > _MOST_FILES:

@@ -38,7 +38,11 @@ def own_instructions(config: Config) -> str:
     folders = [
         f"- {each.removesuffix(':rw')}{' (you may change it)' if each.endswith(':rw') else ''}" for each in config.add_dirs
     ]
-    about = "You may also read these folders; use whole paths in tools and commands:\n" + "\n".join(folders) if folders else ""
+    about = (
+        "You may also read, not change, these folders; use whole paths in tools and commands:\n" + "\n".join(folders)
+        if folders
+        else ""
+    )
     return "\n\n".join(each for each in (config.append_system_prompt, about) if each)
 
 

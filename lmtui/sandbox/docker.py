@@ -162,16 +162,22 @@ class DockerBackend:
             if self._runtime and self._runtime not in (self._engine.info().get("Runtimes") or {}):
                 what = f"the engine has no runtime called {self._runtime}"
                 raise SandboxUnavailable(what, "Install it and name it in /etc/docker/daemon.json, or unset sandbox_runtime.")
-            image = self._engine.images.get(self.image)
+            image = self._engine.images.get(self._image_of(lane))
             self._image_variables = dict(each.split("=", 1) for each in image.attrs["Config"].get("Env") or () if "=" in each)
             container = self._engine.api.create_container(**self._arguments(self._engine, lane, layout))
         except ImageNotFound as error:
-            raise SandboxUnavailable(f"the image {self.image} is not there", "Make it: lmtui sandbox image") from error
+            raise SandboxUnavailable(
+                f"the image {self._image_of(lane)} is not there", "Make it: lmtui sandbox image"
+            ) from error
         except APIError as error:
             raise SandboxUnavailable(f"the Docker engine refuses the container: {error.explanation}", "") from error
         except OSError as error:  # the SDK's own lost connections are these
             raise self._lost(socket_path) from error
         return str(container["Id"])
+
+    def _image_of(self, lane: Lane) -> str:
+        """Return the image of a lane: what guards the workspace and runs git is never a project's own."""
+        return DEFAULT_IMAGE if self.image_digest and not lane.is_masked else self.image
 
     def _take_project_image(self, engine: DockerClient) -> None:
         """Take the image that the user built for this project, unless the settings name another."""
@@ -221,7 +227,7 @@ class DockerBackend:
             ),
         )
         return {
-            "image": self.image,
+            "image": self._image_of(lane),
             "entrypoint": supervisor_command("python3", FOLDER_INSIDE, settings),
             "command": [],
             "hostname": "sandbox",

@@ -73,7 +73,7 @@ def locate(path: str, workspace: Path, added: Iterable[str]) -> tuple[str, str]:
     Raises:
         SandboxError: it is absolute, and in neither.
     """
-    for folder in added:
+    for folder in sorted(added, key=len, reverse=True):
         if path == folder or path.startswith(f"{folder}/"):
             return folder, path[len(folder) :].lstrip("/")
     return "", relative_path(path, workspace)

@@ -89,7 +89,6 @@ class LandlockBackend:
             raise why
         python, reads = this_python(), [*_SYSTEM, *map(str, self._toolchains), str(INSIDE), sys.base_prefix]
         reads += [str(each.source) for each in self.tools.shown]
-        writable = [str(each.source) for each in self.tools.shown if each.is_writable_in(lane)]
         system = ["/usr/local/bin", "/usr/bin", "/bin", *self.tools.single_folders]
         path = commands_path(lane, str(self._workspace), self._toolchains, self.tools, system)
         owner = self._workspace.stat()
@@ -119,7 +118,6 @@ class LandlockBackend:
                 *([] if lane.is_read_only else [str(self._workspace)]),
                 folder,
                 *([store] if store else []),
-                *writable,
             ],
             has_network=self.network != "none" and lane.runs_programs,
             owner=owner.st_uid,

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from lmtui.core.clean import clean_line
-from lmtui.core.errors import SandboxError, SandboxUnavailable
+from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.masks import MaskExpressions
 from lmtui.core.workspace import SandboxStatus
 from lmtui.sandbox import read_lane, replies
@@ -27,7 +27,6 @@ from lmtui.sandbox.link import Lane
 from lmtui.sandbox.project_image import DESCRIPTIONS, digest_of
 from lmtui.sandbox.project_tools import MARKER_BYTES, MARKERS, ProjectTools, find_project_tools, with_added, with_allowed
 from lmtui.sandbox.proxy import Proxy
-from lmtui.sandbox.toolchains import AddedFolder
 from lmtui.sandbox.waiting import to_the_end
 
 _IDLE_S = {Lane.GIT: 60.0, Lane.CHECKPOINT: 600.0, Lane.READ: 600.0, Lane.VIEW: 600.0}
@@ -74,7 +73,7 @@ class _Instance:
 class Beside:
     """Folders outside the workspace that commands use: those that settings add, and tools that the user allowed since."""
 
-    added: tuple[AddedFolder, ...] = ()
+    added: tuple[Path, ...] = ()
     allowed: list[Path] = field(default_factory=list)
 
 
@@ -175,6 +174,9 @@ class Lanes:
                 await instance.client.close()
                 instance = None
             is_old = instance is None or instance.masks != self._all_masks()
+            if instance is not None and is_old and lane.is_masked and await self._mask_added():
+                self._retire(instance.client)
+                instance = None
             if instance is None or (lane.is_masked and (is_old or not is_for_one_file)):
                 layout = (await self._layout(lane)).without(revealed)
                 if instance is not None and not instance.layout.covers(layout, lane):
@@ -310,7 +312,11 @@ class Lanes:
     async def refresh_tools(self) -> bool:
         """Look again which tools the project uses; what is opened from now on has them.  True if that changed."""
         backend = (await self.started()).backend
-        tools = await find_tools(await self.guard(), self.workspace, self._beside, self._all_masks())
+        try:
+            tools = await find_tools(await self.guard(), self.workspace, self._beside, self._all_masks())
+        except UsageError as error:  # an added folder grew too large to look for secrets: what is open stays as it is
+            self._notice = str(error)
+            return False
         async with self._starting:
             if tools == backend.tools:
                 return False
@@ -327,7 +333,7 @@ class Lanes:
     @property
     def added(self) -> list[str]:
         """Return the added folders."""
-        return [str(folder.path) for folder in self._beside.added]
+        return [str(folder) for folder in self._beside.added]
 
     def take_notice(self) -> str:
         """Return once what the user and the model should know about a restart."""
@@ -360,6 +366,15 @@ class Lanes:
             self._guard = chosen.guard
             self._instances[Lane.MAIN, frozenset()] = _Instance(chosen.client, chosen.layout, masks)
         return self._chosen
+
+    async def _mask_added(self) -> bool:
+        """Mask what the rules of now deny in the added folders, in what is opened from now on; True if that changed."""
+        assert self._chosen is not None
+        backend = self._chosen.backend
+        before = backend.tools
+        if self._beside.added:
+            backend.tools = await asyncio.to_thread(with_added, before, self._beside.added, self._all_masks())
+        return backend.tools != before
 
     async def _layout(self, lane: Lane) -> Layout:
         """Return what a lane is to be opened with."""

@@ -193,9 +193,13 @@ def cargo_settings(home: Path) -> str:
         tables = found.get(kind)
         for name, table in tables.items() if isinstance(tables, dict) else ():
             values = {key: table.get(key) for key in ("registry", "index", "replace-with")} if isinstance(table, dict) else {}
-            kept = {key: value for key, value in values.items() if isinstance(value, str) and "@" not in value}
-            lines += [f"[{kind}.{json.dumps(name)}]", *(f"{key} = {json.dumps(value)}" for key, value in kept.items())]
+            kept = {key: value for key, value in values.items() if isinstance(value, str) and not set("@?#") & set(value)}
+            lines += [f"[{kind}.{_quoted(name)}]", *(f"{key} = {_quoted(value)}" for key, value in kept.items())]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _told_by(name: str, text: str) -> Iterator[str]:

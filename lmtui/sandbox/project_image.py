@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 DEVCONTAINERS = (".devcontainer/devcontainer.json", ".devcontainer.json")
 DOCKERFILES = ("Dockerfile", "Containerfile")
-DESCRIPTIONS = (*DEVCONTAINERS, *DOCKERFILES)
+DESCRIPTIONS = (*DEVCONTAINERS, *DOCKERFILES, ".devcontainer/Dockerfile")
+_COMPARED_CHARS = 32_768
 _LABEL = "lmtui.source"
 _BUILD_S = 3600
 _NOT_DONE = (
@@ -136,7 +137,7 @@ def image_name(workspace: Path) -> str:
 
 def digest_of(texts: Mapping[str, str]) -> str:
     """Return what tells whether the description of an image has changed since it was built."""
-    found = {name: texts[name] for name in DESCRIPTIONS if name in texts}
+    found = {name: texts[name][:_COMPARED_CHARS] for name in DESCRIPTIONS if name in texts}
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest() if found else ""
 
 

@@ -22,7 +22,7 @@ from lmtui.plain_files import find_program
 from lmtui.sandbox.layout import mask_sources
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.package_indexes import cargo_settings
-from lmtui.sandbox.toolchains import AddedFolder, check_toolchains, programs, protected_in
+from lmtui.sandbox.toolchains import check_toolchains, masked_in, programs
 
 ENVIRONMENTS = (".venv", "venv")
 _MOST_LINKS = 8
@@ -105,8 +105,8 @@ MARKER_BYTES = 65_536
 class Shown:
     """A folder or a program that is shown at `target`, and why.
 
-    What is `is_cache` may be written to where the backend can copy it; what is `is_writable` is this project's own, or was
-    added as writable.  `is_added`: file tools use it too.  `is_system`: it goes with the system's programs, so an
+    What is `is_cache` may be written to where the backend can copy it; what is `is_writable` is this project's own.
+    `is_added`: file tools read it too.  `is_system`: it goes with the system's programs, so an
     image has its own.
     """
 
@@ -117,6 +117,7 @@ class Shown:
     is_writable: bool = False
     is_added: bool = False
     is_system: bool = False
+    is_masked: bool = False
 
     def is_writable_in(self, lane: Lane) -> bool:
         """Tell whether programs of a lane may change it for good."""
@@ -302,7 +303,7 @@ class _Finder:
                 self.shown[str(folder)] = Shown(str(folder), folder, f"packages that were fetched, for {marker}", is_cache=True)
         if "cargo" in row.programs and (settings := cargo_settings(self.home)):
             target = str(self.home / _CARGO_SETTINGS)
-            self.shown[target] = Shown(target, _kept(settings), "registries of cargo, no tokens")
+            self.shown[target] = Shown(target, _kept(settings), "registries of cargo")
 
 
 def find_project_tools(workspace: Path, texts: Mapping[str, str], home: Path | None = None) -> ProjectTools:
@@ -356,6 +357,7 @@ class Missing:
     name: str
     program: Path
     folder: Path
+    can_be_shown: bool = True
 
     @property
     def is_systems(self) -> bool:
@@ -375,7 +377,8 @@ def find_missing(output: str, workspace: Path, *, in_image: bool) -> list[Missin
             program = _Finder(workspace, Path.home().resolve(), {}).newest(name)
         if program is None:
             continue
-        missing = Missing(name, program, _whole_tool(list(_names(program, workspace))[-1]))
+        folder = _whole_tool(list(_names(program, workspace))[-1])
+        missing = Missing(name, program, folder, can_show(folder, workspace))
         found += [missing] if in_image or not missing.is_systems else []
     return found
 
@@ -393,6 +396,7 @@ def about_missing(missing: Iterable[Missing], tools: ProjectTools, *, in_image: 
     notes = []
     for each in missing:
         way = f'the user can show it: toolchains = ["{each.folder}"]'
+        way = way if each.can_be_shown else "its folder holds more than tools, so it is not shown"
         way = "--sandbox bubblewrap shows it" if each.is_systems else way
         place = "image" if in_image else "sandbox"
         notes.append(f"[{each.name} is at {each.program} on this machine, not in the {place}; {way}]")
@@ -439,21 +443,20 @@ def with_program(tools: ProjectTools, program: str, workspace: Path, home: Path 
     )
 
 
-def with_added(tools: ProjectTools, folders: Iterable[AddedFolder], masks: MaskExpressions) -> ProjectTools:
-    """Return the tools with added folders; secret files in them are masked, and `.git` is read-only.  Blocks.
+def with_added(tools: ProjectTools, folders: Iterable[Path], masks: MaskExpressions) -> ProjectTools:
+    """Return the tools with added folders, read-only; secret files in them are masked.  Blocks.
 
     Raises:
         UsageError: a folder is too large to look for files with secrets.
         SandboxUnavailable: the masks cannot be made.
     """
-    shown = {each.target: each for each in tools.shown}
+    shown = {each.target: each for each in tools.shown if not each.is_masked}
     for folder in folders:
-        target = str(folder.path)
-        shown[target] = Shown(target, folder.path, "added folder", is_writable=folder.is_writable, is_added=True)
-        for path, is_folder, is_masked in protected_in(folder, masks):
+        shown[str(folder)] = Shown(str(folder), folder, "added folder", is_added=True)
+        for path, is_folder in masked_in(folder, masks):
             file, empty, _ = mask_sources()
-            source = (empty if is_folder else file) if is_masked else folder.path / path
-            shown[f"{target}/{path}"] = Shown(f"{target}/{path}", source, "masked" if is_masked else "read-only")
+            target = f"{folder}/{path}"
+            shown[target] = Shown(target, empty if is_folder else file, "masked", is_masked=True)
     return replace(tools, shown=tuple(sorted(shown.values(), key=lambda each: each.target.count("/"))))
 
 

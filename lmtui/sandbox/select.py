@@ -33,7 +33,7 @@ from lmtui.sandbox.process import FilesBackend, ProcessBackend
 from lmtui.sandbox.project_tools import ProjectTools, lacking_in_image
 from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.serving import LaneLauncher
-from lmtui.sandbox.toolchains import AddedFolder, check_added, check_toolchains
+from lmtui.sandbox.toolchains import check_added, check_toolchains
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 BACKENDS = ("auto", *FULL, "landlock", "process", "files")
@@ -63,7 +63,7 @@ class Options:
     toolchains: tuple[Path, ...] = ()
     is_named: bool = False
     limits: CommandLimits = CommandLimits()
-    added: tuple[AddedFolder, ...] = ()
+    added: tuple[Path, ...] = ()
 
 
 _Key = tuple[int, Path, str, Options]
@@ -97,7 +97,7 @@ async def select_sandbox(
         hosts: patterns of hosts that the proxy lets through without asking.
         variables: what commands get in their environment beside the usual.
         limits: what commands may take.
-        added: folders that file tools and commands may use beside the workspace; writable where they end in `:rw`.
+        added: folders that file tools and commands may read beside the workspace.
 
     Raises:
         UsageError: the workspace, the backend, the network, the runtime or a folder cannot be.

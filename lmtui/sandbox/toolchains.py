@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.core.errors import UsageError
@@ -23,35 +22,23 @@ _SECRET_FILES = (
 )  # fmt: skip
 _SYSTEM = tuple(map(Path, ("/etc", "/root", "/proc", "/sys", "/dev", "/run", "/var", "/boot", "/tmp")))  # noqa: S108  (refused)
 _NEVER_ADDED = tuple(map(Path, ("/bin", "/sbin", "/lib", "/lib64", "/usr", "/etc", "/proc", "/sys", "/dev", "/run", "/boot")))
-_WRITABLE = ":rw"
-_ADDED_HINT = "Name a project or data folder: --add-dir ../library (read-only) or --add-dir ../library:rw (writable)."
+_SHARED = tuple(map(Path, ("/opt", "/opt/lmtui", "/workspace", "/checkpoints", "/nix")))
+_ADDED_HINT = "Name a project or data folder: --add-dir ../library. It is read-only."
 _MOST_ENTRIES, _MOST_MASKED = 300_000, 300
 _HINT = "Name a folder that holds tools only, such as ~/.pyenv/versions/3.12.4 or ~/.rustup/toolchains."
 
 
-@dataclass(frozen=True, slots=True)
-class AddedFolder:
-    """A folder outside the workspace that file tools and commands may use, at the same path."""
-
-    path: Path
-    is_writable: bool = False
-
-
-def check_added(folders: Sequence[str], workspace: Path) -> tuple[AddedFolder, ...]:
-    """Return the added folders, resolved, each once.  Blocks.
+def check_added(folders: Sequence[str], workspace: Path) -> tuple[Path, ...]:
+    """Return the folders outside the workspace that file tools and commands may read, resolved, each once.  Blocks.
 
     Args:
-        folders: whole paths; one that ends in `:rw` is writable.
+        folders: whole paths.
         workspace: the workspace, which no added folder may contain or be in.
 
     Raises:
         UsageError: one does not exist, or is the home folder, a system folder, above the workspace, or holds credentials.
     """
-    found: dict[Path, bool] = {}
-    for text in folders:
-        path = _added(text.removesuffix(_WRITABLE), workspace)
-        found[path] = found.get(path, False) or text.endswith(_WRITABLE)
-    return tuple(AddedFolder(path, is_writable) for path, is_writable in found.items())
+    return tuple(dict.fromkeys(_added(text, workspace) for text in folders))
 
 
 def _added(text: str, workspace: Path) -> Path:
@@ -69,7 +56,7 @@ def _added(text: str, workspace: Path) -> Path:
         raise UsageError(f"{path} cannot be added: it contains your home folder.", _ADDED_HINT)
     if path == workspace or path in workspace.parents or path.is_relative_to(workspace):
         raise UsageError(f"{path} cannot be added: it contains the workspace or is part of it.", _ADDED_HINT)
-    if any(path.is_relative_to(base) for base in _NEVER_ADDED):
+    if path in (*_SHARED, *_SYSTEM) or any(path.is_relative_to(base) for base in _NEVER_ADDED):
         raise UsageError(f"{path} cannot be added: it belongs to the system.", _ADDED_HINT)
     if any(path in (own, *own.parents) or path.is_relative_to(own) for own in (config_dir().resolve(), state_dir().resolve())):
         raise UsageError(f"{path} cannot be added: lmtui keeps its own files there.", _ADDED_HINT)
@@ -78,10 +65,10 @@ def _added(text: str, workspace: Path) -> Path:
     return path
 
 
-def protected_in(folder: AddedFolder, masks: MaskExpressions) -> Iterator[tuple[str, bool, bool]]:
-    """Yield what commands may not see or change in an added folder: path, is it a folder, is it masked (else read-only).
+def masked_in(folder: Path, masks: MaskExpressions) -> Iterator[tuple[str, bool]]:
+    """Yield what commands may not see in an added folder: the path, and whether it is a folder.
 
-    Blocks (disk): it looks at every entry.
+    Links are passed over: what they lead to is masked by its own name.  Blocks (disk): it looks at every entry.
 
     Raises:
         UsageError: it has too many entries to look for secrets, or too many secrets.
@@ -89,21 +76,20 @@ def protected_in(folder: AddedFolder, masks: MaskExpressions) -> Iterator[tuple[
     hidden = [re.compile(each.encode()).match for each in (masks.denied, masks.secret) if each]
     shown = re.compile(masks.shown.encode()).match if masks.shown else None
     entries = masked = 0
-    for here, folders, files in os.walk(os.fsencode(folder.path)):
-        relative = os.path.relpath(here, os.fsencode(folder.path))
+    for here, folders, files in os.walk(os.fsencode(folder)):
+        relative = os.path.relpath(here, os.fsencode(folder))
         for name in (*folders, *files):
             path = name if relative == b"." else relative + b"/" + name
             is_folder = name in folders
             told = path + b"/" if is_folder else path
-            if any(match(told) for match in hidden) and not (shown and shown(told)):
+            is_link = (Path(os.fsdecode(here)) / os.fsdecode(name)).is_symlink()
+            if not is_link and any(match(told) for match in hidden) and not (shown and shown(told)):
                 masked += 1
-                yield os.fsdecode(path), is_folder, True
-            elif name.decode("ascii", "replace") in PROTECTED_NAMES and folder.is_writable:
-                yield os.fsdecode(path), is_folder, False
+                yield os.fsdecode(path), is_folder
         folders[:] = [name for name in folders if name.decode("ascii", "replace") not in PROTECTED_NAMES]
         entries += len(folders) + len(files)
         if entries > _MOST_ENTRIES or masked > _MOST_MASKED:
-            raise UsageError(f"{folder.path} is too large to look for files with secrets.", "Add a folder inside it instead.")
+            raise UsageError(f"{folder} is too large to look for files with secrets.", "Add a folder inside it instead.")
 
 
 def check_toolchains(folders: Sequence[Path], workspace: Path) -> tuple[Path, ...]:
@@ -135,6 +121,9 @@ def _checked(folder: Path, workspace: Path) -> Path:
     home = Path.home().resolve()
     if path == home or path in home.parents:
         raise UsageError(f"the toolchain folder cannot be the home folder or a folder above it ({path})", _HINT)
+    own = (config_dir().resolve(), state_dir().resolve())
+    if path in (home / ".local", home / ".cache") or any(path in (each, *each.parents) for each in own):
+        raise UsageError(f"{path} cannot be shown: it holds more than tools.", _HINT)
     if path in workspace.parents or path.is_relative_to(workspace):
         raise UsageError(f"the toolchain folder {path} cannot be in the workspace or above it", _HINT)
     if any(path == base or base in path.parents for base in _SYSTEM) and not path.is_relative_to(home):

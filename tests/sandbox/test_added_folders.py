@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxError, UsageError
-from lmtui.core.masks import MaskExpressions
-from lmtui.sandbox.toolchains import AddedFolder, check_added, protected_in
+from lmtui.core.masks import MaskExpressions, mask_expressions
+from lmtui.core.permissions import Effect, parse_rule
+from lmtui.sandbox.toolchains import check_added, masked_in
 from tests.sandbox.conftest import ALL, CONFINED, ISOLATED, OpenSandbox
 
 
@@ -37,35 +38,55 @@ async def test_file_tools_read_an_added_folder_by_its_whole_path(
 
 
 @pytest.mark.parametrize("backend", CONFINED)
-async def test_commands_read_an_added_folder_and_change_it_only_where_it_is_writable(
-    backend: str, open_sandbox: OpenSandbox, library: Path, tmp_path: Path
+async def test_commands_read_an_added_folder_and_cannot_change_it(
+    backend: str, open_sandbox: OpenSandbox, library: Path
 ) -> None:
-    own = tmp_path / "own"
-    own.mkdir()
-    sandbox = await open_sandbox(backend, added=[str(library), f"{own}:rw"])
+    sandbox = await open_sandbox(backend, added=[str(library)])
     assert (await sandbox.run_command(f"cat {library}/src/api.py")).output == "answer = 42\n"
     assert (await sandbox.run_command(f"echo 1 > {library}/new")).exit_code != 0
-    assert (await sandbox.run_command(f"echo 1 > {own}/new")).exit_code == 0
-    assert (own / "new").is_file()
+    assert (await sandbox.run_command(f"echo x >> {library}/.git/config")).exit_code != 0
     assert not (library / "new").exists()
-    await sandbox.write_file(f"{own}/made/by.txt", b"text")
-    assert (own / "made/by.txt").read_bytes() == b"text"
-    with pytest.raises(SandboxError):
+
+
+@pytest.mark.parametrize("backend", ALL)
+async def test_file_tools_change_nothing_in_an_added_folder(backend: str, open_sandbox: OpenSandbox, library: Path) -> None:
+    sandbox = await open_sandbox(backend, added=[str(library)])
+    with pytest.raises(SandboxError, match="read-only"):
         await sandbox.write_file(f"{library}/made.txt", b"text")
-    assert (await sandbox.read_only().run_command(f"echo 1 > {own}/other")).exit_code != 0
+    with pytest.raises(SandboxError, match="read-only"):
+        await sandbox.make_directory(f"{library}/made")
+    assert sorted(path.name for path in library.iterdir()) == [".env", ".git", "src"]
 
 
 @pytest.mark.parametrize("backend", ISOLATED)
-async def test_secret_files_of_an_added_folder_are_masked_and_its_git_folder_is_read_only(
-    backend: str, open_sandbox: OpenSandbox, library: Path
+async def test_secret_files_of_an_added_folder_are_masked_and_links_lead_nowhere(
+    backend: str, open_sandbox: OpenSandbox, library: Path, tmp_path: Path
 ) -> None:
-    sandbox = await open_sandbox(backend, added=[f"{library}:rw"])
-    assert "TOKEN" not in (await sandbox.run_command(f"cat {library}/.env")).output
-    assert (await sandbox.run_command(f"echo x >> {library}/.git/config")).exit_code != 0
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private/note").write_text("heron")
+    (library / ".lmagent").symlink_to(tmp_path / "private")
+    (library / "src/.env").symlink_to("../.env")
+    (library / "dangling.pem").symlink_to("/nowhere")
+    sandbox = await open_sandbox(backend, added=[str(library)])
+    output = (await sandbox.run_command(f"cat {library}/.env {library}/src/.env {library}/.lmagent/note")).output
+    assert "TOKEN" not in output
+    assert "heron" not in output
     with pytest.raises(SandboxError, match="permission denied"):
         await sandbox.read_file(f"{library}/.env")
     with pytest.raises(SandboxError, match="protected"):
         await sandbox.read_file(f"{library}/.git/config")
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_a_rule_of_the_session_masks_files_of_an_added_folder_at_once(
+    backend: str, open_sandbox: OpenSandbox, library: Path
+) -> None:
+    sandbox = await open_sandbox(backend, added=[str(library)])
+    assert (await sandbox.run_command(f"cat {library}/src/api.py")).exit_code == 0
+    sandbox.mask(1, mask_expressions((parse_rule("Read(**/api.py)", Effect.DENY, "settings"),)))
+    assert (await sandbox.run_command(f"cat {library}/src/api.py")).exit_code != 0
+    with pytest.raises(SandboxError, match="permission denied"):
+        await sandbox.read_file(f"{library}/src/api.py")
 
 
 @pytest.mark.parametrize("backend", ALL)
@@ -92,7 +113,7 @@ async def test_a_folder_that_was_not_added_is_refused_by_the_supervisor_too(
 
 
 @pytest.mark.parametrize(
-    "name", [".", "..", "src", "home", "home/.ssh", "/etc", "/usr/lib", "missing", "README.md", "relative"]
+    "name", [".", "..", "src", "home", "home/.ssh", "/etc", "/usr/lib", "/tmp", "/opt", "missing", "README.md", "relative"]
 )
 def test_a_folder_that_cannot_be_added_is_refused_with_the_reason(
     name: str, workspace: Path, monkeypatch: pytest.MonkeyPatch
@@ -114,17 +135,11 @@ def test_settings_of_lmtui_cannot_be_added(workspace: Path, tmp_path: Path, monk
             check_added([str(folder)], workspace)
 
 
-def test_a_folder_that_is_named_twice_is_writable_if_one_says_so(workspace: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    assert check_added([str(other), f"{workspace}/../other:rw"], workspace) == (AddedFolder(other, is_writable=True),)
-
-
 def test_a_folder_with_too_many_secrets_is_refused(tmp_path: Path) -> None:
     for number in range(301):
         (tmp_path / f"{number}.pem").touch()
     with pytest.raises(UsageError, match="too large"):
-        list(protected_in(AddedFolder(tmp_path), MaskExpressions()))
+        list(masked_in(tmp_path, MaskExpressions()))
 
 
 class _Gate:
@@ -179,3 +194,16 @@ async def test_a_tool_beside_credentials_is_not_offered(open_sandbox: OpenSandbo
     gate = _Gate(says=True)
     result = await (await open_sandbox("bubblewrap")).run_command("frobnicate", gate=gate)
     assert (result.exit_code, gate.asked) == (127, [])
+
+
+async def test_a_program_in_a_folder_of_more_than_tools_is_not_offered(
+    open_sandbox: OpenSandbox, tool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tool.parents[2] / ".local/bin/black"
+    own.parent.mkdir(parents=True)
+    tool.rename(own)
+    monkeypatch.setenv("PATH", f"{own.parent}:{os.environ['PATH']}")
+    gate = _Gate(says=True)
+    result = await (await open_sandbox("bubblewrap")).run_command("echo 'black: not found'; exit 127", gate=gate)
+    assert gate.asked == []
+    assert "holds more than tools" in result.output

@@ -106,6 +106,27 @@ async def test_a_project_gets_the_image_that_the_user_built_from_its_dockerfile(
 
 
 @pytest.mark.docker
+async def test_an_image_of_the_project_neither_guards_the_workspace_nor_gets_its_secrets(
+    project: Path, open_sandbox: OpenSandbox
+) -> None:
+    (project / "python.sh").write_text(
+        '#!/bin/sh\ntest -w .git/hooks && echo evil > .git/hooks/post-checkout\nexec /usr/bin/python3.real "$@"\n'
+    )
+    (project / "Dockerfile").write_text(
+        f"FROM {DEFAULT_IMAGE}\nUSER root\nCOPY . /app\nRUN cp /usr/bin/python3.11 /usr/bin/python3.real "
+        "&& rm /usr/bin/python3 && install -m 755 /app/python.sh /usr/bin/python3\n"
+    )
+    (project / ".env").write_text("TOKEN=heron\n")
+    subprocess.run(["git", "init", "-q", project], check=True)
+    built = build(project, "--yes")
+    assert built.returncode == 0, built.stderr
+    sandbox = await open_sandbox("docker")
+    assert "heron" not in (await sandbox.run_command("cat /app/.env; ls /app")).output
+    assert (await sandbox.run_git(["status"], writes=True)).exit_code == 0
+    assert not (project / ".git/hooks/post-checkout").exists()
+
+
+@pytest.mark.docker
 def test_a_build_that_fails_says_why(project: Path) -> None:
     (project / "Dockerfile").write_text(f"FROM {DEFAULT_IMAGE}\nRUN echo heron && exit 3\n")
     found = build(project, "--yes")

@@ -205,13 +205,12 @@ class Supervisor:
         self._answer(identity, facts, data)
 
     def _write(self, identity: int, message: Message, data: bytes) -> None:
-        self._refuse_changes()
-        root, expected = self._root_of(message), message.get("expect_sha256")
-        self._answer(identity, files.write(root, message["path"], data, expected))
+        self._refuse_changes(message)
+        self._answer(identity, files.write(self._root, message["path"], data, message.get("expect_sha256")))
 
     def _mkdir(self, identity: int, message: Message, _data: bytes) -> None:
-        self._refuse_changes()
-        self._answer(identity, files.make_directory(self._root_of(message), message["path"]))
+        self._refuse_changes(message)
+        self._answer(identity, files.make_directory(self._root, message["path"]))
 
     def _root_of(self, message: Message) -> Root:
         """Return the workspace, or the added folder that the message names."""
@@ -224,7 +223,9 @@ class Supervisor:
             self._added[folder] = Root(folder)
         return self._added[folder]
 
-    def _refuse_changes(self) -> None:
+    def _refuse_changes(self, message: Message) -> None:
+        if message.get("folder"):
+            raise Refused(f"{message['folder']} is an added folder, which is read-only")
         if self._options.is_read_only:
             raise Refused("the workspace is read-only here")
 
