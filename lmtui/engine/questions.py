@@ -21,7 +21,9 @@ async def question(
         ToolError: the call cannot succeed, so there is nothing to ask about.
     """
     preview = await prepared.preview(context)
-    is_outside = prepared.access is not Access.EXECUTE and any(subject.startswith("/") for subject in prepared.subjects)
+    is_outside = prepared.access is not Access.EXECUTE and any(
+        subject.startswith(("/", "../")) for subject in prepared.subjects
+    )
     offers = () if decision.takes_no_rule or is_outside else offered_rules(prepared.tool, prepared.access, prepared.subjects)
     is_command = prepared.access is Access.EXECUTE
     return ApprovalRequested(

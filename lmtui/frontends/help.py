@@ -23,7 +23,9 @@ def show_page(topic: str) -> None:
         for name, each in pages.items():
             print(f"  {name:<18} {_title(each)}")
         return
-    page = pages.get(topic.lower().strip().replace(" ", "-"))
+    wanted = topic.lower().strip().replace(" ", "-")
+    beginning = [page for name, page in pages.items() if name.startswith(wanted)]
+    page = pages.get(wanted) or (beginning[0] if len(beginning) == 1 else None)
     if page is None:
         about = [name for name, other in pages.items() if topic.lower() in other.read_text(encoding="utf-8").lower()]
         near = difflib.get_close_matches(topic, pages, n=1)

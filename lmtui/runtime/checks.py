@@ -55,8 +55,8 @@ async def project_image_source(sandbox: Sandbox) -> tuple[ImageSource, dict[str,
             texts[name] = (await sandbox.read_file(name)).data.decode("utf-8", "replace")
     source = find_source(texts)
     if source is None:
-        names = "a Dockerfile or .devcontainer/devcontainer.json"
-        raise UsageError(f"this project has neither {names}", "Build an image yourself and set image = NAME.")
+        names = "neither a Dockerfile nor a .devcontainer/devcontainer.json or .devcontainer.json"
+        raise UsageError(f"this project has {names}", "Build an image yourself and set image = NAME.")
     if source.dockerfile and source.dockerfile not in texts:
         texts[source.dockerfile] = (await sandbox.read_file(source.dockerfile)).data.decode("utf-8", "replace")
     return source, texts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -73,9 +74,10 @@ def locate(path: str, workspace: Path, added: Iterable[str]) -> tuple[str, str]:
     Raises:
         SandboxError: it is absolute, and in neither.
     """
+    whole = posixpath.normpath(f"{workspace}/{path}") if path.startswith("../") else path
     for folder in sorted(added, key=len, reverse=True):
-        if path == folder or path.startswith(f"{folder}/"):
-            return folder, path[len(folder) :].lstrip("/")
+        if whole == folder or whole.startswith(f"{folder}/"):
+            return folder, whole[len(folder) :].lstrip("/")
     return "", relative_path(path, workspace)
 
 

@@ -32,6 +32,7 @@ DESCRIPTIONS = (*DEVCONTAINERS, *DOCKERFILES, ".devcontainer/Dockerfile")
 _COMPARED_CHARS = 32_768
 _LABEL = "lmtui.source"
 _BUILD_S = 3600
+_BUILD_HINT = "Fix the Dockerfile, or look at the network."
 _NOT_DONE = (
     "features",
     "postCreateCommand",
@@ -203,8 +204,8 @@ def _build(
         )
         for step in steps:
             if "error" in step:
-                raise SandboxUnavailable(f"The image cannot be built: {clean_line(str(step['error']))}", "Fix the Dockerfile.")
+                raise SandboxUnavailable(f"The image cannot be built: {clean_line(str(step['error']))}", _BUILD_HINT)
             for line in filter(str.strip, str(step.get("stream", "")).splitlines()):
                 say(clean_line(line))
     except OSError as error:  # the SDK's errors are these
-        raise SandboxUnavailable(f"The image cannot be built: {clean_line(str(error))}", "Look at the engine's log.") from error
+        raise SandboxUnavailable(f"The image cannot be built: {clean_line(str(error))}", _BUILD_HINT) from error

@@ -52,6 +52,7 @@ _MOST_NAMED = 3
 # What tools fetch for the commands after it, by the folder's name.  An npx that is killed leaves a cache that stays broken.
 _FETCHED = {"cargo": ("CARGO_HOME",), "go": ("GOMODCACHE",), "uv": ("UV_CACHE_DIR",)}
 _BESIDE = {"uvx": ("uv",)}  # programs that start another one
+_HAS = "it has "
 _CARGO_SETTINGS = ".cargo/config.toml"
 _PACKAGES = "/opt/lmtui/packages"
 _CERTIFICATES = (
@@ -198,7 +199,7 @@ class _Finder:
         if self._place(names[-1]) is None:
             whole = _whole_tool(names[-1])
             self.withheld[f'{whole} ({why}): to show it, set toolchains = ["{whole}"]'] = None
-            self.offered[str(whole)] = f"it has {why}"
+            self.offered[str(whole)] = f"{_HAS}{why}"
             return False
         for place in places:
             self.show(place, why)
@@ -347,6 +348,7 @@ def lacking_in_image(tools: ProjectTools) -> str:
     Programs in the home folder are shown in a container too, but those that were built here need this machine's libraries.
     """
     lacking = [name for name in tools.system if name not in _IN_IMAGE]
+    lacking += [why.removeprefix(_HAS) for _, why in tools.offered]
     return ", ".join([*lacking, *(each.why for each in tools.shown if any(part in each.target for part in _BUILT_HERE))])
 
 

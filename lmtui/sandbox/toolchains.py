@@ -53,7 +53,7 @@ def _added(text: str, workspace: Path) -> Path:
     if not path.is_dir() or ":" in str(path) or not str(path).isprintable():
         raise UsageError(f"{str(path)!r} cannot be added: it is not a folder, or its name cannot be mounted.", _ADDED_HINT)
     if path == home or path in home.parents:
-        raise UsageError(f"{path} cannot be added: it contains your home folder.", _ADDED_HINT)
+        raise UsageError(f"{path} cannot be added: it is your home folder, or contains it.", _ADDED_HINT)
     if path == workspace or path in workspace.parents or path.is_relative_to(workspace):
         raise UsageError(f"{path} cannot be added: it contains the workspace or is part of it.", _ADDED_HINT)
     if path in (*_SHARED, *_SYSTEM) or any(path.is_relative_to(base) for base in _NEVER_ADDED):

@@ -204,3 +204,18 @@ async def test_a_folder_that_cannot_be_added_is_wrong_usage(program: Program, se
     assert found.code == 64
     assert "/etc cannot be added: it belongs to the system." in found.err
     assert not server.requests
+
+
+@pytest.mark.bubblewrap
+async def test_a_rule_shows_a_folder_of_tools_from_the_first_command(program: Program, serve: Serve, tmp_path: Path) -> None:
+    home = tmp_path / "me"
+    program.environ["HOME"] = str(home)
+    tool = home / "my-tools/bin/frobnicate"
+    tool.parent.mkdir(parents=True)
+    tool.write_text("#!/bin/sh\necho frobnicated\n")
+    tool.chmod(0o755)
+    server = await serve(ScriptedTurn(calls=(ScriptedCall("shell", {"command": "frobnicate"}),)), DONE)
+    options = ("--url", server.url, "--sandbox", "bubblewrap", "--mode", "auto", "--allow", f"Tools({home}/my-tools)")
+    found = await program.run("run", *options, "--allow", "Tools(/nowhere)", "go")
+    assert found.code == 0, found.err
+    assert "frobnicated" in json.dumps(server.requests[1].body["messages"])

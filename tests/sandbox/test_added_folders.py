@@ -33,6 +33,7 @@ async def test_file_tools_read_an_added_folder_by_its_whole_path(
     assert await sandbox.glob(f"{library}/**/*.py") == [f"{library}/src/api.py"]
     (match,) = await sandbox.grep("answer", path=str(library))
     assert (match.path, match.line) == (f"{library}/src/api.py", 1)
+    assert (await sandbox.read_file("../library/src/api.py")).data == b"answer = 42\n"
     paths = ["README.md", f"{library}/src/../src/api.py", str(library)]
     assert await sandbox.real_paths(paths) == ["README.md", f"{library}/src/api.py", str(library)]
 
