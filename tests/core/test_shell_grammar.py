@@ -106,3 +106,14 @@ def test_many_texts_are_parsed_in_several_threads_at_once() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(parse_many, range(8))) == [1600] * 8
+
+
+@pytest.mark.parametrize("text", ["{\U000ccf1a\x85a", ";\U00066b5f)\x00{\U000c392e7\x9b)", "{\x8dE{\U000e433c𭫭#x0"])
+def test_no_character_crashes_the_scanner(text: str) -> None:
+    _ = outline(text)
+
+
+@given(st.text(st.characters(min_codepoint=0xA1, exclude_categories=("Cs", "Zs", "Zl", "Zp", "Cc")), min_size=1, max_size=20))
+def test_words_beyond_ascii_come_back_as_they_were_written(word: str) -> None:
+    assert outline(f"echo {word} > {word}").commands == (("echo", word),)
+    assert outline(f"echo {word} > {word}").targets == (word,)

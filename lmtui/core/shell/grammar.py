@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +21,8 @@ _WORDS = ("word", "number", "raw_string", "string", "concatenation")
 _QUOTE = re.compile(r"['\"\\]")
 _QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\\n|\\(.)", re.DOTALL)
 _MISSING = "the shell grammar (tree-sitter-bash) cannot be loaded, or the command has too many parts"
+_LETTERS = 0xC0
+_WIDE, _NARROWED = re.compile(r"[^\x00-\x7f]"), re.compile(r"[\xc0-\xdf]{5}")
 
 
 class Outline(NamedTuple):
@@ -97,7 +100,21 @@ def _raw_words(node: Node) -> list[str]:
 
 
 def _text(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")
+    """Return what a node stands for, as it was written."""
+    return _NARROWED.sub(_widened, (node.text or b"").decode("utf-8", "replace"))
+
+
+def _narrowed(found: re.Match[str]) -> str:
+    """Return five letters below U+0100 for one character.
+
+    The grammar's scanner looks up classes of characters in a C table of 384 entries, and crashes on those far beyond it.
+    """
+    return "".join(chr(_LETTERS + (ord(found[0]) >> shift & 31)) for shift in (20, 15, 10, 5, 0))
+
+
+def _widened(found: re.Match[str]) -> str:
+    number = sum(ord(letter) - _LETTERS << shift for letter, shift in zip(found[0], (20, 15, 10, 5, 0), strict=True))
+    return chr(number) if number <= sys.maxunicode else found[0]
 
 
 @lru_cache(maxsize=8)
@@ -105,7 +122,10 @@ def _tree(text: str) -> Node | None:
     """Return the root of a text's tree, None where this platform has no grammar."""
     with _PARSING:  # threads decide too, and one parser serves all: freeing a language while others parse crashes Python
         parser = _parser()
-        return None if parser is None else parser.parse(text.encode("utf-8", "replace")).root_node
+        if parser is None:
+            return None
+        clean = text.encode("utf-8", "replace").decode("utf-8")
+        return parser.parse(_WIDE.sub(_narrowed, clean).encode("utf-8")).root_node
 
 
 @lru_cache(maxsize=1)
