@@ -94,9 +94,7 @@ class Team:
         """
         is_narrow = kind is ChildKind.EXPLORE or parent.is_narrow
         depth = parent.depth + 1
-        told = instructions_text(definition, guidance_chars(parent.window_tokens)) if definition else ""
-        parts = (child_prompt(kind), told, parent.conversation.guidance.instructions)
-        prompt = "\n\n".join(part for part in parts if part)
+        prompt = _prompt(parent, kind, definition)
         scopes = (*parent.scopes.scopes, *(scopes_of(definition) if definition else ()))
         desk = Desk(
             provider=parent.provider,
@@ -144,3 +142,9 @@ class Team:
         )
         self.desks[agent] = desk
         return desk
+
+
+def _prompt(parent: Desk, kind: ChildKind, definition: AgentDefinition | None) -> str:
+    """Return the system prompt of a sub-agent."""
+    told = instructions_text(definition, guidance_chars(parent.window_tokens)) if definition else ""
+    return "\n\n".join(part for part in (child_prompt(kind), told, parent.conversation.guidance.instructions) if part)

@@ -114,11 +114,7 @@ class LandlockBackend:
                 *(_FOR_NETWORK if self.network != "none" and lane.runs_programs else ()),
                 *_search_program(),
             ],
-            landlock_writes=[
-                *([] if lane.is_read_only else [str(self._workspace)]),
-                folder,
-                *([store] if store else []),
-            ],
+            landlock_writes=[*([] if lane.is_read_only else [str(self._workspace)]), folder, *([store] if store else [])],
             has_network=self.network != "none" and lane.runs_programs,
             owner=owner.st_uid,
             group=owner.st_gid,

@@ -9,8 +9,10 @@ import io
 import json
 import os
 import pwd
+import re
 import shutil
 import ssl
+import subprocess
 import tarfile
 import zipfile
 from collections.abc import AsyncIterator
@@ -296,6 +298,14 @@ async def test_go_fetches_a_module_that_later_commands_have(
     assert after.output == "thing works\n"
 
 
+def has_sparse_registries() -> bool:
+    if shutil.which("cargo") is None:
+        return False
+    told = subprocess.run(["cargo", "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.match(r"cargo (\d+)\.(\d+)", told)
+    return found is not None and (int(found[1]), int(found[2])) >= (1, 68)
+
+
 def link_or_copy(source: str, target: str) -> None:
     try:
         os.link(source, target)
@@ -304,7 +314,7 @@ def link_or_copy(source: str, target: str) -> None:
 
 
 @pytest.mark.bubblewrap
-@pytest.mark.skipif(shutil.which("cargo") is None, reason="no cargo here")
+@pytest.mark.skipif(not has_sparse_registries(), reason="no cargo 1.68 or later here")
 async def test_cargo_fetches_from_the_mirror_of_the_user_and_sees_no_token(
     workspace: Path, index: None, open_sandbox: OpenSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
