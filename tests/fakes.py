@@ -155,6 +155,7 @@ class FakeSandbox:
     revealed: list[str] = field(default_factory=list)
     limits: CommandLimits = CommandLimits()
     background: FakeBackground = field(default_factory=FakeBackground)
+    warnings: tuple[str, ...] = ()
 
     async def status(self) -> SandboxStatus:
         return SandboxStatus(
@@ -166,6 +167,7 @@ class FakeSandbox:
             is_read_only=self.is_read_only and self.can_be_read_only,
             has_read_only=self.can_be_read_only,
             folder="/workspace",
+            warnings=self.warnings,
         )
 
     def read_only(self) -> Sandbox:

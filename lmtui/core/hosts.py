@@ -85,3 +85,6 @@ class ToolGate(HostGate, Protocol):
 
     async def may_show(self, folder: str, why: str) -> bool:
         """Return whether commands may read a folder of tools from now on; may ask the user."""
+
+    def warn(self, text: str) -> None:
+        """Show the user why a command failed."""

@@ -89,6 +89,8 @@ class Background:
                 asks_each_command=status.asks_each_command,
             )
         )
+        for warning in status.warnings:
+            self._emit(Notice(level=Level.WARNING, text=warning))
         await asyncio.to_thread(parse, "true")  # the first decision would hold the event loop to load the grammar
         if checkpoints is not None:
             with contextlib.suppress(SandboxError):  # the first step that needs one says so

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from lmtui.core.events import ApprovalRequested, Outcome
+from lmtui.core.events import ApprovalRequested, Level, Notice, Outcome
 from lmtui.core.host_events import HostReached
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, is_covered, wider_patterns
 from lmtui.core.permissions import THIS_SESSION, Effect, Rule
@@ -52,6 +52,10 @@ class CommandGate:
             if Effect.ALLOW in effects and Effect.ASK not in effects:
                 return True
             return await self._answer(folder, lambda: self._folder_request(folder, why))
+
+    def warn(self, text: str) -> None:
+        """Show the user why a command failed."""
+        self._desk.emit(Notice(level=Level.WARNING, text=text))
 
     def close(self) -> None:
         """End the command's say: what it still asks is answered with no, and nothing more is written down."""

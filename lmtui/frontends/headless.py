@@ -116,7 +116,7 @@ async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: T
 
 def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: TextIO, err: TextIO, *, wants_plan: bool) -> int:
     """Print what comes at the end of a task and return the exit code."""
-    for rule in reporter.allowing:
+    for rule in dict.fromkeys(reporter.allowing):
         print(_refusal(clean_line(rule), session.mode), file=err)
     for refused in reporter.refused:
         print(f"refused: {refused}; nobody was there to say yes, and no rule can", file=err)

@@ -393,16 +393,16 @@ def can_show(folder: Path, workspace: Path) -> bool:
         return False
 
 
-def about_missing(missing: Iterable[Missing], tools: ProjectTools, *, in_image: bool) -> str:
+def about_missing(missing: Iterable[Missing], tools: ProjectTools, *, in_image: bool) -> list[str]:
     """Return what to say of programs that a command did not find, and of tools of the project that are not shown."""
     notes = []
     for each in missing:
-        way = f'the user can show it: toolchains = ["{each.folder}"]'
+        way = f'the user can show it with toolchains = ["{each.folder}"] or the rule Tools({each.folder})'
         way = way if each.can_be_shown else "its folder holds more than tools, so it is not shown"
         way = "--sandbox bubblewrap shows it" if each.is_systems else way
         place = "image" if in_image else "sandbox"
-        notes.append(f"[{each.name} is at {each.program} on this machine, not in the {place}; {way}]")
-    return "\n".join([*notes, *(f"[not in the sandbox: {each}]" for each in tools.withheld)])
+        notes.append(f"{each.name} is at {each.program} on this machine, not in the {place}; {way}")
+    return [*notes, *(f"not in the sandbox: {each}" for each in tools.withheld)]
 
 
 def with_allowed(tools: ProjectTools, folders: Iterable[Path]) -> ProjectTools:

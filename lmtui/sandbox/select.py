@@ -204,10 +204,13 @@ async def choose(
             await backend.close()
             continue
         lacks = await _lacking_inside(client, backend.tools) if backend.name in _ENGINES else ""
-        notes = [*map(str, refusals), *([f"the image {backend.image} has no {lacks}"] if lacks else [])]
+        warnings = [f"the image {backend.image} has no {lacks}"] if lacks else []
         if backend.image_digest and backend.image_digest != backend.tools.image_digest:
-            notes.append("the description of this project's image has changed; build it again: lmtui sandbox image --project")
-        return Chosen(backend, client, guard, layout, _status(backend, workspace, notes, options))
+            warnings.append(
+                "the description of this project's image has changed; build it again: lmtui sandbox image --project"
+            )
+        status = _status(backend, workspace, [*map(str, refusals), *warnings], options)
+        return Chosen(backend, client, guard, layout, replace(status, warnings=tuple(warnings)))
     reasons = "; ".join(str(refusal) for refusal in refusals)
     raise SandboxUnavailable(f"no sandbox works here: {reasons}", refusals[-1].hint if refusals else "") from None
 

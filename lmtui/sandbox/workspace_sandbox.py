@@ -101,6 +101,7 @@ class WorkspaceSandbox:
         self._release = release
         self._lane = lane
         self._is_closed = False
+        self._warned: set[str] = set()
         self._revealed = revealed
         self.checkpoints = SandboxCheckpoints(lanes)
         self.listing = SandboxListing(lanes)
@@ -217,8 +218,12 @@ class WorkspaceSandbox:
             offers |= {str(each.folder): f"{each.name} is at {each.program}" for each in missing if not each.is_systems}
             if gate is not None and await self._offer_tools(offers, gate):
                 return _with_note(result, _TOOLS_CHANGED)
-            note = about_missing(missing, backend.tools, in_image=in_image)
-            return _with_note(result, note) if note else result
+            notes = about_missing(missing, backend.tools, in_image=in_image)
+            for note in notes:
+                if gate is not None and note not in self._warned:
+                    self._warned.add(note)
+                    gate.warn(note)
+            return _with_note(result, "\n".join(f"[{note}]" for note in notes)) if notes else result
         return result
 
     async def _offer_tools(self, offers: Mapping[str, str], gate: ToolGate) -> bool:
@@ -384,7 +389,7 @@ class WorkspaceSandbox:
         view = WorkspaceSandbox(
             self._lanes, _nothing_to_release, lane, limits=self.limits, revealed=revealed, connect=self._connect
         )
-        view.background, view._indexes = self.background, self._indexes
+        view.background, view._indexes, view._warned = self.background, self._indexes, self._warned
         return view
 
     def _path(self, path: str) -> str:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -219,3 +220,23 @@ async def test_a_rule_shows_a_folder_of_tools_from_the_first_command(program: Pr
     found = await program.run("run", *options, "--allow", "Tools(/nowhere)", "go")
     assert found.code == 0, found.err
     assert "frobnicated" in json.dumps(server.requests[1].body["messages"])
+
+
+async def test_a_program_that_the_sandbox_lacks_is_named_with_the_way_out(
+    program: Program, serve: Serve, tmp_path: Path
+) -> None:
+    tool = tmp_path / "user/tools/bin/frobnicate"
+    tool.parent.mkdir(parents=True)
+    tool.write_text("#!/bin/sh\necho frobnicated\n")
+    tool.chmod(0o755)
+    program.environ["HOME"] = str(tmp_path / "user")
+    program.environ["PATH"] = f"{tool.parent}:{os.environ['PATH']}"
+    calls = [ScriptedTurn(calls=(ScriptedCall("shell", {"command": f"frobnicate {number}"}),)) for number in range(2)]
+    server = await serve(*calls, DONE)
+    options = ("run", "--url", server.url, "--sandbox", "bubblewrap", "--mode", "auto")
+    found = await program.run(*options, "count")
+    assert found.code == 3, found.err
+    assert found.err.count(f"warning: frobnicate is at {tool} on this machine, not in the sandbox") == 1
+    rule = f"Tools({tmp_path}/user/tools)"
+    assert found.err.count(f"Allow it with --allow '{rule}'") == 1
+    assert (await program.run(*options, "--allow", rule, "count")).code == 0

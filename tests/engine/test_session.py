@@ -14,8 +14,10 @@ from lmtui.core.events import (
     Envelope,
     Event,
     InboxChanged,
+    Level,
     MessageAdded,
     ModeChanged,
+    Notice,
     Outcome,
     PlanChanged,
     SandboxSelected,
@@ -274,6 +276,15 @@ async def test_a_log_of_another_user_sets_no_task_and_says_nothing_of_the_sandbo
     assert request.sandbox == ""
     assert [message.text for message in foreign.provider.requests[0].messages if message.role is Role.USER] == ["hello"]
     await foreign.session.close()
+
+
+async def test_what_the_user_can_mend_in_the_sandbox_is_said_once() -> None:
+    rig = Rig(FakeProvider(answer("hi"), answer("ho")), FakeSandbox(warnings=("the image has no go",)))
+    rig.session.prepare(is_eager=True)
+    await rig.run()
+    await rig.run()
+    warnings = [event for event in rig.events if isinstance(event, Notice)]
+    assert warnings == [Notice(level=Level.WARNING, text="the image has no go")]
 
 
 async def test_steering_goes_in_before_the_next_step() -> None:

@@ -149,6 +149,7 @@ class _Gate:
     def __init__(self, *, says: bool) -> None:
         self.says = says
         self.asked: list[tuple[str, str]] = []
+        self.warnings: list[str] = []
 
     async def may_reach(self, host: str, *, is_listed: bool = False) -> bool:
         raise AssertionError(host)
@@ -159,6 +160,9 @@ class _Gate:
 
     def reached(self, host: str, sent_bytes: int, received_bytes: int, why_not: str) -> None:
         raise AssertionError(host)
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
 
 
 @pytest.fixture
@@ -183,6 +187,9 @@ async def test_a_tool_that_a_command_lacks_is_shown_after_one_question(
     refused = await sandbox.run_command("frobnicate", gate=refusing)
     assert f"frobnicate is at {tool} on this machine" in refused.output
     assert refusing.asked == [(str(tool.parent.parent), f"frobnicate is at {tool}")]
+    await sandbox.read_only().run_command("frobnicate", gate=refusing)
+    assert len(refusing.warnings) == 1
+    assert f"the rule Tools({tool.parent.parent})" in refusing.warnings[0]
     allowed = await sandbox.read_only().run_command("frobnicate", gate=allowing)
     assert allowed.exit_code == 127
     assert "run the command again" in allowed.output
@@ -208,3 +215,4 @@ async def test_a_program_in_a_folder_of_more_than_tools_is_not_offered(
     result = await (await open_sandbox("bubblewrap")).run_command("echo 'black: not found'; exit 127", gate=gate)
     assert gate.asked == []
     assert "holds more than tools" in result.output
+    assert "holds more than tools" in gate.warnings[0]

@@ -102,7 +102,7 @@ async def test_a_project_gets_the_image_that_the_user_built_from_its_dockerfile(
     (project / "Dockerfile").write_text("FROM scratch\n")
     changed = await open_sandbox("docker")
     assert (await changed.run_command("frobnicate")).output == "from the image\n"
-    assert "build it again: lmtui sandbox image --project" in (await changed.status()).reason
+    assert "build it again: lmtui sandbox image --project" in (await changed.status()).warnings[0]
 
 
 @pytest.mark.docker

@@ -182,12 +182,13 @@ def test_a_program_that_is_missing_is_named_with_its_place(
     monkeypatch.setenv("PATH", f"{there.parent}:/usr/bin")
     output = "bash: line 1: frobnicate: command not found\nsh: 2: nowhere: not found\n"
     missing = find_missing(output, workspace, in_image=False)
-    assert about_missing(missing, NO_TOOLS, in_image=False) == (
-        f'[frobnicate is at {there} on this machine, not in the sandbox; the user can show it: toolchains = ["{home}/tools"]]'
-    )
+    way = f'the user can show it with toolchains = ["{home}/tools"] or the rule Tools({home}/tools)'
+    assert about_missing(missing, NO_TOOLS, in_image=False) == [
+        f"frobnicate is at {there} on this machine, not in the sandbox; {way}"
+    ]
     missing = find_missing("env: ‘sort’: No such file or directory", workspace, in_image=True)
     other = about_missing(missing, NO_TOOLS, in_image=True)
-    assert other == "[sort is at /usr/bin/sort on this machine, not in the image; --sandbox bubblewrap shows it]"
+    assert other == ["sort is at /usr/bin/sort on this machine, not in the image; --sandbox bubblewrap shows it"]
 
 
 def test_what_an_image_lacks_is_named() -> None:
