@@ -195,9 +195,11 @@ def _begin(task: HeadlessTask) -> Begin:
 
 @contextlib.contextmanager
 def _stopping(session: Session) -> Iterator[None]:
-    """Let Ctrl+C and SIGTERM interrupt the turn, so that everything is saved and the exit code is 130."""
+    """Let Ctrl+C, SIGTERM and SIGHUP interrupt the turn, so that everything is saved and the exit code is 130."""
     loop = asyncio.get_running_loop()
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` sets it
+        numbers.append(signal.SIGHUP)
     for number in numbers:
         loop.add_signal_handler(number, session.interrupt)
     try:

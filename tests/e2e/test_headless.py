@@ -114,14 +114,15 @@ async def test_limits_are_exit_2(program: Program, serve: Serve) -> None:
     assert "limit of 2 steps" in result.err
 
 
-async def test_an_interrupt_is_130_and_what_was_done_is_saved(program: Program, serve: Serve) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+async def test_an_interrupt_is_130_and_what_was_done_is_saved(number: signal.Signals, program: Program, serve: Serve) -> None:
     server = await serve(WRITE, ScriptedTurn(" ".join(f"word{number}" for number in range(500)), rate=20.0))
     process = await program.start("run", "--url", server.url, "--mode", "auto", *FILES_ONLY, "--output", "json", "go")
     async with asyncio.timeout(20):
         while len(server.requests) < 2 or not server.open_streams:
             await asyncio.sleep(0.02)
     started = time.monotonic()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, _ = await process.communicate()
     assert time.monotonic() - started < 15
     assert process.returncode == 130
