@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 
-from lmtui.core.hosts import NETWORK_TOOL
 from lmtui.core.masks import mask_expressions
 from lmtui.core.messages import ToolCall
-from lmtui.core.permissions import Access, Decision, Effect, Mode, Verdict, decide_all, strictest
+from lmtui.core.permissions import Access, Decision, Mode, Verdict, decide_all, strictest
 from lmtui.core.ports import PreparedCall, Sandbox, ToolContext
 from lmtui.engine.approvals import Question
 from lmtui.engine.desk import Desk
+from lmtui.engine.hosts import lacks_network, wants_network
 from lmtui.engine.questions import question
 from lmtui.engine.tool_context import context_of
 
 _MAX_PATHS = 100
-_ALL_HOSTS = {(Effect.ALLOW, NETWORK_TOOL, "*"), (Effect.ALLOW, NETWORK_TOOL, "")}
 _LONG_CHARS = 1024
 
 
@@ -87,15 +86,11 @@ def decide(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> 
     )
     if not has_network or decision.verdict is Verdict.DENY:
         return decision
-    rules = {(rule.effect, rule.tool, rule.pattern) for rule in desk.all_rules()}
-    if decision.verdict is Verdict.ALLOW and rules.isdisjoint(_ALL_HOSTS):
+    lacks_hosts = lacks_network(desk, prepared)
+    if decision.verdict is Verdict.ALLOW and lacks_hosts:
         return Decision(Verdict.ASK, "it reaches the package indexes", reveals=decision.reveals, takes_no_rule=True)
-    return replace(decision, takes_no_rule=True)  # a rule for the command alone does not open the network
-
-
-def wants_network(prepared: PreparedCall) -> bool:
-    """Tell whether a command is to reach the package indexes."""
-    return prepared.tool == "shell" and prepared.arguments.get("network") is True
+    takes_no_rule = decision.takes_no_rule or lacks_hosts  # a rule for the command alone does not open the network
+    return replace(decision, takes_no_rule=takes_no_rule)
 
 
 def is_answered_by_typing(desk: Desk, prepared: PreparedCall) -> bool:

@@ -15,8 +15,8 @@ from lmtui.core.messages import ToolCall
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions import Decision, Effect, Mode, Verdict, decide_all
 from lmtui.core.ports import PreparedCall, ToolResult
-from lmtui.engine.deciding import wants_network
 from lmtui.engine.desk import Desk
+from lmtui.engine.hosts import wants_network
 
 MOST_HELD = 3
 _ENOUGH = "A hook held up the end of this turn {count} times; now it ends all the same."

@@ -9,11 +9,13 @@ from lmtui.core.events import ApprovalRequested, Level, Notice, Outcome
 from lmtui.core.host_events import HostReached
 from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, is_covered, wider_patterns
 from lmtui.core.permissions import THIS_SESSION, Effect, Rule
+from lmtui.core.ports import PreparedCall
 from lmtui.core.sessions import Answer
 from lmtui.engine.approvals import Question
 from lmtui.engine.desk import Desk
 
 _WHY = "no setting and no rule allows this host"
+_ALL_HOSTS = {(Effect.ALLOW, NETWORK_TOOL, "*"), (Effect.ALLOW, NETWORK_TOOL, "")}
 _MAX_TOLD = 200
 _MAX_QUESTIONS = 20
 
@@ -120,6 +122,17 @@ class CommandGate:
             offered_rules=offers,
             sandbox=self._desk.sandbox_text,
         )
+
+
+def wants_network(prepared: PreparedCall) -> bool:
+    """Tell whether a command is to reach the package indexes."""
+    return prepared.tool == "shell" and prepared.arguments.get("network") is True
+
+
+def lacks_network(desk: Desk, prepared: PreparedCall) -> bool:
+    """Tell whether a command is to reach the package indexes and no rule lets it."""
+    rules = {(rule.effect, rule.tool, rule.pattern) for rule in desk.all_rules()}
+    return wants_network(prepared) and rules.isdisjoint(_ALL_HOSTS)
 
 
 def _is_about(rule: Rule, host: str) -> bool:

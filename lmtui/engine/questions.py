@@ -10,6 +10,7 @@ from lmtui.core.offers import offered_rules
 from lmtui.core.permissions import Access, Decision
 from lmtui.core.ports import PreparedCall, ToolContext
 from lmtui.engine.desk import Desk
+from lmtui.engine.hosts import lacks_network
 
 
 async def question(
@@ -25,6 +26,8 @@ async def question(
         subject.startswith(("/", "../")) for subject in prepared.subjects
     )
     offers = () if decision.takes_no_rule or is_outside else offered_rules(prepared.tool, prepared.access, prepared.subjects)
+    if not desk.approvals.is_attended and lacks_network(desk, prepared):
+        offers = ("Network(*)",)  # nobody can say yes to this one command
     is_command = prepared.access is Access.EXECUTE
     return ApprovalRequested(
         agent=desk.agent,

@@ -48,6 +48,13 @@ async def test_where_nobody_is_there_nothing_is_installed(rules: tuple[str, ...]
     await opened.run()
     assert not ended(opened).ok
     assert opened.sandbox.ran == []
+    assert opened.session.unattended == ("Network(*)",)
+
+
+async def test_with_a_rule_for_every_host_a_rule_for_the_command_is_enough() -> None:
+    opened = rig("Network(*)", mode=Mode.NORMAL, is_attended=False)
+    await opened.run()
+    assert opened.session.unattended == ("Shell(npm ci)",)
 
 
 async def test_a_background_command_has_no_network() -> None:
