@@ -43,7 +43,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and how it is used, and end."""
         self.print_usage(sys.stderr)
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
+        hint = f"  {self.epilog}" if self.behind else ""
+        self.exit(EXIT_USAGE, f"{self.prog}: {message}{hint}\n")
 
 
 def _parser(name: str, doc: str, example: str) -> Parser:
@@ -274,7 +275,7 @@ def sandbox_parser() -> Parser:
     parser.add_argument("--project", action="store_true", help="image: build the one that this project describes, for it alone")
     parser.add_argument("--yes", action="store_true", help="image --project: build without asking")
     parser.add_argument("--cache", default="", metavar="FILE", help="image: keep it in, and take it from, this archive")
-    parser.add_argument("--sandbox", choices=SANDBOXES, help="shell: where it runs")
+    parser.add_argument("--sandbox", choices=SANDBOXES, help="explain, shell: which one")
     return _with_report(parser)
 
 

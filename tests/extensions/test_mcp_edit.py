@@ -70,6 +70,13 @@ def test_what_cannot_be_is_said(
     assert words in capsys.readouterr().err
 
 
+def test_a_program_without_the_dashes_shows_how_it_is_written(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(["mcp", "add", "time", "npx", "-y", "server-time"])
+    assert caught.value.code == 64
+    assert "arguments: npx -y server-time  example: lmtui mcp add time -- uvx" in capsys.readouterr().err
+
+
 def test_a_broken_file_is_left_as_it_is(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config_dir().mkdir(parents=True)
     (config_dir() / "mcp.json").write_text("{")
