@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import sys
+import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -13,7 +14,13 @@ from lmtui.config import Loaded
 from lmtui.core.clean import clean_line, reveal
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
-from lmtui.runtime.checks import backend_reports, make_image, make_project_image, project_image_source
+from lmtui.runtime.checks import (
+    backend_reports,
+    make_image,
+    make_project_image,
+    project_image_source,
+    workspace_problem,
+)
 from lmtui.runtime.host import open_runtime
 
 EXIT_BLOCKED = 3
@@ -31,7 +38,8 @@ async def report(workspace: Path, loaded: Loaded, arguments: argparse.Namespace)
 
 
 async def _check(workspace: Path, *, is_json: bool) -> int:
-    reports = await backend_reports(workspace)
+    with tempfile.TemporaryDirectory() as other:  # the machine is checked, so where the user is does not matter
+        reports = await backend_reports(Path(other) if workspace_problem(workspace) else workspace)
     if is_json:
         print(json.dumps([asdict(found) for found in reports], indent=2, ensure_ascii=False))
     else:

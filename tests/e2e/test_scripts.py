@@ -240,3 +240,10 @@ async def test_a_program_that_the_sandbox_lacks_is_named_with_the_way_out(
     rule = f"Tools({tmp_path}/user/tools)"
     assert found.err.count(f"Allow it with --allow '{rule}'") == 1
     assert (await program.run(*options, "--allow", rule, "count")).code == 0
+
+
+async def test_the_machine_can_be_checked_from_the_home_folder(program: Program) -> None:
+    program.environ["HOME"] = str(program.workspace)
+    found = await program.run("sandbox", "check", "--json")
+    assert found.code == 0, found.err
+    assert "files" in [report["name"] for report in found.json if report["works"]]
