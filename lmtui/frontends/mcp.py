@@ -24,7 +24,7 @@ from lmtui.runtime.mcp_report import (
     set_choice,
 )
 
-WAIT_S = 32.0  # the usual limit of a start and a little more, so that what it failed of is known
+WAIT_S = 122.0  # the limit of a start that fetches (npx, uvx), and a little more, so that what it failed of is known
 BROKEN = (ServerState.FAILED, ServerState.ENDED, ServerState.STARTING)
 _SIGNS = {ServerState.READY: "✓", ServerState.OFF: "–", ServerState.REFUSED: "–"}
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import ConfigError
-from lmtui.extensions.mcp_config import ServerEntry, ServerFiles, expand, read_servers
+from lmtui.extensions.mcp_config import ServerEntry, ServerFiles, checked_entry, expand, read_servers
+from lmtui.frontends.mcp import WAIT_S
 
 
 @pytest.fixture(autouse=True)
@@ -206,3 +207,8 @@ def test_a_file_with_its_one_key_misspelt_is_a_problem(home: Path, workspace: Pa
     files = read(home / "mcp.json", workspace, {"mcpServer": {"a": {"command": "x"}}})
     (problem,) = files.problems
     assert 'the key "mcpServer" is not known: did you mean "mcpServers"?' in problem
+
+
+@pytest.mark.parametrize("command", ["npx", "uvx", "server"])
+def test_the_list_of_servers_waits_for_as_long_as_a_server_may_take_to_start(command: str) -> None:
+    assert checked_entry("a", {"command": command}, "test", is_own=True).start_timeout_s < WAIT_S
