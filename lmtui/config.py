@@ -145,7 +145,7 @@ class Config:
     )
     sandbox_runtime: str = _setting("", "the container engine's runtime, such as runsc; empty: its own")
     toolchains: tuple[str, ...] = _setting((), "folders of tools (pyenv, cargo, nvm) that commands may read")
-    add_dirs: tuple[str, ...] = _setting((), "folders beside the workspace that the agent may read")
+    add_dirs: tuple[str, ...] = _setting((), "folders beside the workspace that the agent may read; DIR:rw: and change")
     pass_env: tuple[str, ...] = _setting((), "environment variables that commands get")
     command_timeout_s: int = _setting(120, "seconds that a command may take if the model asks for no other time", at_least=1)
     command_max_timeout_s: int = _setting(600, "most seconds that the model may ask for", at_least=1)

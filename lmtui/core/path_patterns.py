@@ -1,7 +1,8 @@
 r"""Patterns of paths in rules: `src/**`, `*.py`, `secrets`, `conf/{dev,prod}.toml`.
 
-A pattern is relative to the workspace.  `*` matches anything except `/`, `**` any number of folders, `?` one character, `[a-z]`
-or `[!a]` one of a set, `{a,b}` either; a backslash makes one of these literal.  A last part without `*` names a file, or a
+A pattern is relative to the workspace; one that begins with `/` matches the whole path of a file in an added folder too.  `*`
+matches anything except `/`, `**` any number of folders, `?` one character, `[a-z]` or `[!a]` one of a set, `{a,b}` either; a
+backslash makes one of these literal.  A last part without `*` names a file, or a
 folder and everything in it.  Anything else that looks like a pattern is an error, so that no rule silently matches nothing.
 """
 
@@ -22,7 +23,7 @@ _NEVER = "(?!)"
 
 
 def normalize(pattern: str) -> str:
-    """Return the normalized pattern: `./x`, `/x` and `x/` become `x`; `.` and `/` mean everything.
+    """Return the normalized pattern: `./x` and `x/` become `x`; `.`, `/` and `/**` mean everything.
 
     Raises:
         UsageError: it is not a valid pattern of workspace paths.
@@ -37,7 +38,7 @@ def normalize(pattern: str) -> str:
     text = "/".join(parts) or "**"
     for alternative in alternatives(text):
         _check(alternative)
-    return text
+    return f"/{text}" if pattern.startswith("/") and text != "**" else text
 
 
 def escape(path: str) -> str:
@@ -68,7 +69,7 @@ def can_be_below(pattern: str, folder: str) -> bool:
     wanted_folder = [part for part in folder.split("/") if part not in ("", ".")]
     if pattern == EVERYTHING or not wanted_folder:
         return True
-    return any(_meets_folder(each.split("/"), wanted_folder) for each in alternatives(pattern))
+    return any(_meets_folder(each.lstrip("/").split("/"), wanted_folder) for each in alternatives(pattern))
 
 
 def leads_to(pattern: str, path: str) -> bool:
@@ -76,7 +77,7 @@ def leads_to(pattern: str, path: str) -> bool:
     if pattern == EVERYTHING or matches(pattern, path, covers_below=True):
         return True
     parts = [part for part in path.split("/") if part not in ("", ".")]
-    for each in alternatives(pattern):
+    for each in alternatives(pattern.lstrip("/")):
         way = each.split("/**")[0].split("/") if not each.startswith("**") else []
         if parts and len(parts) <= len(way) and all(map(matches, way, parts)):
             return True
@@ -111,6 +112,8 @@ def regex(patterns: tuple[str, ...], *, covers_below: bool = True) -> str:
 def _one_regex(pattern: str, covers_below: bool) -> str:
     if pattern == EVERYTHING:
         return ""
+    if pattern.startswith("/"):
+        return "/?" + _one_regex(pattern[1:], covers_below)
     *folders, last = pattern.split("/")
     end = r"(?:/|\Z)" if covers_below or "*" not in re.sub(r"\\.", "", last) else r"\Z"
     runs: list[list[str]] = [[]]

@@ -90,7 +90,7 @@ def decide(
         return Decision(Verdict.DENY, "plan mode only reads and plans; it is for the work on an approved plan")
     if tool == PROMOTE_TOOL:
         return Decision(Verdict.ASK, "a function becomes a tool only by your yes", takes_no_rule=True)
-    allowing = [rule for rule in rules if rule.effect is Effect.ALLOW and _allows(rule, tool, subject)]
+    allowing = [rule for rule in rules if rule.effect is Effect.ALLOW and _allows(rule, tool, access, subject)]
     exact = next((rule for rule in allowing if rule.is_exactly(subject)), None)
     if exact is None or exact.source != THIS_SESSION:
         for rule in rules:
@@ -188,8 +188,10 @@ def _may_break(rule: Rule, tool: str, subject: str) -> bool:
     return _is_within(rule, tool, subject)
 
 
-def _allows(rule: Rule, tool: str, subject: str) -> bool:
-    return rule.names(tool) and rule.is_about(subject)
+def _allows(rule: Rule, tool: str, access: Access, subject: str) -> bool:
+    """Tell whether a rule that allows covers a call; to change an added folder, it has to name the whole path."""
+    is_beyond = access is Access.WRITE and subject.startswith(("/", "../")) and not rule.pattern.startswith("/")
+    return rule.names(tool) and not is_beyond and rule.is_about(subject)
 
 
 def _needs_secret(tool: str, decision: Decision, subject: str) -> bool:

@@ -104,7 +104,8 @@ class Rule:
     def is_exactly(self, subject: str) -> bool:
         """Tell whether the rule names this subject to the letter."""
         literal = path_patterns.literal if self.is_about_paths else globs.literal
-        return self.pattern != "*" and literal(self.pattern) == subject
+        names = (subject, f"/{subject}") if self.is_about_paths else (subject,)
+        return self.pattern != "*" and literal(self.pattern) in names
 
     def is_about(self, subject: str) -> bool:
         """Tell whether the pattern covers a subject; a deny or ask rule for a folder covers everything in it."""

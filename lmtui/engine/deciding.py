@@ -124,7 +124,7 @@ async def ask(
         SandboxError: the same, from the sandbox.
     """
     context, decision = context or context_of(desk, call), decision or decide(desk, prepared, behind)
-    request = await question(desk, call.id, prepared, context, decision)
+    request = await question(desk, call.id, prepared, context, decision, behind=behind)
     # a rule that is granted meanwhile does not answer a hook
     is_hooks = decide(desk, prepared, behind).verdict is Verdict.ALLOW
     opened = desk.approvals.open(request, lambda: not is_hooks and decide(desk, prepared, behind).verdict is Verdict.ALLOW)

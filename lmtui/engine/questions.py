@@ -14,9 +14,9 @@ from lmtui.engine.hosts import lacks_network
 
 
 async def question(
-    desk: Desk, call_id: str, prepared: PreparedCall, context: ToolContext, decision: Decision
+    desk: Desk, call_id: str, prepared: PreparedCall, context: ToolContext, decision: Decision, *, behind: tuple[str, ...] = ()
 ) -> ApprovalRequested:
-    """Return the request for one call.
+    """Return the request for one call; `behind` are the real paths behind its links.
 
     Raises:
         ToolError: the call cannot succeed, so there is nothing to ask about.
@@ -29,6 +29,8 @@ async def question(
     if not desk.approvals.is_attended and lacks_network(desk, prepared):
         offers = ("Network(*)",)  # nobody can say yes to this one command
     is_command = prepared.access is Access.EXECUTE
+    writes = prepared.access is Access.WRITE
+    changed = [path for path in (*prepared.subjects, *behind) if writes and path.startswith("/")]
     return ApprovalRequested(
         agent=desk.agent,
         approval_id=desk.approvals.next_id(),
@@ -37,7 +39,7 @@ async def question(
         text=reveal(preview.text),
         diff=reveal(preview.diff),
         path=preview.path,
-        why=decision.why,
+        why=decision.why if not changed else f"{decision.why}; undo does not cover {reveal(', '.join(changed))}",
         suggested_rule=offers[0] if offers else "",
         offered_rules=offers,
         cwd=desk.sandbox_folder if is_command else "",

@@ -81,6 +81,7 @@ async def address_of(entry: ServerEntry, memory: Memory, around: Surroundings, p
         entry.can_write,
         entry.on_host,
         entry.memory_mb,
+        shows_added=entry.is_own,
     )
     memory.log.begin(f"{around.workspace}: {entry.words}")
     process = await launcher.open(launch, memory.log.add)

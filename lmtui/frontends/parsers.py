@@ -77,7 +77,7 @@ def _add_common(parser: Parser) -> None:
     add("--no-mcp", action="store_const", const="off", dest="mcp", help="start no MCP servers")
     add("--no-hooks", action="store_const", const="off", dest="hooks", help="run no hooks")
     add("--append-system-prompt", metavar="TEXT", help="instructions for the model, beside those of the folder")
-    add("--add-dir", action="append", metavar="DIR", help="a folder that the agent may read too")
+    add("--add-dir", action="append", metavar="DIR", help="a folder that the agent may read too; DIR:rw: and change")
     add("-c", "--config", action="append", metavar="KEY=VALUE", help="any setting, for example -c command_timeout_s=300")
 
 

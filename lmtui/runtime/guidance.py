@@ -36,12 +36,11 @@ def guide_of(
 def own_instructions(config: Config) -> str:
     """Return the user's own instructions, and which folders there are beside the workspace."""
     folders = [
-        f"- {each.removesuffix(':rw')}{' (you may change it)' if each.endswith(':rw') else ''}" for each in config.add_dirs
+        f"- {Path(each.removesuffix(':rw')).expanduser().resolve()} ({'writable' if each.endswith(':rw') else 'read-only'})"
+        for each in config.add_dirs
     ]
     about = (
-        "You may also read, not change, these folders; use whole paths in tools and commands:\n" + "\n".join(folders)
-        if folders
-        else ""
+        "You may also use these folders, by their whole paths in tools and commands:\n" + "\n".join(folders) if folders else ""
     )
     return "\n\n".join(each for each in (config.append_system_prompt, about) if each)
 

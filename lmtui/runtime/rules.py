@@ -56,6 +56,7 @@ def kept_problems(workspace: Path) -> tuple[str, ...]:
 def unmatched(rules: Sequence[Rule], workspace: Path) -> tuple[Rule, ...]:
     """Return the rules about paths that match no existing file or folder; blocks (disk)."""
     left = [rule for rule in rules if rule.is_about_paths and rule.tool != "*" and rule.pattern != "*"]
+    left = [rule for rule in left if not rule.pattern.startswith("/")]  # it may be about another folder
     for count, path in enumerate(_paths(workspace)):
         if not left or count > _MOST_PATHS:
             return ()

@@ -121,7 +121,8 @@ def settings_of(lane: Lane, limits: CommandLimits, root: str, tools: ProjectTool
         is_confined=True,
         max_processes=limits.processes,
         max_file_mb=limits.file_mb,
-        folders=tools.added if lane.is_masked else [],
+        folders=tools.added(lane),
+        writable=tools.added(lane, is_writable=True),
     )
 
 

@@ -159,7 +159,7 @@ class BubblewrapBackend:
         shown = {str(folder): folder for folder in (*self._toolchains, *([bound] if bound else []))}
         mounted = {
             self._root: ["--ro-bind" if lane.is_read_only else "--bind", str(self._workspace), self._root],
-            **{each.target: _shown(each, lane, copies=copies) for each in self.tools.shown if lane.is_masked},
+            **{each.target: _shown(each, lane, copies=copies) for each in self.tools.shown if each.is_shown_in(lane)},
             **{target: _read_only(source, target) for target, source in shown.items()},
         }
         parents = [parent for parent in scratch_parents(mounted) if parent not in mounted]
@@ -174,7 +174,7 @@ class BubblewrapBackend:
 
     def _mounts(self, lane: Lane, layout: Layout) -> list[str]:
         found = mounts(self._workspace, lane, layout)
-        return [part for source, path in found for part in _read_only(source, f"{self._root}/{path}")]
+        return [part for source, path in found for part in _read_only(source, str(Path(self._root, path)))]
 
 
 async def _can_copy(program: str) -> bool:

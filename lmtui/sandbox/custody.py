@@ -6,6 +6,7 @@ One for each workspace, used by its lanes around everything that can write there
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -53,6 +54,7 @@ class Custody:
         guard: returns the supervisor that looks after the workspace.
         frozen: stops every process of the workspace during a `with` block.
         clocks: for tests.
+        added: folders outside the workspace that commands may change; what is found there has its whole path.
     """
 
     def __init__(
@@ -60,7 +62,9 @@ class Custody:
         guard: Callable[[], Awaitable[Client]],
         frozen: Callable[[], contextlib.AbstractAsyncContextManager[None]],
         clocks: Callable[[], Moment] | None = None,
+        added: Sequence[str] = (),
     ) -> None:
+        self._folders = ("", *added)
         self._guard = guard
         self._frozen = frozen
         self._clocks = clocks or _now
@@ -152,15 +156,30 @@ class Custody:
 
     async def _set_aside(self, guard: Client, paths: Sequence[bytes]) -> tuple[dict[bytes, str], str]:
         """Return the new place of each path, and why something could not be moved."""
-        fields = {"action": "set_aside", "paths": [(path or b"HEAD").hex() for path in paths]}
-        facts, _ = await guard.call("guard", fields, limit_s=_GUARD_S)
-        reply = replies.parse(facts, replies.MovedReply)
-        targets = {bytes.fromhex(path): target for path, target in reply.moved}
-        return {path: targets[path or b"HEAD"] for path in paths if (path or b"HEAD") in targets}, clean_line(reply.problem)
+        moved: dict[bytes, str] = {}
+        problem = ""
+        for folder in self._folders:
+            start = _start(folder)
+            own = {path[len(start) :] or b"HEAD": path for path in paths if _folder_of(path, self._folders) == folder}
+            if not own:
+                continue
+            fields = {"action": "set_aside", "folder": folder, "paths": [path.hex() for path in own]}
+            facts, _ = await guard.call("guard", fields, limit_s=_GUARD_S)
+            reply = replies.parse(facts, replies.MovedReply)
+            moved |= {own[bytes.fromhex(path)]: f"{_shown(start)}{target}" for path, target in reply.moved}
+            problem = problem or clean_line(reply.problem)
+        return moved, problem
 
     async def _look(self, client: Client, since_ns: int) -> tuple[list[_Found], bool]:
-        facts, _ = await client.call("survey", {"since_ns": since_ns}, limit_s=_SURVEY_S)
-        return _paths(replies.parse(facts, replies.SurveyReply))
+        found: list[_Found] = []
+        is_cut = False
+        for folder in self._folders:
+            facts, _ = await client.call("survey", {"folder": folder, "since_ns": since_ns}, limit_s=_SURVEY_S)
+            reply = replies.parse(facts, replies.SurveyReply)
+            start = _start(folder)
+            found += [(start + bytes.fromhex(path), kind, is_fresh, inode) for path, kind, is_fresh, inode in reply.found]
+            is_cut = is_cut or reply.is_cut
+        return found, is_cut
 
     def _judge(self, found: Sequence[_Found], put_back: frozenset[bytes]) -> tuple[list[bytes], list[bytes]]:
         """Return what to quarantine and what only to report; skip paths that were already restored."""
@@ -180,8 +199,13 @@ def _now() -> Moment:
     return Moment(time.clock_gettime_ns(getattr(time, "CLOCK_REALTIME_COARSE", time.CLOCK_REALTIME)), time.monotonic_ns())
 
 
-def _paths(reply: replies.SurveyReply) -> tuple[list[_Found], bool]:
-    return [(bytes.fromhex(path), kind, is_fresh, inode) for path, kind, is_fresh, inode in reply.found], reply.is_cut
+def _start(folder: str) -> bytes:
+    """Return what is before the paths of a folder: nothing for the workspace."""
+    return os.fsencode(folder) + b"/" if folder else b""
+
+
+def _folder_of(path: bytes, folders: Sequence[str]) -> str:
+    return next((folder for folder in folders if folder and path.startswith(_start(folder))), "")
 
 
 def _shown(path: bytes) -> str:

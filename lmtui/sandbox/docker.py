@@ -308,9 +308,9 @@ class DockerBackend:
         if lane is Lane.CHECKPOINT:
             found.append(Mount(STORE_INSIDE, str(store_folder(self._workspace)), type="bind"))
         shown = [(LINK_INSIDE, link_folder(self._root))] if self._root != MOUNT_POINT else []
-        shown += [(f"{self._root}/{path}", source) for source, path in mounts(self._workspace, lane, layout)]
+        shown += [(str(Path(self._root, path)), source) for source, path in mounts(self._workspace, lane, layout)]
         shown += [(str(folder), folder) for folder in self._toolchains]
-        tools = [each for each in self.tools.shown if lane.is_masked and not each.is_system]
+        tools = [each for each in self.tools.shown if each.is_shown_in(lane) and not each.is_system]
         tools = [each for each in tools if each.source not in self._toolchains]
         found += [Mount(each.target, str(each.source), type="bind", read_only=not each.is_writable_in(lane)) for each in tools]
         shown += [(PROXY_INSIDE, self._proxy_folder)] if self._proxy_folder is not None and lane.runs_programs else []

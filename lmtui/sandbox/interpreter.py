@@ -106,7 +106,7 @@ class LaneInterpreter:
     async def _begin(self) -> Served:
         source = resources.files("lmtui.sandbox.inside").joinpath("interpreter.py").read_text(encoding="utf-8")
         arguments = ("python3", "-I", "-u", "-X", "utf8", "-c", source)
-        launch = Launch(arguments, {"MPLBACKEND": "Agg"}, hosts=self._hosts)
+        launch = Launch(arguments, {"MPLBACKEND": "Agg"}, hosts=self._hosts, shows_added=True)
         self._unread = bytearray()
         self._process = await (await self._found()).open(launch, lambda _: None)
         return self._process

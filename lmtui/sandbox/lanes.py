@@ -27,6 +27,7 @@ from lmtui.sandbox.link import Lane
 from lmtui.sandbox.project_image import DESCRIPTIONS, digest_of
 from lmtui.sandbox.project_tools import MARKER_BYTES, MARKERS, ProjectTools, find_project_tools, with_added, with_allowed
 from lmtui.sandbox.proxy import Proxy
+from lmtui.sandbox.toolchains import AddedFolder
 from lmtui.sandbox.waiting import to_the_end
 
 _IDLE_S = {Lane.GIT: 60.0, Lane.CHECKPOINT: 600.0, Lane.READ: 600.0, Lane.VIEW: 600.0}
@@ -62,19 +63,25 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class _Instance:
-    """A running supervisor, its mounts, and the masks requested at its start."""
+    """A running supervisor, its mounts, the masks requested at its start, and the tools that it shows."""
 
     client: Client
     layout: Layout
     masks: MaskExpressions
+    tools: ProjectTools
 
 
 @dataclass(slots=True)
 class Beside:
     """Folders outside the workspace that commands use: those that settings add, and tools that the user allowed since."""
 
-    added: tuple[Path, ...] = ()
+    added: tuple[AddedFolder, ...] = ()
     allowed: list[Path] = field(default_factory=list)
+
+    @property
+    def writable(self) -> list[str]:
+        """Return the added folders that commands may change."""
+        return [str(folder.path) for folder in self.added if folder.is_writable]
 
 
 class Lanes:
@@ -111,7 +118,7 @@ class Lanes:
         self._tasks: set[asyncio.Task[None]] = set()
         self._one_by_one = asyncio.Lock()
         self._git_turn = asyncio.Lock()
-        self.custody = Custody(self.guard, self.frozen)
+        self.custody = Custody(self.guard, self.frozen, added=self._beside.writable)
         self._is_closed = False
         self.gates = gates or Gates()
         self._proxy = proxy
@@ -174,7 +181,9 @@ class Lanes:
                 await instance.client.close()
                 instance = None
             is_old = instance is None or instance.masks != self._all_masks()
-            if instance is not None and is_old and lane.is_masked and await self._mask_added():
+            if is_old and lane.is_masked:
+                await self._mask_added()
+            if instance is not None and lane.is_masked and instance.tools != self._backend.tools:
                 self._retire(instance.client)
                 instance = None
             if instance is None or (lane.is_masked and (is_old or not is_for_one_file)):
@@ -333,7 +342,7 @@ class Lanes:
     @property
     def added(self) -> list[str]:
         """Return the added folders."""
-        return [str(folder) for folder in self._beside.added]
+        return [str(folder.path) for folder in self._beside.added]
 
     def take_notice(self) -> str:
         """Return once what the user and the model should know about a restart."""
@@ -364,17 +373,24 @@ class Lanes:
             masks = self._all_masks()
             self._chosen = chosen = await self._choose(masks)
             self._guard = chosen.guard
-            self._instances[Lane.MAIN, frozenset()] = _Instance(chosen.client, chosen.layout, masks)
+            tools = chosen.backend.tools
+            self._instances[Lane.MAIN, frozenset()] = _Instance(chosen.client, chosen.layout, masks, tools)
         return self._chosen
 
-    async def _mask_added(self) -> bool:
-        """Mask what the rules of now deny in the added folders, in what is opened from now on; True if that changed."""
+    @property
+    def _backend(self) -> Backend:
         assert self._chosen is not None
-        backend = self._chosen.backend
-        before = backend.tools
+        return self._chosen.backend
+
+    async def _mask_added(self) -> None:
+        """Mask what the rules of now deny in the read-only added folders, in what is opened from now on."""
+        before = self._backend.tools
         if self._beside.added:
-            backend.tools = await asyncio.to_thread(with_added, before, self._beside.added, self._all_masks())
-        return backend.tools != before
+            self._backend.tools = await asyncio.to_thread(with_added, before, self._beside.added, self._all_masks())
+        if any(each.is_masked and each not in before.shown for each in self._backend.tools.shown):
+            for client, layout in list(self._serving.values()):
+                if layout.has_added:
+                    await client.close()
 
     async def _layout(self, lane: Lane) -> Layout:
         """Return what a lane is to be opened with."""
@@ -382,16 +398,17 @@ class Lanes:
         if not self._chosen.backend.has_mounts or lane is Lane.GUARD:
             return Layout()
         masks = self._all_masks()
-        layout = await look(await self.guard(), masks)
+        layout = await look(await self.guard(), masks, self._beside.writable)
         self._is_cut = layout.is_cut
         self.masked = {path: path in layout.denied for path, *_ in layout.masked}
         denied = {each for each in layout.masked if each[0] in layout.denied}
         for client, other in list(self._serving.values()):
-            if not denied <= set(other.masked):
+            if not {each for each in denied if other.has_added or not each[0].startswith("/")} <= set(other.masked):
                 await client.close()
         if lane.is_masked and layout.git_is_folder:
-            hidden = {path for path, *_ in layout.masked} if lane is Lane.READ else layout.denied
-            if hidden and await self._is_tracked(frozenset(hidden), layout):
+            own = layout.without_added()
+            hidden = {path for path, *_ in own.masked} if lane is Lane.READ else own.denied
+            if hidden and await self._is_tracked(frozenset(hidden), own):
                 return replace(layout, hides_objects=True)
         return layout
 
@@ -407,8 +424,7 @@ class Lanes:
         return self._tracked[key]
 
     async def _open(self, lane: Lane, revealed: frozenset[str], layout: Layout) -> _Instance:
-        assert self._chosen is not None
-        backend, masks = self._chosen.backend, self._all_masks()
+        backend, masks, tools = self._backend, self._all_masks(), self._backend.tools
         for _ in range(_OPENINGS):
             client = Client(await backend.open(lane, layout))
             try:
@@ -422,7 +438,7 @@ class Lanes:
                 await client.close()
                 raise
             if layout.covers(now, lane):
-                return _Instance(client, layout, masks)
+                return _Instance(client, layout, masks, tools)
             await client.close()
             layout = now
         raise SandboxUnavailable("the workspace changes too fast to protect it", "Try again when other programs are done.")
@@ -496,15 +512,18 @@ async def open_guard(backend: Backend) -> Client:
     return client
 
 
-async def look(guard: Client, masks: MaskExpressions) -> Layout:
-    """Return what to protect and mask now.
+async def look(guard: Client, masks: MaskExpressions, added: Sequence[str] = ()) -> Layout:
+    """Return what to protect and mask now, in the workspace and in writable added folders.
 
     Raises:
         SandboxError: not all that a rule denies can be found or masked.
     """
     fields = {"action": "layout", "denied": masks.denied, "secret": masks.secret, "shown": masks.shown}
-    facts, _ = await guard.call("guard", fields, limit_s=_GUARD_S)
-    layout = from_reply(replies.parse(facts, replies.LayoutReply))
+    layout = Layout()
+    for folder in ("", *added):
+        facts, _ = await guard.call("guard", fields | {"folder": folder}, limit_s=_GUARD_S)
+        found = from_reply(replies.parse(facts, replies.LayoutReply), folder)
+        layout = layout.with_added(found, folder) if folder else found
     if layout.is_cut and masks.denied:
         raise SandboxUnavailable(_TOO_MANY, _FEWER)
     return layout

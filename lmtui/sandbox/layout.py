@@ -37,7 +37,8 @@ class Layout:
     `read_only` are paths with device and inode.  `masked` are paths with whether each is a folder, and its inode (a file that
     replaces another needs a mask of its own); those that a rule denies are in `denied` too.  `hides_objects`: git's objects
     are masked as well, because they hold a masked file.  `is_cut`: not everything was seen, or there is more than can be
-    masked.  `stamp` changes when git's own files do.
+    masked.  `stamp` changes when git's own files do.  Paths in writable added folders are whole paths; an instance that does
+    not show these folders has no `has_added`.
     """
 
     read_only: tuple[tuple[str, int, int], ...] = ()
@@ -48,6 +49,7 @@ class Layout:
     hides_objects: bool = False
     is_cut: bool = False
     stamp: str = ""
+    has_added: bool = True
 
     def without(self, revealed: frozenset[str]) -> Layout:
         """Return the layout with some secret files shown; what a rule denies stays masked."""
@@ -58,18 +60,46 @@ class Layout:
         """Tell whether an instance that was opened with this layout still protects and masks all that `other` asks for."""
         is_masked = not lane.is_masked or set(other.masked) <= set(self.masked)
         objects = not lane.is_masked or not other.hides_objects or self.hides_objects
-        return is_masked and objects and (self.has_git or not other.has_git)
+        is_protected = {each for each in other.read_only if _is_added(each)} <= set(self.read_only)
+        return is_masked and objects and is_protected and (self.has_git or not other.has_git)
+
+    def with_added(self, other: Layout, folder: str) -> Layout:
+        """Return the layout with that of a writable added folder."""
+        return replace(
+            self,
+            read_only=(*self.read_only, *((f"{folder}/{path}", device, inode) for path, device, inode in other.read_only)),
+            masked=(*self.masked, *((f"{folder}/{path}", is_folder, inode) for path, is_folder, inode in other.masked)),
+            denied=self.denied | {f"{folder}/{path}" for path in other.denied},
+            is_cut=self.is_cut or other.is_cut,
+        )
+
+    def without_added(self) -> Layout:
+        """Return the layout of the workspace alone."""
+        return replace(
+            self,
+            read_only=tuple(each for each in self.read_only if not _is_added(each)),
+            masked=tuple(each for each in self.masked if not _is_added(each)),
+            denied=frozenset(path for path in self.denied if not path.startswith("/")),
+            has_added=False,
+        )
 
 
-def from_reply(reply: replies.LayoutReply) -> Layout:
-    """Return what the guard found.
+def _is_added(entry: tuple[str, int, int]) -> bool:
+    return entry[0].startswith("/")
+
+
+def from_reply(reply: replies.LayoutReply, folder: str = "") -> Layout:
+    """Return what the guard found in the workspace, or in a writable added folder.
 
     Raises:
         SandboxUnavailable: `.git` or `.lmagent` is a symbolic link, which cannot be mounted.
     """
     for name, kind in ((".git", reply.git), (WORKSPACE_FOLDER, reply.lmagent)):
+        path = f"{folder}/{name}" if folder else name
         if kind == "link":
-            raise SandboxUnavailable(f"{name} is a symbolic link; it must be a folder", "Replace the link with a folder.")
+            raise SandboxUnavailable(f"{path} is a symbolic link; it must be a folder", "Replace the link with a folder.")
+        if folder and name == WORKSPACE_FOLDER and kind != "folder":
+            raise SandboxUnavailable(f"{path} cannot be made, so {folder} cannot be writable", "Add it without :rw.")
     return Layout(
         read_only=tuple((_path(path), device, inode) for path, device, inode in reply.read_only),
         masked=tuple((_path(path), is_folder, inode) for path, is_folder, _, inode in reply.masked),
@@ -86,7 +116,9 @@ def _path(told: str) -> str:
 
 
 def mounts(workspace: Path, lane: Lane, layout: Layout) -> Iterator[tuple[Path, str]]:
-    """Yield what is mounted read-only over the workspace, in order: the source, and the path in the workspace.
+    """Yield what is mounted read-only over the workspace and writable added folders: the source, and the path in the workspace.
+
+    A path in an added folder is a whole one.
 
     Raises:
         SandboxUnavailable: the mask files cannot be created.

@@ -54,7 +54,7 @@ class ProcessBackend:
             guards=lane is Lane.GUARD,
             store=str(store_folder(self._workspace)) if lane is Lane.CHECKPOINT else "",
             max_processes=self._limits.processes,
-            folders=self.tools.added if lane is Lane.MAIN else [],
+            folders=self.tools.added(lane) if lane is Lane.MAIN else [],
             environment={**environment, **extra},
         )
         try:

@@ -11,7 +11,7 @@ import base64
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from lmtui.plain_files import find_program
 from lmtui.sandbox.layout import mask_sources
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.package_indexes import cargo_settings
-from lmtui.sandbox.toolchains import check_toolchains, masked_in, programs
+from lmtui.sandbox.toolchains import AddedFolder, check_toolchains, masked_in, programs
 
 ENVIRONMENTS = (".venv", "venv")
 _MOST_LINKS = 8
@@ -106,8 +106,8 @@ MARKER_BYTES = 65_536
 class Shown:
     """A folder or a program that is shown at `target`, and why.
 
-    What is `is_cache` may be written to where the backend can copy it; what is `is_writable` is this project's own.
-    `is_added`: file tools read it too.  `is_system`: it goes with the system's programs, so an
+    What is `is_cache` may be written to where the backend can copy it; what is `is_writable` is this project's own, or was
+    added as writable.  `is_added`: file tools use it too.  `is_system`: it goes with the system's programs, so an
     image has its own.
     """
 
@@ -122,7 +122,13 @@ class Shown:
 
     def is_writable_in(self, lane: Lane) -> bool:
         """Tell whether programs of a lane may change it for good."""
+        if self.is_added:
+            return self.is_writable and lane in (Lane.MAIN, Lane.GUARD)
         return self.is_writable and lane.runs_programs and not lane.is_read_only
+
+    def is_shown_in(self, lane: Lane) -> bool:
+        """Tell whether an instance has it: the guard has only what it looks after."""
+        return lane.is_masked or (self.is_added and self.is_writable_in(lane))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +160,14 @@ class ProjectTools:
         cache = dict(self.variables).get("UV_CACHE_DIR", _PACKAGES)
         return {} if cache.startswith(_PACKAGES) else {"UV_NO_CACHE": "1"}
 
-    @property
-    def added(self) -> list[str]:
-        """Return the folders that file tools use beside the workspace."""
-        return [each.target for each in self.shown if each.is_added]
+    def added(self, lane: Lane, *, is_writable: bool = False) -> list[str]:
+        """Return the folders that a lane's file operations use beside the workspace, with `is_writable` those it may change."""
+        shown = [each for each in self.shown if each.is_added and each.is_shown_in(lane)]
+        return [each.target for each in shown if not is_writable or each.is_writable_in(lane)]
+
+    def without_added(self) -> ProjectTools:
+        """Return the tools without added folders."""
+        return replace(self, shown=tuple(each for each in self.shown if not each.is_added and not each.is_masked))
 
     def facts(self) -> tuple[str, ...]:
         """Return what is shown and what is not, one line each for the user."""
@@ -445,21 +455,38 @@ def with_program(tools: ProjectTools, program: str, workspace: Path, home: Path 
     )
 
 
-def with_added(tools: ProjectTools, folders: Iterable[Path], masks: MaskExpressions) -> ProjectTools:
-    """Return the tools with added folders, read-only; secret files in them are masked.  Blocks.
+def with_added(tools: ProjectTools, folders: Sequence[AddedFolder], masks: MaskExpressions) -> ProjectTools:
+    """Return the tools with added folders; secret files in the read-only ones are masked.  Blocks.
+
+    Nothing looks into a writable folder here: a command could exchange what is there for a link at any time.  The guard finds
+    what to mask in it.  For the same reason no tool is shown from it.
 
     Raises:
         UsageError: a folder is too large to look for files with secrets.
         SandboxUnavailable: the masks cannot be made.
     """
-    shown = {each.target: each for each in tools.shown if not each.is_masked}
+    writable = [folder.path for folder in folders if folder.is_writable]
+    shown = {each.target: each for each in tools.without_added().shown}
+    inside = [target for target, each in shown.items() if _is_in(writable, each.source) or _is_in(writable, Path(target))]
+    withheld = [f"{shown.pop(target).target}: it is in a folder that commands may change" for target in inside]
     for folder in folders:
-        shown[str(folder)] = Shown(str(folder), folder, "added folder", is_added=True)
-        for path, is_folder in masked_in(folder, masks):
+        target = str(folder.path)
+        shown[target] = Shown(target, folder.path, "added folder", is_writable=folder.is_writable, is_added=True)
+        for path, is_folder in masked_in(folder.path, masks) if not folder.is_writable else ():
             file, empty, _ = mask_sources()
-            target = f"{folder}/{path}"
+            target = f"{folder.path}/{path}"
             shown[target] = Shown(target, empty if is_folder else file, "masked", is_masked=True)
-    return replace(tools, shown=tuple(sorted(shown.values(), key=lambda each: each.target.count("/"))))
+    ordered = tuple(sorted(shown.values(), key=lambda each: each.target.count("/")))
+    return replace(tools, shown=ordered, withheld=tuple(dict.fromkeys((*tools.withheld, *withheld))))
+
+
+def _is_in(folders: Iterable[Path], path: Path) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def tool_places(home: Path) -> list[Path]:
+    """Return the folders in which installers keep tools, as far as their names are fixed."""
+    return [Path("/opt"), *(home / re.split(r"/[^/]*\*", pattern)[0] for pattern in _PLACES)]
 
 
 def fetching(tools: ProjectTools, packages: Path, certificates: Path | None) -> ProjectTools:

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 
@@ -30,10 +31,10 @@ from lmtui.sandbox.layout import NO_RULES, Layout, make_own_folders
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.podman import PodmanBackend
 from lmtui.sandbox.process import FilesBackend, ProcessBackend
-from lmtui.sandbox.project_tools import ProjectTools, lacking_in_image
+from lmtui.sandbox.project_tools import ProjectTools, lacking_in_image, tool_places, with_added
 from lmtui.sandbox.proxy import Proxy
 from lmtui.sandbox.serving import LaneLauncher
-from lmtui.sandbox.toolchains import check_added, check_toolchains
+from lmtui.sandbox.toolchains import AddedFolder, check_added, check_toolchains
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 
 BACKENDS = ("auto", *FULL, "landlock", "process", "files")
@@ -63,7 +64,7 @@ class Options:
     toolchains: tuple[Path, ...] = ()
     is_named: bool = False
     limits: CommandLimits = CommandLimits()
-    added: tuple[Path, ...] = ()
+    added: tuple[AddedFolder, ...] = ()
 
 
 _Key = tuple[int, Path, str, Options]
@@ -97,7 +98,7 @@ async def select_sandbox(
         hosts: patterns of hosts that the proxy lets through without asking.
         variables: what commands get in their environment beside the usual.
         limits: what commands may take.
-        added: folders that file tools and commands may read beside the workspace.
+        added: folders that file tools and commands may use beside the workspace; writable where they end in `:rw`.
 
     Raises:
         UsageError: the workspace, the backend, the network, the runtime or a folder cannot be.
@@ -113,7 +114,8 @@ async def select_sandbox(
         raise UsageError(f"{backend} has no runtime {runtime}", "Only docker and podman have runtimes.")
     shown = await asyncio.to_thread(check_toolchains, toolchains, folder)
     allowed = tuple(map(parse_pattern, hosts))
-    folders = await asyncio.to_thread(check_added, added, folder)
+    tools = [*(each.expanduser() for each in toolchains), *shown, *tool_places(Path.home().resolve())]
+    folders = await asyncio.to_thread(check_added, added, folder, tools)
     given = tuple(sorted(variables.items()))
     options = Options(network, allowed, given, image, runtime, shown, backend != "auto", limits, folders)
     key = (id(asyncio.get_running_loop()), folder, backend, options)
@@ -133,7 +135,11 @@ async def select_sandbox(
 
 def _for_server(workspace: Path, options: Options, name: str, launch: Launch, proxy: Proxy | None) -> Backend:
     """Return a backend for one program that stays: it shares the kind of sandbox and the image, nothing else."""
-    shown = check_toolchains([Path(folder).expanduser() for folder in launch.toolchains], workspace)
+    named = [Path(folder).expanduser() for folder in launch.toolchains]
+    for folder, added in product(named, options.added):
+        if added.is_writable and folder.is_relative_to(added.path):
+            raise UsageError(f"{folder} cannot hold tools of a server: commands may change {added.path}.")
+    shown = check_toolchains(named, workspace)
     network = "on" if "*" in launch.hosts else "none"
     own = Options(network, (), (), options.image, options.runtime, (*options.toolchains, *shown), limits=options.limits)
     return make_backend(name, workspace, own, proxy)
@@ -232,12 +238,18 @@ async def start(
     async with contextlib.AsyncExitStack() as parts:
         try:
             await asyncio.to_thread(make_own_folders, workspace, is_mounted=backend.has_mounts)
+            writable = beside.writable if beside is not None else []
+            if writable and not backend.has_mounts:
+                reason = f"{backend.name} cannot protect what other programs run in {writable[0]}, so it cannot be writable"
+                raise SandboxUnavailable(reason, "Use bubblewrap or Docker, or add the folder without :rw.")
+            own = [folder for folder in beside.added if folder.is_writable] if beside is not None else []
+            backend.tools = with_added(backend.tools, own, masks)  # the guard looks after these
             guard = await open_guard(backend)
             parts.push_async_callback(guard.close)
             backend.tools = await find_tools(guard, workspace, beside or Beside(), masks)
             if not may_lack and backend.image == DEFAULT_IMAGE and (lacking := lacking_in_image(backend.tools)):
                 raise ToolsLacking(f"{backend.name}: lmtui's image lacks what this project uses: {lacking}")
-            layout = await look(guard, masks) if backend.has_mounts else Layout()
+            layout = await look(guard, masks, writable) if backend.has_mounts else Layout()
             client = Client(await backend.open(Lane.MAIN, layout))
             parts.push_async_callback(client.close)
             await client.start()

@@ -149,6 +149,7 @@ class LaneLauncher:
             if proxy is not None:
                 parts.push_async_callback(proxy.close)
             layout = await self._lanes.layout() if backend.has_mounts else Layout()
+            layout = layout if launch.shows_added else layout.without_added()
             lane = Lane.SERVER if can_write else Lane.READING_SERVER
             client = Client(await backend.open(lane, layout))
             parts.push_async_callback(client.close)
@@ -176,7 +177,7 @@ class LaneLauncher:
     def _tools(self, tools: ProjectTools, launch: Launch) -> ProjectTools:
         """Return what the program sees of the user's tools; what it fetches is there at its next start."""
         program = launch.program or launch.arguments[0]
-        tools = with_program(tools, program, self._workspace)
+        tools = with_program(tools if launch.shows_added else tools.without_added(), program, self._workspace)
         if launch.hosts and Path(program).name in FETCHERS:
             packages = make_for_owner(packages_dir(self._workspace), self._workspace)
             tools = fetching(tools, packages, certificates_of(os.environ))

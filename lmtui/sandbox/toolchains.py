@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.core.errors import UsageError
@@ -23,22 +25,68 @@ _SECRET_FILES = (
 _SYSTEM = tuple(map(Path, ("/etc", "/root", "/proc", "/sys", "/dev", "/run", "/var", "/boot", "/tmp")))  # noqa: S108  (refused)
 _NEVER_ADDED = tuple(map(Path, ("/bin", "/sbin", "/lib", "/lib64", "/usr", "/etc", "/proc", "/sys", "/dev", "/run", "/boot")))
 _SHARED = tuple(map(Path, ("/opt", "/opt/lmtui", "/workspace", "/checkpoints", "/nix")))
-_ADDED_HINT = "Name a project or data folder: --add-dir ../library. It is read-only."
+_WRITABLE = ":rw"
+_ADDED_HINT = "Name a project or data folder: --add-dir ../library (read-only) or --add-dir ../library:rw (writable)."
+_READ_ONLY_HINT = "Add it read-only: --add-dir DIR, without :rw."
 _MOST_ENTRIES, _MOST_MASKED = 300_000, 300
 _HINT = "Name a folder that holds tools only, such as ~/.pyenv/versions/3.12.4 or ~/.rustup/toolchains."
 
 
-def check_added(folders: Sequence[str], workspace: Path) -> tuple[Path, ...]:
-    """Return the folders outside the workspace that file tools and commands may read, resolved, each once.  Blocks.
+@dataclass(frozen=True, slots=True)
+class AddedFolder:
+    """A folder outside the workspace that file tools and commands may use, at its own path."""
+
+    path: Path
+    is_writable: bool = False
+
+
+def check_added(folders: Sequence[str], workspace: Path, tools: Iterable[Path] = ()) -> tuple[AddedFolder, ...]:
+    """Return the folders outside the workspace that file tools and commands may use, resolved, each once.  Blocks.
 
     Args:
-        folders: whole paths.
+        folders: whole paths; one that ends in `:rw` is writable.
         workspace: the workspace, which no added folder may contain or be in.
+        tools: folders of tools, which no writable folder may contain or be in.
 
     Raises:
-        UsageError: one does not exist, or is the home folder, a system folder, above the workspace, or holds credentials.
+        UsageError: one does not exist, or is the home folder, a system folder, above the workspace, or holds credentials; or
+            one is writable and holds what programs outside the sandbox run.
     """
-    return tuple(dict.fromkeys(_added(text, workspace) for text in folders))
+    found: dict[Path, bool] = {}
+    names: dict[Path, Path] = {}
+    for text in folders:
+        name = text.removesuffix(_WRITABLE)
+        path = _added(name, workspace)
+        found[path] = found.get(path, False) or text.endswith(_WRITABLE)
+        names |= {path: path, Path(os.path.normpath(Path(name).expanduser())): path}
+    for path in (path for path, is_writable in found.items() if is_writable):
+        others = [name for name, leads_to in names.items() if leads_to != path]  # a link in it could be exchanged
+        if problem := _why_not_writable(path, others, tools):
+            raise UsageError(f"{path} cannot be added as writable: {problem}.", _READ_ONLY_HINT)
+    return tuple(AddedFolder(path, is_writable) for path, is_writable in found.items())
+
+
+def _why_not_writable(path: Path, others: Iterable[Path], tools: Iterable[Path]) -> str:
+    """Return what in a folder, or around it, programs outside the sandbox would follow or run; empty if nothing is known."""
+    on_path = [Path(each).resolve() for each in os.environ.get("PATH", "").split(os.pathsep) if each.startswith("/")]
+    own = [Path(each).resolve() for each in (*sys.path, sys.prefix, sys.base_prefix) if each]
+    if any(part.startswith(".") for part in path.parts):
+        return "hidden folders hold what other programs run"
+    if not os.access(path, os.W_OK | os.X_OK):
+        return "you may not write there"
+    if near := next((each for each in others if _overlap(path, each)), None):
+        return f"it overlaps with the added folder {near}"
+    if near := next((each for each in (*on_path, *tools) if _overlap(path, each)), None):
+        return f"programs are run from {near}"
+    if any(each.is_relative_to(path) for each in own):
+        return "lmtui runs from there"
+    if any(all(os.path.lexists(each / name) for name in ("HEAD", "objects", "refs")) for each in (path, *path.parents)):
+        return "it belongs to a bare git repository"
+    return ""
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)
 
 
 def _added(text: str, workspace: Path) -> Path:
@@ -68,7 +116,8 @@ def _added(text: str, workspace: Path) -> Path:
 def masked_in(folder: Path, masks: MaskExpressions) -> Iterator[tuple[str, bool]]:
     """Yield what commands may not see in an added folder: the path, and whether it is a folder.
 
-    Links are passed over: what they lead to is masked by its own name.  Blocks (disk): it looks at every entry.
+    Links are passed over: what they lead to is masked by its own name.  Blocks (disk): it looks at every entry.  Only for
+    read-only folders: what is in a writable one is looked for inside the sandbox.
 
     Raises:
         UsageError: it has too many entries to look for secrets, or too many secrets.
@@ -76,6 +125,7 @@ def masked_in(folder: Path, masks: MaskExpressions) -> Iterator[tuple[str, bool]
     hidden = [re.compile(each.encode()).match for each in (masks.denied, masks.secret) if each]
     shown = re.compile(masks.shown.encode()).match if masks.shown else None
     entries = masked = 0
+    whole = os.fsencode(folder) + b"/"
     for here, folders, files in os.walk(os.fsencode(folder)):
         relative = os.path.relpath(here, os.fsencode(folder))
         for name in (*folders, *files):
@@ -83,7 +133,8 @@ def masked_in(folder: Path, masks: MaskExpressions) -> Iterator[tuple[str, bool]
             is_folder = name in folders
             told = path + b"/" if is_folder else path
             is_link = (Path(os.fsdecode(here)) / os.fsdecode(name)).is_symlink()
-            if not is_link and any(match(told) for match in hidden) and not (shown and shown(told)):
+            is_hidden = any(match(told) or match(whole + told) for match in hidden)
+            if not is_link and is_hidden and not (shown and shown(whole + told)):
                 masked += 1
                 yield os.fsdecode(path), is_folder
         folders[:] = [name for name in folders if name.decode("ascii", "replace") not in PROTECTED_NAMES]

@@ -242,7 +242,7 @@ class WorkspaceSandbox:
             return result
         met = [path for path in self._lanes.masked if path.rpartition("/")[2] in result.output and path not in self._revealed]
         denied = [clean_line(path) for path in met if self._lanes.masked[path]][:_MOST_NAMED]
-        secret = [clean_line(path) for path in met if not self._lanes.masked[path]][:_MOST_NAMED]
+        secret = [clean_line(path) for path in met if not self._lanes.masked[path] and not path.startswith("/")][:_MOST_NAMED]
         if denied:
             result = _with_note(result, _MASKED_BY_RULE.format(paths=", ".join(denied)))
         return _with_note(result, _MASKED_BY_NAME.format(paths=", ".join(secret))) if secret else result

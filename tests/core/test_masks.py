@@ -22,7 +22,7 @@ def hides(source: str, path: str) -> bool:
     ("rule", "expected"),
     [
         ("deny Read(./secrets/**)", ("secrets/**",)),
-        ("deny Grep(/secrets/)", ("secrets",)),
+        ("deny Grep(/secrets/)", ("/secrets",)),
         ("deny *(a)", ("a",)),
         ("deny Read", ()),
         ("ask Read(a)", ()),

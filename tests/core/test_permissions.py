@@ -205,3 +205,40 @@ def test_a_wide_rule_for_reading_shows_no_secret_file(mode: Mode) -> None:
     for text, wanted in (("Read", Verdict.ASK), ("Read(**)", Verdict.ASK), ("Read(.env)", Verdict.ALLOW)):
         rules = (parse_rule(text, Effect.ALLOW, "settings"),)
         assert decide("read", Access.READ, ".env", mode, rules).verdict is wanted, text
+
+
+@pytest.mark.parametrize(
+    ("rule", "subject", "expected"),
+    [
+        ("Edit(/srv/lib/src/**)", "/srv/lib/src/a.py", Verdict.ALLOW),
+        ("Edit(/srv/lib/**)", "/srv/lib/src/a.py", Verdict.ALLOW),
+        ("Edit(/srv/lib/src/**)", "/srv/lib/a.py", Verdict.ASK),
+        ("Edit(/srv/lib)", "/srv/library/a.py", Verdict.ASK),
+        ("Edit", "/srv/lib/a.py", Verdict.ASK),
+        ("Edit(**)", "/srv/lib/a.py", Verdict.ASK),
+        ("Edit(**/*.py)", "/srv/lib/a.py", Verdict.ASK),
+        ("Edit(/**)", "/srv/lib/a.py", Verdict.ASK),
+        ("Edit(srv/lib/**)", "/srv/lib/a.py", Verdict.ASK),
+        ("Edit(/srv/lib/**)", "../lib/a.py", Verdict.ASK),
+        ("Edit(/src/**)", "src/a.py", Verdict.ALLOW),
+        ("Edit(/src/a.py)", "src/a.py", Verdict.ALLOW),
+    ],
+)
+def test_only_a_rule_with_a_whole_path_lets_an_added_folder_be_changed(rule: str, subject: str, expected: Verdict) -> None:
+    assert verdict("edit", Access.WRITE, subject, Mode.NORMAL, allow(rule)) is expected
+
+
+@pytest.mark.parametrize("rule", ["Write(/srv/lib/src/**)", "Write(/srv/lib)", "*(/srv/lib/src)", "Write(**/*.py)", "Edit"])
+def test_a_rule_that_forbids_holds_in_an_added_folder(rule: str) -> None:
+    for mode in Mode:
+        rules = (allow("Edit(/srv/**)"), deny(rule))
+        assert verdict("edit", Access.WRITE, "/srv/lib/src/a.py", mode, *rules) is Verdict.DENY
+    assert verdict("read", Access.READ, "/srv/lib/k", Mode.AUTO, deny("Read(/srv/lib/**)")) is Verdict.DENY
+    assert verdict("shell", Access.EXECUTE, "cat /srv/lib/k", Mode.AUTO, deny("Read(/srv/lib/**)")) is Verdict.DENY
+    assert verdict("shell", Access.EXECUTE, "rm /srv/lib/k", Mode.AUTO, deny("Write(/srv/lib/**)")) is Verdict.ASK
+    assert verdict("grep", Access.READ, "/srv/lib", Mode.AUTO, deny("Read(/srv/lib/**)")) is Verdict.DENY
+
+
+def test_auto_mode_changes_an_added_folder_and_plan_mode_does_not() -> None:
+    assert verdict("write", Access.WRITE, "/srv/lib/a.py", Mode.AUTO) is Verdict.ALLOW
+    assert verdict("write", Access.WRITE, "/srv/lib/a.py", Mode.PLAN, allow("Write(/srv/**)")) is Verdict.DENY

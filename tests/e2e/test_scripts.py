@@ -199,6 +199,30 @@ async def test_an_added_folder_is_read_and_told_to_the_model(program: Program, s
     assert not (library / "new.py").exists()
 
 
+@pytest.mark.bubblewrap
+async def test_a_writable_folder_is_changed_in_auto_mode_or_by_a_rule_with_its_whole_path(
+    program: Program, serve: Serve, tmp_path: Path
+) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    write = ScriptedCall("write", {"path": f"{library}/new.py", "content": "x = 1\n"})
+    for options, code in (
+        (("--mode", "normal", "--allow", "Write(**)"), 3),
+        (("--mode", "normal", "--allow", f"Write({library}/**)"), 0),
+        (("--mode", "auto"), 0),
+        (("--mode", "auto", "--deny", f"Write({library}/**)"), 0),
+    ):
+        server = await serve(ScriptedTurn(calls=(write,)), DONE)
+        found = await program.run(
+            "run", "--url", server.url, "--sandbox", "bubblewrap", *options, "--add-dir", "../library:rw", "go"
+        )
+        assert found.code == code, found.err
+        assert f"- {library} (writable)" in json.dumps(server.requests[0].body["messages"])
+        is_written = code == 0 and "--deny" not in options
+        assert (library / "new.py").exists() == is_written, options
+        (library / "new.py").unlink(missing_ok=True)
+
+
 async def test_a_folder_that_cannot_be_added_is_wrong_usage(program: Program, serve: Serve) -> None:
     server = await serve(DONE)
     found = await program.run("run", *base(server), "--add-dir", "/etc", "look")

@@ -157,3 +157,22 @@ async def test_a_link_to_a_file_that_may_hold_secrets_asks() -> None:
     rig.session.submit("go")
     assert ".env" in (await asked(rig)).why
     await rig.session.close()
+
+
+async def test_a_change_of_an_added_folder_is_asked_about_with_its_whole_path_and_says_that_undo_leaves_it() -> None:
+    write = ("write", json.dumps({"path": "../lib/a.py", "content": "x"}))
+    rules = (parse_rule("Write(**)", Effect.ALLOW, "settings"),)
+    sandbox = FakeSandbox(links={"../lib/a.py": "/srv/lib/a.py"})
+    rig = Rig(FakeProvider(answer("", write)), sandbox, mode=Mode.NORMAL, rules=rules)
+    rig.session.submit("go")
+    request = await asked(rig)
+    assert "undo does not cover /srv/lib/a.py" in request.why
+    assert request.offered_rules == ()
+    await rig.session.close()
+
+
+async def test_a_change_in_the_workspace_says_nothing_of_undo() -> None:
+    rig = Rig(FakeProvider(answer("", ("write", json.dumps({"path": "a.py", "content": "x"})))), mode=Mode.NORMAL)
+    rig.session.submit("go")
+    assert "undo" not in (await asked(rig)).why
+    await rig.session.close()

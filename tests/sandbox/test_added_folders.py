@@ -216,3 +216,16 @@ async def test_a_program_in_a_folder_of_more_than_tools_is_not_offered(
     assert gate.asked == []
     assert "holds more than tools" in result.output
     assert "holds more than tools" in gate.warnings[0]
+
+
+@pytest.mark.parametrize("backend", ISOLATED)
+async def test_a_new_rule_masks_files_of_an_added_folder_in_every_instance(
+    backend: str, open_sandbox: OpenSandbox, library: Path
+) -> None:
+    sandbox = await open_sandbox(backend, added=[str(library)])
+    views = (sandbox, sandbox.read_only())
+    for view in views:
+        assert (await view.run_command(f"cat {library}/src/api.py")).exit_code == 0
+    sandbox.mask(1, mask_expressions((parse_rule(f"Read({library}/src/**)", Effect.DENY, "settings"),)))
+    for view in views:
+        assert (await view.run_command(f"cat {library}/src/api.py")).exit_code != 0

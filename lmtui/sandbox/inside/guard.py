@@ -20,18 +20,20 @@ class Guard:
     """Serves one workspace.
 
     Args:
-        folder: the workspace.
+        folder: the workspace, or a folder that was added to it as writable.
+        is_added: it is such a folder.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, *, is_added: bool = False) -> None:
+        self._is_added = is_added
         self._root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._layout = Layout(folder)
+        self._layout = Layout(folder, is_added=is_added)
         self._vaults = {
             "git": (Vault(self._root, ".git", is_executed),),
             "all": (Vault(self._root, ".lmagent", is_a_setting), Vault(self._root, ".git", is_not_an_object)),
         }
         self._operations: dict[str, Callable[[Message], Message]] = {
-            "layout": lambda message: self._layout.look(*(str(message[name]) for name in ("denied", "secret", "shown"))),
+            "layout": self._look,
             "keep": self._keep,
             "put_back": self._put_back,
             "set_aside": self._set_aside,
@@ -48,6 +50,17 @@ class Guard:
         if operation is None:
             raise Refused("unknown guard request")
         return operation(message)
+
+    def _look(self, message: Message) -> Message:
+        """Look at the folder.  In an added one `.lmagent` is made, for the quarantine, and masked as a whole."""
+        if self._is_added:
+            with suppress(OSError):
+                os.mkdir(".lmagent", 0o755, dir_fd=self._root)
+        found = self._layout.look(*(str(message[name]) for name in ("denied", "secret", "shown")))
+        if self._is_added and found["lmagent"] == "folder":
+            inode = os.stat(".lmagent", dir_fd=self._root, follow_symlinks=False).st_ino
+            found["masked"] = [[b".lmagent".hex(), True, False, inode], *found["masked"]]
+        return found
 
     def _keep(self, message: Message) -> Message:
         for vault in self._vaults[str(message["what"])]:

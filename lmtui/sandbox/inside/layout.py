@@ -48,10 +48,14 @@ class _Folder:
 
 
 class Layout:
-    """Knows the folders of a workspace; one for each guard."""
+    """Knows the folders of a workspace, or of a folder that was added to it; one for each.
 
-    def __init__(self, root: str) -> None:
+    Rules name what is in an added folder by its whole path; one that forbids holds there by the path below the folder too.
+    """
+
+    def __init__(self, root: str, *, is_added: bool = False) -> None:
         self._root = os.fsencode(root)
+        self._whole = self._root + b"/" if is_added else b""
         self._known: dict[bytes, _Folder] = {}
         self._expressions: tuple[str, str, str] = ("", "", "")
         self._denied = self._secret = self._shown = _NOTHING
@@ -156,11 +160,13 @@ class Layout:
         is_link = entry.is_symlink()
         leads_to_folder = is_folder or (is_link and any(facts[1] for facts in self._targets(path, is_denied=False)))
         text = path + b"/" if leads_to_folder else path
-        is_denied = bool(self._denied.match(text) or (leads_to_folder and self._denied.match(text + _ANYTHING)))
+        is_denied = self._is_denied(text, is_folder=leads_to_folder)
+        if self._whole:
+            is_denied = is_denied or self._is_denied(self._whole + text, is_folder=leads_to_folder)
         moved = None if is_folder or is_link else self._moved(path, entry.inode())
         if moved is not None:
             found.masked.append((path, False, moved, entry.inode()))
-        elif is_denied or (not is_dependency and self._secret.match(text) and not self._shown.match(text)):
+        elif is_denied or (not is_dependency and self._secret.match(text) and not self._shown.match(self._whole + text)):
             found.masked += (
                 self._targets(path, is_denied=is_denied) if is_link else [(path, is_folder, is_denied, entry.inode())]
             )
@@ -168,6 +174,9 @@ class Layout:
                 self._remember(path, is_denied=is_denied)
         elif is_folder:
             found.inner.append(path)
+
+    def _is_denied(self, text: bytes, *, is_folder: bool) -> bool:
+        return bool(self._denied.match(text) or (is_folder and self._denied.match(text + _ANYTHING)))
 
     def _remember(self, path: bytes, *, is_denied: bool) -> None:
         """Remember a masked file, so that it stays masked under another name; who cannot read it cannot change it either."""

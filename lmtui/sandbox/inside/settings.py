@@ -19,7 +19,7 @@ class Settings(NamedTuple):
     workspace may be changed; around commands the lane holds that, here it is said before anything is tried.  `serves`: the
     lane is for one program that stays.  `guards`: it looks after the workspace and runs no program.  `scratch`: the
     folders that are emptied once no command runs (they have to be the lane's own).  `folders` are those outside the workspace
-    that file operations may name.
+    that file operations may name, `writable` those of them that they may change, and which the guard looks after.
     """
 
     root: str
@@ -46,6 +46,7 @@ class Settings(NamedTuple):
     group: int = -1
     scratch: Sequence[str] = ()
     folders: Sequence[str] = ()
+    writable: Sequence[str] = ()
 
     def to_json(self) -> str:
         """Return the settings as the supervisor's argument."""

@@ -67,7 +67,8 @@ class Supervisor:
         self._uploads: dict[int, bytearray] = {}
         self._program = _filter(options)
         self._shell = _find_shell()
-        self._workspace_guard = _module("guard").Guard(options.root) if options.guards else None
+        guarded = {"": options.root} | {each: each for each in options.writable} if options.guards else {}
+        self._guards = {name: _module("guard").Guard(folder, is_added=name != "") for name, folder in guarded.items()}
         self._service = serving.Service(self._selector, self._jobs, options, lambda frame: self._send(protocol.encode(frame)))
         self._operations: dict[str, Callable[[int, Message, bytes], None]] = {
             "ping": lambda identity, _message, _data: self._answer(identity, {}),
@@ -206,11 +207,11 @@ class Supervisor:
 
     def _write(self, identity: int, message: Message, data: bytes) -> None:
         self._refuse_changes(message)
-        self._answer(identity, files.write(self._root, message["path"], data, message.get("expect_sha256")))
+        self._answer(identity, files.write(self._root_of(message), message["path"], data, message.get("expect_sha256")))
 
     def _mkdir(self, identity: int, message: Message, _data: bytes) -> None:
         self._refuse_changes(message)
-        self._answer(identity, files.make_directory(self._root, message["path"]))
+        self._answer(identity, files.make_directory(self._root_of(message), message["path"]))
 
     def _root_of(self, message: Message) -> Root:
         """Return the workspace, or the added folder that the message names."""
@@ -224,9 +225,10 @@ class Supervisor:
         return self._added[folder]
 
     def _refuse_changes(self, message: Message) -> None:
-        if message.get("folder"):
-            raise Refused(f"{message['folder']} is an added folder, which is read-only")
-        if self._options.is_read_only:
+        folder = message.get("folder")
+        if folder and folder not in self._options.writable:
+            raise Refused(f"{folder} is an added folder, which is read-only here")
+        if not folder and self._options.is_read_only:
             raise Refused("the workspace is read-only here")
 
     def _list(self, identity: int, message: Message, _data: bytes) -> None:
@@ -269,7 +271,10 @@ class Supervisor:
             self._jobs.start(identity, lambda: _module("restore").run(store, message), checkpoints.LONGEST_S)
 
     def _survey(self, identity: int, message: Message, _data: bytes) -> None:
-        root, since_ns = self._options.root, int(message["since_ns"])
+        folder, since_ns = str(message.get("folder", "")), int(message["since_ns"])
+        if folder and folder not in self._options.folders:
+            raise Refused(f"{folder} is not an added folder")
+        root = folder or self._options.root
         seen = survey.look(root, since_ns, *_QUICK_SURVEY)
         if not seen["is_cut"]:
             self._answer(identity, seen)
@@ -277,9 +282,10 @@ class Supervisor:
             self._jobs.start(identity, lambda: survey.look(root, since_ns, *_FULL_SURVEY), _SEARCH_S)
 
     def _guard(self, identity: int, message: Message, _data: bytes) -> None:
-        if self._workspace_guard is None:
-            raise Refused("this instance is not the guard")
-        self._answer(identity, self._workspace_guard.answer(message))
+        guard = self._guards.get(str(message.get("folder", "")))
+        if guard is None:
+            raise Refused("this instance does not guard that folder")
+        self._answer(identity, guard.answer(message))
 
     def _thaw(self, identity: int, _message: Message, _data: bytes) -> None:
         self._jobs.thaw()
@@ -291,16 +297,20 @@ class Supervisor:
         replaced: list[str] = []
         for path in message["masked"]:
             with suppress(OSError):
-                os.close(os.open(f"{self._options.root}/{path}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY))
+                os.close(os.open(self._whole(path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY))
                 visible.append(path)
         for path, *expected in message["read_only"]:
             try:
-                facts = Path(self._options.root, path).lstat()
+                facts = Path(self._whole(path)).lstat()
             except OSError:
                 replaced.append(path)
             else:
                 replaced += [path] if [facts.st_dev, facts.st_ino] != expected else []
         self._answer(identity, {"visible": visible, "replaced": replaced})
+
+    def _whole(self, path: str) -> str:
+        """Return the whole path of one in the workspace, or of one in an added folder."""
+        return path if path.startswith("/") else f"{self._options.root}/{path}"
 
     def _show_live(self) -> None:
         for job in self._jobs.live():
