@@ -88,7 +88,8 @@ def open_plain_folder(root: Path, relative: str = "") -> int:
 def path_outside(workspace: Path) -> str:
     """Return the folders of programs on PATH, without those that are relative or in a workspace."""
     folders = (folder for folder in os.environ.get("PATH", "").split(":") if folder.startswith("/"))
-    return ":".join(folder for folder in folders if not Path(os.path.normpath(folder)).is_relative_to(workspace))
+    inside = f"{str(workspace).rstrip('/')}/"
+    return ":".join(folder for folder in folders if not f"{os.path.normpath(folder)}/".startswith(inside))
 
 
 def find_program(name: str, workspace: Path) -> Path | None:

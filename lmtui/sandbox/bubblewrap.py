@@ -60,6 +60,7 @@ _PARENT_BYTES = 1 << 20
 _OWN_PATH = "/opt/lmtui/bin"
 _SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin", _OWN_PATH)
 _copying: dict[str, bool] = {}
+_versions: dict[str, tuple[int, ...]] = {}
 
 
 class BubblewrapBackend:
@@ -113,7 +114,7 @@ class BubblewrapBackend:
         copies = bool(self.tools.caches) and await _can_copy(program)
         uncopied = {} if copies else self.tools.without_copies
         variables = uncopied | dict(self.tools.variables) | self._variables
-        settings = settings_of(lane, self._limits, self._root, self.tools)._replace(
+        settings = settings_of(lane, self._limits, self._root, self.tools).with_values(
             scratch=scratch_of(lane),
             limits_processes=True,
             cores=self._limits.cores,
@@ -229,6 +230,9 @@ def _missing(on_path: str | None) -> SandboxUnavailable:
 
 
 async def _version(program: str) -> tuple[int, ...]:
+    """Return a bubblewrap's version, empty where it does not say one; asked once."""
+    if program in _versions:
+        return _versions[program]
     try:
         process = await asyncio.create_subprocess_exec(
             program, "--version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
@@ -238,7 +242,8 @@ async def _version(program: str) -> tuple[int, ...]:
     except (OSError, TimeoutError):
         return ()
     found = re.search(rb"(\d+)\.(\d+)", output)
-    return (int(found[1]), int(found[2])) if found else ()
+    _versions[program] = (int(found[1]), int(found[2])) if found else ()
+    return _versions[program]
 
 
 def _python_inside() -> tuple[Path, Path | None]:

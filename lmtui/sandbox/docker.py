@@ -217,7 +217,7 @@ class DockerBackend:
         path = commands_path(lane, self._root, self._toolchains, self.tools, list(dict.fromkeys(system)))
         variables = {name: value for name, value in self._image_variables.items() if name not in _OWN_VARIABLES}
         variables |= self.tools.without_copies | dict(self.tools.variables) | self._variables
-        settings = settings_of(lane, self._limits, self._root, self.tools)._replace(
+        settings = settings_of(lane, self._limits, self._root, self.tools).with_values(
             scratch=scratch_of(lane),
             proxy=f"{PROXY_INSIDE}/{SOCKET_NAME}" if has_proxy else "",
             environment=environment_inside(

@@ -104,7 +104,7 @@ class LandlockBackend:
                 "HOME": f"{folder}/home",
             }
         )
-        settings = settings_of(lane, self._limits, str(self._workspace), self.tools, store)._replace(
+        settings = settings_of(lane, self._limits, str(self._workspace), self.tools, store).with_values(
             limits_processes=True,
             cores=self._limits.cores,
             is_landlocked=True,

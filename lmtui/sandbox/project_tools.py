@@ -40,7 +40,7 @@ _SYSTEM_PLACES = (
     "/opt/node*", "/opt/go", "/opt/jdk*", "/opt/java/*", "/opt/maven*", "/opt/gradle*", "/opt/homebrew",
     "/home/linuxbrew/.linuxbrew",
 )  # fmt: skip
-_ALWAYS_THERE = tuple(map(Path, ("/usr", "/bin", "/lib", "/lib64", "/nix/store")))
+_ALWAYS_THERE = ("/usr/", "/bin/", "/lib/", "/lib64/", "/nix/store/")
 # Where each version of a tool has a folder of its own.
 _VERSIONS = (
     ".pyenv/versions/*", ".nvm/versions/node/*",
@@ -187,6 +187,14 @@ class ProjectTools:
 NO_TOOLS = ProjectTools()
 
 
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    """Return an expression for the beginning of a path up to a place."""
+    return re.compile("|".join(rf"{re.escape(each)}(?=/|\Z)".replace(r"\*", "[^/]*") for each in patterns))
+
+
+_PLACE, _SYSTEM_PLACE = _any_of(_PLACES), _any_of(_SYSTEM_PLACES)
+
+
 @dataclass(slots=True)
 class _Finder:
     workspace: Path
@@ -228,14 +236,10 @@ class _Finder:
 
     def _place(self, path: Path) -> Path | None:
         """Return the known place that a path is in."""
-        for base, patterns in ((self.home, _PLACES), (Path("/"), tuple(each[1:] for each in _SYSTEM_PLACES))):
-            if path.is_relative_to(base):
-                parts = path.relative_to(base).parts
-                for pattern in patterns:
-                    wanted = Path(pattern).parts
-                    if len(parts) >= len(wanted) and Path(*parts[: len(wanted)]).match(pattern):
-                        return base.joinpath(*parts[: len(wanted)])
-        return None
+        if path.is_relative_to(self.home) and (found := _PLACE.match(str(path.relative_to(self.home)))):
+            return self.home / found[0]
+        found = _SYSTEM_PLACE.match(str(path))
+        return Path(found[0]) if found else None
 
     def add_environment(self, text: str, why: str) -> bool:
         """Show the Python that an environment was made by; the text of its `pyvenv.cfg` is anybody's."""
@@ -581,7 +585,7 @@ def _whole_tool(path: Path) -> Path:
 
 
 def _is_there(path: Path) -> bool:
-    return any(path.is_relative_to(base) for base in _ALWAYS_THERE)
+    return f"{path}/".startswith(_ALWAYS_THERE)
 
 
 def _is_python(prefix: Path) -> bool:

@@ -246,10 +246,13 @@ async def start(
             backend.tools = with_added(backend.tools, own, masks)  # the guard looks after these
             guard = await open_guard(backend)
             parts.push_async_callback(guard.close)
-            backend.tools = await find_tools(guard, workspace, beside or Beside(), masks)
+            finding = find_tools(guard, workspace, beside or Beside(), masks)
+            if backend.has_mounts:
+                backend.tools, layout = await asyncio.gather(finding, look(guard, masks, writable))
+            else:
+                backend.tools, layout = await finding, Layout()
             if not may_lack and backend.image == DEFAULT_IMAGE and (lacking := lacking_in_image(backend.tools)):
                 raise ToolsLacking(f"{backend.name}: lmtui's image lacks what this project uses: {lacking}")
-            layout = await look(guard, masks, writable) if backend.has_mounts else Layout()
             client = Client(await backend.open(Lane.MAIN, layout))
             parts.push_async_callback(client.close)
             await client.start()

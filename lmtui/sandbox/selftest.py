@@ -22,8 +22,11 @@ _LIMIT_S = 20
 _MEMORY_MB = 256
 # Prints `name=value` lines.  A check that cannot be made prints nothing and fails.
 _SCRIPT = r"""
+python3 -S -c 'print(f"python={6 * 7}")' &
 while read -r name value; do case $name in Cap*|NoNewPrivs:|Seccomp:) echo "$name=$value";; esac; done < /proc/self/status
-echo "interfaces=$(tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' \n')"
+interfaces=
+while read -r name value; do case $name in *:*) interfaces=$interfaces${name%%:*};; esac; done < /proc/net/dev
+echo "interfaces=$interfaces"
 if (: > /lmtui-probe) 2>/dev/null; then echo root=writable; else echo root=read-only; fi
 for name in .git .lmagent; do
   if [ -d $name ]; then
@@ -35,7 +38,7 @@ if (: < MARKER) 2>/dev/null; then echo marker=visible; else echo marker=hidden; 
 echo content > PROBE && echo workspace=writable
 echo "shell=$BASH_VERSION"
 SOCKETS
-echo "python=$(python3 -S -c 'print(6 * 7)')"
+wait
 """
 # What shows that there is no way out where there is no network namespace, and that the supervisor is out of reach.
 _SOCKETS = """echo "socket=$(python3 -c 'import socket; socket.socket(); print("open")' 2>&1 | tail -n 1)"

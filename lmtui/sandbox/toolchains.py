@@ -187,6 +187,6 @@ def _checked(folder: Path, workspace: Path) -> Path:
 
 def _refuse_secrets(path: Path) -> None:
     named = next((part for part in path.parts if part in _SECRET_NAMES), "")
-    held = next((name for name in (*_SECRET_NAMES, *_SECRET_FILES) if (path / name).exists() or (path / name).is_symlink()), "")
+    held = next((name for name in (*_SECRET_NAMES, *_SECRET_FILES) if os.path.lexists(path / name)), "")
     if named or held:
         raise UsageError(f"the toolchain folder {path} holds credentials ({named or held})", _HINT)

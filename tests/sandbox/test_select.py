@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.sandbox.backend import Backend, Isolation
+from lmtui.sandbox.backend import INSIDE, Backend, Isolation
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.check import check_backends
 from lmtui.sandbox.docker import DockerBackend
@@ -161,4 +163,18 @@ def test_settings_survive_the_way_inside() -> None:
     from lmtui.sandbox.inside import settings
 
     given = Settings(root="/workspace", has_shell=True, environment={"PATH": "/bin"})
-    assert settings.parse(given.to_json()) == given
+    assert vars(settings.parse(given.to_json())) == vars(given)
+
+
+def test_a_supervisor_starts_without_modules_that_take_long_to_import() -> None:
+    code = f"import sys; sys.path.append({str(INSIDE.parent)!r}); import inside.supervisor; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-I", "-S", "-B", "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "selectors" in found.split()
+    assert not {"pathlib", "typing", "dataclasses", "inspect", "subprocess", "tempfile"} & set(found.split())
+
+
+def test_settings_that_do_not_exist_are_refused() -> None:
+    from lmtui.sandbox.inside import settings
+
+    with pytest.raises(TypeError, match="is_new"):
+        settings.parse('{"root": "/workspace", "environment": {}, "is_new": true}')

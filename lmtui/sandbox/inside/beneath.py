@@ -11,7 +11,6 @@ import stat
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from . import linux
 
@@ -100,7 +99,7 @@ class Root:
             prefix = self.path.rstrip("/") + "/"
             if real.startswith(prefix):
                 return real[len(prefix) :]
-            self.path = str(Path(f"/proc/self/fd/{self.fd}").readlink())
+            self.path = os.readlink(f"/proc/self/fd/{self.fd}")
         return None
 
 
@@ -155,7 +154,7 @@ def by_kernel(root: int, path: str, flags: int) -> tuple[int, str]:
     """Open with openat2 and ask the kernel for the real path."""
     fd = linux.open_beneath(root, path, flags)
     try:
-        return fd, str(Path(f"/proc/self/fd/{fd}").readlink())
+        return fd, os.readlink(f"/proc/self/fd/{fd}")
     except OSError:
         os.close(fd)
         raise

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from pathlib import Path
 
 HEAD_BYTES = 32_768
 TAIL_BYTES = 32_768
@@ -32,7 +31,7 @@ class Spool:
         if not self.folder:
             self.folder = str(import_module("tempfile").mkdtemp(prefix="lmtui-output-"))  # late: few commands need it
         if len(self._paths) >= _MAX_SAVED_FILES:
-            Path(self._paths.pop(0)).unlink()
+            os.unlink(self._paths.pop(0))
         path = f"{self.folder}/{os.urandom(6).hex()}.txt"
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._paths.append(path)

@@ -11,7 +11,6 @@ import resource
 import signal
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 from . import changes, linux, process_tree, reduced
 from .beneath import Refused
@@ -28,21 +27,31 @@ _MOST_FILES = 8192
 _OOM_SCORE = b"500"  # the kernel's choice under memory pressure, before the supervisor
 
 
-class Command(NamedTuple):
-    """What to run and its limits; `environment` is whole.
+class Command:
+    """What to run and its limits; `environment` is whole; `program` is the seccomp filter, empty for none.
 
     `is_listing`: what it says of errors is dropped, and nobody looks for what it changed.  `streams` are the descriptors of
     its input and its errors, where they are not nothing and its output (errors -1: its output too).
     """
 
-    arguments: tuple[str, ...]
-    environment: dict[str, str]
-    timeout_s: float
-    memory_bytes: int
-    folder: str
-    program: bytes  # the seccomp filter, empty for none
-    is_listing: bool = False
-    streams: tuple[int, int] | None = None
+    def __init__(
+        self,
+        arguments: tuple[str, ...],
+        environment: dict[str, str],
+        timeout_s: float,
+        folder: str,
+        program: bytes,
+        *,
+        is_listing: bool = False,
+        streams: tuple[int, int] | None = None,
+    ) -> None:
+        self.arguments = arguments
+        self.environment = environment
+        self.timeout_s = timeout_s
+        self.folder = folder
+        self.program = program
+        self.is_listing = is_listing
+        self.streams = streams
 
 
 def keep(task: Callable[[], Message], result_fd: int, close_fds: tuple[int, ...]) -> None:

@@ -19,7 +19,6 @@ from .settings import Settings
 MAX_BYTES = 16_777_216
 MAX_RESULT_BYTES = 24_000_000  # packed, where nothing of it can be made smaller
 _GIT_S = 15.0
-_GIT_MEMORY_BYTES = 1 << 30
 _FILES = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]
 _STATUS = ["status", "--porcelain=v1", "-z", "--ignored=matching", "--untracked-files=normal", "--ignore-submodules=dirty"]
 
@@ -98,7 +97,7 @@ def _git(arguments: list[str], settings: Settings, program: bytes) -> bytes | No
     except Refused:
         return None
     with tempfile.TemporaryFile() as output:
-        command = execute.Command(whole, environment, _GIT_S, _GIT_MEMORY_BYTES, settings.root, program, is_listing=True)
+        command = execute.Command(whole, environment, _GIT_S, settings.root, program, is_listing=True)
         ended = execute.run(command, os.dup(output.fileno()), settings)
         if ended["exit"] != 0:
             return None

@@ -10,7 +10,6 @@ import os
 import signal
 import time
 from contextlib import suppress
-from pathlib import Path
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _PASSES_BEFORE_KILL = 20
@@ -101,7 +100,7 @@ def count_of(user: int) -> int:
     total = 0
     for name in _numbers("/proc"):
         try:
-            if Path("/proc", name).stat().st_uid == user:
+            if os.stat(f"/proc/{name}").st_uid == user:
                 total += len(_numbers(f"/proc/{name}/task"))
         except OSError:
             continue
@@ -165,7 +164,7 @@ def _is_halted(pid: int) -> bool:
         threads = _numbers(f"/proc/{pid}/task")
         return all(_read(f"/proc/{pid}/task/{each}/stat").rpartition(b")")[2].split()[0] in _HALTED for each in threads)
     except (OSError, IndexError):
-        return not Path(f"/proc/{pid}").exists()
+        return not os.path.exists(f"/proc/{pid}")
 
 
 def _group(pid: int) -> int:

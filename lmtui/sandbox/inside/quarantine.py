@@ -11,7 +11,6 @@ import stat
 import time
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 
 from .beneath import Refused
 
@@ -73,7 +72,7 @@ def make_accessible(folder: int | None, name: bytes | str, mode: int) -> None:
     try:
         now = os.fstat(fd).st_mode
         if (stat.S_ISREG(now) or stat.S_ISDIR(now)) and now & mode != mode:
-            Path(f"/proc/self/fd/{fd}").chmod(stat.S_IMODE(now) | mode)  # of this inode: the descriptor is no link
+            os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(now) | mode)  # of this inode: the descriptor is no link
     finally:
         os.close(fd)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import struct
 from contextlib import suppress
-from pathlib import Path
 
 from . import landlock, linux
 from .settings import Settings
@@ -33,7 +32,7 @@ def enter(options: Settings) -> None:
         OSError: something could not be given up; the process must not serve then.
     """
     drop_rights(options.owner, options.group)
-    Path(options.environment["HOME"]).mkdir(exist_ok=True)
+    os.makedirs(options.environment["HOME"], exist_ok=True)
     linux.set_process(linux.PR_SET_NO_NEW_PRIVS, 1)
     landlock.restrict([*options.landlock_reads, "/proc"], options.landlock_writes, _DEVICES, has_network=options.has_network)
 

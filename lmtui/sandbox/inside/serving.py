@@ -62,7 +62,7 @@ class Service:
         (input_r, input_w), (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe(), os.pipe()
         ours, theirs = (input_w, out_r, err_r), (input_r, out_w, err_w)
         streams = (input_r, err_w)
-        command = execute.Command(arguments, environment, _FOREVER_S, memory_bytes, folder, program, streams=streams)
+        command = execute.Command(arguments, environment, _FOREVER_S, folder, program, streams=streams)
         try:
             self._jobs.start_service(
                 identity, lambda: execute.run(command, out_w, self._options), _FOREVER_S, memory_bytes, also_close=ours

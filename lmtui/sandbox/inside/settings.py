@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 
-class Settings(NamedTuple):
+class Settings:
     """What this lane may do and which limits its commands get.
 
     `root` is the workspace's folder in here.  `is_confined` puts the seccomp filter over commands (the lane around them is
@@ -48,9 +47,18 @@ class Settings(NamedTuple):
     folders: Sequence[str] = ()
     writable: Sequence[str] = ()
 
+    def __init__(self, **values: object) -> None:
+        if unknown := values.keys() - self.__annotations__.keys():
+            raise TypeError(f"unknown settings: {', '.join(sorted(unknown))}")
+        vars(self).update(values)
+
+    def with_values(self, **values: object) -> Settings:
+        """Return the settings with other values for some."""
+        return Settings(**vars(self) | values)
+
     def to_json(self) -> str:
         """Return the settings as the supervisor's argument."""
-        return json.dumps(self._asdict())
+        return json.dumps(vars(self))
 
 
 def parse(text: str) -> Settings:
@@ -60,6 +68,4 @@ def parse(text: str) -> Settings:
         TypeError: a setting that does not exist.
         ValueError: it is not JSON.
     """
-    values: dict[str, Any] = json.loads(text)  # Any: the tuple names what there is
-    fixed: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-    return Settings(**fixed)
+    return Settings(**{name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()})

@@ -5,6 +5,7 @@ One thread and one loop.  File operations are done in place; commands, searches 
 
 from __future__ import annotations
 
+import gc
 import os
 import selectors
 import signal
@@ -14,9 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
 
 from . import (
     execute,
@@ -134,8 +133,8 @@ class Supervisor:
                 if entry.is_dir(follow_symlinks=False):
                     import_module("shutil").rmtree(entry.path, ignore_errors=True)
                 else:
-                    Path(entry.path).unlink()
-        Path(self._options.environment["HOME"]).mkdir(parents=True, exist_ok=True)
+                    os.unlink(entry.path)
+        os.makedirs(self._options.environment["HOME"], exist_ok=True)
 
     def _take_input(self) -> bool:
         try:
@@ -191,7 +190,7 @@ class Supervisor:
             used = _module("git").without_drivers(environment, arguments[0], self._options) if is_git else environment
             streams = (given, -1) if given >= 0 else None
             folder = self._options.root
-            command = execute.Command(arguments, used, timeout_s, memory_bytes, folder, self._program, streams=streams)
+            command = execute.Command(arguments, used, timeout_s, folder, self._program, streams=streams)
             return execute.run(command, output, self._options)
 
         takes_input = bool(message.get("takes_input"))
@@ -240,21 +239,22 @@ class Supervisor:
         listing = _module("listing")
 
         def task() -> Message:
-            return cast("Message", listing.answer(self._root, message, self._options, self._program))
+            answer: Message = listing.answer(self._root, message, self._options, self._program)
+            return answer
 
         self._jobs.start(identity, task, _SEARCH_S, listing.MAX_RESULT_BYTES)
 
     def _glob(self, identity: int, message: Message, _data: bytes) -> None:
         expression, most = message["expression"], int(message["max_results"])
         root = self._root_of(message)
-        self._jobs.start(identity, lambda: cast("Message", _module("search").glob(root, expression, most)), _SEARCH_S)
+        self._jobs.start(identity, lambda: _module("search").glob(root, expression, most), _SEARCH_S)
 
     def _grep(self, identity: int, message: Message, _data: bytes) -> None:
-        values: dict[str, Any] = message["query"]  # Any: the tuple names what there is
+        values: Message = message["query"]
         search = _module("search")
         query = search.Query(**values)
         root = self._root_of(message)
-        self._jobs.start(identity, lambda: cast("Message", search.grep(root, query)), _SEARCH_S)
+        self._jobs.start(identity, lambda: search.grep(root, query), _SEARCH_S)
 
     def _checkpoint(self, identity: int, message: Message, _data: bytes) -> None:
         """Serve the checkpoint store.  What is quick is done in place: no command runs in this lane."""
@@ -301,7 +301,7 @@ class Supervisor:
                 visible.append(path)
         for path, *expected in message["read_only"]:
             try:
-                facts = Path(self._whole(path)).lstat()
+                facts = os.lstat(self._whole(path))
             except OSError:
                 replaced.append(path)
             else:
@@ -422,7 +422,9 @@ def main() -> None:
     if options.is_landlocked:
         reduced.enter(options)
     elif options.is_confined:
-        Path(options.environment["HOME"]).mkdir(parents=True, exist_ok=True)
+        os.makedirs(options.environment["HOME"], exist_ok=True)
     os.environ.clear()
     os.environ.update(options.environment)
-    Supervisor(options).serve()
+    supervisor = Supervisor(options)
+    gc.freeze()  # a fork copies the pages that a collection touches, and each command forks twice
+    supervisor.serve()

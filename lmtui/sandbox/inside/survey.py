@@ -11,7 +11,6 @@ import stat
 import time
 import unicodedata
 from collections import deque
-from pathlib import Path
 
 from .protocol import Message
 
@@ -152,7 +151,7 @@ def _scan(root: bytes, prefix: bytes) -> os._ScandirIterator[bytes]:
     except PermissionError:
         fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            Path(f"/proc/self/fd/{fd}").chmod(stat.S_IMODE(os.fstat(fd).st_mode) | 0o700)
+            os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(os.fstat(fd).st_mode) | 0o700)
         finally:
             os.close(fd)
         return os.scandir(path)

@@ -9,8 +9,6 @@ import os
 import stat
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from typing import NamedTuple
 
 from . import quarantine
 from .beneath import Refused
@@ -27,12 +25,13 @@ _EXECUTED_FOLDERS = frozenset(("hooks", "rebase-merge", "rebase-apply", "sequenc
 Chooser = Callable[[str], bool]
 
 
-class _Kept(NamedTuple):
+class _Kept:
     """A file or link: how it was recognised, its mode, and its bytes (of a link, its target)."""
 
-    signature: tuple[int, ...]
-    mode: int
-    data: bytes
+    def __init__(self, signature: tuple[int, ...], mode: int, data: bytes) -> None:
+        self.signature = signature
+        self.mode = mode
+        self.data = data
 
 
 def is_executed(path: str) -> bool:
@@ -118,7 +117,7 @@ class Vault:
             self._move_away()
         changed.append("")
         if mine.st_nlink > 0:
-            os.rename(Path(f"/proc/self/fd/{self._fd}").readlink(), self._name, dst_dir_fd=self._root)
+            os.rename(os.readlink(f"/proc/self/fd/{self._fd}"), self._name, dst_dir_fd=self._root)
             return
         os.mkdir(self._name, 0o755, dir_fd=self._root)
         os.close(self._fd)
