@@ -471,7 +471,8 @@ def with_added(tools: ProjectTools, folders: Sequence[AddedFolder], masks: MaskE
     """
     writable = [folder.path for folder in folders if folder.is_writable]
     shown = {each.target: each for each in tools.without_added().shown}
-    inside = [target for target, each in shown.items() if _is_in(writable, each.source) or _is_in(writable, Path(target))]
+    paths = {target: (each.source, Path(target)) for target, each in shown.items()}
+    inside = [target for target, pair in paths.items() if any(path.is_relative_to(each) for path in pair for each in writable)]
     withheld = [f"{shown.pop(target).target}: it is in a folder that commands may change" for target in inside]
     for folder in folders:
         target = str(folder.path)
@@ -482,10 +483,6 @@ def with_added(tools: ProjectTools, folders: Sequence[AddedFolder], masks: MaskE
             shown[target] = Shown(target, empty if is_folder else file, "masked", is_masked=True)
     ordered = tuple(sorted(shown.values(), key=lambda each: each.target.count("/")))
     return replace(tools, shown=ordered, withheld=tuple(dict.fromkeys((*tools.withheld, *withheld))))
-
-
-def _is_in(folders: Iterable[Path], path: Path) -> bool:
-    return any(path.is_relative_to(folder) for folder in folders)
 
 
 def tool_places(home: Path) -> list[Path]:
