@@ -11,13 +11,11 @@ from time import process_time
 from benchmarks.harness import cost_ms, running
 from benchmarks.report import Figure
 from benchmarks.screen import SIZE, Bench, idle_key_ms
-from lmtui.core.workspace import DirEntry
-from lmtui.core.workspace_files import GitState
-from lmtui.runtime.folder_watch import FolderWatch
-from lmtui.tui.fuzzy import FuzzyPaths
-from lmtui.tui.lines.file_text import FileText
+from lmtui.core.workspace import DirEntry, GitState
+from lmtui.runtime.files import FolderWatch
 from lmtui.tui.lines.file_tree import FileTree
-from lmtui.tui.lines.file_view import FileView
+from lmtui.tui.lines.file_view import FileText, FileView
+from lmtui.tui.path_index import FuzzyPaths
 
 COUNT = 100_000
 IDLE_S = 5.0

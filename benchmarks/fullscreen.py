@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.report import Figure
-from lmtui.providers.scenario import Scenario, ScriptedTurn
+from lmtui.providers.demo import Scenario, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 
 ROOT = Path(__file__).parents[1]

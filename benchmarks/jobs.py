@@ -18,9 +18,9 @@ import psutil
 
 from benchmarks.report import Figure
 from lmtui.core.jobs import JobRecord
-from lmtui.providers.scenario import Scenario, ScriptedTurn
+from lmtui.providers.demo import Scenario, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
-from lmtui.runtime.new_jobs import new_record
+from lmtui.runtime.job_serving import new_record
 from lmtui.store.jobs import JobFile
 
 JOBS, SCHEDULERS = 100, 3

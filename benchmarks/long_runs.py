@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.report import Figure
 from lmtui.config import Config
 from lmtui.core.events import Event, ToolCallFinished, TurnEnded, TurnReason
-from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.providers.demo import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 from lmtui.runtime.host import open_runtime
 

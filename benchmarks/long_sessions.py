@@ -26,7 +26,7 @@ from typing import Any
 from benchmarks.report import Figure
 from lmtui.config import Config
 from lmtui.core.events import Envelope, TurnEnded, TurnReason, UsageUpdated
-from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.providers.demo import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 from lmtui.runtime.host import Runtime, open_runtime
 

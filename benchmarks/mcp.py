@@ -18,8 +18,8 @@ from benchmarks.report import Figure
 from lmtui.core.mcp import ServerState
 from lmtui.core.serving import GuardedLauncher
 from lmtui.extensions.mcp_room import McpRoom
-from lmtui.extensions.mcp_search import search, search_spec
-from lmtui.providers.scenario import Scenario, ScriptedTurn
+from lmtui.extensions.mcp_toolbox import search, search_spec
+from lmtui.providers.demo import Scenario, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 from lmtui.providers.tokens import count_tokens
 from lmtui.sandbox.select import select_sandbox

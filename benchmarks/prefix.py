@@ -20,7 +20,7 @@ from lmtui.config import Config
 from lmtui.core.events import ApprovalRequested, Envelope, Outcome, ToolCallFinished
 from lmtui.core.permissions import Mode
 from lmtui.core.sessions import Answer, Session
-from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.providers.demo import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 from lmtui.runtime.host import Runtime, open_runtime
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from lmtui.config import Loaded, load_config, setting_flags
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
-from lmtui.frontends.completion import script
 from lmtui.frontends.parsers import (
     EXIT_USAGE,
     Parser,
@@ -37,6 +36,7 @@ from lmtui.frontends.parsers import (
     run_parser,
     sandbox_parser,
     scheduler_parser,
+    script,
     serve_parser,
     sessions_parser,
     show_parser,
@@ -295,7 +295,7 @@ def _task_and_input(task: str | None) -> tuple[str, str]:
     Raises:
         UsageError: there are no words for the model, or too many.
     """
-    from lmtui.frontends.piped import read_piped
+    from lmtui.frontends.places import read_piped
 
     piped = sys.stdin.read() if task == "-" else read_piped(sys.stdin, sys.stderr, is_waited_for=not task)
     text, piped = (task, piped) if task and task != "-" else (piped, "")
@@ -320,7 +320,7 @@ def _task_of(arguments: argparse.Namespace) -> str:
 def _headless(arguments: argparse.Namespace, text: str, session_id: str = "", piped: str = "") -> int:
     from lmtui.frontends import commands
     from lmtui.frontends.headless import HeadlessTask
-    from lmtui.frontends.pictures import read_pictures
+    from lmtui.frontends.places import read_pictures
 
     workspace, loaded = _settings(arguments)
     if arguments.output != "text" and isinstance(sys.stdout, io.TextIOWrapper):
@@ -410,7 +410,7 @@ def _run_job_command(name: str, arguments: argparse.Namespace) -> int:
 
 
 def _help(arguments: argparse.Namespace) -> int:
-    from lmtui.frontends.help import show_page
+    from lmtui.frontends.parsers import show_page
 
     show_page(arguments.topic)
     return 0

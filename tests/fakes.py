@@ -9,13 +9,12 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from lmtui.core.background import BackgroundCommand
+from lmtui.core.clean import Redactor
 from lmtui.core.errors import SandboxError, SessionFileError
 from lmtui.core.events import Envelope, Event
 from lmtui.core.guidance import Guide, NoGuide
 from lmtui.core.hooks import Hooks, NoHooks
 from lmtui.core.hosts import HostGate
-from lmtui.core.masks import MaskExpressions
 from lmtui.core.messages import (
     CallForm,
     Completion,
@@ -30,12 +29,12 @@ from lmtui.core.messages import (
 )
 from lmtui.core.permissions import Mode, Rule
 from lmtui.core.ports import Checkpoints, Images, Limits, OutputSink, Policy, Sandbox, Snapshot
-from lmtui.core.profiles import Profiles
-from lmtui.core.redaction import Redactor
 from lmtui.core.roles import Roles
-from lmtui.core.servers import ServedModel
+from lmtui.core.rules import MaskExpressions
+from lmtui.core.servers import Profiles, ServedModel
 from lmtui.core.skills import NoSkills, SkillReader
 from lmtui.core.workspace import (
+    BackgroundCommand,
     CommandLimits,
     DirEntry,
     ExecResult,
@@ -45,9 +44,9 @@ from lmtui.core.workspace import (
     GrepMatch,
     SandboxStatus,
 )
+from lmtui.engine.children import TeamParts
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
-from lmtui.engine.team import TeamParts
 from lmtui.tools.registry import ToolRegistry
 
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
-from lmtui.core.counting import counted
+from lmtui.core.clean import counted
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
 

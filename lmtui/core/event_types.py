@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from lmtui.core.agent_events import AgentFinished, AgentStarted, BackgroundChanged, JobsChanged
+from lmtui.core.agent_events import (
+    AgentFinished,
+    AgentStarted,
+    BackgroundChanged,
+    JobsChanged,
+    PlanDecided,
+    PlanProposed,
+    WaitSet,
+)
 from lmtui.core.budgets import BudgetSet, ReportWritten
 from lmtui.core.events import (
     ApprovalRequested,
     ApprovalResolved,
     CallProgress,
+    CheckpointCreated,
     Event,
+    FilesChanged,
+    FilesRestored,
+    HostReached,
     InboxChanged,
     MessageAdded,
     ModeChanged,
@@ -17,6 +29,7 @@ from lmtui.core.events import (
     PlanChanged,
     PrefillProgress,
     RetryScheduled,
+    Rewound,
     RuleRevoked,
     SandboxSelected,
     SessionOpened,
@@ -30,10 +43,8 @@ from lmtui.core.events import (
     TurnStarted,
     UsageUpdated,
 )
-from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound
 from lmtui.core.guidance import GuidanceRead
 from lmtui.core.hooks import HookRan
-from lmtui.core.host_events import HostReached
 from lmtui.core.model_events import (
     BroughtBack,
     CallFormChanged,
@@ -45,9 +56,7 @@ from lmtui.core.model_events import (
     ToolSetChanged,
     VisionChanged,
 )
-from lmtui.core.plan_events import PlanDecided, PlanProposed
 from lmtui.core.skills import SkillUsed
-from lmtui.core.wait_events import WaitSet
 
 EVENT_TYPES: tuple[type[Event], ...] = (
     SessionOpened, SessionRenamed, ModelChanged, ModeChanged, SandboxSelected, TurnStarted, TurnEnded, MessageAdded,

@@ -2,14 +2,143 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from lmtui.core.forms import Ask
+from lmtui.core.clean import clean_line
+from lmtui.core.errors import UsageError
+
+_MOST_FIELDS = 20
+_MOST_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What `server` asks: a text, and fields as a flat JSON Schema, or an address to visit."""
+
+    server: str
+    text: str
+    schema: Mapping[str, object] = field(default_factory=dict)
+    url: str = ""
+
+
+def is_web_address(url: str) -> bool:
+    """Tell whether an address is one for a browser, and for no other program of this machine."""
+    return url.lower().startswith(("http://", "https://"))
+
+
+Ask = Callable[[Form], Awaitable[Mapping[str, object] | None]]
+
+
+async def ask_nobody(_: Form) -> None:
+    """Answer no form, where nobody is there."""
+    return
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One question: `kind` is string, integer, number, boolean or array; `choices` are values with their words.
+
+    `least` and `most` bound a number, or the length of a text.
+    """
+
+    name: str
+    title: str
+    kind: str = "string"
+    note: str = ""
+    default: object = None
+    is_required: bool = False
+    choices: tuple[tuple[str, str], ...] = ()
+    least: float | None = None
+    most: float | None = None
+
+    def read(self, text: str) -> object:
+        """Return what a person typed as the field's own value; None where an optional field was left empty.
+
+        Raises:
+            UsageError: it is no such value; the text says what would be.
+        """
+        text = text.strip()
+        if not text and self.default is not None:
+            return self.default
+        if not text and not self.is_required:
+            return None
+        if self.kind in ("integer", "number"):
+            return self._number(text)
+        if not (self.least or 0) <= len(text) <= (self.most if self.most is not None else len(text)):
+            most = f" and at most {self.most:g}" if self.most is not None else ""
+            raise UsageError(f"{self.title}: at least {self.least or 0:g}{most} characters")
+        return text
+
+    def _number(self, text: str) -> float:
+        try:
+            found = int(text) if self.kind == "integer" else float(text)
+        except ValueError as error:
+            raise self._no_number() from error
+        if isinstance(found, float) and not math.isfinite(found):
+            raise self._no_number()
+        if (self.least is not None and found < self.least) or (self.most is not None and found > self.most):
+            raise UsageError(f"{self.title}: a number from {self.least} to {self.most}")
+        return found
+
+    def _no_number(self) -> UsageError:
+        return UsageError(f"{self.title}: a {'whole ' if self.kind == 'integer' else ''}number, such as 3")
+
+
+def _bound(value: object) -> float | None:
+    """Return a bound that a server names, None where it is none that a number can have."""
+    try:
+        return float(value) if isinstance(value, int | float) else None
+    except OverflowError:
+        return None
+
+
+def fields_of(form: Form) -> tuple[Field, ...]:
+    """Return a form's questions in their order."""
+    properties, required = form.schema.get("properties"), form.schema.get("required")
+    names = set(map(str, required)) if isinstance(required, Sequence) and not isinstance(required, str) else set()
+    if not isinstance(properties, Mapping):
+        return ()
+    pairs = [(str(name), value) for name, value in properties.items() if isinstance(value, Mapping)]
+    return tuple(_field(name, value, is_required=name in names) for name, value in pairs[:_MOST_FIELDS])
+
+
+def _field(name: str, value: Mapping[str, object], *, is_required: bool) -> Field:
+    kind = str(value.get("type", "string"))
+    source = value.get("items") if kind == "array" and isinstance(value.get("items"), Mapping) else value
+    bounds = [value.get(low) if kind in ("integer", "number") else value.get(long) for low, long in _BOUNDS]
+    return Field(
+        name,
+        clean_line(str(value.get("title") or name))[:_MOST_CHARS],
+        kind if kind in ("integer", "number", "boolean", "array") else "string",
+        clean_line(str(value.get("description") or ""))[:_MOST_CHARS],
+        value.get("default"),
+        is_required,
+        _choices(source if isinstance(source, Mapping) else value),
+        *map(_bound, bounds),
+    )
+
+
+_BOUNDS = (("minimum", "minLength"), ("maximum", "maxLength"))
+
+
+def _choices(value: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    """Return the values that may be chosen: an `enum` with or without names, or titled constants."""
+    plain, names = value.get("enum"), value.get("enumNames")
+    if isinstance(plain, list):
+        words = names if isinstance(names, list) and len(names) == len(plain) else plain
+        return tuple((str(each), clean_line(str(word))[:_MOST_CHARS]) for each, word in zip(plain, words, strict=True))
+    titled = value.get("oneOf") or value.get("anyOf")
+    if not isinstance(titled, list):
+        return ()
+    found = [each for each in titled if isinstance(each, Mapping) and "const" in each]
+    return tuple((str(each["const"]), clean_line(str(each.get("title") or each["const"]))[:_MOST_CHARS]) for each in found)
+
 
 PREFIX = "mcp__"
 READ_RESOURCE = "mcp_resource"

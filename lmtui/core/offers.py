@@ -5,15 +5,13 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from lmtui.core import globs, path_patterns
-from lmtui.core.rules import MCP, THIS_SESSION, Access, Effect, Rule, exact_rule
-from lmtui.core.secrets import is_secret_path
-from lmtui.core.shell.command import SimpleCommand
-from lmtui.core.shell.grammar import parse
-from lmtui.core.shell.matching import WITH_SUBCOMMANDS, covers
+from lmtui.core import path_patterns
+from lmtui.core.path_patterns import is_secret_path
+from lmtui.core.rules import MCP, THIS_SESSION, Access, Effect, Rule, escape_glob, exact_rule, facts_of
+from lmtui.core.shell.grammar import SimpleCommand, parse
+from lmtui.core.shell.mentions import WITH_SUBCOMMANDS, covers
 from lmtui.core.shell.review import is_harmless, is_interpreter, layers, risks_of
 from lmtui.core.shell.tools import NEVER_BROAD
-from lmtui.core.tool_facts import facts_of
 
 
 def offered_rules(tool: str, access: Access, subjects: tuple[str, ...]) -> tuple[str, ...]:
@@ -50,7 +48,7 @@ def _for_command(text: str) -> Iterator[str]:
 
 
 def _patterns(command: SimpleCommand) -> Iterator[str]:
-    program, *rest = (globs.escape(word) for word in command.words)
+    program, *rest = (escape_glob(word) for word in command.words)
     if program not in WITH_SUBCOMMANDS:
         yield f"{program} *"
     elif rest and rest[0].replace("-", "").isalnum() and not rest[0].startswith("-"):

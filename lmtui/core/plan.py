@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+import shlex
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from posixpath import basename
+from typing import TypeVar
+
+from lmtui.core.errors import ToolError
 
 DEFAULT_GATE = "processed == total"
 
@@ -119,3 +126,247 @@ class Plan:
     def open_steps(self) -> tuple[PlanStep, ...]:
         """Return the steps that are not completed."""
         return tuple(step for step in self.steps if step.is_open)
+
+
+Id = TypeVar("Id", bound=Hashable)
+
+
+def needs(todos: Sequence[Todo]) -> dict[int, tuple[int, ...]]:
+    """Return what must be completed before each todo can be: what it depends on, and its parts."""
+    found = {todo.id: list(todo.depends_on) for todo in todos}
+    for todo in todos:
+        if todo.parent in found:
+            found[todo.parent].append(todo.id)
+    return {each: tuple(dict.fromkeys(wanted)) for each, wanted in found.items()}
+
+
+def check_order(todos: Sequence[Todo], kind: str = "todo") -> None:
+    """Check that all that is referred to is there and that nothing waits for itself.
+
+    Raises:
+        ToolError: an id is there twice, not known, or part of a cycle; the text names it.
+    """
+    ids = [todo.id for todo in todos]
+    twice = sorted({each for each in ids if ids.count(each) > 1})
+    if twice:
+        raise ToolError(f"{kind} {named(twice)} is there twice")
+    known = set(ids)
+    for todo in todos:
+        unknown = [each for each in (todo.parent, *todo.depends_on) if each and each not in known]
+        if unknown:
+            raise ToolError(f"{kind} {todo.id} refers to {named(unknown)}, which there is not (there are: {named(ids)})")
+    cycle = cycle_of(needs(todos))
+    if cycle:
+        raise ToolError(f"these {kind}s would wait for one another for ever: {' → '.join(map(str, cycle))}")
+
+
+def cycle_of(wanted: Mapping[Id, Sequence[Id]]) -> list[Id]:
+    """Return the ids of one cycle, the first of them again at the end; empty where there is none."""
+    done: set[Id] = set()
+    for start in wanted:
+        path: list[Id] = []
+        on_path: dict[Id, int] = {}
+        stack: list[tuple[Id, bool]] = [(start, False)]
+        while stack:
+            node, is_left = stack.pop()
+            if is_left:
+                path.pop()
+                del on_path[node]
+                done.add(node)
+            elif node in on_path:
+                return [*path[on_path[node] :], node]
+            elif node not in done:
+                on_path[node] = len(path)
+                path.append(node)
+                stack.append((node, True))
+                stack += [(each, False) for each in reversed(wanted.get(node, ()))]
+    return []
+
+
+def waits_for(todo: Todo, todos: Sequence[Todo]) -> list[int]:
+    """Return the open todos that a todo depends on."""
+    done = {each.id for each in todos if not each.is_open}
+    return [each for each in todo.depends_on if each not in done]
+
+
+def named(ids: Sequence[int]) -> str:
+    """Return ids as a text reads them."""
+    return ", ".join(map(str, ids)) or "none yet"
+
+
+REFUSED = "refused"
+WELL = "exit 0"
+_SHOWN_CHARS = 80
+_ALONE = frozenset({
+    "pytest", "unittest", "doctest", "py_compile", "tox", "nox", "ruff", "mypy", "pyright", "flake8", "pylint", "npm", "npx",
+    "yarn", "pnpm", "jest", "vitest", "mocha", "tsc", "eslint", "cargo", "clippy", "rustc", "gcc", "clang", "mvn", "gradle",
+    "ctest", "cmake", "rspec", "phpunit", "shellcheck", "curl",
+})  # fmt: skip
+_IN_QUOTES = frozenset({"make", "go", "node", "python", "python3", "bash", "sh", "git", "dotnet", "deno", "bun", "just"})
+_QUOTED = re.compile(r"`([^`\n]+)`")
+_WORD = re.compile(r"[A-Za-z0-9_.+-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRun:
+    """A command that was called for, and how it ended: `exit N`, `timed out`, or `refused` where it was not let run."""
+
+    command: str
+    outcome: str = WELL
+
+
+@dataclass(frozen=True, slots=True)
+class StepWork:
+    """What was done on the step under way.
+
+    `runs` are the commands since the last change, the oldest first; `has_changed` tells whether it changed files, `has_looked`
+    whether anything was read or run since, `is_doubted` whether the same claim was doubted and nothing done about it.
+    """
+
+    runs: tuple[CommandRun, ...] = ()
+    has_changed: bool = False
+    has_looked: bool = False
+    is_doubted: bool = False
+
+
+def programs_of(step: PlanStep) -> frozenset[str]:
+    """Return the programs that a step's check names: well-known ones, those in backquotes, and those of its own commands."""
+    told = step.verification
+    words = {basename(word) for word in _WORD.findall(told)}
+    quoted = {word for text in _QUOTED.findall(told) for word in _words(text)[:1]}
+    own = {word for command in step.commands for word in _words(command)}
+    firsts = {word for command in step.commands for word in _words(command)[:1]}
+    return frozenset((words & _ALONE) | (quoted & (_IN_QUOTES | own)) | (words & firsts))
+
+
+def is_run_of(programs: frozenset[str], command: str) -> bool:
+    """Tell whether a command runs one of some programs."""
+    return not programs.isdisjoint(_words(command))
+
+
+def evidence(step: PlanStep, work: StepWork) -> str:
+    """Return what is known of a step's check, in words to be kept with it; empty where there is nothing to compare.
+
+    Raises:
+        ToolError: it was not run since the last change, or it failed, and this is told for the first time.
+    """
+    if not step.verification:
+        return ""
+    programs = programs_of(step)
+    runs = [run for run in work.runs if is_run_of(programs, run.command)]
+    if programs and not runs:
+        names = ", ".join(sorted(programs))
+        since = " since the last change" if work.has_changed else ""
+        _doubt(work, f"{names} was not run{since}; the check of step {step.id} is: {step.verification}")
+        return f"not run: {names}"
+    if runs:
+        last = runs[-1]
+        if last.outcome not in (WELL, REFUSED):
+            _doubt(work, f"`{_shown(last.command)}` ended with: {last.outcome}")
+        return f"`{_shown(last.command)}`: {last.outcome}"
+    if work.has_changed and not work.has_looked:
+        _doubt(work, f"nothing was read or run since the last change; the check of step {step.id} is: {step.verification}")
+        return "nothing was read or run since the last change"
+    return ""
+
+
+def _doubt(work: StepWork, why: str) -> None:
+    if not work.is_doubted:
+        raise ToolError(
+            f"not completed: {why}.", "Check it now and mend what fails. If it is right as it is, complete the step again."
+        )
+
+
+def _words(command: str) -> list[str]:
+    """Return the words of a command, programs without their folders."""
+    try:
+        parts = shlex.split(command)
+    except ValueError:  # an open quote
+        parts = command.split()
+    return [basename(part) for part in parts]
+
+
+def _shown(command: str) -> str:
+    line = " ".join(command.split())
+    return line if len(line) <= _SHOWN_CHARS else f"{line[: _SHOWN_CHARS - 1]}…"
+
+
+MAX_RESULT_CHARS = 1_000
+NOTHING_DONE = StepWork()
+
+
+def adopt_steps(plan: Plan, steps: Sequence[PlanStep]) -> Plan:
+    """Return the plan with these steps in place of the old ones, the first that waits for nothing under way.
+
+    Raises:
+        ToolError: an id is there twice, not known, or part of a cycle.
+    """
+    check_order(steps, "step")
+    fresh = tuple(replace(step, status=TodoStatus.PENDING, result="") for step in steps)
+    return begin_next(replace(plan, steps=fresh))
+
+
+def begin_next(plan: Plan) -> Plan:
+    """Return the plan with a step under way, if one can be."""
+    step = next_step(plan)
+    return _with(plan, replace(step, status=TodoStatus.IN_PROGRESS)) if step and current_step(plan) is None else plan
+
+
+def current_step(plan: Plan) -> PlanStep | None:
+    """Return the step that is under way, None where none is."""
+    return next((step for step in plan.steps if step.status is TodoStatus.IN_PROGRESS), None)
+
+
+def next_step(plan: Plan) -> PlanStep | None:
+    """Return the first step that is to do and waits for nothing, None where there is none."""
+    waiting = (step for step in plan.steps if step.status is TodoStatus.PENDING)
+    return next((step for step in waiting if not blocked_by(plan, step)), None)
+
+
+def blocked_by(plan: Plan, step: PlanStep) -> list[int]:
+    """Return what must be completed before a step can be begun: what it depends on, and its parts."""
+    parts = [each.id for each in plan.steps if each.parent == step.id and each.is_open]
+    return [*waits_for(step, plan.steps), *parts]
+
+
+def complete_step(plan: Plan, step_id: int, notes: str = "", work: StepWork = NOTHING_DONE) -> Plan:
+    """Return the plan with the step that is under way completed, its check's outcome kept, and the next one begun.
+
+    `notes` is what the model says that the check gave; what was really run is kept behind it, from `work`.
+
+    Raises:
+        ToolError: it is not that step's turn, or its check is not told of or was not done; the text says what is.
+    """
+    step = find_step(plan, step_id)
+    if not step.is_open:
+        raise ToolError(f"step {step_id} is already completed")
+    current = current_step(plan)
+    if current is None or current.id != step_id:
+        under_way = f"step {current.id} is: complete that first" if current else "none is"
+        raise ToolError(f"step {step_id} is not under way; {under_way}")
+    if step.verification and not notes.strip():
+        raise ToolError(
+            f"step {step_id} is to be checked: {step.verification}", "Check it, and say what that gave in verification_notes."
+        )
+    known = evidence(step, work)
+    told = notes.strip()[: max(0, MAX_RESULT_CHARS - len(known) - 3)]
+    done = replace(step, status=TodoStatus.COMPLETED, result=f"{told} [{known}]".strip() if known else told)
+    return begin_next(_with(plan, done))
+
+
+def find_step(plan: Plan, step_id: int) -> PlanStep:
+    """Return one step.
+
+    Raises:
+        ToolError: no such step; the text lists the ids there are.
+    """
+    for step in plan.steps:
+        if step.id == step_id:
+            return step
+    if not plan.steps:
+        raise ToolError("there is no approved plan, so there are no steps", "Your own list is kept by todo_add.")
+    raise ToolError(f"no step {step_id} (there are: {named([step.id for step in plan.steps])})")
+
+
+def _with(plan: Plan, changed: PlanStep) -> Plan:
+    return replace(plan, steps=tuple(changed if step.id == changed.id else step for step in plan.steps))

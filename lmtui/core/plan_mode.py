@@ -6,17 +6,155 @@ a model does makes an event that ends the mode: `propose` is all it can.
 
 from __future__ import annotations
 
+import posixpath
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Protocol
 
+from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
+from lmtui.core.clean import clean_line, counted, reveal, reveal_line
 from lmtui.core.errors import ToolError
-from lmtui.core.events import Event, ModeChanged, PlanChanged, TurnStarted
-from lmtui.core.file_events import Rewound
+from lmtui.core.events import Event, ModeChanged, PlanChanged, Rewound, TurnStarted
+from lmtui.core.look_alikes import plan_warning
 from lmtui.core.model_events import Compacted, Reminder
-from lmtui.core.plan import Plan
-from lmtui.core.plan_events import PlanDecided, PlanOutcome, PlanProposed
-from lmtui.core.plan_steps import adopt_steps
-from lmtui.core.proposals import Proposal, check_proposal
-from lmtui.core.rules import Mode
+from lmtui.core.offers import offered_rules
+from lmtui.core.path_patterns import is_secret_path
+from lmtui.core.permissions import decide
+from lmtui.core.plan import Plan, PlanStep, adopt_steps
+from lmtui.core.proposals import STEP_RISKS, Proposal, check_proposal
+from lmtui.core.rules import THIS_SESSION, Access, Effect, Mode, Rule, Verdict, exact_rule, parse_rule
+from lmtui.core.shell.grammar import SimpleCommand, objection, parse
+from lmtui.core.shell.review import is_interpreter, layers, risks_of
+from lmtui.core.shell.tools import NEVER_BROAD
+
+_PROTECTED = frozenset({".git", ".lmagent"})
+_FOR_GOOD = frozenset(
+    {"rm", "rmdir", "unlink", "shred", "dd", "truncate", "mkfs", "chmod", "chown", "kill", "pkill", "killall", "reboot"}
+)
+_OUTSIDE = frozenset({"curl", "wget", "ssh", "scp", "rsync", "nc", "ftp"})
+_GIT_FOR_GOOD = frozenset({"push", "reset", "clean", "rebase", "filter-branch", "gc", "remote", "config"})
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something that a plan names and that is not granted with it, and why."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """The rules that a plan would bring, and what of it is left out."""
+
+    rules: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def grants_of(proposal: Proposal, rules: tuple[Rule, ...]) -> Grants:
+    """Return what may be granted with a plan, beside the rules in force."""
+    found: list[str] = []
+    left_out: list[LeftOut] = []
+    for path in proposal.files:
+        why = _against_path(path, rules)
+        left_out += [LeftOut(path, why)] if why else []
+        found += [] if why else [str(exact_rule(tool, _normal(path), THIS_SESSION)) for tool in ("write", "edit")]
+    for command in proposal.commands:
+        why = _against_command(command, rules)
+        left_out += [LeftOut(command, why)] if why else []
+        found += [] if why else [offered_rules("shell", Access.EXECUTE, (command,))[0]]
+    return Grants(tuple(rule for rule in dict.fromkeys(found) if not _is_there(rule, rules)), tuple(left_out))
+
+
+def _is_there(text: str, rules: tuple[Rule, ...]) -> bool:
+    rule = parse_rule(text, Effect.ALLOW, THIS_SESSION)
+    return any((each.effect, each.tool, each.pattern) == (rule.effect, rule.tool, rule.pattern) for each in rules)
+
+
+def _normal(path: str) -> str:
+    return posixpath.normpath(path.removeprefix("/workspace/"))
+
+
+def _against_path(path: str, rules: tuple[Rule, ...]) -> str:
+    """Return why a file is not granted, empty where it may be."""
+    normal = _normal(path)
+    if reveal(path) != path or "\n" in path:
+        return "it holds characters that cannot be seen"
+    if normal.startswith(("/", "..", "~")) or normal == ".":
+        return "it is not inside the folder"
+    if path.endswith("/") or re.search(r"[*?\[]", path):
+        return "it names more than one file"
+    if _PROTECTED & set(normal.lower().split("/")):
+        return "it is protected"
+    if is_secret_path(normal):
+        return "it may hold secrets"
+    decisions = [decide(tool, Access.WRITE, normal, Mode.AUTO, rules) for tool in ("write", "edit")]
+    return next((each.why for each in decisions if each.verdict is not Verdict.ALLOW), "")
+
+
+def _against_command(command: str, rules: tuple[Rule, ...]) -> str:
+    """Return why a command is not granted, empty where it may be."""
+    problem = objection(command) or ("it is more than one line" if "\n" in command else "")
+    parsed = parse(command)
+    if problem or parsed.problem or not parsed.commands:
+        return problem or parsed.problem or "it is not understood"
+    for part in parsed.commands:
+        if why := _danger(part):
+            return why
+    decision = decide("shell", Access.EXECUTE, command, Mode.AUTO, rules)
+    return "" if decision.verdict is Verdict.ALLOW else decision.why
+
+
+def _danger(part: SimpleCommand) -> str:
+    found = layers(part)
+    for each in found:
+        name = each.program.rpartition("/")[2]
+        if name in NEVER_BROAD:
+            return f"{name} may run anything"
+        if name in _FOR_GOOD:
+            return f"{name} deletes or changes things for good"
+        if name in _OUTSIDE:
+            return f"{name} reaches other machines"
+    inner = found[-1]
+    words = inner.words
+    if inner.program == "git" and _GIT_FOR_GOOD & set(words[1:]):
+        return "it changes the repository for good"
+    if is_interpreter(inner.program):
+        is_module = len(words) > 2 and words[1] == "-m" and re.fullmatch(r"[A-Za-z_][\w.]*", words[2]) is not None
+        is_file = len(words) > 1 and not words[1].startswith("-")
+        return "" if is_module or is_file else f"{inner.program} runs code that no file holds"
+    risks = risks_of(inner)
+    return risks[0].why if risks else ""
+
+
+class Plans(Protocol):
+    """The plans of a session.  An answer to one that is not open any more is ignored.
+
+    All answers raise `ToolError` where they cannot be: nothing is said, or an edited plan cannot be carried out.
+    """
+
+    @property
+    def open(self) -> PlanProposed | None:
+        """Return the plan that waits for an answer."""
+
+    def grants(self, proposal: Proposal) -> Grants:
+        """Return what a plan's own files and commands would be allowed with it."""
+
+    def approve(
+        self, proposal_id: str, edited: Proposal | None = None, *, rules: tuple[str, ...] = (), by: str = "user"
+    ) -> None:
+        """Approve the open plan, as it stands or as it was edited, and have it carried out.
+
+        Of `rules` those hold for this session that `grants` names for it.  `by` is user, or flag.
+        """
+
+    def revise(self, proposal_id: str, words: str) -> None:
+        """Say what should be different; the model proposes again."""
+
+    def reject(self, proposal_id: str, words: str = "") -> None:
+        """Drop the open plan; plan mode stays as it is."""
+
 
 TOPIC = "plan"
 
@@ -138,3 +276,69 @@ def _open(state: PlanMode) -> PlanProposed:
     if state.asked is None:
         raise ToolError("no plan waits for an answer")
     return state.asked
+
+
+_OUTCOMES = {
+    PlanOutcome.APPROVED: "the plan was approved",
+    PlanOutcome.REVISED: "the plan is to be changed",
+    PlanOutcome.REJECTED: "the plan was rejected",
+    PlanOutcome.REPLACED: "the model proposes another plan",
+}
+
+
+def plan_event_words(event: Event) -> str:
+    """Return what happened to a plan in a line, empty for any other event."""
+    match event:
+        case PlanProposed(proposal=proposal):
+            return f"a plan was proposed: {clean_line(proposal.title)}, {counted(len(proposal.steps), 'step')}"
+        case PlanDecided():
+            return _decided(event)
+        case Reminder(topic=topic, text=text) if topic == TOPIC:
+            what = clean_line(text).lstrip("[").partition(":")[0].partition(",")[0]
+            return f"lmtui told the model: {what}"
+        case _:
+            return ""
+
+
+def _decided(event: PlanDecided) -> str:
+    text = _OUTCOMES[event.outcome]
+    if event.by == "flag":
+        text += " by --approve"
+    if event.edited is not None:
+        text += " as you changed it"
+    if event.rules:
+        text += f"; allowed in this session: {counted(len(event.rules), 'rule')}"
+    if event.feedback and event.outcome is PlanOutcome.REJECTED:
+        text += f": {clean_line(event.feedback)}"
+    return text
+
+
+def proposal_lines(proposal: Proposal) -> Iterator[str]:
+    """Yield a plan line by line, with hidden characters named: everything in it is a model's words."""
+    yield f"plan: {reveal_line(proposal.title)}"
+    if proposal.goal:
+        yield f"goal: {reveal_line(proposal.goal)}"
+    for step in proposal.steps:
+        yield from step_lines(step)
+    for risk in proposal.risks:
+        yield f"watch out: {reveal_line(risk)}"
+    if found := plan_warning(proposal):
+        yield found
+
+
+def step_lines(step: PlanStep) -> Iterator[str]:
+    """Yield a step, what it names and how it is checked."""
+    more = [f"risk {step.risk}"] if step.risk != STEP_RISKS[0] else []
+    more += [f"after {', '.join(map(str, step.depends_on))}"] if step.depends_on else []
+    yield f"{step.id}. {reveal_line(step.text)}" + (f" ({', '.join(more)})" if more else "")
+    if step.files:
+        yield f"   files: {', '.join(map(reveal_line, step.files))}"
+    yield from (f"   runs: {reveal_line(command)}" for command in step.commands)
+    if step.verification:
+        yield f"   check: {reveal_line(step.verification)}"
+
+
+def grant_lines(grants: Grants) -> Iterator[str]:
+    """Yield what a plan would be allowed, and what of it would not."""
+    yield from (f"allow {reveal_line(rule)}" for rule in grants.rules)
+    yield from (f"not allowed: {reveal_line(each.name)} ({each.why})" for each in grants.left_out)

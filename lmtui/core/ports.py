@@ -10,23 +10,21 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from lmtui.core.background import BackgroundCommands
 from lmtui.core.children import Children, Report
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope
 from lmtui.core.hosts import ToolGate
-from lmtui.core.interpreter import Interpreter, NoInterpreter
-from lmtui.core.masks import MaskExpressions
-from lmtui.core.messages import ModelPiece, ModelRequest, ToolSet, ToolSpec
+from lmtui.core.messages import Image, ImageRef, ModelPiece, ModelRequest, ToolSet, ToolSpec
 from lmtui.core.permissions import Access, Mode, Rule, Verdict
-from lmtui.core.pictures import Image, ImageRef
-from lmtui.core.plan import Plan
+from lmtui.core.plan import Plan, StepWork
 from lmtui.core.proposals import Proposal
+from lmtui.core.rules import MaskExpressions
 from lmtui.core.servers import ServedModel
+from lmtui.core.serving import Interpreter, NoInterpreter
 from lmtui.core.skills import NoSkills, SkillReader, SkillUse
-from lmtui.core.step_checks import StepWork
 from lmtui.core.web import NoWeb, Web
 from lmtui.core.workspace import (
+    BackgroundCommands,
     CommandLimits,
     DirEntry,
     ExecResult,

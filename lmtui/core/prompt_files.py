@@ -5,14 +5,177 @@ The body is gone over once: what arguments and commands bring in is text, whatev
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from lmtui.core.pictures import Image
-from lmtui.core.prompt_commands import fill_command
+from lmtui.core.messages import Image
+
+_MENTION = re.compile(
+    r'(?<![\w@.\-/])@(?:"(?P<quoted>[^"\n]+)"(?P<range>:\d{1,9}(?:-\d{1,9})?)?|(?P<plain>[^\s"\'`<>()\[\]{},;]+))'
+)
+_RANGE = re.compile(r":(\d{1,9})(?:-(\d{1,9}))?\Z")
+_RESOURCE = re.compile(r"(?P<server>[A-Za-z0-9_-]{1,32}):(?P<uri>[A-Za-z][A-Za-z0-9+.-]*:.+)")
+_PLAIN = re.compile(r"[^\s\"'`<>()\[\]{},;]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """One of them: `first` and `last` are lines from 1, both 0 for the whole file."""
+
+    path: str
+    first: int = 0
+    last: int = 0
+
+    @property
+    def resource(self) -> tuple[str, str] | None:
+        """Return the server and the address, where it may be a resource."""
+        found = _RESOURCE.fullmatch(self.path)
+        return (found["server"], found["uri"]) if found else None
+
+    @property
+    def looks_meant(self) -> bool:
+        """Tell whether it can hardly be anything but a path (`@name` may be a person or a decorator)."""
+        return "/" in self.path or bool(self.first)
+
+
+def find_mentions(text: str) -> tuple[Mention, ...]:
+    """Return what a text mentions, each once, in its order."""
+    return tuple(found for found in dict.fromkeys(map(_read, _MENTION.finditer(text))) if found.path)
+
+
+def mention_text(path: str) -> str:
+    """Return how a path is mentioned, in quotes where it needs them."""
+    is_plain = _PLAIN.fullmatch(path) is not None and not _RANGE.search(path) and path == path.rstrip(".:!?")
+    return f"@{path}" if is_plain else f'@"{path}"'
+
+
+def _read(match: re.Match[str]) -> Mention:
+    quoted = match["quoted"]
+    text = f"{quoted}{match['range'] or ''}" if quoted else match["plain"].rstrip(".:!?")
+    lines = _RANGE.search(text) if (not quoted or match["range"]) and not _RESOURCE.fullmatch(text) else None
+    path = text[: lines.start()] if lines else text
+    if lines is None:
+        return Mention(path)
+    first = max(1, int(lines[1]))
+    return Mention(path, first, max(first, int(lines[2] or first)))
+
+
+_PLACE = re.compile(r"\$(?:(?P<all>ARGUMENTS)\b|(?P<one>[1-9])(?![0-9]))")
+_HARD = re.compile(r"\$[({\['\"]|<<|[<>]\(|\(\(|`")  # behind these others than plain quoting rules may hold
+_HARD_IN_QUOTES = re.compile(r"\$[({\[]|`")
+_SPECIAL_IN_QUOTES = re.compile(r'([\\"$`])')
+_BEFORE_COMMENT = " \t\n;&|()<>"
+
+
+class _NotPlain(Exception):
+    """A command's quotes cannot be followed here."""
+
+
+def fill_command(command: str, arguments: str, words: Sequence[str]) -> tuple[str, bool]:
+    """Return a command with its arguments, and whether it has a place for any.
+
+    `$1` to `$9` are single words and `$ARGUMENTS` all, each quoted; in double quotes `$ARGUMENTS` is what was typed, in one.
+    In single quotes and comments, or behind a backslash, nothing is put in, as in a shell.
+    """
+    if _PLACE.search(command) is None:
+        return command, False
+    try:
+        filled = "".join(_Filling(command, arguments, words).pieces())
+    except _NotPlain:
+        return f"set -- {shlex.join(words)}; ARGUMENTS={shlex.quote(arguments)}; {command}", True
+    return filled, filled != command
+
+
+class _Filling:
+    """Goes once over a command with plain quotes."""
+
+    def __init__(self, command: str, arguments: str, words: Sequence[str]) -> None:
+        self._command, self._arguments, self._words = command, arguments, words
+        self._at = 0
+
+    def pieces(self) -> list[str]:
+        """Return the pieces of the filled command.
+
+        Raises:
+            _NotPlain: its quotes are not plain.
+        """
+        found: list[str] = []
+        quote = ""
+        while self._at < len(self._command):
+            char = self._command[self._at]
+            if quote == "'":
+                quote = "" if char == "'" else quote
+                found.append(self._take(1))
+            elif (_HARD_IN_QUOTES if quote else _HARD).match(self._command, self._at):
+                raise _NotPlain
+            elif char == "\\" or self._command.startswith("$$", self._at):
+                found.append(self._take(2))
+            elif match := _PLACE.match(self._command, self._at):
+                self._at = match.end()
+                found.append(self._in_quotes(match) if quote else self._bare(match))
+            elif not quote and char == "#" and (not self._at or self._command[self._at - 1] in _BEFORE_COMMENT):
+                found.append(self._take(len(self._command)))
+            else:
+                if char == '"' or (char == "'" and not quote):
+                    quote = "" if quote else char
+                found.append(self._take(1))
+        if quote:
+            raise _NotPlain
+        return found
+
+    def _take(self, count: int) -> str:
+        start = self._at
+        self._at += count
+        return self._command[start : self._at]
+
+    def _in_quotes(self, match: re.Match[str]) -> str:
+        text = self._arguments if match["all"] else self._word(match["one"])
+        return _SPECIAL_IN_QUOTES.sub(r"\\\1", text)
+
+    def _bare(self, match: re.Match[str]) -> str:
+        if match["all"]:
+            return shlex.join(self._words)
+        word = self._word(match["one"])
+        is_descriptor = word.isdigit() and self._command[self._at : self._at + 1] in ("<", ">")  # `2>` is not the word 2
+        return f"'{word}'" if is_descriptor else shlex.quote(word)
+
+    def _word(self, number: str) -> str:
+        place = int(number) - 1
+        return self._words[place] if place < len(self._words) else ""
+
+
+OWN_NAMES = frozenset({
+    "background", "budget", "cache", "calls", "changes", "clear", "close", "commands", "compact", "config", "context", "deep",
+    "exit", "export", "files", "find", "find-file", "fork", "grid", "help", "init", "instructions", "jobs", "log",
+    "mark", "mcp", "mode", "model", "models", "mouse", "new", "next", "perf", "permissions", "plan", "previous",
+    "promote", "quit", "redo", "rename", "resume", "rewind", "rules", "search", "session", "sessions", "settings",
+    "skill", "skills", "soul", "status", "submit", "theme", "todo", "todos", "trust", "undo", "zoom",
+})  # fmt: skip
+"""No file can take one of them."""
+AS_WORDS = "A blank in front of it sends it to the model as words."
+
+
+def slash_call(text: str) -> tuple[str, str] | None:
+    """Return the name and the argument of a slash command.
+
+    None for words: what begins with anything else, a blank too, and a first word that is a path, as `/usr/bin` or `/a.txt`.
+    """
+    if not text.startswith("/"):
+        return None
+    head, *rest = text.split(maxsplit=1)
+    name = head[1:]
+    return (name, rest[0].strip() if rest else "") if name and "/" not in name and "." not in name else None
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return which name was meant, as it is typed, in a sentence; empty where none is near."""
+    close = difflib.get_close_matches(name.lower(), list(names), n=1)
+    return f"Did you mean /{close[0]}?" if close else ""
+
 
 _PARTS = re.compile(r"!`(?P<command>[^`\n]+)`|\$(?:(?P<all>ARGUMENTS)\b|(?P<one>[1-9])(?![0-9]))")
 _NAME = re.compile(r"/(?P<name>[^\s/.]+)(?:\s+(?P<arguments>.*))?\Z", re.DOTALL)

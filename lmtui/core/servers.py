@@ -2,13 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from lmtui.core.exams import ExamState, OnStep
-from lmtui.core.profiles import ModelProfile
+from lmtui.core.messages import CallForm
+
+LEARNED, BY_HAND = "learned", "hand"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelKey:
+    """What a profile belongs to.  `quantisation` and `template` (a digest of the chat template) are empty where not told."""
+
+    url: str
+    model: str
+    quantisation: str = ""
+    template: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProfile:
+    """What is known of a model; zeros, empty texts and None are unknown.
+
+    `edit_form` is `exact` (text replaced by text) or `whole` (files written anew).  `token_ratio` is tokens as the server
+    counts them ÷ tokens as we do.  `window_tokens` is what a probe or an overflow showed.  `source` is `learned`, `exam` or
+    `hand`; `note` says in words why the call form is what it is.
+    """
+
+    call_form: CallForm | None = None
+    edit_form: str = ""
+    thinks: bool | None = None
+    window_tokens: int = 0
+    read_tokens_per_s: float = 0.0
+    write_tokens_per_s: float = 0.0
+    token_ratio: float = 0.0
+    source: str = LEARNED
+    note: str = ""
+
+
+class Profiles(Protocol):
+    """Where profiles are kept, at user level."""
+
+    def get(self, key: ModelKey) -> ModelProfile:
+        """Return what is known of a model; an empty profile where nothing is."""
+
+    def put(self, key: ModelKey, profile: ModelProfile) -> None:
+        """Keep a profile; where it cannot be written it holds for this process."""
+
+
+EXAM = "exam"
+
+
+class Grade(StrEnum):
+    """How a part of the exam ended."""
+
+    GOOD = "good"
+    WEAK = "weak"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class ExamRow:
+    """One thing that was measured: its name, how it ended, the result in words, a way out where there is one, its seconds."""
+
+    name: str
+    grade: Grade
+    text: str
+    hint: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ExamState:
+    """An exam as it stands.
+
+    `doing` is the step that is worked on, in words.  `profile` holds what is known so far, `kept` says in words what of it was
+    kept; `is_over` once nothing more comes.
+    """
+
+    url: str
+    model: str
+    doing: str = ""
+    elapsed_s: float = 0.0
+    rows: tuple[ExamRow, ...] = ()
+    profile: ModelProfile = field(default_factory=ModelProfile)
+    kept: str = ""
+    is_over: bool = False
+
+    @property
+    def has_failed(self) -> bool:
+        """Tell whether the model could not be examined, or nothing works with it."""
+        return any(row.grade is Grade.FAILED for row in self.rows)
+
+
+OnStep = Callable[[ExamState], None]
+
+
+_SOURCES = {BY_HAND: "set by hand"}
+
+
+def profile_facts(profile: ModelProfile) -> list[str]:
+    """Return what is known, the weightiest first; nothing of what is not."""
+    source = _SOURCES.get(profile.source, profile.source)
+    facts = [f"calls: {profile.call_form} ({source})"] if profile.call_form else []
+    facts += [f"edits: {profile.edit_form}"] if profile.edit_form else []
+    facts += [speed_words(profile)] if speed_words(profile) else []
+    facts += [f"window {profile.window_tokens:,} by probe"] if profile.window_tokens else []
+    return facts
+
+
+def exam_words(state: ExamState) -> str:
+    """Return how an exam went in one line: what failed, else what is known now."""
+    failed = next((row for row in state.rows if row.grade is Grade.FAILED), None)
+    if failed is not None:
+        return f"exam: {failed.text}" + (f"  {failed.hint}" if failed.hint else "")
+    return f"exam: {', '.join(profile_facts(state.profile)) or 'nothing was found'} ({state.elapsed_s:.0f} s)"
+
+
+def speed_words(profile: ModelProfile) -> str:
+    """Return how fast a model reads and writes, empty where neither is known."""
+    speeds = (("reads", profile.read_tokens_per_s), ("writes", profile.write_tokens_per_s))
+    told = ", ".join(f"{verb} {speed:,.0f}" for verb, speed in speeds if speed)
+    return f"{told} tokens/s" if told else ""
 
 
 class ServerKind(StrEnum):
@@ -113,3 +231,71 @@ class ModelServers(Protocol):
 
     async def use(self, url: str, model: str) -> None:
         """Send the requests of sessions opened from now on to this server and model, and keep it as the user's choice."""
+
+
+UNKNOWN_WINDOW = "window unknown"
+
+
+def window_fix(server: str) -> str:
+    """Return how the window is made larger on a kind of server; all of them where the kind is not known."""
+    return _WINDOW_FIXES.get(server) or f"Raise the context length: {'; '.join(_WINDOW_FIXES.values())}."
+
+
+_WINDOW_FIXES: Mapping[str, str] = {
+    ServerKind.OLLAMA: "Ollama: set OLLAMA_CONTEXT_LENGTH (or num_ctx in the Modelfile) and start it again",
+    ServerKind.LM_STUDIO: "LM Studio: load the model with a larger context length (alt+e, l)",
+    ServerKind.LLAMA_CPP: "llama.cpp: start it with a larger -c; with --parallel N each slot gets its Nth part",
+    ServerKind.VLLM: "vLLM: start it with a larger --max-model-len",
+}
+
+
+def size_text(size_bytes: int) -> str:
+    """Return a file's size in units of a thousand, as model pages give it; empty where it is unknown."""
+    if not size_bytes:
+        return ""
+    billions = size_bytes / 1_000_000_000
+    return f"{billions:.1f} GB" if billions >= 1 else f"{size_bytes / 1_000_000:.0f} MB"
+
+
+def state_text(model: ServedModel) -> str:
+    """Return whether a model is loaded; empty where the server does not tell."""
+    if model.is_loading:
+        return "loading"
+    return "" if model.is_loaded is None else "loaded" if model.is_loaded else "not loaded"
+
+
+def short_facts(model: ServedModel) -> str:
+    """Return the facts that matter most, where there is little room: `loaded 8k tools`."""
+    most, served = model.max_window_tokens, model.window_tokens
+    window = _thousands(served) if served else f"≤{_thousands(most)}" if most else "window?"
+    return " ".join([*(["loaded"] if model.is_loaded else []), window, *abilities(model)])
+
+
+def _thousands(tokens: int) -> str:
+    return f"{tokens // 1024}k" if tokens % 1024 == 0 else f"{tokens:,}"
+
+
+def window_words(model: ServedModel) -> str:
+    """Return the window that is served, and what the model could do where that is more."""
+    most = model.max_window_tokens
+    if model.window_tokens:
+        return f"window {model.window_tokens:,}" + (f" of {most:,}" if most > model.window_tokens else "")
+    return f"{UNKNOWN_WINDOW}, up to {most:,}" if most else UNKNOWN_WINDOW
+
+
+def abilities(model: ServedModel) -> list[str]:
+    """Return what a model can do, and what it cannot that an agent needs."""
+    if model.is_embedder:
+        return ["embeds only"]
+    found = ["tools"] if model.has_tools else []
+    found += ["drops tools"] if model.drops_tools else ["no tools"] if model.has_tools is False else []
+    found += ["vision"] if model.has_vision else []
+    return found + (["thinks"] if model.thinks else [])
+
+
+def model_facts(model: ServedModel) -> list[str]:
+    """Return everything that is known of a model, the weightiest first."""
+    facts = [state_text(model), window_words(model), *abilities(model), model.quantisation, size_text(model.size_bytes)]
+    if model.slots:
+        facts.append("1 request at a time" if model.slots == 1 else f"{model.slots} requests at a time")
+    return [fact for fact in facts if fact]

@@ -8,24 +8,87 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from lmtui.core.background import BackgroundCommands
 from lmtui.core.budgets import Budgets
-from lmtui.core.events import Envelope, Outcome
-from lmtui.core.extensions import Extensions
+from lmtui.core.events import ApprovalResolved, Envelope, Outcome
 from lmtui.core.guidance import Guide
 from lmtui.core.jobs import Jobs
-from lmtui.core.messages import CallForm
+from lmtui.core.mcp import McpServers
+from lmtui.core.messages import CallForm, Image
 from lmtui.core.permissions import GrantScope, Mode, Rule
-from lmtui.core.pictures import Image
-from lmtui.core.plan_desk import Plans
-from lmtui.core.prompt_files import PromptsInUse
+from lmtui.core.plan_mode import Plans
+from lmtui.core.prompt_files import PromptFiles, PromptsInUse
 from lmtui.core.servers import ModelServers
-from lmtui.core.settings import Settings
-from lmtui.core.skills import SkillsInUse
+from lmtui.core.skills import Skills, SkillsInUse
 from lmtui.core.trust import Trust
 from lmtui.core.window import WindowUse
-from lmtui.core.workspace import FileChange
-from lmtui.core.workspace_files import Files
+from lmtui.core.workspace import BackgroundCommands, FileChange, Files
+
+NOBODY = "headless"
+_NOBODY_THERE = "nobody was there to ask"
+
+
+def answer_words(event: ApprovalResolved, part: str = "") -> str:
+    """Return an answer in a line, such as `session by user` or `no: nobody was there to ask`; `part` begins it instead."""
+    if event.by == NOBODY and event.outcome is Outcome.NO:
+        return f"{event.outcome}: {_NOBODY_THERE}"
+    feedback = f": {event.feedback}" if event.feedback else ""
+    return f"{part or f'{event.outcome} by'} {event.by}{feedback}"
+
+
+def refusal_words(event: ApprovalResolved) -> str:
+    """Return why something was refused, by whom."""
+    return _NOBODY_THERE if event.by == NOBODY else f"you: {event.feedback}"
+
+
+class Extensions(Protocol):
+    """What a workspace and its user bring to every session."""
+
+    @property
+    def mcp(self) -> McpServers:
+        """Return the MCP servers."""
+
+    @property
+    def skills(self) -> Skills:
+        """Return the skills and the promoted tools."""
+
+    @property
+    def prompts(self) -> PromptFiles:
+        """Return the slash commands that are Markdown files or prompts of MCP servers."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """One setting: its value as a person reads it (a secret as dots), where that came from, and a line of help.
+
+    `text` is the value as it may be edited, empty for a secret; `choices` are all it may be, empty where anything may;
+    `variables` are its names in the environment.
+    """
+
+    name: str
+    value: str
+    source: str
+    doc: str
+    text: str = ""
+    choices: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    is_list: bool = False
+
+
+class Settings(Protocol):
+    """The settings in force, and the user's own file of them."""
+
+    def rows(self) -> Sequence[SettingRow]:
+        """Return every setting, in the order in which they are documented."""
+
+    def change(self, name: str, text: str | None) -> SettingRow:
+        """Write a value into the user's own file (None takes it out) and return what is in force then.  Blocks (disk).
+
+        Something stronger, such as a flag, may still win: the row's source says so.  It holds for sessions opened from now on.
+
+        Raises:
+            ConfigError: it cannot be that, or it cannot be written; nothing is changed then.
+        """
+
 
 Subscriber = Callable[[Envelope], None]
 

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lmtui.core.errors import ToolError
-from lmtui.core.ordering import check_order, named, waits_for
-from lmtui.core.plan import Plan, Todo, TodoStatus
+from lmtui.core.plan import Plan, Todo, TodoStatus, check_order, named, waits_for
 
 MAX_TODOS = 200
 MAX_TEXT_CHARS = 500

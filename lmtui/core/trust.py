@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from lmtui.core.counting import counted
+from lmtui.core.clean import counted
 from lmtui.core.errors import ConfigError
 
 

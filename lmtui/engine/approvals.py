@@ -7,12 +7,11 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from lmtui.core.answer_words import NOBODY
+from lmtui.core.agent_events import PlanDecided
 from lmtui.core.errors import SessionFileError, UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Event, Outcome, RuleRevoked, TurnStarted
 from lmtui.core.permissions import THIS_SESSION, Effect, GrantScope, Rule, parse_rule, source_of
-from lmtui.core.plan_events import PlanDecided
-from lmtui.core.sessions import Answer
+from lmtui.core.sessions import NOBODY, Answer
 
 
 class Question:

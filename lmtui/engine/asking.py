@@ -34,16 +34,51 @@ from lmtui.core.messages import (
     ThinkingPiece,
     ToolCall,
 )
-from lmtui.core.model_events import CallFormChanged
-from lmtui.engine.calling import FormChange
+from lmtui.core.model_events import CallFormChanged, Reminder
+from lmtui.core.plan import Plan
+from lmtui.core.task_state import work_lines
 from lmtui.engine.completion import without_token
 from lmtui.engine.desk import Desk
 from lmtui.engine.fitting import fit, make_room
 from lmtui.engine.guiding import take_guidance
 from lmtui.engine.hooking import before_room
+from lmtui.engine.known_model import FormChange
 from lmtui.engine.roles import take_role
-from lmtui.engine.state_note import tell_state
 from lmtui.engine.usage import announce, show_usage
+
+TOPIC = "state"
+MAX_CHARS = 1_400
+_HEAD = "[How your work stands, as lmtui keeps it:"
+_LOOK = "Some of what was done may not be counted yet: look at the disk before you go on, and do not repeat what is there."
+
+
+def tell_state(desk: Desk, turn_id: str) -> None:
+    """Tell the model how its work stands, if it may not know and something is open."""
+    if not desk.note.is_due:
+        return
+    text = note_text(desk.plan, is_shaken=desk.note.is_shaken, is_lost=desk.note.is_lost)
+    if text:
+        desk.emit(Reminder(agent=desk.agent, text=text, turn_id=turn_id, topic=TOPIC))
+    desk.note.is_due = desk.note.is_shaken = desk.note.is_lost = False
+
+
+def note_text(plan: Plan, *, is_shaken: bool, is_lost: bool = False) -> str:
+    """Return the note, empty where nothing is open, unless what was done last is not known."""
+    task = plan.task
+    is_counting = task is not None and not task.is_finished
+    if not (is_lost or plan.open_todos or plan.open_steps or is_counting) or plan == Plan():
+        return ""
+    lines: list[str] = []
+    room = MAX_CHARS
+    for line in work_lines(plan):
+        room -= len(line) + 1
+        if room < 0:
+            lines.append("(and more)")
+            break
+        lines.append(line)
+    look = [_LOOK] if is_shaken and task is not None else []
+    return "\n".join((_HEAD, *lines, *look)) + "]"
+
 
 _MOST_REFUSALS = 3
 

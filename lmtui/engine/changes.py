@@ -2,20 +2,241 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import Envelope, Event, PlanChanged, SessionOpened
-from lmtui.core.file_events import FilesRestored, Rewound, step_id
+from lmtui.core.events import (
+    ROOT,
+    CheckpointCreated,
+    Envelope,
+    Event,
+    FilesChanged,
+    FilesRestored,
+    PlanChanged,
+    Rewound,
+    SessionOpened,
+    ToolCallStarted,
+    TurnStarted,
+    step_id,
+)
+from lmtui.core.plan import Plan
 from lmtui.core.ports import Checkpoints, Sandbox
 from lmtui.core.sessions import Restoration, Step
 from lmtui.core.workspace import FileChange, FileChangeKind
-from lmtui.engine.hunks import take_back
-from lmtui.engine.packing import bare
-from lmtui.engine.steps import Ledger, Record, plans_around, read_steps
+from lmtui.engine.entries import bare
 from lmtui.engine.watching import to_the_end
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A step with the checkpoints around it (empty where there are none) and what the first of them does not hold."""
+
+    step: Step
+    before: str
+    after: str
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> list[str]:
+        """Return the files that it changed."""
+        return [change.path for change in self.step.changes]
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Every step of a session, oldest first; `undone` are the ids taken back and not redone, the last taken back last."""
+
+    records: list[Record] = field(default_factory=list)
+    undone: list[str] = field(default_factory=list)
+    turns: list[str] = field(default_factory=list)
+
+    def steps(self) -> list[Step]:
+        """Return the steps, each with whether it is taken back."""
+        return [replace(record.step, is_undone=record.step.id in self.undone) for record in self.records]
+
+    def standing(self) -> list[Record]:
+        """Return what is not taken back."""
+        return [record for record in self.records if record.step.id not in self.undone]
+
+    def redoable(self) -> list[Record]:
+        """Return what may be done again, the next first: nothing once something else was changed."""
+        latest = itertools.takewhile(lambda record: record.step.id in self.undone, reversed(self.records))
+        return list(latest)[::-1]
+
+    def of_turn_on(self, turn_id: str) -> list[Record]:
+        """Return what stands of a turn and those after it."""
+        if turn_id not in self.turns:
+            return []
+        later = set(self.turns[self.turns.index(turn_id) :])
+        return [record for record in self.standing() if record.step.turn_id in later]
+
+
+def plans_around(history: Sequence[Envelope], turn_id: str) -> tuple[Plan, Plan]:
+    """Return plan, todos and task state as they stood when a turn began, and as they stand now."""
+    before = now = Plan()
+    for event in (envelope.event for envelope in history if envelope.event.agent == ROOT):
+        if isinstance(event, PlanChanged):
+            now = event.plan
+        elif isinstance(event, TurnStarted) and event.turn_id == turn_id:
+            before = now
+    return before, now
+
+
+def read_steps(history: Sequence[Envelope], foreign: int = 0) -> Ledger:
+    """Return the ledger of a session's events.
+
+    The first `foreign` of them came from a log that is not ours: they tell what was changed, but name no checkpoints, which
+    are this user's and may hold anything.
+    """
+    ledger = Ledger()
+    calls: dict[str, ToolCallStarted] = {}
+    kept: dict[str, CheckpointCreated] = {}
+    for envelope in (*map(_without_checkpoints, history[:foreign]), *history[foreign:]):
+        match envelope.event:
+            case TurnStarted(turn_id=turn_id):
+                ledger.turns.append(turn_id)
+            case ToolCallStarted() as event:
+                calls[event.call_id] = event
+            case CheckpointCreated() as event:
+                kept[event.call_id] = event
+            case FilesChanged() as event:
+                ledger.records.append(_changed(envelope, event, calls.get(event.call_id), kept.get(event.call_id)))
+            case FilesRestored() as event:
+                _take_restored(ledger, envelope, event)
+            case Rewound(turn_id=turn_id) if turn_id in ledger.turns:
+                del ledger.turns[ledger.turns.index(turn_id) :]
+            case _:
+                pass
+    return ledger
+
+
+def _without_checkpoints(envelope: Envelope) -> Envelope:
+    event = envelope.event
+    if isinstance(event, FilesChanged | FilesRestored):
+        return replace(envelope, event=replace(event, before="", after=""))
+    return envelope
+
+
+def _changed(envelope: Envelope, event: FilesChanged, call: ToolCallStarted | None, kept: CheckpointCreated | None) -> Record:
+    step = Step(
+        id=step_id(envelope.seq),
+        turn_id=call.turn_id if call else "",
+        tool=call.tool if call else "",
+        title=call.title if call else "",
+        time=envelope.time,
+        changes=event.changes,
+        can_undo=bool(event.before and event.after),
+    )
+    return Record(step, event.before, event.after, kept.left_out if kept else ())
+
+
+def _take_restored(ledger: Ledger, envelope: Envelope, event: FilesRestored) -> None:
+    if event.action in ("undo", "rewind"):
+        known = {record.step.id for record in ledger.records}
+        ledger.undone += [each for each in event.calls if each in known and each not in ledger.undone]
+    elif event.action == "redo":
+        ledger.undone = [each for each in ledger.undone if each not in event.calls]
+    else:
+        turn_id = ledger.turns[-1] if ledger.turns else ""
+        title = ", ".join(event.files[:3])
+        can_undo = bool(event.before and event.after)
+        step = Step(step_id(envelope.seq), turn_id, "restore", title, envelope.time, event.changes, can_undo=can_undo)
+        ledger.records.append(Record(step, event.before, event.after))
+
+
+_HEADER = re.compile(r"@@ -(?P<old>\d+)(?:,(?P<old_count>\d+))? \+(?P<start>\d+)(?:,(?P<count>\d+))? @@")
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """One hunk: its lines with their signs (space, minus, plus), and where (from 0) they stand in the changed text.
+
+    `old_start` is where they stood before.  Not `is_whole`: lines are missing, or only one text has a line break at its end.
+    """
+
+    lines: tuple[str, ...]
+    start: int
+    old_start: int
+    is_whole: bool = True
+
+    @property
+    def new(self) -> list[str]:
+        """Return the lines as they became."""
+        return [line[1:].removesuffix("\r") for line in self.lines if line[0] != "-"]
+
+    @property
+    def old(self) -> list[str]:
+        """Return the lines as they were."""
+        return [line[1:].removesuffix("\r") for line in self.lines if line[0] != "+"]
+
+
+def parse_hunks(diff: str) -> list[Hunk]:
+    """Return the hunks of a unified diff of one file (its format: GNU diffutils, “Detailed Description of Unified Format”)."""
+    hunks: list[Hunk] = []
+    lines: list[str] = []
+    ends: set[str] = set()
+    header: re.Match[str] | None = None
+    for line in [*diff.split("\n"), "@@ -0,0 +0,0 @@"]:
+        if match := _HEADER.match(line):
+            if header is not None:
+                hunks.append(_hunk(header, lines, ends))
+            header, lines, ends = match, [], set()
+        elif header is not None and line[:1] in (" ", "-", "+"):
+            lines.append(line)
+        elif line.startswith("\\") and lines:  # “\ No newline at end of file”
+            ends.add(lines[-1][0])
+    return hunks
+
+
+def _hunk(header: re.Match[str], lines: list[str], ends: set[str]) -> Hunk:
+    old_count, count = (int(header[name] or 1) for name in ("old_count", "count"))
+    start, old_start = (max(0, int(header[name]) - bool(size)) for name, size in (("start", count), ("old", old_count)))
+    hunk = Hunk(tuple(lines), start, old_start)
+    is_cut = (len(hunk.old), len(hunk.new)) != (old_count, count)
+    return replace(hunk, is_whole=not is_cut and ("-" in ends) == ("+" in ends))
+
+
+def take_back(diff: str, index: int, text: str, old: str) -> str:
+    """Return `text` with one hunk of `diff` taken back.  Its lines are looked for near where they were, then everywhere.
+
+    A diff is made to be shown: what it says of `old`, the text before the change, is believed only where it is true.
+
+    Raises:
+        SandboxError: there is no such hunk, or its lines are not there any more, or more than once, or the diff is cut or does
+            not show them as they are.
+    """
+    hunks = parse_hunks(diff)
+    if not 0 <= index < len(hunks):
+        raise SandboxError(f"the change has no hunk {index + 1}")
+    hunk = hunks[index]
+    were = [line.removesuffix("\r") for line in old.split("\n")]
+    if not hunk.is_whole or were[hunk.old_start : hunk.old_start + len(hunk.old)] != hunk.old:
+        raise SandboxError("this hunk is cut, or cannot be shown just as it is: take the whole file back")
+    lines = text.split("\n")
+    plain = [line.removesuffix("\r") for line in lines]
+    places = [i for i in range(len(lines) - len(hunk.new) + 1) if plain[i : i + len(hunk.new)] == hunk.new]
+    if hunk.start in places:
+        place = hunk.start
+    elif len(places) == 1:
+        place = places[0]
+    else:
+        why = "are there more than once" if places else "were changed since"
+        raise SandboxError(f"the lines of this hunk {why}: take the whole file back, or edit it")
+    there = lines[place : place + len(hunk.new)]
+    return_sign = "\r" if any(line.endswith("\r") for line in there) else ""
+    back: list[str] = []
+    for line in hunk.lines:
+        if line[0] == "-":
+            back.append(line[1:].removesuffix("\r") + return_sign)
+        else:
+            kept = there.pop(0)
+            back += [kept] if line[0] == " " else []
+    return "\n".join([*lines[:place], *back, *lines[place + len(hunk.new) :]])
+
 
 _NO_CHECKPOINT = "no checkpoint was made for it"
 _OF_PARENT = "it belongs to the session that this one was forked from"

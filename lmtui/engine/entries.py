@@ -6,16 +6,200 @@ everything that was ever said.
 
 from __future__ import annotations
 
+import json
+import re
+import zlib
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import overload
 
-from lmtui.core.messages import Message, Role
-from lmtui.core.tool_facts import facts_of
-from lmtui.engine.packing import LONG_CHARS, packed, unpacked
+from lmtui.core.errors import ToolError
+from lmtui.core.events import Envelope, Event, MessageAdded, ToolCallFinished, ToolCallStarted
+from lmtui.core.messages import Message, Role, ToolCall
+from lmtui.core.rules import facts_of
 
+LONG_CHARS = 2_000
+_MOST_LOOSE_CHARS = 4_000_000
 _MOST_AT_ONCE = 2
+
+
+def packed(texts: Sequence[str]) -> bytes:
+    """Return texts in few bytes: their lengths in a line, then all of them."""
+    head = " ".join(str(len(text)) for text in texts)
+    return zlib.compress(f"{head}\n{''.join(texts)}".encode("utf-8", "surrogatepass"), 1)
+
+
+def unpacked(data: bytes) -> list[str]:
+    """Return the texts that were packed."""
+    head, _, rest = zlib.decompress(data).decode("utf-8", "surrogatepass").partition("\n")
+    ends = list(accumulate(map(int, head.split())))
+    return [rest[start:end] for start, end in pairwise((0, *ends))]
+
+
+class History:
+    """The events of a session, oldest first; behind the last few millions of characters, long ones are held packed.
+
+    Those are results, the arguments of calls, and the answers that hold them.
+    """
+
+    def __init__(self) -> None:
+        self._all: list[Envelope] = []
+        self._packed: dict[int, bytes] = {}
+        self._loose: deque[tuple[int, int]] = deque()
+        self._loose_chars = 0
+
+    def add(self, envelope: Envelope) -> None:
+        """Add an event."""
+        size_chars = sum(map(len, _texts(envelope.event)))
+        if size_chars >= LONG_CHARS:
+            self._loose.append((len(self._all), size_chars))
+            self._loose_chars += size_chars
+        self._all.append(envelope)
+        for _ in range(_MOST_AT_ONCE):
+            if self._loose_chars > _MOST_LOOSE_CHARS:
+                self._pack(*self._loose.popleft())
+
+    def _pack(self, place: int, size_chars: int) -> None:
+        envelope = self._all[place]
+        self._loose_chars -= size_chars
+        texts = _texts(envelope.event)
+        self._packed[place] = packed(texts)
+        self._all[place] = replace(envelope, event=_with(envelope.event, [""] * len(texts)))
+
+    def read(self) -> Sequence[Envelope]:
+        """Return what there is now."""
+        return Past(tuple(self._all), self._packed.copy()) if self._packed else tuple(self._all)
+
+
+def _texts(event: Event) -> list[str]:
+    """Return what may be long in an event."""
+    match event:
+        case ToolCallFinished(result=result):
+            return [result]
+        case ToolCallStarted(arguments=arguments):
+            return [value for value in arguments.values() if isinstance(value, str)]
+        case MessageAdded(tool_calls=calls):
+            return [call.arguments for call in calls]
+        case _:
+            return []
+
+
+def _with(event: Event, texts: Sequence[str]) -> Event:
+    """Return an event with other texts in the places of those that may be long."""
+    rest = iter(texts)
+    match event:
+        case ToolCallFinished():
+            return replace(event, result=next(rest))
+        case ToolCallStarted(arguments=arguments):
+            given = {name: next(rest) if isinstance(value, str) else value for name, value in arguments.items()}
+            return replace(event, arguments=given)
+        case MessageAdded(tool_calls=calls):
+            return replace(event, tool_calls=tuple(replace(call, arguments=next(rest)) for call in calls))
+        case _:
+            return event
+
+
+def bare(history: Sequence[Envelope]) -> Sequence[Envelope]:
+    """Return events as they are held: long results and arguments may be empty, and going through them costs nothing."""
+    return history.held if isinstance(history, Past) else history
+
+
+class Past(Sequence[Envelope]):
+    """Events of which some are held packed (in `held` without what is long); each is whole when it is looked at."""
+
+    def __init__(self, envelopes: Sequence[Envelope], packed_events: Mapping[int, bytes]) -> None:
+        self.held = envelopes
+        self._packed = packed_events
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def __iter__(self) -> Iterator[Envelope]:
+        return map(self._whole, range(len(self)))
+
+    @overload
+    def __getitem__(self, place: int) -> Envelope: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Envelope, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Envelope | tuple[Envelope, ...]:
+        if isinstance(place, slice):
+            return tuple(map(self._whole, range(*place.indices(len(self)))))
+        if not -len(self) <= place < len(self):
+            raise IndexError(place)
+        return self._whole(place % len(self))
+
+    def _whole(self, place: int) -> Envelope:
+        envelope, data = self.held[place], self._packed.get(place)
+        return envelope if data is None else replace(envelope, event=_with(envelope.event, unpacked(data)))
+
+
+BULKY_CHARS = 800
+LONG_ARGUMENT_CHARS, LONG_ITEMS = 240, 12
+_FIRST_ITEMS, _DEEPEST = 3, 4
+_MARK = re.compile(r"\[left out by lmtui to save room: [\d,]+ (?:lines?|items?), [\d,]+ characters")
+
+
+def is_bulky(calls: Sequence[ToolCall]) -> bool:
+    """Tell whether the arguments of calls are long enough to be told in short later."""
+    return sum(len(call.arguments) for call in calls) >= BULKY_CHARS
+
+
+def in_short(call: ToolCall) -> ToolCall:
+    """Return a call with a word in place of each long text or list in its arguments; they stay a JSON object."""
+    if len(call.arguments) < LONG_ARGUMENT_CHARS:
+        return call
+    given = json.loads(call.sent_arguments)
+    short = {name: _short(value, 1) for name, value in given.items()}
+    return call if short == given else replace(call, arguments=_as_json(short))
+
+
+def check_copied(call: ToolCall) -> None:
+    """Refuse a call in which the word that stands for something left out was copied, as if it were a text of its own.
+
+    Raises:
+        ToolError: it was.
+    """
+    if _MARK.search(call.arguments):
+        raise ToolError(
+            f"`{call.name}` was given a line with which lmtui shortens old calls: give the text itself; read the file for it"
+        )
+
+
+def _short(value: object, depth: int) -> object:
+    match value:
+        case str() if len(value) > LONG_ARGUMENT_CHARS:
+            return _mark(value.count("\n") + (not value.endswith("\n")), "line", len(value))
+        case list() if len(value) > LONG_ITEMS or depth > _DEEPEST:
+            first = [_short(each, depth + 1) for each in value[:_FIRST_ITEMS]] if depth <= _DEEPEST else []
+            return [*first, _mark(len(value) - len(first), "item", len(_as_json(value[len(first) :])))]
+        case list():
+            return [_short(each, depth + 1) for each in value]
+        case dict() if depth > _DEEPEST:
+            return {"…": _mark(len(value), "item", len(_as_json(value)))} if value else value
+        case dict():
+            return {name: _short(each, depth + 1) for name, each in value.items()}
+        case _:
+            return value
+
+
+def _mark(count: int, noun: str, size_chars: int) -> str:
+    """Return the word; it says what it is, so that no model takes it for what was written, or writes it itself."""
+    things = f"{count:,} {noun}{'s' if count != 1 else ''}"
+    return f"[left out by lmtui to save room: {things}, {size_chars:,} characters; the tool got all of it. Never write this.]"
+
+
+def _as_json(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a character, which only its escape can carry
+        return json.dumps(value)
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +278,9 @@ class Entries(Sequence[Entry]):
         for place in range(self._packed_to, last):
             entry = self._all[place]
             parts = (entry.part, *(call.id for call in entry.message.tool_calls))
-            if not any(part in pinned for part in parts) and sum(map(len, _texts(entry))) >= LONG_CHARS:
-                self._packed[place] = packed(_texts(entry))
-                self._all[place] = _with(entry, [""] * len(_texts(entry)))
+            if not any(part in pinned for part in parts) and sum(map(len, _entry_texts(entry))) >= LONG_CHARS:
+                self._packed[place] = packed(_entry_texts(entry))
+                self._all[place] = _entry_with(entry, [""] * len(_entry_texts(entry)))
         self._packed_to = max(self._packed_to, last)
 
     def unpack(self, part: str) -> None:
@@ -138,7 +322,7 @@ class Entries(Sequence[Entry]):
 
     def _whole(self, place: int) -> Entry:
         entry, data = self._all[place], self._packed.get(place)
-        return entry if data is None else _with(entry, unpacked(data))
+        return entry if data is None else _entry_with(entry, unpacked(data))
 
     @property
     def first_task(self) -> Entry | None:
@@ -174,14 +358,14 @@ class Entries(Sequence[Entry]):
         return self._whole(place % len(self._all)) if -len(self._all) <= place < len(self._all) else self._all[place]
 
 
-def _texts(entry: Entry) -> list[str]:
+def _entry_texts(entry: Entry) -> list[str]:
     """Return what may be held packed of an entry: a result that went well, the arguments of calls."""
     if entry.tool:
         return [entry.message.text] if entry.is_ok else []  # what failed is told of until it is mended
     return [call.arguments for call in entry.message.tool_calls]
 
 
-def _with(entry: Entry, texts: Sequence[str]) -> Entry:
+def _entry_with(entry: Entry, texts: Sequence[str]) -> Entry:
     """Return an entry with other texts in the places of those."""
     if entry.tool:
         return replace(entry, message=replace(entry.message, text=texts[0]))

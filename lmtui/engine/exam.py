@@ -5,22 +5,267 @@ It asks through the ports alone and runs no tool.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lmtui.core.clean import clean_line
-from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.exams import EXAM, ExamRow, ExamState, Grade, OnStep
-from lmtui.core.messages import CallForm
-from lmtui.core.profile_words import speed_words
-from lmtui.core.profiles import ModelProfile
-from lmtui.core.servers import ServedModel
-from lmtui.engine.exam_asking import Examinee, ExamParts
-from lmtui.engine.exam_calls import FATAL, FormTrial
-from lmtui.engine.exam_forms import FormCounts, chosen, works_natively
-from lmtui.engine.exam_tasks import QUICK_TASKS, TASKS
-from lmtui.engine.exam_window import WindowProbe, filler
+from lmtui.core.errors import ContextOverflow, Fault, ProviderError, ToolError
+from lmtui.core.messages import CallForm, Completion, Message, Role, ToolCall
+from lmtui.core.ports import TokenCounter
+from lmtui.core.servers import EXAM, ExamRow, ExamState, Grade, ModelProfile, OnStep, ServedModel, speed_words
+from lmtui.core.window import ASSUMED_WINDOW_TOKENS
+from lmtui.engine.exam_tasks import (
+    QUICK_TASKS,
+    TASKS,
+    CheckedCall,
+    Examinee,
+    ExamParts,
+    ExamTask,
+    FormCounts,
+    chosen,
+    edits_exactly,
+    result_of,
+    works_natively,
+)
+from lmtui.engine.known_model import Calling
+
+FATAL = (Fault.UNREACHABLE, Fault.KEY_REFUSED, Fault.UNKNOWN_MODEL, Fault.NOT_A_MODEL_SERVER, Fault.LOADING)
+_MOST_REQUESTS = 3
+
+
+class FormTrial:
+    """Tries one form; `counts` is what was seen so far.
+
+    A form is given up as a session gives it up: by what `Calling` makes of the answers and refusals.
+    """
+
+    def __init__(self, examinee: Examinee, form: CallForm) -> None:
+        self._examinee = examinee
+        self._form = form
+        self._calling = Calling()
+        self._calling.take(form)
+        self.counts = FormCounts()
+
+    async def run(self, tasks: Sequence[ExamTask], has_time: Callable[[], bool], say: Callable[[str], None]) -> None:
+        """Try all tasks.
+
+        Raises:
+            ProviderError: the server cannot be asked any more.
+        """
+        for task in tasks:
+            if not has_time():
+                self.counts.why_not = "there was no time for the other tasks"
+            if self.counts.why_not:
+                return
+            say(f"calls, {self._form}: {task.name}")
+            self.counts.tasks += 1
+            self.counts.right += await self._is_done(task)
+
+    async def _is_done(self, task: ExamTask) -> bool:
+        talk = [Message(Role.USER, task.ask)]
+        made: list[CheckedCall] = []
+        for _ in range(_MOST_REQUESTS):
+            said = await self._step(talk)
+            if said is None:
+                return False
+            checked = [(call, self._examinee.checked(call)) for call in said.tool_calls]
+            now = [each for _, each in checked if isinstance(each, CheckedCall)]
+            is_stuck = any(each in made for each in now)
+            self._note_edits(now)
+            made += now
+            if task.is_right(made, said.text):
+                return True
+            if self.counts.why_not or not said.tool_calls or is_stuck:
+                return False
+            talk += [said, *(_result(call, each) for call, each in checked)]
+        return False
+
+    async def _step(self, talk: Sequence[Message]) -> Message | None:
+        """Return one answer, counted; None where the server refused it."""
+        request = self._examinee.task_request(talk, self._form)
+        try:
+            completion = await self._examinee.ask_task(request)
+        except ProviderError as error:
+            if error.fault in FATAL:
+                raise
+            change = self._calling.refused(error, request)
+            is_small = isinstance(error, ContextOverflow)
+            self.counts.why_not = change.why if change else "its window is too small" if is_small else str(error)
+            return None
+        self.counts.see(completion)
+        change = self._calling.see(request, completion)
+        if change is not None and self._form is CallForm.NATIVE:
+            self.counts.why_not = change.why
+        return completion.message
+
+    def _note_edits(self, calls: Sequence[CheckedCall]) -> None:
+        """Take note whether it can quote a file that it was shown."""
+        for call in calls:
+            if call.tool == "edit" and self.counts.edit_form != "exact":
+                self.counts.edit_form = "exact" if edits_exactly(call) else "whole"
+            elif call.tool == "write" and call.path == "total.py":
+                self.counts.edit_form = self.counts.edit_form or "whole"
+
+
+def _result(call: ToolCall, checked: CheckedCall | ToolError) -> Message:
+    text = result_of(checked) if isinstance(checked, CheckedCall) else f"Error: {checked.full_text()}"
+    return Message(Role.TOOL, text, call_id=call.id)
+
+
+_FIRST_TOKENS, _MOST_TOKENS = 2048, 131_072
+_FILLED_SHARE = 0.95
+_WHOLE_SHARE = 0.75
+_BUDGET_S = 30.0
+_GRACE_S = 5.0
+_MOST_PROMPTS = 14
+_ANSWER_TOKENS = 16
+_FINE_SHARE = 0.1
+_TOO_SLOW = f"unknown: it reads too slowly to probe it within {_BUDGET_S:.0f} s"
+_COLOURS = ("amber", "indigo", "olive", "crimson", "ivory", "teal", "violet", "copper")
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFound:
+    """What a probe found: `tokens` is the window to work with (0: none was found), `is_exact`: hardly more is served."""
+
+    tokens: int
+    text: str
+    is_exact: bool = False
+
+
+@dataclass(slots=True)
+class _Bounds:
+    """The largest prompt that was read whole, and the smallest that was not (0: none yet)."""
+
+    whole: int = 0
+    too_large: int = 0
+    told: int = 0
+
+    @property
+    def is_fine(self) -> bool:
+        """Tell whether nothing more is to be learned."""
+        return bool(self.told) or (0 < self.too_large <= self.whole * (1 + _FINE_SHARE))
+
+    def next_size(self, most: int) -> int:
+        """Return the size to try now: twice the last, later the middle."""
+        if self.too_large:
+            return (self.whole + self.too_large) // 2
+        return int(min(most, max(_FIRST_TOKENS, _doubled(self.whole))) * _FILLED_SHARE)
+
+
+class WindowProbe:
+    """Probes one model.
+
+    Args:
+        examinee: the model; the speed at which it reads should be known already.
+        count: our own way of counting.
+        monotonic: the clock.
+        salt: a word that no probe before had.
+    """
+
+    def __init__(self, examinee: Examinee, count: TokenCounter, monotonic: Callable[[], float], salt: str) -> None:
+        self._examinee = examinee
+        self._count = count
+        self._now = monotonic
+        self._salt = salt
+
+    async def run(self, most_tokens: int, say: Callable[[str], None]) -> WindowFound:
+        """Probe for half a minute at most; `most_tokens` is what the model could do at all, 0 where that is unknown.
+
+        Raises:
+            ProviderError: the very first prompt failed for another reason than its size.
+        """
+        begun, bounds, most = self._now(), _Bounds(), most_tokens or _MOST_TOKENS
+        for _ in range(_MOST_PROMPTS):
+            if bounds.is_fine or bounds.whole >= most * _FILLED_SHARE * _FILLED_SHARE:
+                break
+            size = bounds.next_size(most)
+            left_s = _BUDGET_S - (self._now() - begun)
+            if self._examinee.plain.read_s(size) > left_s:
+                break
+            say(f"window: a prompt of about {size:,} tokens")
+            try:
+                async with asyncio.timeout(left_s + _GRACE_S):
+                    await self._measure(size, bounds)
+            except TimeoutError:
+                break
+        if most_tokens and bounds.whole >= most_tokens * _FILLED_SHARE * _FILLED_SHARE:
+            return WindowFound(most_tokens, f"{most_tokens:,} tokens: all that the model could do", is_exact=True)
+        return _found(bounds)
+
+    async def _measure(self, size: int, bounds: _Bounds) -> None:
+        """Learn from one prompt."""
+        try:
+            read = await self._try(size)
+        except ContextOverflow as error:
+            bounds.too_large, bounds.told = size, error.window_tokens
+        except ProviderError:
+            if not bounds.whole:
+                raise
+            bounds.too_large = size
+        else:
+            bounds.whole = max(bounds.whole, read)
+            bounds.too_large = bounds.too_large if read else size
+
+    async def _try(self, size: int) -> int:
+        """Send a prompt of about a size; return how many tokens of it were read if all were, else 0."""
+        word = f"{_COLOURS[size % len(_COLOURS)]}-{size % 97}"
+        head = f"{self._salt} {size}. The secret word is {word}. Remember it.\n"
+        tail = "\nWhat is the secret word? Answer with that word alone."
+        plain = self._examinee.plain
+        wanted = int(size / plain.token_ratio) - self._count(head + tail)
+        text = head + filler(max(1, wanted), self._count) + tail
+        expected = plain.scaled(self._count(text))
+        completion = await self._examinee.ask_words(text, _ANSWER_TOKENS)
+        return read_whole(completion, expected, word)
+
+
+def _doubled(whole: int) -> int:
+    """Return the power of two above twice what was read whole."""
+    return 1 << (2 * whole).bit_length() if whole else 0
+
+
+def read_whole(completion: Completion, expected: int, word: str) -> int:
+    """Return how many tokens were read if that was the whole prompt, else 0.
+
+    The server's count decides; where it counts nothing, or as much as if a part were missing, the word does.
+    """
+    counted = completion.usage.prompt_tokens if completion.usage else 0
+    if counted >= expected * _WHOLE_SHARE:
+        return counted
+    said = completion.message.text + completion.message.thinking
+    return expected if word.lower() in said.lower() else 0
+
+
+def filler(tokens: int, count: TokenCounter) -> str:
+    """Return text of about so many of our own tokens that says little and never the same twice."""
+    lines: list[str] = []
+    left = tokens
+    number = 0
+    while left > 0:
+        number += 1
+        line = f"Note {number}: the boat to island {number * 7 % 89} leaves at {number % 24}:{number * 13 % 60:02}."
+        lines.append(line)
+        left -= count(line) + 1
+    return "\n".join(lines)
+
+
+def _found(bounds: _Bounds) -> WindowFound:
+    if bounds.told:
+        return WindowFound(
+            bounds.told, f"{bounds.told:,} tokens, as the server said when a prompt was too large", is_exact=True
+        )
+    if not bounds.whole:
+        text = f"unknown: not even {bounds.too_large:,} tokens were read whole" if bounds.too_large else _TOO_SLOW
+        return WindowFound(0, text)
+    if not bounds.too_large:  # a bound that the time set is worth keeping only where it is more than is assumed
+        tokens = bounds.whole if bounds.whole > ASSUMED_WINDOW_TOKENS else 0
+        return WindowFound(tokens, f"at least {bounds.whole:,} tokens; there was no time to try more")
+    text = f"{bounds.whole:,} tokens were read whole, {bounds.too_large:,} were not"
+    return WindowFound(bounds.whole, text, is_exact=bounds.is_fine)
+
 
 _FORMS_LIMIT_S = 240.0
 _SPEED_TOKENS, _QUICK_SPEED_TOKENS = 500, 250

@@ -3,19 +3,148 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
+from functools import partial
 
-from lmtui.core.errors import ContextOverflow, WindowFull
-from lmtui.core.events import Level, Notice
-from lmtui.core.messages import Message, ToolSet
-from lmtui.core.model_events import Compacted, ToolSetChanged
+from lmtui.core.clean import clean
+from lmtui.core.errors import ContextOverflow, ProviderError, SessionFileError, WindowFull
+from lmtui.core.events import ROOT, Level, Notice
+from lmtui.core.messages import CallForm, Completion, Message, ModelRequest, Role, ToolSet
+from lmtui.core.model_events import Compacted, Compacting, ToolSetChanged
+from lmtui.core.roles import ModelRole
 from lmtui.core.window import ASSUMED_WINDOW_TOKENS
-from lmtui.engine.compaction import Room, compact
+from lmtui.engine.compaction import Room, compact, summed_up
 from lmtui.engine.desk import Desk
 from lmtui.engine.hooking import before_room
-from lmtui.engine.long_tools import offer_long_tools
-from lmtui.engine.summaries import in_own_words
+from lmtui.engine.inbox import Said
+from lmtui.engine.roles import for_role, take_role
+from lmtui.engine.usage import announce, show_usage, usage_beside
 from lmtui.engine.window_book import WHOLE
+
+_LEAST_ROOM = 4.0  # times what they take
+
+
+def offer_long_tools(desk: Desk, free_tokens: int) -> None:
+    """Tell of them, where `free_tokens` are enough; a set that the settings name stays as it is."""
+    if desk.tool_set is not ToolSet.LEAN or desk.window.tools != "auto" or desk.agent != ROOT:
+        return
+    long = desk.toolbox.specs(ToolSet.LONG, sees=desk.has_eyes)
+    budget = desk.window.budget
+    more = budget.scaled(budget.tools_size(long) - budget.tools_size(desk.specs()))
+    if more * _LEAST_ROOM <= free_tokens:
+        event = ToolSetChanged(agent=desk.agent, tools=ToolSet.LONG, why="the work is long", edits=desk.edits)
+        desk.emit(event)
+
+
+MOST_OFTEN = 20
+PATIENCE_S = 60.0
+_CHARS_PER_TOKEN, _CHARS_PER_WORD = 3.5, 6
+_LEAST_CHARS = 40
+_THINKING_TOKENS = 2_000
+_ASK = (
+    "[lmtui makes room in your window: what was said before will be left out. Write a summary of it for yourself now: what the "
+    "user wants, what you found out (names, numbers, decisions), what is done, what failed and why, what comes next. "
+    "At most {words} words, in plain text, without a tool call.{focus}]"
+)
+
+
+async def in_own_words(desk: Desk, event: Compacted, room: Room, *, focus: str = "", is_asked: bool = False) -> Compacted:
+    """Return how room is made with the model's own words in the summary, or as it is where asking does not pay or work.
+
+    Args:
+        desk: the agent whose conversation it is.
+        event: how room would be made without.
+        room: how much there is.
+        focus: what matters most, in the user's words.
+        is_asked: the user asked for it, so that it pays.
+    """
+    limit_chars = room.shares.facts // 2
+    request = _request(desk, limit_chars, focus)
+    left_tokens = _left_tokens(desk, request, room)
+    words_tokens = int(limit_chars / _CHARS_PER_TOKEN)
+    if not (is_asked or _pays(desk, event, limit_chars)) or left_tokens <= words_tokens:
+        return event
+    thinking_tokens = _THINKING_TOKENS if _may_think(desk, request) else 0
+    request = replace(request, max_tokens=min(words_tokens + thinking_tokens, left_tokens))
+    desk.window.summaries += 1
+    desk.emit(Compacting(agent=desk.agent))
+    words = ""
+    with contextlib.suppress(ProviderError, TimeoutError):
+        async with asyncio.timeout(PATIENCE_S):
+            words = await _words(desk, request)
+    if len(words) < _LEAST_CHARS:
+        return event
+    talk, own = desk.conversation, words[:limit_chars]
+    gist = talk.gist(event.kept_from).open_in(talk.gist(len(talk.entries)))
+    told = summed_up(gist, desk.plan, room, partial(_size, desk), own=own, is_brief=True)
+    more = _size(desk, Message(Role.USER, told)) - _size(desk, Message(Role.USER, event.summary))
+    return replace(event, summary=told, tokens_after=event.tokens_after + more)
+
+
+def _pays(desk: Desk, event: Compacted, limit_chars: int) -> bool:
+    """Tell whether a request for a summary is worth its time: something is summed up, and it is asked for seldom enough."""
+    book = desk.window
+    is_cut = event.kept_from > desk.conversation.folding.kept_from
+    is_seldom = (book.summaries + 1) * MOST_OFTEN <= book.steps
+    speed = book.budget.write_tokens_per_s
+    is_quick = speed == 0 or limit_chars / _CHARS_PER_TOKEN / speed < PATIENCE_S
+    return book.asks_for_summaries and is_cut and is_seldom and is_quick
+
+
+def _left_tokens(desk: Desk, request: ModelRequest, room: Room) -> int:
+    budget = desk.window.budget
+    return int(room.window - budget.estimate(budget.raw(request.messages, request.tools)))
+
+
+def _may_think(desk: Desk, request: ModelRequest) -> bool:
+    """Tell whether the model thinks before it answers; of another one than the one in use nothing is known."""
+    if request.model != desk.settings.model:
+        return True
+    is_told = desk.model.profile.thinks or (desk.model.served is not None and desk.model.served.thinks)
+    return bool(is_told) or any(message.thinking for message in desk.conversation.messages)
+
+
+def _request(desk: Desk, limit_chars: int, focus: str) -> ModelRequest:
+    """Return the last request and the question; another model, where one is named for this, is asked the same."""
+    settings = for_role(desk.roles, ModelRole.SUMMARISER, desk.settings)
+    what = f" What matters most: {clean(focus)}" if focus.strip() else ""
+    ask = Message(Role.USER, _ASK.format(words=max(40, limit_chars // _CHARS_PER_WORD), focus=what))
+    request = desk.conversation.request(desk.specs(), settings, desk.model.calling.form)
+    is_shown = request.call_form is not CallForm.NATIVE
+    return replace(
+        request,
+        messages=(*request.messages, ask),
+        sees=desk.sees is not False,
+        urgency=desk.urgency,
+        shows_example=is_shown,
+        is_attended=desk.approvals.is_attended,
+    )
+
+
+async def _words(desk: Desk, request: ModelRequest) -> str:
+    """Return what the model answers; nothing where it calls a tool in place of answering.
+
+    Of another model nothing is learned for the one in use, and its reading tells nothing of that one's cache.
+    """
+    is_same = request.model == desk.settings.model
+    if is_same:
+        announce(desk, request)
+    async with contextlib.aclosing(desk.provider.stream(request)) as pieces:
+        async for piece in pieces:
+            if isinstance(piece, Completion):
+                if is_same:
+                    show_usage(desk, piece, desk.turn_id)
+                else:
+                    desk.emit(usage_beside(desk.agent, request, piece))
+                return "" if piece.message.tool_calls or piece.problem else clean(piece.message.text).strip()
+    return ""
+
+
+def _size(desk: Desk, message: Message) -> int:
+    budget = desk.window.budget
+    return budget.scaled(budget.size(message))
+
 
 LEAN_WINDOW_TOKENS, LEAN_READ_TOKENS_PER_S = 12_000, 200.0
 _LITTLE_SHARE = 0.1
@@ -155,3 +284,26 @@ def _full(tokens: int, room: Room) -> str:
         f"the model's window of {room.window:,} tokens is full: the next request has about {tokens:,}, of which system prompt, "
         f"tools and task take {room.fixed:,}, and nothing more can be left out"
     )
+
+
+_TARGET_SHARE = 0.1
+_NOTHING = "There is nothing that could be summed up: the conversation is short, or was summed up just now."
+
+
+async def make_room_now(desk: Desk, said: Said, turn_id: str) -> None:
+    """Sum up what was said so far; `said` is what matters most.  A cancel passes on, and nothing is changed then."""
+    desk.turn_id = turn_id
+    try:
+        await take_role(desk)
+        await desk.model.ready()
+        await before_room(desk, "manual", said.text)
+        tokens, room = measure(desk)
+        least = room.fixed + int((room.limit - room.fixed) * _TARGET_SHARE)
+        event = plan_room(desk, tokens, replace(room, target=min(least, tokens - 1)), "you asked for it")
+        if event is None or not (event.kept_from or event.elided or event.folded):
+            desk.emit(Notice(agent=desk.agent, level=Level.INFO, text=_NOTHING))
+            return
+        event = await in_own_words(desk, event, room, focus=said.text, is_asked=True)
+        desk.emit(replace(event, agent=desk.agent))
+    except SessionFileError as error:
+        desk.emit(Notice(agent=desk.agent, level=Level.ERROR, text=error.full_text()))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lmtui.core.events import Envelope, InboxChanged
-from lmtui.core.pictures import Image
+from lmtui.core.messages import Image
 from lmtui.core.prompt_files import FilledPrompt
 
 _COMPACT = "/compact"

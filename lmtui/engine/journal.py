@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from lmtui.core.clean import Redactor
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Envelope, Event, Level, Notice
 from lmtui.core.ports import SessionLog
-from lmtui.core.redaction import Redactor
 from lmtui.core.sessions import Subscriber
-from lmtui.engine.packing import History
+from lmtui.engine.entries import History
 
 _log = logging.getLogger(__name__)
 

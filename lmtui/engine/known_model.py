@@ -3,14 +3,184 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.events import ModelChanged
-from lmtui.core.messages import CallForm
-from lmtui.core.profiles import BY_HAND, ModelKey, ModelProfile, Profiles
-from lmtui.core.servers import ServedModel
-from lmtui.engine.calling import Calling, FormChange
+from lmtui.core.messages import CallForm, Completion, Hold, ModelRequest
+from lmtui.core.servers import BY_HAND, ModelKey, ModelProfile, Profiles, ServedModel
+
+_ENOUGH = 2
+_TINY_BYTES = 1_250_000_000  # about 1.5 billion parameters at four bits
+_OFTEN = 3  # one in so many
+_SHARE_OF_TOOLS = 0.35
+# 400 and 422; some servers fail inside, before the answer or in it
+_OF_THE_SCHEMA = frozenset((Fault.REJECTED, Fault.SERVER_ERROR, Fault.STREAM_ERROR))
+_LEAST_COUNT = 128  # a server that counts less counts only what it read anew
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What a request holds, in our own tokens."""
+
+    messages: int
+    tools: int
+
+
+def sizes_of(request: ModelRequest) -> Sizes:
+    """Return about how large a request is: characters by four."""
+    tools = sum(len(each.name) + len(each.description) + len(json.dumps(each.parameters)) for each in request.tools)
+    return Sizes(sum(len(each.text) for each in request.messages) // 4, tools // 4)
+
+
+def _lacks_tools(counted: int, sizes: Sizes) -> bool:
+    """Tell whether a prompt was as long as its messages alone; only where the tools are the larger part can that be seen."""
+    is_telling = counted >= _LEAST_COUNT and sizes.tools > sizes.messages
+    return is_telling and sizes.messages / 2 < counted < sizes.messages + sizes.tools * _SHARE_OF_TOOLS
+
+
+@dataclass(frozen=True, slots=True)
+class FormChange:
+    """Another form from the next request on, and why, in words.  `is_proven`: it may be kept for the next time at once."""
+
+    form: CallForm
+    why: str
+    is_by_hand: bool = False
+    is_proven: bool = False
+
+
+class Calling:
+    """One agent's form of calls.  Native where that works, else text, else text held to a schema; set by hand it stays.
+
+    `why` says in words why it is what it is, empty where nothing spoke against calling natively.
+
+    Args:
+        by_hand: the form that the settings name for all models.
+    """
+
+    def __init__(self, by_hand: CallForm | None = None) -> None:
+        self._setting = by_hand
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Start over, for another model is used: as the settings say, else natively."""
+        self.form = self._setting or CallForm.NATIVE
+        self.is_by_hand = self._setting is not None
+        self.why = "the settings say so" if self._setting else ""
+        self.is_known = False
+        self._structured = self._recovered = self._malformed = 0
+        self._takes_schema = True
+        self._next = Hold.FREE
+
+    def another(self) -> Calling:
+        """Return the same for another agent: its form is in use there too, and what was seen of it counts."""
+        other = Calling(self._setting)
+        other.form, other.why, other.is_by_hand, other.is_known = self.form, self.why, self.is_by_hand, self.is_known
+        other._structured, other._recovered, other._takes_schema = self._structured, self._recovered, self._takes_schema
+        return other
+
+    def let_go(self, served: ServedModel | None) -> FormChange:
+        """Choose by what is known again, whatever was set by hand or by the settings; return what that is."""
+        self._setting = None
+        self.begin_anew()
+        return self.begin(ModelProfile(), served) or FormChange(CallForm.NATIVE, "")
+
+    def take(self, form: CallForm, why: str = "", *, is_by_hand: bool = False, lets_go: bool = False) -> None:
+        """Use a form from now on; what was counted of another does not count for it, and `lets_go` of the settings' one."""
+        if lets_go:
+            self._setting = None
+        if form is not self.form:
+            self._structured = self._recovered = self._malformed = 0
+        self.form, self.why, self.is_by_hand = form, why, is_by_hand
+
+    def begin(self, profile: ModelProfile, served: ServedModel | None) -> FormChange | None:
+        """Start from what is known of the model that is used from now on."""
+        self.is_known = profile.call_form is not None
+        if self.is_by_hand:
+            return None
+        if profile.call_form is not None and profile.source == BY_HAND:
+            return FormChange(profile.call_form, profile.note, is_by_hand=True)
+        if profile.call_form is not None:
+            return self._to(profile.call_form, profile.note or "it worked with this model before")
+        if served is not None and served.drops_tools:
+            return self._to(CallForm.TEXT, "its chat template has no place for tools")
+        if served is not None and 0 < served.size_bytes < _TINY_BYTES:
+            return self._to(CallForm.TEXT, "so small a model does more by a worked example than natively")
+        return None
+
+    def see(self, request: ModelRequest, completion: Completion, sizes: Sizes | None = None) -> FormChange | None:
+        """Take note of an answer; return the change that it asks for.  `sizes` are the request's, else counted where needed."""
+        calls = completion.message.tool_calls
+        self._structured += any(not call.form for call in calls)
+        self._recovered += bool(calls) and all(call.form for call in calls) and not request.hold
+        if completion.problem and not calls:
+            self._malformed += 1
+            if not request.hold:
+                self.hold_next(Hold.CALL)
+        if self.is_by_hand:
+            return None
+        if request.hold:
+            return self._see_held(request, completion)
+        if self.form is CallForm.NATIVE:
+            return self._see_native(request, completion, sizes)
+        if self.form is CallForm.TEXT and self._malformed > max(_ENOUGH, self._recovered) and self._takes_schema:
+            return FormChange(CallForm.SCHEMA, "most of its calls in the text could not be read")
+        return None
+
+    def _see_held(self, request: ModelRequest, completion: Completion) -> FormChange | None:
+        """Hold every answer to a schema once that brought a call which the model could not write by itself, too often."""
+        worked = request.hold is Hold.CALL and bool(completion.message.tool_calls)
+        is_often = self._malformed * _OFTEN >= self._recovered + self._malformed
+        if worked and is_often and self.form is CallForm.TEXT:
+            return FormChange(CallForm.SCHEMA, "it could write a call only when it was held to a schema", is_proven=True)
+        return None
+
+    def _see_native(self, request: ModelRequest, completion: Completion, sizes: Sizes | None) -> FormChange | None:
+        if self._structured:
+            return None
+        if self._recovered + self._malformed >= (_ENOUGH if self.is_known else 1):
+            why = "it writes its calls as text" if self._recovered else "its calls cannot be read"
+            return FormChange(CallForm.TEXT, why, is_proven=bool(self._recovered))
+        if completion.usage and _lacks_tools(completion.usage.prompt_tokens, sizes or sizes_of(request)):
+            return FormChange(CallForm.TEXT, "the server left the tools out of the prompt")
+        return None
+
+    def refused(self, error: ProviderError, request: ModelRequest) -> FormChange | None:
+        """Return the way out where a server refuses the form itself, None where the error is about something else."""
+        is_schema = request.hold or request.call_form is CallForm.SCHEMA
+        if error.fault in _OF_THE_SCHEMA and is_schema:
+            self._takes_schema, self._next = False, Hold.FREE
+            form = CallForm.TEXT if request.call_form is CallForm.SCHEMA else request.call_form
+            return FormChange(form, "the server takes no JSON schema")
+        if error.fault is Fault.NO_TOOLS and request.call_form is CallForm.NATIVE:
+            return FormChange(CallForm.TEXT, "the server takes no tools for this model", is_proven=True)
+        return None
+
+    def hold_next(self, hold: Hold) -> None:
+        """Let the server hold the next answer to a schema, if it can."""
+        self._next = hold if self._takes_schema else Hold.FREE
+
+    def take_hold(self) -> Hold:
+        """Return what the request that is made now is held to; asked once a request."""
+        hold, self._next = self._next, Hold.FREE
+        return hold
+
+    @property
+    def worked(self) -> bool:
+        """Tell whether the form in use has been seen to work, so that it may be kept for the next time."""
+        return bool(self._structured if self.form is CallForm.NATIVE else self._structured + self._recovered)
+
+    @property
+    def is_unsure(self) -> bool:
+        """Tell whether an answer without a call may be one that it could not make: nothing is known yet of how it calls."""
+        has_called = self._structured or self._recovered
+        return not has_called and (self.form is not CallForm.NATIVE or not self.is_known)
+
+    def _to(self, form: CallForm, why: str) -> FormChange | None:
+        return FormChange(form, why) if form is not self.form else None
+
 
 _PATIENCE_S = 3.0
 

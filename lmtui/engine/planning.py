@@ -11,16 +11,13 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Event, TurnReason
 from lmtui.core.messages import Completion
 from lmtui.core.model_events import Reminder
-from lmtui.core.plan_events import PlanDecided, PlanOutcome, PlanProposed
-from lmtui.core.plan_mode import TOPIC, PlanMode, approve, propose, reject, revise
-from lmtui.core.proposal_grants import Grants, grants_of
-from lmtui.core.proposal_reading import FORM, find_proposal
-from lmtui.core.proposal_text import to_text
-from lmtui.core.proposals import MAX_STEPS, Proposal
+from lmtui.core.plan_mode import TOPIC, Grants, PlanMode, approve, grants_of, propose, reject, revise
+from lmtui.core.proposals import FORM, MAX_STEPS, Proposal, find_proposal, to_text
 from lmtui.engine.verdicts import Finished, GoOn, Stopped
 
 if TYPE_CHECKING:

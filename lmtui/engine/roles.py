@@ -12,6 +12,7 @@ from lmtui.core.roles import ModelRole, RoleModel, Roles
 from lmtui.core.servers import ServedModel
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.desk import Desk
+from lmtui.engine.known_model import Borrowed
 
 
 def for_role(roles: Roles, role: ModelRole, main: ModelSettings) -> ModelSettings:
@@ -91,3 +92,29 @@ def _sight(desk: Desk) -> bool | None:
 def _missing(desk: Desk, role: ModelRole, model: str) -> str:
     main = desk.main.model or "the server's own model"
     return f"{desk.provider.url} does not offer {model}, the model for the role {role}; {main} is asked in its place."
+
+
+async def borrow_model(desk: Desk, name: str, who: str) -> None:
+    """Ask another model until the turn ends, if its server has it; else say so."""
+    if not name or name == desk.main.model:
+        return
+    served = await desk.provider.served(name)
+    if served is None:
+        text = f"{desk.provider.url} does not offer {name}, which {who} names; the model in use is asked."
+        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=text))
+        return
+    back = ModelChanged(agent=desk.agent, model=desk.main.model, url=desk.provider.url, window_tokens=desk.window_tokens)
+    before = desk.borrowed if desk.has_borrowed else None
+    desk.borrowed = replace(before, model=name) if before is not None else Borrowed(back, desk.model, name)
+    desk.model = desk.model.another()
+    desk.emit(ModelChanged(agent=desk.agent, model=name, url=desk.provider.url, is_for_turn=True))
+    desk.model.forget()
+    take_up(desk, served, desk.emit)
+
+
+def give_back(desk: Desk) -> None:
+    """Ask the session's own model again, unless the user chose one meanwhile."""
+    borrowed, desk.borrowed = desk.borrowed, None
+    if borrowed is not None and desk.main.model == borrowed.model:
+        desk.emit(borrowed.back)
+        desk.model = borrowed.known

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event, MessageAdded, TurnEnded
 from lmtui.core.messages import Role
+from lmtui.core.permissions import SkillScope
 from lmtui.core.rules import Effect, Rule, parse_rule
-from lmtui.core.skill_scope import SkillScope
 from lmtui.core.skills import PROMOTE_TOOL, SkillUse, SkillUsed
 from lmtui.engine.inbox import Said
 

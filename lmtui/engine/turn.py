@@ -10,30 +10,31 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from lmtui.core.errors import ContextOverflow, ProviderError, SessionFileError, WindowFull
-from lmtui.core.events import (
-    Level,
-    Notice,
-    TurnEnded,
-    TurnReason,
-    TurnStarted,
-)
+from lmtui.core.events import Level, Notice, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.messages import Completion, Hold, Usage
 from lmtui.core.model_events import LoopSuspected, Reminder
 from lmtui.engine.asking import ask_model
-from lmtui.engine.borrowing import give_back
 from lmtui.engine.call_batches import run_calls
 from lmtui.engine.completion import EXIT_CODES, reason_of, without_token
 from lmtui.engine.desk import Desk
-from lmtui.engine.gate import check_end
+from lmtui.engine.fitting import make_room_now
 from lmtui.engine.hooking import held_up
 from lmtui.engine.inbox import Said
-from lmtui.engine.limits import limit_reached, tell_what_is_left, write_report
 from lmtui.engine.loops import Loop
 from lmtui.engine.planning import PlanWatch, tell_plan_mode
 from lmtui.engine.prompting import PromptHeld, accept, accept_steering, held_words
-from lmtui.engine.room_by_hand import make_room_now
-from lmtui.engine.sleeping import judge_wait
-from lmtui.engine.verdicts import AnswerWatch, Finished, GoOn, Stopped
+from lmtui.engine.roles import give_back
+from lmtui.engine.verdicts import (
+    AnswerWatch,
+    Finished,
+    GoOn,
+    Stopped,
+    check_end,
+    judge_wait,
+    limit_reached,
+    tell_what_is_left,
+    write_report,
+)
 
 FAILED_INSIDE = "lmtui failed inside; lmtui.log, in the state folder that `lmtui doctor` names, says where"
 

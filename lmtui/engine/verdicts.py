@@ -3,11 +3,128 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from lmtui.core.events import TurnReason
-from lmtui.core.messages import Completion, FinishReason
+from lmtui.core.agent_events import Wait, WaitSet
+from lmtui.core.budgets import ReportWritten
+from lmtui.core.clean import clean_line
+from lmtui.core.events import ROOT, Level, Notice, TurnReason
+from lmtui.core.messages import Completion, FinishReason, Usage
+from lmtui.core.model_events import Reminder
+from lmtui.core.permissions import Mode
+from lmtui.core.task_state import missing, open_words, shown
+from lmtui.core.times import LocalZone
+from lmtui.engine.completion import reason_of
+from lmtui.engine.desk import Desk
+from lmtui.engine.gate_watch import GateWatch
+from lmtui.engine.inbox import Said
 from lmtui.engine.loops import Loop
+from lmtui.engine.syntax import unparsed
+
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWork:
+    """What a turn leaves open, in words for a reader, and how much it is."""
+
+    parts: tuple[str, ...] = ()
+    amount: int = 0
+
+    @property
+    def nudge(self) -> str:
+        """Return what the model is told."""
+        return (
+            f"Not finished yet: {'; '.join(self.parts)}. Go on with it, and mark what is done. "
+            "If it cannot be done, say why in a line that begins with BLOCKED:"
+        )
+
+    @property
+    def error(self) -> str:
+        """Return what the user is told where it stays so."""
+        return f"not finished: {'; '.join(self.parts)}"
+
+
+async def open_work(watch: GateWatch, desk: Desk) -> OpenWork:
+    """Return what a turn that would end now leaves open; files are looked for on the disk."""
+    todos, steps, left = watch.open_todos(), watch.open_steps(), watch.remaining()
+    gone = await missing(desk.sandbox, watch.claims())
+    broken = await unparsed(desk.sandbox, watch.written)
+    task = watch.plan.task
+    parts = [open_words(steps, "plan step"), open_words(todos, "todo")]
+    if left and task is not None:
+        following = f", next is {task.remaining_queue[0]}" if task.remaining_queue else ""
+        parts.append(f"{task.processed_count:,} of {task.processed_count + left:,} processed{following}")
+    if gone:
+        parts.append(f"written, but not on the disk: {shown(list(map(clean_line, gone)))}")
+    parts += [f"{clean_line(path)} does not parse ({why})" for path, why in list(broken.items())[:_MOST_NAMED]]
+    return OpenWork(tuple(part for part in parts if part), len(todos) + len(steps) + left + len(gone) + len(broken))
+
+
+async def check_end(desk: Desk, text: str) -> tuple[str, str]:
+    """Return what the model is told before its turn may end, else what the user is told of what stays open; both may be empty.
+
+    The model is told once; again only where it did some of it meanwhile.
+    """
+    is_question = desk.approvals.is_attended and text.rstrip().endswith("?")
+    is_refused = desk.approvals.has_refused(desk.agent)
+    if is_question or is_refused or desk.mode is Mode.PLAN or reason_of(text) is not TurnReason.DONE:
+        return "", ""
+    work = await open_work(desk.gate, desk)
+    if not work.parts:
+        return "", ""
+    if desk.gate.told is None or work.amount < desk.gate.told:
+        desk.gate.told = work.amount
+        return work.nudge, ""
+    return "", work.error
+
+
+LAST_STEPS = 3
+_LEAST_STEPS = 10  # of so few none is worth a warning
+_FINISH = "Finish and check what is begun, then say what is done and what is open."
+_ENDINGS = {
+    TurnReason.DONE: "done",
+    TurnReason.LIMIT: TurnReason.LIMIT.words,
+    TurnReason.BLOCKED: "blocked",
+    TurnReason.ERROR: "stopped by an error",
+}
+_ENDINGS_USED_UP = {
+    TurnReason.WAITING: "waiting, with the budget used up",
+    TurnReason.INTERRUPTED: "stopped by you, with the budget used up",
+}
+
+
+def limit_reached(desk: Desk, usage: Usage) -> str:
+    """Return why no further request may be made in a turn that used so much, empty where one may."""
+    limits = desk.limits
+    if 0 < limits.max_iterations <= desk.task_steps.count:
+        return f"the limit of {limits.max_iterations} steps was reached"
+    if 0 < limits.max_tokens <= usage.fresh_tokens:
+        return f"the limit of {limits.max_tokens:,} tokens was reached"
+    return desk.spending.over()
+
+
+def tell_what_is_left(desk: Desk) -> None:
+    """Tell the model that the last steps begin, and model and user that most of the budget is used; each once."""
+    limits = desk.limits
+    if limits.max_iterations >= _LEAST_STEPS and limits.max_iterations - desk.task_steps.count == LAST_STEPS:
+        desk.emit(Reminder(agent=desk.agent, text=f"Only {LAST_STEPS} more steps are allowed. {_FINISH}", turn_id=desk.turn_id))
+    if warning := desk.spending.warning():
+        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=f"{warning[0].upper()}{warning[1:]}."))
+        text = f"{warning}. Begin nothing new. {_FINISH}"
+        desk.emit(Reminder(agent=desk.agent, text=text, turn_id=desk.turn_id, topic="budget"))
+
+
+def write_report(desk: Desk, reason: TurnReason) -> None:
+    """Tell what work under a budget came to; once, until there is more work to tell of."""
+    spending = desk.spending
+    ending = _ENDINGS.get(reason) or (_ENDINGS_USED_UP.get(reason) if spending.over() else None)
+    if desk.depth or not spending.budget or spending.is_reported or ending is None:
+        return
+    text = spending.deeds.report(desk.plan, spending.budget, spending.spent, ending)
+    desk.emit(ReportWritten(agent=desk.agent, text=text, turn_id=desk.turn_id))
+
 
 _MOST_MALFORMED = 3
 _MOST_EMPTY = 5
@@ -151,3 +268,49 @@ class AnswerWatch:
 
 def _looped(loop: Loop) -> Stopped:
     return Stopped(TurnReason.LIMIT, _LOOP.format(what=loop.what))
+
+
+def judge_wait(desk: Desk, completion: Completion, turn_id: str) -> GoOn | Stopped | None:
+    """Return what follows where an answer whose calls were run says something of waiting; only the root agent waits."""
+    if desk.agent != ROOT:
+        return None
+    wait = desk.waits.after(completion, desk.now())
+    if isinstance(wait, str):
+        return GoOn(wait) if wait else None
+    desk.emit(WaitSet(until=wait.until, why=wait.why, turn_id=turn_id))
+    return Stopped(TurnReason.WAITING, "")
+
+
+class SessionSleep:
+    """The wait of one session as the scheduler sees it.
+
+    Args:
+        desk: returns the root agent's.
+        put: takes something up as a turn.
+    """
+
+    def __init__(self, desk: Callable[[], Desk], put: Callable[[Said], None]) -> None:
+        self._desk = desk
+        self._put = put
+
+    @property
+    def wait(self) -> Wait | None:
+        """Return what the session waits for, None where it does not."""
+        return self._desk().waits.current
+
+    def wake(self) -> bool:
+        """Go on; False where the session does not wait any more."""
+        wait = self.wait
+        if wait is None:
+            return False
+        now = self._desk().now().astimezone(LocalZone()).isoformat(timespec="seconds")
+        self.remind(f"It is now {now}. You waited for: {wait.why or 'this time'}. Go on with the task.")
+        return True
+
+    def remind(self, text: str) -> None:
+        """Let a turn begin with words of lmtui's own."""
+        self._put(Said(text, is_reminder=True))
+
+    def attend(self) -> None:
+        """Ask from now on: somebody is there."""
+        self._desk().approvals.attend()

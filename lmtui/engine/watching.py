@@ -7,8 +7,7 @@ from collections.abc import Coroutine
 from typing import TypeVar
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import Level, Notice
-from lmtui.core.file_events import CheckpointCreated, FilesChanged
+from lmtui.core.events import CheckpointCreated, FilesChanged, Level, Notice
 from lmtui.core.permissions import Access
 from lmtui.core.ports import Snapshot, ToolResult
 from lmtui.engine.desk import Desk

@@ -3,14 +3,56 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import logging
 from collections.abc import Callable
 
-from lmtui.core.events import InboxChanged
+from lmtui.core.errors import SessionFileError
+from lmtui.core.events import InboxChanged, TurnEnded, TurnReason, TurnStarted
+from lmtui.core.messages import ToolCall
+from lmtui.engine.completion import EXIT_CODES
 from lmtui.engine.desk import Desk
-from lmtui.engine.room_by_hand import make_room_now
-from lmtui.engine.turn import run_turn
-from lmtui.engine.user_command import run_user_command
+from lmtui.engine.fitting import make_room_now
+from lmtui.engine.inbox import Inbox, Said
+from lmtui.engine.tool_runner import run_call
+from lmtui.engine.turn import FAILED_INSIDE, run_turn
+
+_TIMEOUT_S = 120
+
+
+async def run_user_command(desk: Desk, said: Said, turn_id: str) -> None:
+    """Run one command, or one call, to its end; a cancel passes on."""
+    started = desk.monotonic()
+    reason, error_text = TurnReason.ERROR, FAILED_INSIDE
+    arguments = said.text if said.tool else json.dumps({"command": said.text, "timeout": _TIMEOUT_S})
+    desk.begin(turn_id)
+    try:
+        desk.emit(TurnStarted(agent=desk.agent, turn_id=turn_id))
+        call = ToolCall(f"user_{turn_id}", said.tool or "shell", arguments)
+        await run_call(desk, call, turn_id, desk.files, by="user" if said.is_told else "user_alone")
+        reason, error_text = TurnReason.DONE, ""
+    except asyncio.CancelledError:
+        reason, error_text = TurnReason.INTERRUPTED, ""
+        raise
+    except SessionFileError as error:
+        error_text = error.full_text()
+    finally:
+        with contextlib.suppress(SessionFileError):  # it was shown; the log's failure was told with what went before
+            desk.emit(
+                TurnEnded(
+                    agent=desk.agent,
+                    turn_id=turn_id,
+                    reason=reason,
+                    status=str(reason),
+                    exit_code=EXIT_CODES[reason],
+                    files_changed=tuple(desk.files),
+                    elapsed_s=round(desk.monotonic() - started, 3),
+                    sandbox=desk.sandbox_name,
+                    error=error_text,
+                )
+            )
+
 
 _log = logging.getLogger(__name__)
 
@@ -89,3 +131,57 @@ class Worker:
                     _log.error("turn %s failed inside", turn_id, exc_info=error)
         finally:
             self._turn = self._task = None
+
+
+class WaitingWords:
+    """What waits in one session; implements `core.sessions.Waiting`.
+
+    Args:
+        inbox: returns the queue in use.
+        worker: runs what waits.
+        is_closed: tells that nothing is taken up any more.
+        rename: gives the session a title; called with the first words of a session that has none.
+    """
+
+    def __init__(
+        self,
+        inbox: Callable[[], Inbox],
+        worker: Worker,
+        is_closed: Callable[[], bool],
+        rename: Callable[[str], None],
+    ) -> None:
+        self._inbox = inbox
+        self._worker = worker
+        self._is_closed = is_closed
+        self._rename = rename
+
+    def put(self, said: Said) -> None:
+        """Take something up now or when its turn comes; nothing but blanks and no picture is nothing."""
+        if self._is_closed() or not (said.text.strip() or said.images or said.is_compaction):
+            return
+        self._inbox().put(said)
+        if not (said.is_command or said.is_reminder or said.is_compaction):
+            self._rename((said.typed or said.text).strip().partition("\n")[0])
+        self._worker.wake()
+
+    def drop(self, index: int) -> str:
+        """Take one back as it was typed."""
+        text = self._inbox().drop(index)
+        self._worker.show_inbox()
+        return text
+
+    def go_on(self) -> None:
+        """Take up again what an interrupt left waiting."""
+        inbox = self._inbox()
+        if inbox.is_paused and not self._is_closed():
+            inbox.go_on()
+            self._worker.show_inbox()
+            self._worker.wake()
+
+    def run_command(self, command: str, *, is_told: bool = True) -> None:
+        """Run a shell command of the user's own, behind the running turn."""
+        self.put(Said(command.strip(), is_command=True, is_told=is_told))
+
+    def make_room(self, focus: str = "") -> None:
+        """Sum the conversation up now, before the next step of the running turn or at once."""
+        self.put(Said(focus.strip(), is_compaction=True, is_steering=self._worker.is_running))

@@ -9,26 +9,27 @@ import asyncio
 import difflib
 import hashlib
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 
-from lmtui.core.agent_definitions import AgentDefinition
+from lmtui.core.children import AgentDefinition
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import ToolError
+from lmtui.core.guidance import SKILLS, Guidance, GuidanceSource, Guide
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.ports import PreparedCall, TokenCounter, Toolbox
 from lmtui.core.skills import SkillSource, SkillState
 from lmtui.core.trust import TrustItem
 from lmtui.extensions.folder_yes import Brought, FolderYes
-from lmtui.extensions.skill_places import Place
-from lmtui.extensions.skills import list_text
+from lmtui.extensions.skills import LEAST_TOLD_TOKENS, MOST_TOLD_TOKENS, list_text
+from lmtui.extensions.skills_trust import Place
 from lmtui.plain_files import NotPlain, list_plain, read_plain
 
 KIND = "sub-agent"
 FOLDERS = (".lmagent/agents", ".claude/agents")
-_READER = "lmtui.extensions.agent_file"
+_READER = "lmtui.extensions.skill_file"
 _MAX_BYTES, _MOST_FILES = 262_144, 200
 _SHOWN_CHARS = 120
 _HEAD = "Sub-agents with instructions of their own; name one that fits as `agent` in `delegate`, or in a task of `decompose`:"
@@ -165,3 +166,34 @@ def _broken(name: str, shown: str, why: str) -> AgentDefinition:
 
 def _key(name: str) -> str:
     return name.strip().lower().replace("_", "-").replace(" ", "-")
+
+
+# A third of what instructions get, which are counted in characters: a twentieth of the window.
+AGENTS = "sub-agents"
+_TOKENS_PER_CHAR = 1 / 3 / 3.5
+
+
+class SkillsGuide:
+    """Implements `core.guidance.Guide` over another.
+
+    `told` returns the list of skills in at most so many tokens, and its price; `agents`, if any, have half of that room.
+    """
+
+    def __init__(
+        self, base: Guide, told: Callable[[int], Awaitable[tuple[str, int]]], agents: AgentFiles | None = None
+    ) -> None:
+        self._base, self._told, self._agents = base, told, agents
+
+    async def read(self, limit_chars: int) -> Guidance:
+        """Return what is there now."""
+        most_tokens = max(LEAST_TOLD_TOKENS, min(MOST_TOLD_TOKENS, int(limit_chars * _TOKENS_PER_CHAR)))
+        agents, price = await self._agents.told(most_tokens // 2) if self._agents is not None else ("", 0)
+        skills, tokens = await self._told(most_tokens - price)
+        found = await self._base.read(limit_chars)
+        lists = [(name, cost) for name, text, cost in (("skills", skills, tokens), (AGENTS, agents, price)) if text]
+        return replace(
+            found,
+            skills="\n\n".join(filter(None, (skills, agents))),
+            sources=(*found.sources, *(GuidanceSource(SKILLS, *each) for each in lists)),
+            problems=(*found.problems, *(self._agents.problems if self._agents is not None else ())),
+        )

@@ -8,8 +8,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from lmtui.core.call_values import fit_values
 from lmtui.core.errors import ToolError
+from lmtui.core.loose_json import fit_values
 
 _CHECKER = "lmtui.extensions.call_schema"  # JSON Schema takes a while to load
 

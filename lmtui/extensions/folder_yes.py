@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lmtui.core.errors import ConfigError
 from lmtui.core.trust import TrustItem, check_shown
-from lmtui.extensions.own_files import replace_file
 from lmtui.paths import state_dir
+
+
+def replace_file(file: Path, text: str) -> None:
+    """Put a text in the place of a file's; its folder is made where it is missing.  Blocks.
+
+    Raises:
+        OSError: it cannot be written; the file is as it was.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle, draft = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)  # for its owner alone
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as opened:
+            opened.write(text)
+        Path(draft).replace(file)
+    finally:
+        Path(draft).unlink(missing_ok=True)  # where it did not become the file
+
 
 _MAX_BYTES = 4_194_304
 

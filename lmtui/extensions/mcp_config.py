@@ -8,6 +8,7 @@ client_secret, scope), and two limits in seconds, `timeout_s` for a call and `st
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import re
@@ -17,11 +18,61 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from lmtui.core.clean import clean_line, reveal_line
-from lmtui.core.errors import ConfigError
+from lmtui.core.errors import ConfigError, UsageError
+from lmtui.core.mcp import PREFIX
 from lmtui.core.serving import FETCHERS
-from lmtui.extensions.mcp_warnings import entry_warnings, file_warning
+from lmtui.extensions.folder_yes import replace_file
+from lmtui.extensions.mcp_names import server_key
 from lmtui.paths import config_dir, workspace_dir
 from lmtui.plain_files import NotPlain, read_plain
+
+KEYS = (
+    "name", "type", "transport", "command", "args", "env", "cwd", "url", "headers", "oauth", "disabled", "enabled", "sandbox",
+    "network", "toolchains", "workspace", "memory_mb", "timeout_s", "start_timeout_s",
+)  # fmt: skip
+FILE_KEYS = ("mcpServers", "mcp_servers")
+# Keys of other programs that change nothing here: words for people, and tools that would run there without being asked about.
+_HARMLESS = frozenset({
+    "description", "title", "icon", "version", "gallery", "tags", "alwaysAllow", "autoApprove", "trust", "$schema",
+})  # fmt: skip
+_MOST = 5
+_CHARS = 40
+
+
+def entry_warnings(name: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what is wrong with an entry's name and its keys, in words."""
+    unknown = [key for key in entry if key not in KEYS and key not in _HARMLESS]
+    found = [key_words(key, KEYS) for key in unknown[:_MOST]]
+    if len(unknown) > _MOST:
+        found.append(f"and {len(unknown) - _MOST} more keys that are not known")
+    if server_key(name) != name:
+        why = "has other signs than letters, digits, _ and -" if _is_odd(name) else "is too long for names of tools"
+        found.append(f"its name {why}: its tools, and rules for them, are called {PREFIX}{server_key(name)}__…")
+    return tuple(found)
+
+
+def file_warning(found: Mapping[str, Any]) -> str:
+    """Return what is wrong with a file that names no servers but has a key that looks as if it should; empty for nothing."""
+    if any(key in found for key in FILE_KEYS):
+        return ""
+    return next((key_words(key, FILE_KEYS) for key in found if _nearest(key, FILE_KEYS)), "")
+
+
+def key_words(key: str, known: tuple[str, ...]) -> str:
+    """Return that a key is not known, with the nearest one that is."""
+    near = _nearest(key, known)
+    told = clean_line(key)[:_CHARS]
+    return f'the key "{told}" is not known' + (f': did you mean "{near}"?' if near else "; it is passed over")
+
+
+def _nearest(key: str, known: tuple[str, ...]) -> str:
+    by_low = {each.lower(): each for each in known}
+    return next((by_low[each] for each in difflib.get_close_matches(key[:_CHARS].lower(), by_low, n=1)), "")
+
+
+def _is_odd(name: str) -> bool:
+    return not all(sign.isascii() and (sign.isalnum() or sign in "_-") for sign in name) or "__" in name
+
 
 _MAX_BYTES = 1_048_576
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -286,3 +337,65 @@ class _Reader:
         if not fits:
             raise ConfigError(f"{self._where}: {name} cannot be {clean_line(repr(found))[:80]}", f"It is {kind}.")
         return found
+
+
+_KEY = "mcpServers"
+
+
+def add_server(name: str, value: Mapping[str, object]) -> Path:
+    """Write an entry into the user's own file and return the file.
+
+    Raises:
+        UsageError: there is one of that name.
+        ConfigError: the entry cannot be, or the file is broken.
+    """
+    file, found = _own()
+    if name in dict(raw_entries(file, None)):
+        raise UsageError(f"there is a server {name!r} in {file}", f"Remove it first: lmtui mcp remove {name}")
+    checked_entry(name, dict(value), str(file), is_own=True)
+    _write(file, {**found, _KEY: {**found.get(_KEY, {}), name: dict(value)}})
+    return file
+
+
+def remove_server(name: str, workspace: Path) -> Path:
+    """Take an entry out of the user's own file and return the file.
+
+    Raises:
+        UsageError: there is none of that name, or it is in a file of the workspace.
+        ConfigError: the file is broken.
+    """
+    file, found = _own()
+    servers = found.get(_KEY, {})
+    if name not in servers:
+        place = entry_of(name, workspace)[0]
+        raise UsageError(f"the server {name!r} is in {place}", "Take it out there: lmtui changes no file of a folder.")
+    _write(file, {**found, _KEY: {key: value for key, value in servers.items() if key != name}})
+    return file
+
+
+def entry_of(name: str, workspace: Path) -> tuple[Path, object]:
+    """Return the file that names a server, and its entry as it stands there.
+
+    Raises:
+        UsageError: there is none of that name.
+        ConfigError: a file is broken.
+    """
+    for file, is_own in config_files(workspace):
+        found = dict(raw_entries(file, None if is_own else workspace))
+        if name in found:
+            return file, found[name]
+    raise UsageError(f"there is no MCP server {name!r}", "`lmtui mcp list` names them.")
+
+
+def _own() -> tuple[Path, dict[str, Any]]:
+    file = config_dir() / "mcp.json"
+    raw_entries(file, None)
+    found = json.loads(file.read_text(encoding="utf-8-sig")) if file.is_file() else {}
+    return file, found
+
+
+def _write(file: Path, found: Mapping[str, object]) -> None:
+    try:
+        replace_file(file.resolve(), json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written: {error.strerror}") from error

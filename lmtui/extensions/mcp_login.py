@@ -21,8 +21,8 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAu
 from pydantic import AnyUrl, ValidationError
 
 from lmtui.core.errors import McpError
+from lmtui.extensions.folder_yes import replace_file
 from lmtui.extensions.mcp_link import Address
-from lmtui.extensions.own_files import replace_file
 
 _log = logging.getLogger(__name__)
 _SERVICE = "lmtui-mcp"

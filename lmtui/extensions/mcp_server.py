@@ -5,26 +5,208 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import json
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import Redactor, clean_line
 from lmtui.core.errors import ConfigError, McpError, SandboxError, SandboxUnavailable
-from lmtui.core.forms import Ask
-from lmtui.core.mcp import McpPrompt, McpResource, ServerState, ToolChange
+from lmtui.core.mcp import Ask, Form, McpPrompt, McpResource, ServerState, ToolChange, ask_nobody
 from lmtui.core.ports import OutputSink, ToolResult
-from lmtui.core.redaction import Redactor
-from lmtui.extensions.mcp_address import Surroundings, address_of, guarded
-from lmtui.extensions.mcp_advice import advice, on_host_hint
-from lmtui.extensions.mcp_changes import changes_of
-from lmtui.extensions.mcp_config import ServerEntry
-from lmtui.extensions.mcp_forms import Questions
-from lmtui.extensions.mcp_link import Connection, Hooks, LinkBroken
-from lmtui.extensions.mcp_memory import Memory
-from lmtui.extensions.mcp_names import RawTool, tools_digest
-from lmtui.extensions.mcp_offers import told_prompts, told_resources
-from lmtui.extensions.mcp_secrets import secrets_of
+from lmtui.extensions.mcp_config import ServerEntry, variables_in
+from lmtui.extensions.mcp_link import Connection, Hooks, LinkBroken, Surroundings, address_of, advice, guarded, on_host_hint
+from lmtui.extensions.mcp_names import RawTool, harmless, told_prompts, told_resources, told_schema, tools_digest
+from lmtui.extensions.mcp_trust import Memory
+
+_MOST_LINES_OF_ONE = 30
+_MOST_LINES = 400
+_CHANGE_NAME_CHARS = 80
+_WORD_CHARS = 600
+_VALUE_CHARS = 200
+_HIDDEN = "  something that the model is not told: hidden signs, or what lies beyond the length that is told"
+
+
+def changes_of(accepted: Sequence[RawTool], offered: Sequence[RawTool]) -> tuple[ToolChange, ...]:
+    """Return what was added, removed and changed, in this order, each by name."""
+    before, after = _by_name(accepted), _by_name(offered)
+    found = [ToolChange("added", _name(key), _said("+ ", after[key])) for key in sorted(after.keys() - before.keys())]
+    found += [ToolChange("removed", _name(key), _said("- ", before[key])) for key in sorted(before.keys() - after.keys())]
+    for key in sorted(before.keys() & after.keys()):
+        if before[key] != after[key]:
+            found.append(ToolChange("changed", _name(key), _bounded(list(_differing(before[key], after[key])))))
+    return tuple(_within_limits(found))
+
+
+def _by_name(tools: Sequence[RawTool]) -> dict[tuple[str, int], RawTool]:
+    """Return tools by name; of several with one name each has a number."""
+    seen: Counter[str] = Counter()
+    found: dict[tuple[str, int], RawTool] = {}
+    for tool in tools:
+        found[tool.name, seen[tool.name]] = tool
+        seen[tool.name] += 1
+    return found
+
+
+def _name(key: tuple[str, int]) -> str:
+    return clean_line(key[0])[:_CHANGE_NAME_CHARS]
+
+
+def _said(sign: str, tool: RawTool) -> tuple[str, ...]:
+    words = harmless(tool.description, _WORD_CHARS)
+    schema = [f"{sign}{path}: {value}" for path, value in _flat(tool).items()]
+    return _bounded([f"{sign}{words}", *schema] if words else schema)
+
+
+def _differing(before: RawTool, after: RawTool) -> Iterator[str]:
+    old, new = harmless(before.description, _WORD_CHARS), harmless(after.description, _WORD_CHARS)
+    if old != new:
+        yield f"- {old or '(no description)'}"
+        yield f"+ {new or '(no description)'}"
+    was, now = _flat(before), _flat(after)
+    for path in dict.fromkeys((*was, *now)):
+        if was.get(path) != now.get(path):
+            if path in was:
+                yield f"- {path}: {was[path]}"
+            if path in now:
+                yield f"+ {path}: {now[path]}"
+    if old == new and was == now:
+        yield _HIDDEN
+
+
+def _flat(tool: RawTool) -> dict[str, str]:
+    """Return a schema as paths with values, in their order: `path.type` with `"string"`."""
+    told = {name: part for name, part in told_schema(tool.schema).items() if name != "type"}
+    return dict(_leaves("", told))
+
+
+def _leaves(path: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping) and value:
+        for name, part in value.items():
+            inner = path if name == "properties" and isinstance(part, Mapping) else f"{path}.{name}" if path else str(name)
+            yield from _leaves(inner, part)
+    elif isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
+        for number, part in enumerate(value, 1):
+            yield from _leaves(f"{path}.{number}", part)
+    elif path:
+        yield path[-_VALUE_CHARS:], json.dumps(value, ensure_ascii=False)[:_VALUE_CHARS]
+
+
+def _bounded(lines: list[str], most: int = _MOST_LINES_OF_ONE) -> tuple[str, ...]:
+    left = len(lines) - most
+    return tuple(lines) if left <= 0 else (*lines[:most], f"  and {left} more lines")
+
+
+def _within_limits(changes: Sequence[ToolChange]) -> Iterator[ToolChange]:
+    """Yield every change; once there are too many lines, only the names."""
+    room = _MOST_LINES
+    for change in changes:
+        yield change if room > 0 else ToolChange(change.kind, change.name)
+        room -= len(change.lines)
+
+
+_TEXT_CHARS = 120
+_NAME_CHARS = 40
+_MOST_NAMES = 20
+
+
+@dataclass(eq=False, slots=True)
+class _Call:
+    """A call that is under way: who is asked, and what was asked and answered so far."""
+
+    ask: Ask
+    notes: list[str] = field(default_factory=list)
+
+
+class Questions:
+    """The calls of one server that are under way, and what is asked during each."""
+
+    def __init__(self) -> None:
+        self._open: list[_Call] = []
+
+    @contextlib.contextmanager
+    def during(self, ask: Ask) -> Iterator[list[str]]:
+        """Put what is asked until the block ends before `ask`; the list then says what was asked and answered."""
+        call = _Call(ask)
+        self._open.append(call)
+        try:
+            yield call.notes
+        finally:
+            self._open.remove(call)
+
+    async def ask(self, form: Form) -> Mapping[str, object] | None:
+        """Put a form before who made the call that is under way; None declines it."""
+        if not self._open:
+            return None
+        call = self._open[-1]
+        found = await call.ask(form)
+        call.notes.append(form_words(form, found, is_alone=call.ask is ask_nobody))
+        return found
+
+
+def form_words(form: Form, given: Mapping[str, object] | None, *, is_alone: bool = False) -> str:
+    """Return what was asked and whether it was answered: the names of fields, never what was filled in."""
+    asked = f"[the server asked the user {harmless(form.text, _TEXT_CHARS)!r}: "
+    if given is None:
+        return asked + ("declined, as nobody is there to answer]" if is_alone else "the user declined]")
+    if form.url:
+        return f"{asked}the user opened {clean_line(form.url.partition('?')[0])[:_TEXT_CHARS]}]"
+    names = [clean_line(str(name))[:_NAME_CHARS] for name in list(given)[:_MOST_NAMES]]
+    return f"{asked}the user accepted and filled in {', '.join(names) or 'nothing'}]"
+
+
+_NAMES = r"token|secret|passw|passphrase|api.?key|credential|auth(?!or)|private|cookie|(^|[_-])(key|pat|pin|pwd)($|[_-])"
+_SECRET_NAME = re.compile(_NAMES, re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z0-9]{16,}")
+_FEWEST_OF_EACH = 3
+
+
+def secrets_of(entry: ServerEntry, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the values that an entry holds or takes from the environment and that look like secrets."""
+    return tuple(dict.fromkeys(value for value in _secrets(entry, environ) if value))
+
+
+def _secrets(entry: ServerEntry, environ: Mapping[str, str]) -> Iterator[str]:
+    options = [(name, word) for name, word in pairwise(entry.command) if name.startswith("-")]
+    options += [(word.partition("=")[0], word.partition("=")[2]) for word in entry.command]
+    for name, text in (*entry.env, *entry.headers, *entry.oauth, *options, ("", entry.url)):
+        variables = variables_in(text)
+        if not variables:
+            yield from _parts(name, text)
+        for variable in variables:
+            yield from _parts(f"{name}_{variable}", environ.get(variable, ""))
+
+
+def _parts(name: str, value: str) -> Iterator[str]:
+    """Yield a value that is a secret by its name or by its looks, with and without the scheme before it (`Bearer …`)."""
+    if "://" in value:
+        yield from _of_address(value)
+    elif _is_made(value) or (_SECRET_NAME.search(name) and not value.startswith(("/", "~/", "./", "../"))):
+        yield value
+        yield from value.split() if " " in value else ()
+
+
+def _is_made(value: str) -> bool:
+    """Tell whether a value has a long word of letters and digits mixed, as no person names a thing or a place."""
+    digits = [sum(sign.isdigit() for sign in word) for word in _WORD.findall(value)]
+    lengths = [len(word) for word in _WORD.findall(value)]
+    return any(_FEWEST_OF_EACH <= some <= all_ - _FEWEST_OF_EACH for some, all_ in zip(digits, lengths, strict=True))
+
+
+def _of_address(text: str) -> Iterator[str]:
+    """Yield the password of an address, and what of its query is one."""
+    try:
+        found = urlsplit(text)
+        password = found.password or ""
+    except ValueError:
+        return
+    yield from (password, unquote(password))
+    yield from (value for name, value in parse_qsl(found.query) if _SECRET_NAME.search(name))
+
 
 _log = logging.getLogger(__name__)
 _SDK = "lmtui.extensions.mcp_sdk"

@@ -20,7 +20,7 @@ from lmtui.core.permissions import Access
 from lmtui.core.ports import Preview, TokenCounter, ToolContext, ToolResult
 from lmtui.core.skills import PromotedTool
 from lmtui.extensions.call_arguments import check_arguments
-from lmtui.extensions.own_files import replace_file
+from lmtui.extensions.folder_yes import replace_file
 from lmtui.paths import state_dir
 
 TIMEOUT_S, MEMORY_MB = 60, 512

@@ -9,11 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from lmtui.core.clean import clean, clean_line
-from lmtui.core.prompt_files import PromptFile
-from lmtui.core.slash_names import OWN_NAMES
+from lmtui.core.prompt_files import OWN_NAMES, PromptFile
 from lmtui.core.trust import TrustItem
 from lmtui.extensions.folder_yes import Brought, FolderYes
-from lmtui.extensions.front_lines import read_front
+from lmtui.extensions.instructions import read_front
 from lmtui.extensions.skill_tools import allowed_rules
 from lmtui.paths import config_dir
 from lmtui.plain_files import NotPlain, is_plain_folder, list_plain, read_plain

@@ -13,23 +13,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lmtui.config import Loaded
-from lmtui.core.addresses import is_same_server
-from lmtui.core.clean import clean_line
-from lmtui.core.counting import counted
+from lmtui.core.clean import clean_line, counted
 from lmtui.core.errors import ConfigError, UsageError
+from lmtui.core.hosts import is_same_server
 from lmtui.core.mcp import ServerState
-from lmtui.core.server_words import window_words
-from lmtui.core.servers import ServerFound
+from lmtui.core.servers import ServerFound, window_words
 from lmtui.core.skills import Skill, SkillState
 from lmtui.frontends.mcp import BROKEN, WAIT_S, state_words
 from lmtui.paths import config_dir, sessions_dir, state_dir, themes_dir
 from lmtui.runtime.checks import FULL, BackendReport, backend_reports, tokenizer_name, workspace_problem
-from lmtui.runtime.guidance import read_guidance, unread_files
-from lmtui.runtime.hooks import hook_files, hooks_hold, prompt_files
+from lmtui.runtime.extensions import hook_files, hooks_hold, prompt_files, read_agents, read_guidance, read_skills, unread_files
 from lmtui.runtime.mcp_report import look_at_servers, named_servers
 from lmtui.runtime.reports import find_models
 from lmtui.runtime.rules import kept_problems, rules_in_force, unmatched
-from lmtui.runtime.skills import read_agents, read_skills
 
 OK, NONE, WARNING, FAILURE = "ok", "none", "warning", "failure"
 _UNREAD = "Of other agents; `lmtui help coming-from` says what is read."

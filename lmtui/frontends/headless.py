@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
-from lmtui.core.clean import clean, clean_line, clean_path
-from lmtui.core.counting import counted
+from lmtui.core.agent_events import PlanProposed, WaitSet
+from lmtui.core.clean import clean, clean_line, clean_path, counted
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
 from lmtui.core.events import (
     ROOT,
@@ -31,17 +31,56 @@ from lmtui.core.events import (
     TurnReason,
     TurnStarted,
 )
+from lmtui.core.messages import Image
 from lmtui.core.model_words import model_words
-from lmtui.core.pictures import Image
+from lmtui.core.plan_mode import grant_lines, proposal_lines
+from lmtui.core.prompt_files import AS_WORDS, slash_call
 from lmtui.core.rules import Mode
 from lmtui.core.sessions import AnswerForm, Session
-from lmtui.core.slash_names import AS_WORDS, slash_call
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.core.wait_events import WaitSet
-from lmtui.frontends.piped import joined
-from lmtui.frontends.planning import EXIT_NEEDS_APPROVAL, NO_PLAN, approve_open, has_planned, plan_object, show_open
+from lmtui.frontends.places import joined
 from lmtui.frontends.typed import Begin, read_task
 from lmtui.runtime.host import Runtime, encode_event
+
+EXIT_NEEDS_APPROVAL = 3
+NO_PLAN = "no plan came: the model only answered in words, and nothing was changed; ask again, or try another model"
+
+
+def approve_open(session: Session, *, allows_named: bool, err: TextIO) -> bool:
+    """Approve the plan that waits, as the command line said; False where none does.
+
+    With `allows_named` the files and commands that it names may be used without asking, as far as that is safe; what is left
+    out is said.
+    """
+    asked = session.plans.open
+    if asked is None:
+        return False
+    for line in proposal_lines(asked.proposal):
+        print(line, file=err)
+    grants = session.plans.grants(asked.proposal)
+    for line in grant_lines(grants) if allows_named else ():
+        print(line, file=err)
+    session.plans.approve(asked.proposal_id, rules=grants.rules if allows_named else (), by="flag")
+    return True
+
+
+def has_planned(session: Session) -> bool:
+    """Tell whether the model proposed a plan."""
+    return any(isinstance(each.event, PlanProposed) for each in session.history())
+
+
+def show_open(session: Session, asked: PlanProposed, out: TextIO, err: TextIO) -> int:
+    """Print the plan that waits for a person and how to answer it, and return the exit code."""
+    for line in proposal_lines(asked.proposal):
+        print(line, file=out)
+    print(f"lmtui: the plan waits for your word: lmtui resume {session.id} (on a terminal), or with --approve", file=err)
+    return EXIT_NEEDS_APPROVAL
+
+
+def plan_object(asked: PlanProposed) -> dict[str, object]:
+    """Return a plan as `--output json` has it."""
+    return {"id": asked.proposal_id, **asdict(asked.proposal)}
+
 
 EXIT_UNFINISHED = 2
 _MOST_TRIES = 3

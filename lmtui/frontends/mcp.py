@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 from lmtui.config import Loaded
-from lmtui.core.clean import clean_line
-from lmtui.core.counting import counted
+from lmtui.core.clean import clean_line, counted
 from lmtui.core.errors import UsageError
 from lmtui.core.mcp import McpServer, ServerState, changes_text
 from lmtui.runtime.mcp_report import (

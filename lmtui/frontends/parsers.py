@@ -3,12 +3,136 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+import shlex
 import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import NoReturn
 
 from lmtui import __version__
 from lmtui.config import MODES, NETWORKS, SANDBOXES
-from lmtui.frontends.completion import SHELLS
+from lmtui.core.errors import UsageError
+from lmtui.paths import docs_dir
+
+_MOST_FOUND = 8
+
+
+def show_page(topic: str) -> None:
+    """Print a page, or which there are.
+
+    Raises:
+        UsageError: there is no such page, and none says anything about the topic.
+    """
+    pages = {page.stem: page for page in sorted(docs_dir().rglob("*.md"))}
+    if not topic:
+        print("`lmtui --help` lists the commands. Pages, each shown by `lmtui help TOPIC`:\n")
+        for name, each in pages.items():
+            print(f"  {name:<18} {_title(each)}")
+        return
+    wanted = topic.lower().strip().replace(" ", "-")
+    beginning = [page for name, page in pages.items() if name.startswith(wanted)]
+    page = pages.get(wanted) or (beginning[0] if len(beginning) == 1 else None)
+    if page is None:
+        about = [name for name, other in pages.items() if topic.lower() in other.read_text(encoding="utf-8").lower()]
+        near = difflib.get_close_matches(topic, pages, n=1)
+        if not about and not near:
+            raise UsageError(f"no page says anything about {topic!r}", "`lmtui help` lists the pages.")
+        print(f"there is no page {topic!r}. It stands on: {', '.join((about or near)[:_MOST_FOUND])}")
+        return
+    print(page.read_text(encoding="utf-8"), end="")
+
+
+def _title(page: Path) -> str:
+    with page.open(encoding="utf-8") as lines:
+        return next((line.removeprefix("#").strip() for line in lines if line.startswith("# ")), page.stem)
+
+
+SHELLS = ("bash", "zsh", "fish")
+_FOLDERS = ("DIR",)
+_FILES = ("FILE", "PATH")
+
+_BASH = """# completion of lmtui: put `eval "$(lmtui completion {shell})"` into {rc}
+{setup}_lmtui() {{
+  local current="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" command="" words="" word
+  for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+    case "$word" in {commands}) command="$word"; break ;; esac
+  done
+  case "$command:$before" in
+{values}
+  esac
+  case "$command" in
+{options}
+  esac
+  COMPREPLY=($(compgen -W "$words" -- "$current"))
+}}
+complete -o default -F _lmtui lmtui
+"""
+_COMPLETE = 'COMPREPLY=($(compgen {kind} -- "$current")); return'
+_RC = {"bash": "~/.bashrc", "zsh": "~/.zshrc"}
+_SETUP = {"bash": "", "zsh": "autoload -U +X bashcompinit && bashcompinit\n"}
+
+Parsers = Mapping[str, argparse.ArgumentParser]
+
+
+def script(shell: str, parsers: Parsers) -> str:
+    """Return the completion script of a shell; `parsers` are those of the commands by name, that of none by the empty one."""
+    return "\n".join(_fish(parsers)) + "\n" if shell == "fish" else _bash(shell, parsers)
+
+
+def _bash(shell: str, parsers: Parsers) -> str:
+    values, options = [], []
+    names = [name for name in parsers if name]
+    for name, parser in parsers.items():
+        words = [option for action in _shown(parser) for option in action.option_strings if option.startswith("--")]
+        words += [choice for action in _shown(parser) if not action.option_strings for choice in action.choices or ()]
+        options.append(f"    {shlex.quote(name)}) words={shlex.quote(' '.join([*words, *([] if name else names)]))} ;;")
+        for action in _shown(parser):
+            if kind := _kind(action):
+                patterns = "|".join(shlex.quote(f"{name}:{option}") for option in action.option_strings)
+                values.append(f"    {patterns}) {_COMPLETE.format(kind=kind)} ;;")
+    return _BASH.format(
+        shell=shell,
+        rc=_RC[shell],
+        setup=_SETUP[shell],
+        commands="|".join(names),
+        values="\n".join(values),
+        options="\n".join(options),
+    )
+
+
+def _fish(parsers: Parsers) -> Iterator[str]:
+    names = [name for name in parsers if name]
+    yield "# completion of lmtui: lmtui completion fish > ~/.config/fish/completions/lmtui.fish"
+    for name, parser in parsers.items():
+        seen = f"__fish_seen_subcommand_from {name}" if name else f"not __fish_seen_subcommand_from {' '.join(names)}"
+        about = f"complete -c lmtui -n {shlex.quote(seen)}"
+        if name:
+            doc = shlex.quote(str(parser.description or ""))
+            yield f"complete -c lmtui -n __fish_use_subcommand -a {name} -d {doc}"
+        for action in _shown(parser):
+            choices = f" -x -a {shlex.quote(' '.join(action.choices))}" if action.choices else ""
+            takes = choices or (" -r" if action.nargs != 0 else "")
+            longs = "".join(f" -l {option[2:]}" for option in action.option_strings if option.startswith("--"))
+            doc = f" -d {shlex.quote(action.help or '')}"
+            if longs:
+                yield f"{about}{longs}{takes}{doc}"
+            elif action.choices:
+                yield f"{about}{choices.replace(' -x', ' -f')}"
+
+
+def _shown(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    return [action for action in parser._actions if action.help != argparse.SUPPRESS]
+
+
+def _kind(action: argparse.Action) -> str:
+    """Return how bash completes an option's value, empty where it cannot."""
+    if not action.option_strings or action.nargs == 0:
+        return ""
+    if action.choices:
+        return f"-W {shlex.quote(' '.join(map(str, action.choices)))}"
+    return "-d" if action.metavar in _FOLDERS else "-f" if action.metavar in _FILES else ""
+
 
 EXIT_USAGE = 64
 EPILOG = """commands:

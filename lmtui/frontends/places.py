@@ -3,9 +3,80 @@
 from __future__ import annotations
 
 import os
+import select
+import stat
 import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
 
 from lmtui.core.errors import UsageError
+from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
+
+MAX_BYTES = 1_048_576
+_FIRST_BYTE_S = 3.0
+
+
+def read_piped(source: TextIO, err: TextIO, *, is_waited_for: bool) -> str:
+    """Return what is piped in, empty for a terminal or where nothing comes.
+
+    Args:
+        source: standard input.
+        err: where it is said that nothing came.
+        is_waited_for: it is the task itself, so that its first byte may come late.
+
+    Raises:
+        UsageError: it is more than `MAX_BYTES`.
+    """
+    try:
+        number = source.fileno()
+        mode = os.fstat(number).st_mode
+    except (OSError, ValueError):  # closed, or no file at all
+        return ""
+    if stat.S_ISCHR(mode) or stat.S_ISDIR(mode):  # a terminal, or /dev/null
+        return ""
+    is_pipe = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+    if is_pipe and not is_waited_for and not select.select([number], [], [], _FIRST_BYTE_S)[0]:
+        print(f"nothing came on standard input in {_FIRST_BYTE_S:.0f} s: the task goes on without it", file=err)
+        return ""
+    data = source.buffer.read(MAX_BYTES + 1) if hasattr(source, "buffer") else source.read().encode()
+    if len(data) > MAX_BYTES:
+        hint = "Write it to a file in the folder and name that in the task."
+        raise UsageError(f"standard input is more than {MAX_BYTES >> 20} MB", hint)
+    return data.decode("utf-8", "replace")
+
+
+def joined(task: str, piped: str) -> str:
+    """Return the words for the model: the task, and what was piped in as what it is."""
+    return f"{task}\n\n<stdin>\n{piped.rstrip()}\n</stdin>" if piped.strip() else task
+
+
+def read_pictures(names: Sequence[str]) -> tuple[Image, ...]:
+    """Read picture files.  Blocks (disk).
+
+    Raises:
+        UsageError: one cannot be read, is none or too large, or there are too many; the text names it.
+    """
+    if len(names) > MAX_IMAGES:
+        raise UsageError(f"{len(names)} pictures are too many", f"One message takes up to {MAX_IMAGES}.")
+    return tuple(_read(Path(name)) for name in names)
+
+
+def _read(path: Path) -> Image:
+    try:
+        if path.exists() and not path.is_file():  # a pipe may never get a writer
+            raise UsageError(f"picture {path} is not a regular file", "Name a PNG, JPEG, GIF or WebP file.")
+        with path.open("rb") as file:
+            data = file.read(MAX_IMAGE_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"picture {path} cannot be read: {error.strerror}", "Check its name.") from error
+    if len(data) > MAX_IMAGE_BYTES:
+        raise UsageError(f"picture {path} is larger than {MAX_IMAGE_BYTES // 1_000_000} MB", "Make it smaller first.")
+    media_type = sniff(data)
+    if not media_type:
+        raise UsageError(f"{path} is no PNG, JPEG, GIF or WebP picture", "Convert it first.")
+    return Image(path.name, media_type, data)
+
 
 PLAIN_WAY = "`lmtui --plain` works here, line by line."
 

@@ -7,11 +7,10 @@ from collections.abc import Callable
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError, ToolError, UsageError
-from lmtui.core.extensions import Extensions
-from lmtui.core.pictures import Image
-from lmtui.core.sessions import Session
-from lmtui.core.skill_words import skill_call
-from lmtui.core.slash_names import AS_WORDS, OWN_NAMES, nearest, slash_call
+from lmtui.core.messages import Image
+from lmtui.core.prompt_files import AS_WORDS, OWN_NAMES, nearest, slash_call
+from lmtui.core.sessions import Extensions, Session
+from lmtui.core.skills import skill_call
 
 _SKILL = ("skill", "skills")
 _SCREENS = "`lmtui` (or `lmtui --plain`)"

@@ -8,30 +8,149 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
 import uuid
-from collections.abc import AsyncGenerator
-from dataclasses import replace
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lmtui.core.addresses import base_url
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.messages import CallForm, ModelPiece, ModelRequest, QueuedPiece, RetryPiece, SilencePiece
+from lmtui.core.hosts import base_url
+from lmtui.core.messages import CallForm, ModelPiece, ModelRequest, QueuedPiece, RetryPiece, SilencePiece, Urgency
 from lmtui.core.servers import ServedModel, ServerKind
-from lmtui.providers import faults
-from lmtui.providers.assembler import Assembler
+from lmtui.providers.assembler import Assembler, SseDecoder
 from lmtui.providers.discovery import served_model
 from lmtui.providers.endpoint import LOCAL_KEY, is_local
-from lmtui.providers.patience import Patience
-from lmtui.providers.retry import RetryPolicy, with_retries
-from lmtui.providers.slots import Slots
-from lmtui.providers.sse import SseDecoder
+from lmtui.providers.faults import RetryPolicy, not_a_server, status_error, unreachable, with_retries
 from lmtui.providers.wire import RequestWriter
 
 if TYPE_CHECKING:
     import httpx2
     import openai
+
+
+_MOST_IN_A_ROW = 8
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    """A request that waits: whose it is, how urgent, and the future that is done when its turn comes."""
+
+    owner: int
+    urgency: Urgency
+    number: int
+    turn: asyncio.Future[None] = field(repr=False)
+
+
+class Slots:
+    """The slots of one endpoint."""
+
+    def __init__(self, count: int = 1) -> None:
+        self._count = max(1, count)
+        self._busy = 0
+        self._waiting: list[_Waiter] = []
+        self._numbers = itertools.count()
+        self._last_owner = -1
+        self._in_a_row = 0
+
+    @property
+    def count(self) -> int:
+        """Return how many requests the server works on at once."""
+        return self._count
+
+    def resize(self, count: int) -> None:
+        """Take another number of slots; requests that run go on."""
+        self._count = max(1, count)
+        self._admit()
+
+    def before(self, owner: int, urgency: Urgency) -> int:
+        """Return how many requests would be served before this one: those that run and hold every slot, and those ahead."""
+        if self._busy < self._count and not self._waiting:
+            return 0
+        return self._busy + sum(each.urgency <= urgency for each in self._waiting if each.owner != owner)
+
+    @asynccontextmanager
+    async def take(self, owner: int, urgency: Urgency) -> AsyncIterator[None]:
+        """Hold a slot; waits for one.  `owner` tells conversations apart."""
+        waiter = _Waiter(owner, urgency, next(self._numbers), asyncio.get_running_loop().create_future())
+        self._waiting.append(waiter)
+        self._admit()
+        try:
+            await waiter.turn
+        except asyncio.CancelledError:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            else:  # its turn came in the moment of the cancel
+                self._release()
+            raise
+        try:
+            yield
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        self._busy -= 1
+        self._admit()
+
+    def _admit(self) -> None:
+        """Give free slots to those whose turn it is."""
+        while self._waiting and self._busy < self._count:
+            waiter = min(self._waiting, key=self._order)
+            self._waiting.remove(waiter)
+            self._in_a_row = self._in_a_row + 1 if waiter.owner == self._last_owner else 0
+            self._last_owner = waiter.owner
+            self._busy += 1
+            waiter.turn.set_result(None)
+
+    def _order(self, waiter: _Waiter) -> tuple[int, bool, int]:
+        is_hot = waiter.owner == self._last_owner and self._in_a_row < _MOST_IN_A_ROW
+        return (waiter.urgency, not is_hot, waiter.number)
+
+
+class Patience:
+    """Measures the silence of one request; keep-alive lines do not end it.
+
+    Args:
+        url: the server's address, for the error.
+        limit_s: the longest silence in seconds; 0: no limit.
+        is_attended: a user is present who can stop the wait.
+    """
+
+    def __init__(self, url: str, limit_s: float, *, is_attended: bool) -> None:
+        self._url, self._limit_s, self._is_attended = url, limit_s, is_attended
+        self._silent_since = self._told_at = time.monotonic()
+
+    def heard(self) -> None:
+        """Restart the count after the server sent something."""
+        self._silent_since = self._told_at = time.monotonic()
+
+    async def until(self, task: asyncio.Future[Any]) -> AsyncGenerator[SilencePiece, None]:
+        """Wait for a task and cancel it at the end; yield a piece each time the silence reaches the limit.
+
+        Raises:
+            ProviderError: the silence is too long and the session is unattended.
+        """
+        try:
+            while not task.done():
+                left_s = max(0.0, self._told_at + self._limit_s - time.monotonic()) if self._limit_s > 0 else None
+                if (await asyncio.wait({task}, timeout=left_s))[0]:
+                    break
+                self._told_at = time.monotonic()
+                if not self._is_attended:
+                    raise ProviderError(
+                        Fault.TIMEOUT,
+                        f"{self._url} has not answered for {self._limit_s:g} s",
+                        "Check the server. If the model needs longer to read the prompt, raise LLM_TIMEOUT (0: no limit).",
+                    )
+                yield SilencePiece(self._told_at - self._silent_since)
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+
 
 _MANY_SLOTS = 8
 
@@ -182,11 +301,11 @@ class OpenAICompatible:
         except openai.APIStatusError as error:
             kind = error.response.headers.get("content-type", "")
             body_text = self._without_key(error.response.text)
-            problem = faults.status_error(self._url, model, error.status_code, body_text, kind)
+            problem = status_error(self._url, model, error.status_code, body_text, kind)
             problem.retry_after_s = _retry_after_s(error.response.headers.get("retry-after"))
             raise problem from error
         except openai.APIConnectionError as error:
-            raise faults.unreachable(self._url, _cause(error)) from error
+            raise unreachable(self._url, _cause(error)) from error
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise ProviderError(
                 Fault.REJECTED, f"no request could be sent to {self._url}: {self._without_key(str(error))}"
@@ -218,7 +337,7 @@ class OpenAICompatible:
     def _check_type(self, response: httpx2.Response) -> None:
         kind = response.headers.get("content-type", "")
         if "html" in kind:
-            raise faults.not_a_server(self._url, kind, "a web page")
+            raise not_a_server(self._url, kind, "a web page")
 
     def _without_key(self, text: str) -> str:
         """Return a text of the server's or the SDK's that shows no key."""

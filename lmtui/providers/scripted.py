@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lmtui.providers.scenario import FaultKind, Scenario, ScriptedFault, ScriptedTurn
+from lmtui.providers.demo import FaultKind, Scenario, ScriptedFault, ScriptedTurn
 
 _PIECE = re.compile(r"\s*\S+|\s+")
 _MAX_BODY_BYTES = 64 * 1024 * 1024

@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lmtui.config import Config
-from lmtui.core.addresses import base_url, is_same_server, root_url
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import Redactor, clean_line
 from lmtui.core.errors import Fault, ProviderError, UsageError
-from lmtui.core.redaction import Redactor
+from lmtui.core.hosts import base_url, is_same_server, root_url
 from lmtui.core.roles import ModelRole, RoleModel, parse_roles
 from lmtui.core.servers import ServerFound, ServerKind
-from lmtui.providers.choice import ServerChoice, read_choice, write_choice
-from lmtui.providers.discovery import find_servers, look_at
+from lmtui.providers.discovery import ServerChoice, find_servers, look_at, read_choice, write_choice
+from lmtui.providers.faults import RetryPolicy
 from lmtui.providers.keys import resolve_key
 from lmtui.providers.openai_compat import OpenAICompatible
-from lmtui.providers.retry import RetryPolicy
 from lmtui.runtime.protection import key_redactor
 
 _MOST_NAMED = 20

@@ -9,9 +9,7 @@ from pathlib import Path
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, UsageError
 from lmtui.core.ports import Sandbox
-from lmtui.providers.agents_demo import agents_scenarios
-from lmtui.providers.demo import demo_scenario
-from lmtui.providers.plan_demo import plan_scenario
+from lmtui.providers.demo import agents_scenarios, demo_scenario, plan_scenario
 from lmtui.providers.scripted import ScriptedServer
 
 

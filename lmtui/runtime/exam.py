@@ -9,14 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lmtui.config import Config
-from lmtui.core.addresses import base_url
 from lmtui.core.errors import UsageError
-from lmtui.core.exams import EXAM, ExamState, OnStep
+from lmtui.core.hosts import base_url
 from lmtui.core.ports import Provider
-from lmtui.core.profiles import BY_HAND, ModelKey, ModelProfile, Profiles
-from lmtui.core.servers import ServedModel, ServerFound
+from lmtui.core.servers import BY_HAND, EXAM, ExamState, ModelKey, ModelProfile, OnStep, Profiles, ServedModel, ServerFound
 from lmtui.engine.exam import ModelExam
-from lmtui.engine.exam_asking import ExamParts
+from lmtui.engine.exam_tasks import ExamParts
 from lmtui.providers.tokens import TokenCounts
 from lmtui.runtime.connection import Connection
 from lmtui.store.profiles import ProfileStore

@@ -3,54 +3,195 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from lmtui import __version__
 from lmtui.config import SETTINGS, Config, Loaded
 from lmtui.core.budgets import BudgetSet, whole_budget
-from lmtui.core.errors import SessionFileError
-from lmtui.core.events import Envelope, Event, Level, ModeChanged, ModelChanged, Notice, SessionOpened
+from lmtui.core.clean import Redactor
+from lmtui.core.errors import ConfigError, SessionFileError
+from lmtui.core.events import (
+    ApprovalResolved,
+    Envelope,
+    Event,
+    Level,
+    ModeChanged,
+    ModelChanged,
+    Notice,
+    Outcome,
+    RuleRevoked,
+    SessionOpened,
+)
 from lmtui.core.hooks import NoHooks
 from lmtui.core.messages import CallForm
-from lmtui.core.permissions import Mode
+from lmtui.core.permissions import Effect, GrantScope, Mode
 from lmtui.core.ports import Policy, SessionLog
 from lmtui.core.roles import parse_roles
-from lmtui.core.sessions import Archive
-from lmtui.core.settings import Settings
+from lmtui.core.sessions import Archive, Settings
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
+from lmtui.paths import state_dir
 from lmtui.providers.demo import AGENTS_DEMO_TASK, DEMO_MODEL, DEMO_RULES, DEMO_TASK, PLAN_DEMO_TASK
 from lmtui.providers.tokens import TokenCounts
 from lmtui.runtime.archive import SessionArchive
 from lmtui.runtime.connection import Connection
 from lmtui.runtime.demo import Demo, fresh_folder, start_demo, start_repository
-from lmtui.runtime.extensions import Extensions
+from lmtui.runtime.extensions import Extensions, Together, hooks_of, own_instructions
 from lmtui.runtime.files import WorkspaceFiles
-from lmtui.runtime.grants import Grants
-from lmtui.runtime.guidance import own_instructions
-from lmtui.runtime.hooks import hooks_of
-from lmtui.runtime.host_jobs import HostJobs
-from lmtui.runtime.limits import limits_of
-from lmtui.runtime.log_file import write_log_file
+from lmtui.runtime.job_runs import JobHost
+from lmtui.runtime.jobs import SessionWaits, WorkspaceJobs
 from lmtui.runtime.process import protect_process
 from lmtui.runtime.protection import key_redactor
 from lmtui.runtime.rules import kept_problems, known_rules, rules_in_force
-from lmtui.runtime.sandboxes import interpreter_of, open_sandbox, web_of
+from lmtui.runtime.sandboxes import has_agents, interpreter_of, limits_of, open_sandbox, team_of, tools_of, web_of
 from lmtui.runtime.servers import Servers, is_one_model
 from lmtui.runtime.settings import UserSettings
-from lmtui.runtime.team import has_agents, team_of, tools_of
 from lmtui.runtime.trust import FolderTrust
-from lmtui.runtime.trusts import Together
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from lmtui.store.codec import encode
 from lmtui.store.profiles import ProfileStore
+from lmtui.store.rules import add_rule, remove_rule
 from lmtui.store.sessions import SessionStore, load, new_session_id
+
+_MAX_BYTES = 1_000_000
+
+
+def log_file() -> Path:
+    """Return the log file."""
+    return state_dir() / "lmtui.log"
+
+
+class _Formatter(logging.Formatter):
+    """A line of the log, traces included, without the values of keys."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        self._redactor = redactor
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        return self._redactor.text(super().format(record))
+
+
+class _File(RotatingFileHandler):
+    """The log file; reports once, in one line, if it cannot be written."""
+
+    _is_told = False
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Say why a line is missing."""
+        del record
+        error = sys.exc_info()[1]
+        if not self._is_told:
+            self._is_told = True
+            why = error.strerror if isinstance(error, OSError) and error.strerror else repr(error)
+            print(f"lmtui: cannot write {self.baseFilename}: {why}. The log is incomplete.", file=sys.stderr)
+
+
+def write_log_file(redactor: Redactor) -> None:
+    """Send the program's log to its file, once; where that cannot be made, nowhere."""
+    logger = logging.getLogger("lmtui")
+    if logger.handlers:
+        return
+    logger.propagate = False
+    try:
+        log_file().parent.mkdir(parents=True, exist_ok=True)
+        handler: logging.Handler = _File(log_file(), maxBytes=_MAX_BYTES, backupCount=1, encoding="utf-8", delay=True)
+    except OSError:
+        handler = logging.NullHandler()
+    handler.setFormatter(_Formatter(redactor))
+    logger.addHandler(handler)
+
+
+class HostJobs(WorkspaceJobs):
+    """Jobs that are told to the sessions that are open; what goes wrong is a notice in each of them.
+
+    Args:
+        sessions: returns those that are open.
+    """
+
+    def __init__(self, host: JobHost, sessions: Callable[[], Iterable[EngineSession]]) -> None:
+        super().__init__(host, self._emit, self._notice)
+        self._sessions = sessions
+        self._waits = SessionWaits(self, host.workspace)
+
+    def follow(self, session: EngineSession, *, is_ours: bool) -> None:
+        """Show a session that opens the jobs, and let what it waits for wake it."""
+        if self.known:
+            session.emit(self.told())
+        if is_ours:
+            self._waits.follow(session)
+
+    async def begin(self) -> None:
+        """Find the waits whose wakes a kill left unwritten."""
+        await self._waits.recover()
+
+    async def close(self) -> None:
+        """Write down what is waited for, and let go of the table."""
+        await self.stop()
+        await self._waits.settle()
+        await super().close()
+
+    def _emit(self, event: Event) -> None:
+        for session in self._sessions():
+            if not session.is_closed:
+                session.emit(event)
+
+    def _notice(self, text: str) -> None:
+        self._emit(Notice(level=Level.WARNING, text=text))
+
+
+class Grants:
+    """Listens to the sessions of one workspace.
+
+    Args:
+        sessions: returns those that are open.
+    """
+
+    def __init__(self, workspace: Path, sessions: Callable[[], Iterable[EngineSession]]) -> None:
+        self._workspace = workspace
+        self._sessions = sessions
+
+    def follow(self, session: EngineSession) -> None:
+        """Keep what is granted in a session for always."""
+        session.subscribe(lambda envelope: self._take(session, envelope))
+
+    def _take(self, session: EngineSession, envelope: Envelope) -> None:
+        try:
+            match envelope.event:
+                case ApprovalResolved(outcome=Outcome.ALWAYS) as event if event.rule:
+                    scope = GrantScope(event.scope) if event.scope in tuple(GrantScope) else GrantScope.WORKSPACE
+                    add_rule(self._workspace, event.rule, scope)
+                case RuleRevoked() as event:
+                    self._revoke(session, event)
+                case _:
+                    pass
+        except ConfigError as error:
+            notice = Notice(level=Level.WARNING, text=error.full_text())
+            asyncio.get_running_loop().call_soon(session.emit, notice)
+
+    def _revoke(self, session: EngineSession, event: RuleRevoked) -> None:
+        """Take a rule out of the file, and out of the other sessions where it was in the file."""
+        effect = Effect(event.effect)
+        scopes = (GrantScope.WORKSPACE, GrantScope.USER)
+        removed = [remove_rule(self._workspace, event.rule, scope, effect) for scope in scopes]
+        if not any(removed):
+            return
+        for other in self._sessions():
+            for rule in other.rules:
+                is_same = str(rule) == event.rule and rule.effect is effect and rule.source.startswith("always")
+                if other is not session and is_same:
+                    asyncio.get_running_loop().call_soon(other.revoke, rule)
+
 
 __all__ = ["AGENTS_DEMO_TASK", "DEMO_TASK", "PLAN_DEMO_TASK", "Runtime", "encode_event", "open_runtime"]
 

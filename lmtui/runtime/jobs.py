@@ -3,19 +3,59 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+import secrets
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
-from lmtui.core.agent_events import JobsChanged
+from lmtui.core.agent_events import Job, JobsChanged, WaitSet
+from lmtui.core.clean import clean_line
 from lmtui.core.errors import JobsError
-from lmtui.core.events import Event
-from lmtui.core.jobs import JobKind, JobRecord, JobsRead, NewJob
+from lmtui.core.events import ROOT, Envelope, Event, TurnStarted
+from lmtui.core.jobs import MAX_TITLE_CHARS, JobKind, JobRecord, JobsRead, NewJob
+from lmtui.core.times import as_utc
+from lmtui.engine.session import EngineSession
 from lmtui.runtime.job_runs import JobHost, JobRuns
-from lmtui.runtime.job_serving import Listeners, Serving
-from lmtui.runtime.job_words import problems, told
-from lmtui.runtime.new_jobs import checked_job, resumed
+from lmtui.runtime.job_serving import Listeners, Serving, checked_job, resumed
 from lmtui.store.jobs import JobFile
+from lmtui.store.summaries import OpenWaits, open_wait
+
+
+def told(records: Sequence[JobRecord]) -> JobsChanged:
+    """Return the jobs as the plan panel shows them: those that run or will."""
+    shown = [each for each in records if each.lease or each.due]
+    return JobsChanged(jobs=tuple(Job(each.id, each.title, shown_schedule(each), shown_time(each)) for each in shown))
+
+
+def shown_schedule(job: JobRecord) -> str:
+    """Return a job's schedule for a person, or what goes on with it."""
+    if job.lease is not None:
+        return "running"
+    if job.tries:
+        return "waits for the server"
+    if job.kind is JobKind.WAKE:
+        return "wakes a session"
+    return job.schedule + (f" {job.zone}" if job.zone else "")
+
+
+def shown_time(job: JobRecord) -> datetime | None:
+    """Return the time that stands beside a job, None where it is paused."""
+    return job.last_run if job.lease is not None else job.next_time if job.is_enabled else None
+
+
+def problems(read: JobsRead) -> list[str]:
+    """Return what the user is told of a table: jobs that are not theirs, a file that was put aside."""
+    return [
+        *([foreign_text(read.foreign)] if read.foreign else []),
+        *([f"the jobs in .lmagent/index.db could not be read; the file is now {read.set_aside}"] if read.set_aside else []),
+    ]
+
+
+def foreign_text(count: int) -> str:
+    """Return what the user is told of jobs that are not theirs."""
+    what, verbs = ("1 job", ("was", "does")) if count == 1 else (f"{count} jobs", ("were", "do"))
+    return f"{what} in .lmagent/index.db {verbs[0]} not added by your lmtui in this folder, and {verbs[1]} not run"
 
 
 class WorkspaceJobs:
@@ -154,3 +194,98 @@ def find_job(records: Sequence[JobRecord], wanted: str) -> JobRecord:
 def _no_job(wanted: str, *, is_several: bool = False) -> JobsError:
     what = "several jobs are" if is_several else "no job is"
     return JobsError(f"{what} called {wanted[:60]!r} here", "`lmtui jobs` lists them.")
+
+
+class SessionWaits:
+    """Keeps the jobs in line with what the open sessions wait for.
+
+    Args:
+        jobs: where the jobs are.
+        workspace: where the sessions are.
+    """
+
+    def __init__(self, jobs: WorkspaceJobs, workspace: Path) -> None:
+        self._jobs = jobs
+        self._open_waits = OpenWaits(workspace)
+        self._waiting: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._order = asyncio.Lock()
+
+    def follow(self, session: EngineSession) -> None:
+        """Watch a session of ours; one that waits already has its job, or gets it."""
+        session.subscribe(lambda envelope: self._take(session, envelope))
+        last = open_wait(reversed(session.history())) if session.sleep.wait is not None else None
+        if last is not None:
+            self._take(session, last)
+
+    async def recover(self) -> None:
+        """Give the sessions that wait and that nobody has open their jobs, where a kill came before those were written."""
+        try:
+            found = await asyncio.to_thread(self._open_waits.look)
+            records = (await self._jobs.read()).records if found else ()
+            for wait in found:
+                record = wake_job(wait.session_id, wait.event, wait.seq)
+                begun = (each for each in records if each.begun_session == wait.session_id and each.begun_seq < wait.seq)
+                running = next(begun, None)
+                _ = await self._jobs.put(record.with_policy_of(running) if running is not None else record)
+            await asyncio.to_thread(self._open_waits.remember)
+        except JobsError as error:
+            self._jobs.on_problem(error.full_text())
+
+    async def settle(self) -> None:
+        """Wait until all is written."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _take(self, session: EngineSession, envelope: Envelope) -> None:
+        event = envelope.event
+        if event.agent != ROOT:
+            return
+        if isinstance(event, WaitSet):
+            self._waiting.add(session.id)
+            running = self._jobs.runs.running.get(session.id)
+            record = wake_job(session.id, event, envelope.seq)
+            self._spawn(self._set(record.with_policy_of(running) if running is not None else record))
+        elif isinstance(event, TurnStarted) and session.id in self._waiting:
+            self._waiting.discard(session.id)
+            self._spawn(self._over(session.id))
+
+    async def _set(self, record: JobRecord) -> None:
+        _ = await self._jobs.put(record)
+
+    async def _over(self, session_id: str) -> None:
+        def end(records: Sequence[JobRecord]) -> Iterator[JobRecord]:
+            for each in records:
+                if each.kind is JobKind.WAKE and each.session == session_id and each.due is not None and each.lease is None:
+                    yield replace(each, due=None, last_outcome="over: the session went on before")
+
+        await self._jobs.change(end)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(self._in_order(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _in_order(self, work: Coroutine[None, None, None]) -> None:
+        async with self._order:
+            try:
+                await work
+            except JobsError as error:
+                self._jobs.on_problem(error.full_text())
+
+
+def wake_job(session_id: str, event: WaitSet, seq: int) -> JobRecord:
+    """Return the job that wakes a session, one for each wait: its source names the session and the event's place in the log."""
+    until = as_utc(event.until)
+    why = clean_line(event.why) or "a wait is over"
+    return JobRecord(
+        id=secrets.token_hex(4),
+        text=why,
+        title=why[:MAX_TITLE_CHARS],
+        created=datetime.now(UTC),
+        kind=JobKind.WAKE,
+        schedule=f"at {until.isoformat(timespec='seconds').replace('+00:00', 'Z')}",
+        due=until,
+        session=session_id,
+        source=f"wait {session_id} {seq}",
+    )

@@ -10,11 +10,9 @@ from pathlib import Path
 from lmtui.config import Config
 from lmtui.core.mcp import McpServer, ServerState
 from lmtui.core.serving import GuardedLauncher
-from lmtui.extensions.mcp_config import config_files, read_servers
-from lmtui.extensions.mcp_edit import add_server, entry_of, remove_server
-from lmtui.extensions.mcp_memory import Memory
+from lmtui.extensions.mcp_config import add_server, config_files, entry_of, read_servers, remove_server
 from lmtui.extensions.mcp_room import McpRoom
-from lmtui.extensions.mcp_trust import resting_state, set_choice, set_reach
+from lmtui.extensions.mcp_trust import Memory, resting_state, set_choice, set_reach
 from lmtui.providers.tokens import count_tokens
 from lmtui.runtime.sandboxes import open_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 
 from lmtui.config import SETTINGS, Config
+from lmtui.core.clean import Redactor
 from lmtui.core.errors import ConfigError
-from lmtui.core.redaction import Redactor
 from lmtui.providers.keys import FILE, resolve_key
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lmtui.config import Config
-from lmtui.core.addresses import is_same_server, root_url
 from lmtui.core.events import Envelope
+from lmtui.core.hosts import is_same_server, root_url
 from lmtui.core.rules import Effect
 from lmtui.core.servers import ServerFound
 from lmtui.core.sessions import SessionSummary

@@ -5,23 +5,97 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from lmtui.config import Config
+from lmtui.core.children import ChildKind
 from lmtui.core.hosts import SHOWN_TOOLS
-from lmtui.core.interpreter import Interpreter
+from lmtui.core.ports import Limits, Toolbox
 from lmtui.core.rules import Effect
-from lmtui.core.serving import GuardedLauncher
+from lmtui.core.serving import GuardedLauncher, Interpreter
 from lmtui.core.web import Web
-from lmtui.extensions.html_markdown import to_markdown
-from lmtui.extensions.web_client import WebClient
-from lmtui.runtime.limits import command_limits
+from lmtui.core.workspace import CommandLimits
+from lmtui.engine.children import TeamParts
+from lmtui.extensions.web_client import WebClient, to_markdown
+from lmtui.runtime.connection import Connection
+from lmtui.runtime.extensions import Extensions
 from lmtui.runtime.process import drop_path_entries_below
 from lmtui.runtime.rules import rules_in_force
 from lmtui.sandbox.interpreter import LaneInterpreter
 from lmtui.sandbox.project_tools import can_show
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from lmtui.store.sessions import AgentPapers
+from lmtui.tools.registry import ToolRegistry, child_tools, tools_without_agents
+
+_LEAST_MEMORY_MB = 512
+_MOST_TMP_MB = 4096
+
+
+def limits_of(config: Config) -> Limits:
+    """Return the limits of the session's own agent."""
+    return Limits(
+        max_iterations=config.max_iterations,
+        timeout_s=config.timeout_s,
+        max_same_tool_streak=config.max_same_tool_streak,
+        max_no_progress_iters=config.max_no_progress_iters,
+        max_errors=config.max_errors,
+        max_empty_iterations=config.max_empty_iterations,
+    )
+
+
+def child_limits(config: Config) -> Limits:
+    """Return the limits of a sub-agent: a budget of its own, loops as the user wants them seen."""
+    return replace(
+        limits_of(config),
+        max_iterations=config.agent_max_iterations,
+        max_tokens=config.agent_max_tokens,
+        timeout_s=config.agent_timeout_s,
+    )
+
+
+def command_limits(config: Config) -> CommandLimits:
+    """Return the limits of commands; what the settings leave open depends on this machine's memory."""
+    memory_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    return CommandLimits(
+        timeout_s=config.command_timeout_s,
+        max_timeout_s=max(config.command_timeout_s, config.command_max_timeout_s),
+        memory_mb=config.command_memory_mb or max(_LEAST_MEMORY_MB, memory_mb // 2),
+        cores=config.command_cores,
+        processes=config.command_processes,
+        tmp_mb=config.command_tmp_mb or min(_MOST_TMP_MB, memory_mb // 4),
+        file_mb=config.command_file_mb,
+    )
+
+
+def has_agents(config: Config) -> bool:
+    """Tell whether the model may send sub-agents."""
+    return config.sub_agents == "on" and config.agent_max_depth > 0
+
+
+def tools_of(config: Config, workspace: Path) -> ToolRegistry:
+    """Return the tools of the root agent."""
+    root, limits = str(workspace), command_limits(config)
+    return ToolRegistry(root, limits=limits) if has_agents(config) else tools_without_agents(root, limits)
+
+
+def team_of(config: Config, workspace: Path, session_id: str, connection: Connection, extensions: Extensions) -> TeamParts:
+    """Return what the sub-agents of a session are made of; `extensions` bring tools and definitions."""
+
+    def toolbox(kind: ChildKind, *, can_send: bool) -> Toolbox:
+        own = child_tools(str(workspace), kind, can_send=can_send, limits=command_limits(config))
+        return extensions.for_child(own, kind)
+
+    return TeamParts(
+        toolbox=toolbox,
+        limits=child_limits(config),
+        parallel=connection.slot_count,
+        max_depth=config.agent_max_depth if has_agents(config) else 0,
+        definitions=extensions.agents,
+        papers=AgentPapers(workspace, session_id, is_kept=config.keep_agents == "on"),
+    )
+
 
 _NETWORK = {"off": "none"}
 

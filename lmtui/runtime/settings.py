@@ -10,7 +10,7 @@ from typing import Any
 
 from lmtui.config import SETTINGS, Config, Loaded, convert, shown
 from lmtui.core.errors import ConfigError
-from lmtui.core.settings import SettingRow
+from lmtui.core.sessions import SettingRow
 from lmtui.paths import config_dir
 
 

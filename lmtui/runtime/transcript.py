@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lmtui.core.answer_words import answer_words
+from lmtui.core.agent_events import PlanDecided, PlanProposed
 from lmtui.core.clean import clean, clean_line, clean_path
 from lmtui.core.events import (
     ApprovalRequested,
@@ -23,8 +23,8 @@ from lmtui.core.events import (
     TurnEnded,
 )
 from lmtui.core.messages import Role
-from lmtui.core.plan_events import PlanDecided, PlanProposed
-from lmtui.core.proposal_words import plan_event_words, proposal_lines
+from lmtui.core.plan_mode import plan_event_words, proposal_lines
+from lmtui.core.sessions import answer_words
 from lmtui.store.codec import encode
 from lmtui.store.sessions import load
 

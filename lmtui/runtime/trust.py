@@ -9,7 +9,7 @@ from pathlib import Path
 from lmtui.config import Config, Loaded
 from lmtui.core.errors import SandboxError
 from lmtui.core.trust import TrustItem, check_shown
-from lmtui.store.trust import TrustAnswer, read_trust, trust_file, write_trust
+from lmtui.store.rules import TrustAnswer, read_trust, trust_file, write_trust
 
 __all__ = ["OWN_SETTINGS", "FolderTrust", "read_own_settings", "read_trust", "trust_file"]
 

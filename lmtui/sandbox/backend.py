@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import compileall
+import contextlib
+import os
+import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,13 +13,97 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
+from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.workspace import CommandLimits
 from lmtui.paths import HOME_INSIDE, SCRATCH, STORE_INSIDE
+from lmtui.sandbox.host_paths import store_folder
 from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.layout import Layout
-from lmtui.sandbox.link import Lane, Link
-from lmtui.sandbox.project_tools import ProjectTools, project_path
+from lmtui.sandbox.link import Lane, Link, spawn
+from lmtui.sandbox.project_tools import NO_TOOLS, ProjectTools, project_path
 from lmtui.sandbox.toolchains import programs
+
+_MOUNT = Path("/sys/fs/cgroup")
+_OWN_PROCESSES = 16  # bubblewrap itself, the supervisor, and a keeper for each of some commands at once
+_OWN_MEMORY_MB = 512  # the supervisor's, and that of pages that nobody counts
+_CPU_PERIOD_US = 100_000
+_JOIN = 'for group in $1; do echo $$ > "$group/cgroup.procs" || exit 125; done; shift; exec "$@"'
+
+
+def in_control_group(arguments: Sequence[str], limits: CommandLimits, mount: Path = _MOUNT) -> list[str]:
+    """Return the command that runs `arguments` in groups with these limits; the same arguments where none can be made.
+
+    Groups of processes that are gone are removed on the way.
+    """
+    groups = [group for base, values in _bases(mount, limits) if (group := _make(base, values))]
+    if not groups:
+        return list(arguments)
+    return ["/bin/sh", "-c", _JOIN, "sh", " ".join(map(str, groups)), *arguments]
+
+
+def _bases(mount: Path, limits: CommandLimits) -> list[tuple[Path, dict[str, str]]]:
+    """Return the folders where groups may be made, with the values that each knows."""
+    processes = str(limits.processes + _OWN_PROCESSES)
+    memory_bytes = str((limits.memory_mb + limits.tmp_mb + _OWN_MEMORY_MB) << 20)
+    quota_us = str(limits.cores * _CPU_PERIOD_US) if limits.cores else ""
+    if (mount / "pids" / "cgroup.procs").exists():  # version 1: a hierarchy for each kind
+        cpu = {"cpu.cfs_period_us": str(_CPU_PERIOD_US), "cpu.cfs_quota_us": quota_us or "-1"}
+        kinds = {"pids": {"pids.max": processes}, "memory": {"memory.limit_in_bytes": memory_bytes}, "cpu": cpu}
+        own = {kind: _below_own(mount / kind, kind) for kind in kinds}
+        return [(own[kind], values) for kind, values in kinds.items() if _is_usable(own[kind])]
+    base = mount if os.geteuid() == 0 else _delegated(mount)
+    try:
+        offered = (base / "cgroup.subtree_control").read_text(encoding="ascii").split()
+    except OSError:
+        return []
+    values = {
+        "pids": ("pids.max", processes),
+        "memory": ("memory.max", memory_bytes),
+        "cpu": ("cpu.max", f"{quota_us or 'max'} {_CPU_PERIOD_US}"),
+    }
+    chosen = dict(values[kind] for kind in values if kind in offered)
+    return [(base, chosen)] if chosen and _is_usable(base) else []
+
+
+def _below_own(hierarchy: Path, kind: str) -> Path:
+    """Return this process's own group of a kind, so that what limits it limits the lane as well."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+            _, kinds, path = line.split(":", 2)
+            if kind in kinds.split(",") and (hierarchy / path.lstrip("/")).is_dir():
+                return hierarchy / path.lstrip("/")
+    return hierarchy
+
+
+def _delegated(mount: Path) -> Path:
+    """Return the folder above this process's own group: in a user's session a group beside it may be made."""
+    try:
+        own = Path("/proc/self/cgroup").read_text(encoding="utf-8").rpartition("::")[2].strip()
+    except OSError:
+        return mount
+    return (mount / own.lstrip("/")).parent
+
+
+def _is_usable(base: Path) -> bool:
+    return os.access(base, os.W_OK | os.X_OK) and os.access(base / "cgroup.procs", os.W_OK)
+
+
+def _make(base: Path, limits: dict[str, str]) -> Path | None:
+    for old in base.glob("lmtui-*-*"):
+        if not Path("/proc", old.name.split("-")[1]).exists():
+            with contextlib.suppress(OSError):  # still in use
+                old.rmdir()
+    group = base / f"lmtui-{os.getpid()}-{secrets.token_hex(4)}"
+    try:
+        group.mkdir()
+        for name, value in limits.items():
+            (group / name).write_text(value, encoding="ascii")
+    except OSError:
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        return None  # read-only in here: the limits inside still hold
+    return group
+
 
 FULL = ("docker", "podman", "bubblewrap")  # those with a container or namespaces around each lane, in which it has mounts
 INSIDE = Path(__file__).parent / "inside"
@@ -148,3 +235,66 @@ def _compile_once() -> None:
 def this_python() -> Path:
     """Return the real executable of this Python, outside of any virtual environment."""
     return Path(getattr(sys, "_base_executable", "") or sys.executable).resolve()
+
+
+_PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "SHELL", "TMPDIR")
+
+
+class ProcessBackend:
+    """Commands as process trees on the host: they end with their command, and that is all."""
+
+    name = "process"
+    network = "on"
+    has_shell = True
+    is_isolated = False
+    has_mounts = False
+    is_reduced = False
+    image = image_digest = ""
+    isolation = Isolation(processes="end with their command", memory="limit per command, watched")
+
+    def __init__(self, workspace: Path, limits: CommandLimits = CommandLimits()) -> None:
+        self._workspace = workspace
+        self._limits = limits
+        self.tools = NO_TOOLS
+
+    async def open(self, lane: Lane, layout: Layout) -> Link:
+        """Start a supervisor as a child process; it has no mounts, so `layout` means nothing here.
+
+        Raises:
+            SandboxUnavailable: it cannot be started.
+        """
+        del layout
+        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        environment["PATH"] = ":".join([*project_path(str(self._workspace)), environment.get("PATH", os.defpath)])
+        extra = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+        settings = Settings(
+            root=str(self._workspace),
+            has_shell=self.has_shell and lane is Lane.MAIN,
+            has_git=self.has_shell,
+            git_writes=lane is Lane.GIT,
+            is_read_only=lane.is_read_only,
+            serves=lane.serves,
+            guards=lane is Lane.GUARD,
+            store=str(store_folder(self._workspace)) if lane is Lane.CHECKPOINT else "",
+            max_processes=self._limits.processes,
+            folders=self.tools.added(lane) if lane is Lane.MAIN else [],
+            environment={**environment, **extra},
+        )
+        try:
+            return await spawn(supervisor_command(str(this_python()), str(INSIDE.parent), settings), environment)
+        except OSError as error:
+            raise SandboxUnavailable(f"the file supervisor cannot be started: {error}") from error
+
+    async def close(self) -> None:
+        """Do nothing: a lane ends with its link."""
+
+
+class FilesBackend(ProcessBackend):
+    """File tools only, held below the workspace by the kernel; no shell and no git."""
+
+    name = "files"
+    network = "none"
+    has_shell = False
+    isolation = Isolation(
+        files="only the workspace, opened below its root", network="no commands", processes="no commands", git="off"
+    )

@@ -16,7 +16,6 @@ from types import MappingProxyType
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.workspace import CommandLimits
 from lmtui.paths import HOME_INSIDE, MOUNT_POINT, PROXY_INSIDE, SCRATCH, STORE_INSIDE, path_inside
-from lmtui.sandbox import control_group
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
     INSIDE,
@@ -24,6 +23,7 @@ from lmtui.sandbox.backend import (
     commands_path,
     cores_text,
     environment_inside,
+    in_control_group,
     scratch_of,
     settings_of,
     supervisor_command,
@@ -135,7 +135,7 @@ class BubblewrapBackend:
             *supervisor,
         ]
         try:
-            return await spawn(control_group.around(arguments, self._limits), {"PATH": path})
+            return await spawn(in_control_group(arguments, self._limits), {"PATH": path})
         except OSError as error:
             raise SandboxUnavailable(f"bubblewrap cannot be started: {error}", _NAMESPACES_HINT) from error
 

@@ -7,13 +7,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from lmtui.core.errors import SandboxError
 from lmtui.sandbox.inside import protocol
 from lmtui.sandbox.link import Link
-from lmtui.sandbox.waiting import to_the_end
+
+T = TypeVar("T")
+
+
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:  # Any: what a coroutine yields to its loop
+    """Do the work and return what it returns; a cancel, or several, meanwhile is raised after it, never instead of it.
+
+    The work has to have a limit of its own.
+    """
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not task.cancelled():
+            task.exception()  # seen; the cancel is what the caller asked for
+        raise cancelled
+    return task.result()
+
 
 _READ_BYTES = 262_144
 _HELLO_S = 15.0

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import json
 import os
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.workspace import CommandLimits
 from lmtui.paths import MOUNT_POINT, PROXY_INSIDE, SCRATCH, STORE_INSIDE, path_inside
-from lmtui.sandbox import seccomp_profile
 from lmtui.sandbox.backend import (
     FOLDER_INSIDE,
     INSIDE,
@@ -29,7 +32,6 @@ from lmtui.sandbox.backend import (
     supervisor_command,
 )
 from lmtui.sandbox.docker_engine import connect, find_socket, labels, reap_dead
-from lmtui.sandbox.docker_link import attach
 from lmtui.sandbox.host_paths import LINK_INSIDE, scratch_parents, store_folder
 from lmtui.sandbox.inside import forward
 from lmtui.sandbox.layout import Layout, link_folder, mounts
@@ -40,6 +42,130 @@ from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
 
 if TYPE_CHECKING:
     from docker import DockerClient
+
+
+_BUFFER_BYTES = 2_097_152
+_PIECE_BYTES = 262_144
+_STDOUT = 1
+_DIAGNOSIS_BYTES = 4096
+_ANSWER_S = 10.0
+_MAX_HEADER_BYTES = 16_384
+
+
+class ContainerLink:
+    """The attached streams of one container."""
+
+    def __init__(self, raw: asyncio.StreamReader, writer: asyncio.StreamWriter, remove: Callable[[], Awaitable[None]]) -> None:
+        self.reader = asyncio.StreamReader(limit=_BUFFER_BYTES)
+        self._writer = writer
+        self._remove = remove
+        self._tail = bytearray()
+        self._pumping = asyncio.create_task(self._pump(raw))
+        self._is_closed = False
+
+    def write(self, data: bytes) -> None:
+        """Send bytes; those that it does not take yet are kept."""
+        self._writer.write(data)
+
+    async def drain(self) -> None:
+        """Wait until it took most of what was sent."""
+        await self._writer.drain()
+
+    def diagnosis(self) -> str:
+        """Return the last of what it said beside the frames, on one line."""
+        lines = self._tail.decode("utf-8", "replace").strip().splitlines()
+        return clean_line(lines[-1]) if lines else ""
+
+    async def close(self) -> None:
+        """Close its input, which ends it, and see that the container is gone."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+        self._pumping.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._pumping
+        await self._remove()
+
+    async def _pump(self, raw: asyncio.StreamReader) -> None:
+        try:
+            while True:
+                header = await raw.readexactly(8)
+                left = int.from_bytes(header[4:], "big")
+                while left:
+                    piece = await raw.read(min(left, _PIECE_BYTES))
+                    if not piece:
+                        return
+                    left -= len(piece)
+                    self._take(header[0], piece)
+        except (asyncio.IncompleteReadError, OSError):
+            pass  # the container is gone: the end of the stream says so
+        finally:
+            self.reader.feed_eof()
+
+    def _take(self, kind: int, piece: bytes) -> None:
+        if kind == _STDOUT:
+            self.reader.feed_data(piece)
+        else:
+            self._tail += piece
+            del self._tail[:-_DIAGNOSIS_BYTES]
+
+
+async def attach(socket_path: str, container_id: str, remove: Callable[[], Awaitable[None]]) -> ContainerLink:
+    """Attach to a container that was created but not started yet.
+
+    Raises:
+        OSError: the engine does not answer or refuses.
+    """
+    raw, writer = await asyncio.open_unix_connection(socket_path, limit=_BUFFER_BYTES)
+    target = f"/containers/{container_id}/attach?stream=1&stdin=1&stdout=1&stderr=1"
+    request = f"POST {target} HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n"
+    writer.write(request.encode("ascii"))
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            answer = await raw.readuntil(b"\r\n\r\n")
+    except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        writer.close()
+        raise OSError("the engine does not answer to attach") from error
+    except BaseException:
+        writer.close()
+        raise
+    status = answer[:_MAX_HEADER_BYTES].split(b" ", 2)[1:2]
+    if status not in ([b"101"], [b"200"]):
+        writer.close()
+        raise OSError(f"the engine refuses to attach: {clean_line(answer.splitlines()[0].decode('latin-1'))}")
+    return ContainerLink(raw, writer, remove)
+
+
+_NAMES = Path(__file__).parent / "syscalls.txt"
+_NAMESPACE_FLAGS = 0x7E020000
+_FAMILIES = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
+_PERSONALITIES = (0, 0x8, 0x20000, 0xFFFFFFFF)  # plain, PER_LINUX32, UNAME26, "only tell"
+
+
+def profile() -> str:
+    """Return the profile for the engine's `security_opt`."""
+    rules: list[dict[str, object]] = [
+        {"names": _NAMES.read_text(encoding="ascii").split(), "action": "SCMP_ACT_ALLOW"},
+        _allow("clone", 0, _NAMESPACE_FLAGS, "SCMP_CMP_MASKED_EQ"),
+        {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": errno.ENOSYS},  # libc falls back to clone
+        _allow("socketpair", 0, 1),
+        *(_allow("socket", 0, family) for family in _FAMILIES),
+        *(_allow("personality", 0, value) for value in _PERSONALITIES),
+    ]
+    architectures = [
+        {"architecture": "SCMP_ARCH_X86_64", "subArchitectures": []},
+        {"architecture": "SCMP_ARCH_AARCH64", "subArchitectures": []},
+    ]
+    return json.dumps({"defaultAction": "SCMP_ACT_ERRNO", "archMap": architectures, "syscalls": rules})
+
+
+def _allow(name: str, index: int, value: int, operation: str = "SCMP_CMP_EQ") -> dict[str, object]:
+    argument = {"index": index, "value": value, "valueTwo": 0, "op": operation}
+    return {"names": [name], "action": "SCMP_ACT_ALLOW", "args": [argument]}
+
 
 DEFAULT_IMAGE = "lmtui-sandbox:3"
 
@@ -286,7 +412,7 @@ class DockerBackend:
         return self._limits.memory_mb + self._limits.tmp_mb + _OWN_MEMORY_MB
 
     def _profile(self) -> str:
-        return seccomp_profile.profile()
+        return profile()
 
     def _differences(self, host_config: dict[str, Any], network_mode: str) -> str:  # Any: the engine's JSON
         return differences(host_config, network_mode, self._memory_mb(), self._limits.processes + _OWN_PROCESSES)
@@ -357,3 +483,54 @@ def differences(
     for option in ("no-new-privileges", "seccomp="):
         wrong += [] if any(str(present).startswith(option) for present in options) else [f"{option.rstrip('=')} is missing"]
     return ", ".join(wrong)
+
+
+_ROOT_SOCKET = "/run/podman/podman.sock"
+
+
+class PodmanBackend(DockerBackend):
+    """One container for each lane of a workspace."""
+
+    name = "podman"
+
+    def _find_socket(self) -> str:
+        return find_podman_socket()
+
+    def _more_host_config(self) -> dict[str, Any]:  # Any: the engine's JSON
+        return {"UsernsMode": "keep-id"} if is_rootless(find_podman_socket()) else {}
+
+    def _user(self, engine: object) -> str:
+        del engine  # as its own user, whoever runs it
+        owner = self._workspace.stat()
+        return f"{owner.st_uid}:{owner.st_gid}"
+
+    def _profile(self) -> str:
+        """Return the path of the profile: Podman reads it from a file."""
+        with tempfile.NamedTemporaryFile("w", prefix="lmtui-seccomp-", suffix=".json", delete=False, encoding="ascii") as file:
+            file.write(super()._profile())
+        self._files.append(file.name)
+        return file.name
+
+    def _differences(self, host_config: dict[str, Any], network_mode: str) -> str:  # Any: the engine's JSON
+        """Return what was not taken over; Podman lists dropped capabilities one by one, the self-test sees them from inside."""
+        if not host_config.get("CapDrop"):
+            return "CapDrop is empty"
+        return super()._differences({**host_config, "CapDrop": ["ALL"]}, network_mode)
+
+
+def find_podman_socket() -> str:
+    """Return the path of Podman's socket.
+
+    Raises:
+        SandboxUnavailable: there is none.
+    """
+    runtime = os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")
+    for path in (Path(runtime, "podman", "podman.sock"), Path(_ROOT_SOCKET)):
+        if path.is_socket():
+            return str(path)
+    raise SandboxUnavailable("no Podman socket is here", "Start it (systemctl --user start podman.socket), or use bubblewrap.")
+
+
+def is_rootless(socket_path: str) -> bool:
+    """Tell whether a socket belongs to a user's own Podman."""
+    return socket_path != _ROOT_SOCKET

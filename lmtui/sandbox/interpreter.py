@@ -14,10 +14,9 @@ from importlib import resources
 
 from lmtui.core.clean import clean
 from lmtui.core.errors import SandboxError, SandboxUnavailable
-from lmtui.core.interpreter import Ran
-from lmtui.core.pictures import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
-from lmtui.core.serving import GuardedLauncher, Launch, Served
-from lmtui.sandbox.waiting import to_the_end
+from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
+from lmtui.core.serving import GuardedLauncher, Launch, Ran, Served
+from lmtui.sandbox.client import to_the_end
 
 _STOP_S = 3.0
 _MAX_FRAME_BYTES = 8_388_608

@@ -17,13 +17,13 @@ from pathlib import Path
 
 from lmtui.core.errors import SandboxUnavailable
 from lmtui.core.workspace import CommandLimits
-from lmtui.sandbox import control_group
 from lmtui.sandbox.backend import (
     INSIDE,
     Isolation,
     commands_path,
     cores_text,
     environment_inside,
+    in_control_group,
     settings_of,
     supervisor_command,
     this_python,
@@ -122,7 +122,7 @@ class LandlockBackend:
         )
         arguments = supervisor_command(str(python), str(INSIDE.parent), settings)
         try:
-            return await spawn(control_group.around(arguments, self._limits), {"PATH": path})
+            return await spawn(in_control_group(arguments, self._limits), {"PATH": path})
         except OSError as error:
             raise SandboxUnavailable(f"the supervisor cannot be started: {error}") from error
 

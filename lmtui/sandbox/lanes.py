@@ -15,20 +15,18 @@ from pathlib import Path
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.core.masks import MaskExpressions
+from lmtui.core.rules import MaskExpressions
 from lmtui.core.workspace import SandboxStatus
-from lmtui.sandbox import read_lane, replies
+from lmtui.sandbox import replies, selftest
 from lmtui.sandbox.backend import Backend
-from lmtui.sandbox.client import Client
+from lmtui.sandbox.client import Client, to_the_end
 from lmtui.sandbox.custody import Custody, Findings
-from lmtui.sandbox.gates import Gates
 from lmtui.sandbox.layout import Layout, from_reply, read_only_in
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.project_image import DESCRIPTIONS, digest_of
 from lmtui.sandbox.project_tools import MARKER_BYTES, MARKERS, ProjectTools, find_project_tools, with_added, with_allowed
-from lmtui.sandbox.proxy import Proxy
+from lmtui.sandbox.proxy import Gates, Proxy
 from lmtui.sandbox.toolchains import AddedFolder
-from lmtui.sandbox.waiting import to_the_end
 
 _IDLE_S = {Lane.GIT: 60.0, Lane.CHECKPOINT: 600.0, Lane.READ: 600.0, Lane.VIEW: 600.0}
 _REVEALING_IDLE_S = 10.0
@@ -432,7 +430,7 @@ class Lanes:
                 if backend.has_mounts:
                     await check_mounts(client, lane, layout)
                 if lane is Lane.READ and backend.is_isolated and backend.has_shell:
-                    await read_lane.verify(client, await self.guard())
+                    await selftest.verify_read_only(client, await self.guard())
                 now = (await self._layout(lane)).without(revealed) if lane.is_masked else layout
             except BaseException:
                 await client.close()

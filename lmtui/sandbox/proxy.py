@@ -14,11 +14,35 @@ import re
 import shutil
 import socket
 import tempfile
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 
 from lmtui.core.errors import UsageError
 from lmtui.core.hosts import HostGate, is_covered, is_public, parse_host
+
+
+class Gates:
+    """The gates of the commands under way."""
+
+    def __init__(self) -> None:
+        self._open: list[HostGate] = []
+
+    @contextlib.contextmanager
+    def open(self, gate: HostGate | None) -> Iterator[None]:
+        """Let a command's gate be asked while it runs."""
+        if gate is None:
+            yield
+            return
+        self._open.append(gate)
+        try:
+            yield
+        finally:
+            self._open.remove(gate)
+
+    def current(self) -> HostGate | None:
+        """Return the gate to ask, None where no command runs."""
+        return self._open[-1] if self._open else None
+
 
 _REQUEST = re.compile(rb"CONNECT ([!-~]{1,300}):443 HTTP/1\.[01]\r\n")
 _MAX_HEAD_BYTES = 8192

@@ -14,25 +14,22 @@ from types import MappingProxyType
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.hosts import parse_pattern
-from lmtui.core.masks import MaskExpressions
+from lmtui.core.rules import MaskExpressions
 from lmtui.core.serving import Launch
 from lmtui.core.workspace import CommandLimits, SandboxStatus
 from lmtui.paths import path_inside
 from lmtui.sandbox import selftest
-from lmtui.sandbox.backend import FULL, Backend
+from lmtui.sandbox.backend import FULL, Backend, FilesBackend, ProcessBackend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.client import Client
-from lmtui.sandbox.docker import DEFAULT_IMAGE, DockerBackend
-from lmtui.sandbox.gates import Gates
+from lmtui.sandbox.docker import DEFAULT_IMAGE, DockerBackend, PodmanBackend
 from lmtui.sandbox.host_paths import check_workspace
 from lmtui.sandbox.landlock import LandlockBackend
 from lmtui.sandbox.lanes import Beside, Chosen, Lanes, check_mounts, find_tools, look, open_guard
 from lmtui.sandbox.layout import NO_RULES, Layout, make_own_folders
 from lmtui.sandbox.link import Lane
-from lmtui.sandbox.podman import PodmanBackend
-from lmtui.sandbox.process import FilesBackend, ProcessBackend
 from lmtui.sandbox.project_tools import ProjectTools, lacking_in_image, tool_places, with_added
-from lmtui.sandbox.proxy import Proxy
+from lmtui.sandbox.proxy import Gates, Proxy
 from lmtui.sandbox.serving import LaneLauncher
 from lmtui.sandbox.toolchains import AddedFolder, check_added, check_toolchains
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox

@@ -13,14 +13,14 @@ from pathlib import Path
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.hosts import HostGate, ToolGate
-from lmtui.core.masks import MaskExpressions
 from lmtui.core.ports import OutputSink
+from lmtui.core.rules import MaskExpressions
 from lmtui.core.serving import GuardedLauncher
 from lmtui.core.workspace import CommandLimits, DirEntry, ExecResult, FileContent, GrepMatch, SandboxStatus
 from lmtui.paths import packages_dir
-from lmtui.sandbox import globs, replies
+from lmtui.sandbox import listing, replies
 from lmtui.sandbox.backend import FULL, Backend
-from lmtui.sandbox.background import SandboxBackground
+from lmtui.sandbox.background import LiveOutput, SandboxBackground, whole_output
 from lmtui.sandbox.checkpoints import SandboxCheckpoints
 from lmtui.sandbox.client import Client
 from lmtui.sandbox.custody import Findings
@@ -29,7 +29,6 @@ from lmtui.sandbox.inside.protocol import MAX_UPLOAD_BYTES
 from lmtui.sandbox.lanes import Chosen, Lanes
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.listing import SandboxListing
-from lmtui.sandbox.output import LiveOutput, whole_output
 from lmtui.sandbox.package_indexes import WORKSPACE_FILES, PackageIndexes, find_package_indexes, with_file_hosts
 from lmtui.sandbox.project_tools import about_missing, can_show, fetching, find_missing
 from lmtui.sandbox.proxy import Proxy
@@ -299,7 +298,7 @@ class WorkspaceSandbox:
     async def glob(self, pattern: str, max_results: int = 200) -> Sequence[str]:
         """Return files matching a glob (`**` too), ignored ones left out, newest first."""
         folder, pattern = self._locate(pattern)
-        expression = globs.translate(pattern)
+        expression = listing.translate(pattern)
         reply, _ = await self._call("glob", replies.GlobReply, folder=folder, expression=expression, max_results=max_results)
         return _below(folder, reply.paths)
 
@@ -319,7 +318,7 @@ class WorkspaceSandbox:
         query = {
             "pattern": pattern,
             "path": path,
-            "glob": globs.translate(self._locate(glob)[1]) if glob else "",
+            "glob": listing.translate(self._locate(glob)[1]) if glob else "",
             "ignore_case": ignore_case,
             "is_literal": is_literal,
             "context_lines": context_lines,

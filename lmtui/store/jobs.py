@@ -7,21 +7,277 @@ of this; a file whose table has another shape, or that is no database, is set as
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import hashlib
+import hmac
+import json
 import logging
 import os
+import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from lmtui.core.errors import JobsError, SessionFileError
-from lmtui.core.jobs import Change, JobRecord, JobsRead
-from lmtui.paths import workspace_dir
-from lmtui.store.job_rows import INDEX, INSERT, NAMES, SCHEMA, VERSION, create, from_row, is_earlier, migrate, to_row
-from lmtui.store.job_signing import Signer
+from lmtui.core.jobs import Change, JobKind, JobRecord, JobsRead, Lease, Missed
+from lmtui.paths import state_dir, workspace_dir
 from lmtui.store.sessions import make_workspace_folder
+
+_LOCK_FILE = "scheduler.lock"
+_GATE_S = 2.0
+_GATE_NAP_S = 0.01
+
+
+class Presence:
+    """One scheduler's sign, a lock that many may share; all methods block (disk).
+
+    Whoever looks or enters holds the folder's own lock meanwhile: a lock that is turned from alone to shared is let go of in
+    between, and two that enter at once would both find nobody there.
+    """
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._path = workspace_dir(workspace) / _LOCK_FILE
+        self._descriptor = -1
+
+    def enter(self) -> bool:
+        """Say that one is here; True where it is the only one.  Where nothing can be written, it is."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            make_workspace_folder(self._workspace)
+            self._descriptor = os.open(self._path, flags, 0o600)
+        except (OSError, SessionFileError):
+            return True
+        with _gate(self._path.parent):
+            is_first = _locked(self._descriptor, fcntl.LOCK_EX)
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+        return is_first
+
+    def is_anyone(self) -> bool:
+        """Tell whether a scheduler is here."""
+        with contextlib.suppress(OSError), _gate(self._path.parent):
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                return not _locked(descriptor, fcntl.LOCK_EX)
+            finally:
+                os.close(descriptor)
+        return False
+
+    def leave(self) -> None:
+        """Say that this one is gone; idempotent."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+@contextlib.contextmanager
+def _gate(folder: Path) -> Iterator[None]:
+    """Hold a folder's lock; whoever does not let go of it in time (a process that was stopped there) is passed by."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        end = time.monotonic() + _GATE_S
+        while not _locked(descriptor, fcntl.LOCK_EX) and time.monotonic() < end:
+            time.sleep(_GATE_NAP_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+_KEY_BYTES = 32
+
+
+def key_file() -> Path:
+    """Return the file of the key."""
+    return state_dir() / "jobs.key"
+
+
+class Signer:
+    """Signs rows for one workspace; the key is made with the first signature."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = str(workspace.resolve())
+        self._key = b""
+
+    def sign(self, values: Sequence[object]) -> str:
+        """Return the signature of a row (HMAC-SHA256, hex).
+
+        Raises:
+            JobsError: the key cannot be made or read.
+        """
+        return self._digest(self._load(), values)
+
+    def is_ours(self, values: Sequence[object], signature: str) -> bool:
+        """Tell whether this user's lmtui signed a row, for this folder; it signs nothing but numbers and whole text."""
+        if not signature.isascii() or not all(map(_is_plain, values)):
+            return False
+        try:
+            key = self._key or _read()
+        except JobsError:
+            return False
+        self._key = key
+        return bool(key) and hmac.compare_digest(self._digest(key, values), signature)
+
+    def _digest(self, key: bytes, values: Sequence[object]) -> str:
+        data = json.dumps([self._workspace, *values], ensure_ascii=True, separators=(",", ":"))
+        return hmac.new(key, data.encode(), hashlib.sha256).hexdigest()
+
+    def _load(self) -> bytes:
+        self._key = self._key or _read() or _make()
+        return self._key
+
+
+def _is_plain(value: object) -> bool:
+    """Tell whether a value is a number, or a text without the lone surrogates that stand for bytes of no text."""
+    if not isinstance(value, str):
+        return isinstance(value, int)
+    try:
+        _ = value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _read() -> bytes:
+    """Return the key, nothing where there is none."""
+    try:
+        key = key_file().read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise _cannot("read", error) from error
+    if len(key) != _KEY_BYTES:
+        raise JobsError(f"{key_file()} is damaged", "Remove it; jobs that were added before must be added again.")
+    return key
+
+
+def _make() -> bytes:
+    """Make the key, whole or not at all; where another lmtui was quicker, take its."""
+    draft = key_file().with_suffix(f".{secrets.token_hex(4)}")
+    try:
+        draft.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(_KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, key_file())
+        draft.unlink()
+    except OSError as error:
+        raise _cannot("make", error) from error
+    return _read()
+
+
+def _cannot(verb: str, error: OSError) -> JobsError:
+    return JobsError(f"cannot {verb} {key_file()}: {error.strerror}", "Check the folder's owner and rights.")
+
+
+VERSION = 3
+NAMES = tuple(each.name for each in fields(JobRecord))
+INDEX = "CREATE UNIQUE INDEX jobs_source ON jobs (source) WHERE source <> ''"
+INSERT = " ".join(("INSERT OR REPLACE INTO jobs VALUES", f"({', '.join('?' * (len(NAMES) + 1))})"))
+_ADDED = ({"begun_seq": "0"}, {"tries": "0", "again": ""})
+"""The columns that versions 2 and 3 added, and what a row of before has in them."""
+_TIMES = ("created", "due", "again", "last_run")
+_LISTS = ("allow", "deny")
+
+
+def _schema(names: Sequence[str]) -> str:
+    return f"CREATE TABLE jobs (id TEXT PRIMARY KEY, {', '.join(f'{name} TEXT' for name in names[1:])}, signature TEXT)"
+
+
+SCHEMA = _schema(NAMES)
+
+
+def create(database: sqlite3.Connection) -> None:
+    """Make the table, within a transaction."""
+    database.execute(SCHEMA)
+    database.execute(INDEX)
+    database.execute(f"PRAGMA user_version={VERSION}")
+
+
+def is_earlier(shapes: set[str]) -> bool:
+    """Tell whether a table was made by an earlier version."""
+    return any(shapes == {_schema(names), INDEX} for names, _ in _earlier())
+
+
+def migrate(database: sqlite3.Connection, shapes: set[str], signer: Signer) -> None:
+    """Bring a table of an earlier version to this one, within a transaction; rows of other hands, which were never run, go."""
+    names, added = next((names, added) for names, added in _earlier() if shapes == {_schema(names), INDEX})
+    rows = [tuple(row) for row in database.execute("SELECT * FROM jobs").fetchall()]
+    database.execute("DROP TABLE jobs")
+    create(database)
+    for *values, signature in rows:
+        if isinstance(signature, str) and signer.is_ours(values, signature):
+            found = to_row(from_row(added | dict(zip(names, values, strict=True))))
+            database.execute(INSERT, (*found, signer.sign(found)))
+
+
+def _earlier() -> list[tuple[tuple[str, ...], dict[str, str]]]:
+    """Return the columns of each earlier version, and what was added since."""
+    found: list[tuple[tuple[str, ...], dict[str, str]]] = []
+    added: dict[str, str] = {}
+    for columns in reversed(_ADDED):
+        added = added | columns
+        found.append((tuple(name for name in NAMES if name not in added), added))
+    return found
+
+
+def to_row(record: JobRecord) -> list[str]:
+    """Return a job's columns, all of them text."""
+    values: dict[str, Any] = {each: getattr(record, each) for each in NAMES}
+    for name in _TIMES:
+        values[name] = values[name].astimezone(UTC).isoformat() if values[name] is not None else ""
+    for name in _LISTS:
+        values[name] = json.dumps(values[name])
+    lease = record.lease
+    values["lease"] = json.dumps(asdict(lease) | {"until": lease.until.isoformat()}) if lease is not None else ""
+    return [str(values[name]) for name in NAMES]
+
+
+def from_row(row: dict[str, str]) -> JobRecord:
+    """Return the job of a row that `to_row` made."""
+    times = {name: datetime.fromisoformat(row[name]) if row[name] else None for name in _TIMES}
+    lease = json.loads(row["lease"]) if row["lease"] else None
+    record = JobRecord(id=row["id"], text=row["text"], title=row["title"], created=times["created"] or datetime.now(UTC))
+    return replace(
+        record,
+        kind=JobKind(row["kind"]),
+        schedule=row["schedule"],
+        zone=row["zone"],
+        due=times["due"],
+        is_enabled=row["is_enabled"] == "True",
+        session=row["session"],
+        mode=row["mode"],
+        allow=tuple(json.loads(row["allow"])),
+        deny=tuple(json.loads(row["deny"])),
+        missed=Missed(row["missed"]),
+        runs=int(row["runs"]),
+        attempts=int(row["attempts"]),
+        tries=int(row["tries"]),
+        again=times["again"],
+        last_run=times["last_run"],
+        last_outcome=row["last_outcome"],
+        last_session=row["last_session"],
+        begun_session=row["begun_session"],
+        begun_seq=int(row["begun_seq"]),
+        source=row["source"],
+        lease=Lease(**(lease | {"until": datetime.fromisoformat(lease["until"])})) if lease else None,
+    )
+
 
 _log = logging.getLogger(__name__)
 INDEX_FILE = "index.db"

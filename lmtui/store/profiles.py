@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lmtui.core.messages import CallForm
-from lmtui.core.profiles import ModelKey, ModelProfile
+from lmtui.core.servers import ModelKey, ModelProfile
 from lmtui.paths import state_dir
 
 _log = logging.getLogger(__name__)

@@ -7,20 +7,142 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from errno import ENOTDIR
 from pathlib import Path
 
+from lmtui.core.children import Brief, ChildResult
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Envelope, SessionOpened
+from lmtui.core.messages import MAX_IMAGE_BYTES, Image, ImageRef, sniff
 from lmtui.paths import sessions_dir, state_dir, workspace_dir
 from lmtui.store.codec import UnknownKind, decode, encode
-from lmtui.store.images import ImageFolder
+
+
+class AgentPapers:
+    """Implements `engine.team.Papers`; what cannot be written is passed over.
+
+    Args:
+        workspace: the folder that the agents work in.
+        session_id: whose agents they are.
+        is_kept: they stay when an agent is done.
+    """
+
+    def __init__(self, workspace: Path, session_id: str, *, is_kept: bool) -> None:
+        self._home = workspace_dir(workspace)
+        self._session_id = session_id
+        self._is_kept = is_kept
+
+    def put_brief(self, agent: str, brief: Brief, told: str, *, parent: str, depth: int) -> None:
+        """Keep a brief: whose agent it is for, how deep that stands, and the words in which it was told of it."""
+        head = {"agent_id": agent, "parent_id": parent, "depth": depth, "session_id": self._session_id}
+        made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        self._write(agent, "brief.json", {**head, **asdict(brief), "told": told, "created_at": made})
+
+    def put_result(self, agent: str, result: ChildResult) -> None:
+        """Keep a result, or clear away what was kept of the agent."""
+        if self._is_kept:
+            self._write(agent, "result.json", {"agent_id": agent, **asdict(result.report), "missing": result.missing})
+            return
+        with contextlib.suppress(OSError):
+            folder = self._folder(agent)
+            shutil.rmtree(folder)
+            folder.parent.rmdir()
+            folder.parent.parent.rmdir()
+
+    def _folder(self, agent: str) -> Path:
+        """Return an agent's folder.
+
+        Raises:
+            OSError: one of the folders on the way is a link: the workspace may be somebody else's.
+        """
+        folder = self._home
+        for name in ("agents", self._session_id, agent):
+            folder /= name
+            if folder.is_symlink():
+                raise OSError(f"{folder} is a link")
+        return folder
+
+    def _write(self, agent: str, name: str, value: dict[str, object]) -> None:
+        text = json.dumps(value, ensure_ascii=False, indent=1, default=str)
+        with contextlib.suppress(OSError):
+            folder = self._folder(agent)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
+                file.write(text)
+
+
+class ImageFolder:
+    """Keeps pictures as `<folder>/<sha256>`; implements `core.ports.Images`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._kept: dict[str, Image] = {}
+
+    def put(self, image: Image) -> ImageRef:
+        """Keep a picture, written whole or not at all; one that is there is not written again."""
+        name = hashlib.sha256(image.data).hexdigest()
+        ref = ImageRef(name, image.media_type, image.name, len(image.data))
+        path = self._folder / name
+        try:
+            if self._folder.is_symlink():
+                raise NotADirectoryError(ENOTDIR, "its folder is a link")
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            if not path.is_file():
+                new = self._folder / f".{name}.{os.getpid()}"
+                new.write_bytes(image.data)
+                new.replace(path)
+        except OSError as error:
+            raise SessionFileError(
+                f"cannot keep the picture {image.name}: {error.strerror}", "Free some space on the disk, then go on."
+            ) from error
+        self._kept[name] = image
+        return ref
+
+    def get(self, ref: ImageRef) -> Image | None:
+        """Return a picture; None where its file is gone, is not what the log says, or is no picture."""
+        if ref.sha256 in self._kept:
+            return self._kept[ref.sha256]
+        if len(ref.sha256) != 64 or not ref.sha256.isalnum():
+            return None
+        try:
+            data = _read(self._folder / ref.sha256)
+        except OSError:
+            return None
+        media_type = sniff(data)
+        if not media_type or hashlib.sha256(data).hexdigest() != ref.sha256:
+            return None
+        image = self._kept[ref.sha256] = Image(ref.name, media_type, data)
+        return image
+
+    def delete(self) -> None:
+        """Delete the folder and what is in it, as far as that can be done; of a link in its place only the link."""
+        with contextlib.suppress(OSError):
+            if self._folder.is_symlink():
+                self._folder.unlink()
+                return
+            for path in self._folder.iterdir():
+                path.unlink()
+            self._folder.rmdir()
+
+
+def _read(path: Path) -> bytes:
+    """Return a file's bytes, one more than a picture may have at most; nothing is followed or waited for."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, MAX_IMAGE_BYTES + 1)
+    finally:
+        os.close(descriptor)
+
 
 SESSION_ID = re.compile(r"\d{8}_\d{6}_[0-9a-f]{6}\Z")
 

@@ -6,10 +6,19 @@ import json
 from dataclasses import replace
 from typing import Any, Literal
 
-from lmtui.core.child_words import results_text
-from lmtui.core.children import Brief, ChildKind, Children, Deliverable, Report, ReportStatus
+from lmtui.core.children import (
+    Brief,
+    ChildKind,
+    Children,
+    Deliverable,
+    Report,
+    ReportStatus,
+    read_constraints,
+    read_deliverable,
+    read_manifest,
+    results_text,
+)
 from lmtui.core.errors import ToolError
-from lmtui.core.manifests import read_constraints, read_deliverable, read_manifest
 from lmtui.core.permissions import Access
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.tools.tool import Arguments, Tool, always, argument

@@ -6,8 +6,8 @@ from typing import Literal
 
 from lmtui.core.clean import clean, clean_line
 from lmtui.core.errors import ToolError
+from lmtui.core.messages import Image, sniff
 from lmtui.core.permissions import Access
-from lmtui.core.pictures import Image, sniff
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.web import Page, read_address
 from lmtui.tools.tool import Arguments, Tool, argument

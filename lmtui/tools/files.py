@@ -3,16 +3,183 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
-from lmtui.core.clean import clean
+from lmtui.core.clean import clean, clean_line, counted
 from lmtui.core.errors import SandboxError, ToolError
-from lmtui.core.permissions import Access
+from lmtui.core.line_diff import compare, hunks_of, split_lines, with_hunks
+from lmtui.core.path_patterns import is_secret_path
+from lmtui.core.permissions import Access, Verdict
 from lmtui.core.ports import Preview, ToolContext, ToolResult
-from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, FileContent
-from lmtui.tools.hunks import accept
-from lmtui.tools.text import TextFile, binary_kind, decode, describe_change, hunk_count, lines_of
+from lmtui.core.rules import escape_glob
+from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, FileContent, GrepMatch
+from lmtui.tools.text import TextFile, binary_kind, decode, describe_change, diff_lines, hunk_count, lines_of
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
+
+_MAX_FILES = 200
+_MAX_MATCHES = 200
+_HUNKS_MAX_LINE_CHARS = 300
+_MAX_PLACES = 20
+
+
+class GrepMode(StrEnum):
+    """What grep tells."""
+
+    CONTENT = "content"
+    FILES = "files"
+    COUNT = "count"
+
+
+class GlobArguments(Arguments):
+    """Which files."""
+
+    pattern: str = argument(also=("glob", "query", "name"), doc="for example src/**/*.py")
+    path: WorkspacePath = path_argument("", is_told=False)
+
+    @property
+    def whole(self) -> str:
+        """Return the pattern from the root on."""
+        return f"{escape_glob(self.path)}/{self.pattern.removeprefix('/')}" if self.path else self.pattern
+
+
+class GrepArguments(Arguments):
+    """What to find, and where."""
+
+    pattern: str = argument(also=("query", "regex", "search"), doc="regular expression")
+    path: WorkspacePath = path_argument("")
+    paths: list[WorkspacePath] = argument([], also=("files", "directories"), is_told=False, max_length=_MAX_PLACES)
+    glob: str = argument("", also=("include", "file_pattern"), doc="only these files")
+    ignore_case: bool = argument(False, also=("case_insensitive", "i"))  # noqa: FBT003  (a default)
+    context: int = argument(0, also=("context_lines",), ge=0, le=20)
+    mode: GrepMode = argument(GrepMode.CONTENT, also=("output_mode",))
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return where to search."""
+        return tuple(dict.fromkeys((*((self.path,) if self.path or not self.paths else ()), *self.paths)))
+
+
+async def _glob(arguments: GlobArguments, context: ToolContext) -> ToolResult:
+    paths = await context.sandbox.glob(arguments.whole, _MAX_FILES)
+    if not paths:
+        return ToolResult("no files match", "none")
+    more = f"\n(the first {_MAX_FILES})" if len(paths) >= _MAX_FILES else ""
+    return ToolResult("\n".join(map(clean_line, paths)) + more, counted(len(paths), "file"))
+
+
+async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
+    matches: list[GrepMatch] = []
+    left_out: set[str] = set()
+    seen: set[tuple[str, int]] = set()
+    for place in arguments.places:
+        found = await context.sandbox.grep(
+            arguments.pattern,
+            path=place,
+            glob=arguments.glob,
+            ignore_case=arguments.ignore_case,
+            context_lines=arguments.context if arguments.mode is GrepMode.CONTENT else 0,
+            max_matches=_MAX_MATCHES,
+        )
+        left_out |= {match.path for match in found if _is_kept_back(match.path, place, context)}
+        matches += [match for match in found if match.path not in left_out and (match.path, match.line) not in seen]
+        seen |= {(match.path, match.line) for match in found}
+    hits = [match for match in matches if not match.is_context]
+    kept_back = (
+        f"\n({counted(len(left_out), 'file')} with matches left out: secrets, or forbidden; read asks)" if left_out else ""
+    )
+    if not hits:
+        return ToolResult(f"no matches{kept_back}", "none")
+    more = f"\n(the first {_MAX_MATCHES}){kept_back}" if len(hits) >= _MAX_MATCHES else kept_back
+    files = Counter(match.path for match in hits)
+    text = _shown(arguments.mode, matches, files)
+    return ToolResult(text + more, f"{len(hits)} in {counted(len(files), 'file')}")
+
+
+def _is_kept_back(found: str, asked_for: str, context: ToolContext) -> bool:
+    """Tell whether matches in a file are not shown: it may hold secrets and was not named, or a rule forbids to read it."""
+    is_named = is_secret_path(asked_for)
+    return (is_secret_path(found) and not is_named) or context.on_reading(found) is Verdict.DENY
+
+
+def _shown(mode: GrepMode, matches: Sequence[GrepMatch], files: Counter[str]) -> str:
+    match mode:
+        case GrepMode.FILES:
+            return "\n".join(map(clean_line, files))
+        case GrepMode.COUNT:
+            return "\n".join(f"{clean_line(path)}: {count}" for path, count in files.items())
+        case GrepMode.CONTENT:
+            return _content(matches)
+
+
+def _content(matches: Sequence[GrepMatch]) -> str:
+    """Return the lines under the name of their file; `:` marks a match, `-` a line around it."""
+    lines: list[str] = []
+    path = ""
+    for match in matches:
+        if match.path != path:
+            path = match.path
+            lines.append(clean_line(path))
+        text = clean_line(match.text.rstrip("\n"))
+        lines.append(f"{match.line:>5}{'-' if match.is_context else ':'} {text[:_HUNKS_MAX_LINE_CHARS]}")
+    return "\n".join(lines)
+
+
+GLOB = Tool(
+    name="glob",
+    description="Find files by name, newest first.",
+    arguments=GlobArguments,
+    run=_glob,
+    access=always(Access.READ),
+    subject=lambda arguments: arguments.whole,
+    title=lambda arguments: arguments.whole,
+    aliases=("find_files", "file_search"),
+)
+GREP = Tool(
+    name="grep",
+    description="Search file contents.",
+    arguments=GrepArguments,
+    run=_grep,
+    access=always(Access.READ),
+    subject=lambda arguments: tuple(place or "." for place in arguments.places),
+    title=lambda arguments: " ".join((arguments.pattern, *arguments.places)).strip(),
+    aliases=("grep_search", "search", "search_file_content", "ripgrep"),
+)
+
+
+_MOST_HUNK_LINES = 60
+_MOST_CHARS = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What is left of a change: the whole new text, and words for the model on what was not applied."""
+
+    text: str
+    words: str
+
+
+def accept(path: str, old: str, new: str, chosen: Collection[int]) -> Accepted:
+    """Return the old text with only the chosen hunks (from 0, as the preview's diff has them) of the change to `new`."""
+    before, after = split_lines(old), split_lines(new)
+    spans = compare(before, after)
+    numbers = range(len(hunks_of(spans)))
+    applied, rejected = [each for each in numbers if each in chosen], [each for each in numbers if each not in chosen]
+    words = (
+        f"the user accepted {len(applied)} of {len(numbers)} hunks of this change; only these were applied. "
+        f"Rejected, the file is unchanged there:\n{_rejected(path, before, after, rejected)}"
+    )
+    return Accepted(with_hunks(before, after, spans, applied), words)
+
+
+def _rejected(path: str, before: list[str], after: list[str], numbers: Collection[int]) -> str:
+    lines = list(diff_lines(path, before, after, compare(before, after), numbers))[2:]
+    text = "\n".join(lines[:_MOST_HUNK_LINES])[:_MOST_CHARS]
+    left_out = len(lines) - text.count("\n") - 1
+    return clean(text) + (f"\n… {left_out} more rejected lines" if left_out > 0 else "")
+
 
 _MAX_READ_BYTES = 8 * 1024 * 1024
 _MAX_LINE_CHARS = 1000

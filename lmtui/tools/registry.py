@@ -13,26 +13,7 @@ from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.core.permissions import Access
 from lmtui.core.ports import PreparedCall
 from lmtui.core.workspace import CommandLimits
-from lmtui.tools import (
-    background,
-    clock,
-    data_view,
-    delegation,
-    edit_file,
-    fetch,
-    files,
-    git,
-    look,
-    planning,
-    proposal,
-    python,
-    search,
-    shell,
-    skill,
-    task_state,
-    todo_lists,
-    wait,
-)
+from lmtui.tools import data_view, delegation, edit_file, fetch, files, git, planning, shell, skill, task_state, wait
 from lmtui.tools.arguments import check, read_object, signature, unknown_arguments
 from lmtui.tools.tool import Call, Tool
 
@@ -40,12 +21,12 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     files.READ,
     files.WRITE,
     edit_file.EDIT,
-    search.GLOB,
-    search.GREP,
+    files.GLOB,
+    files.GREP,
     files.LS,
     files.MKDIR,
     shell.SHELL,
-    background.BACKGROUND,
+    shell.BACKGROUND,
     git.STATUS,
     git.DIFF,
     git.ADD,
@@ -55,36 +36,36 @@ ALL_TOOLS: tuple[Tool[Any], ...] = (
     planning.TODO_COMPLETE,
     planning.TODO_UPDATE,
     planning.TODO_LIST,
-    proposal.PROPOSE_PLAN,
+    planning.PROPOSE_PLAN,
     planning.PLAN_COMPLETE_STEP,
     task_state.TASK_STATE_UPDATE,
     task_state.TASK_RECONCILE,
     task_state.TASK_STATE_GET,
-    todo_lists.TODO_SET,
-    todo_lists.MANAGE_TASKS,
-    clock.GET_TIME,
+    planning.TODO_SET,
+    planning.MANAGE_TASKS,
+    wait.GET_TIME,
     wait.WAIT,
     delegation.DELEGATE,
     delegation.EXPLORE,
     delegation.DECOMPOSE,
-    python.PYTHON,
+    shell.PYTHON,
     fetch.FETCH,
     data_view.DATA_VIEW,
     skill.SKILL,
     skill.PROMOTE,
-    look.LOOK,
+    data_view.LOOK,
 )
 _SENDERS = (delegation.DELEGATE, delegation.EXPLORE, delegation.DECOMPOSE)
-_READERS: tuple[Tool[Any], ...] = (files.READ, search.GLOB, search.GREP, files.LS, git.STATUS, git.DIFF)
+_READERS: tuple[Tool[Any], ...] = (files.READ, files.GLOB, files.GREP, files.LS, git.STATUS, git.DIFF)
 _WORKERS: tuple[Tool[Any], ...] = (
     files.READ,
     files.WRITE,
     edit_file.EDIT,
-    search.GLOB,
-    search.GREP,
+    files.GLOB,
+    files.GREP,
     files.LS,
     shell.SHELL,
-    background.BACKGROUND,
+    shell.BACKGROUND,
     planning.TODO_ADD,
     planning.TODO_COMPLETE,
     planning.TODO_UPDATE,
@@ -166,7 +147,7 @@ def _lean(specs: Sequence[ToolSpec], told: dict[str, tuple[str, ...]]) -> tuple[
 
 def _for_the_blind(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
     """Return those tools that show no pictures."""
-    return tuple(spec for spec in specs if spec.name != look.LOOK.name)
+    return tuple(spec for spec in specs if spec.name != data_view.LOOK.name)
 
 
 class ToolRegistry:

@@ -4,16 +4,135 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import PrivateAttr, ValidationInfo, model_validator
+from pydantic import BeforeValidator, PrivateAttr, ValidationInfo, model_validator
 
 from lmtui.core.errors import ToolError
 from lmtui.core.permissions import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
-from lmtui.core.workspace import CommandLimits, ExecResult, FileChange, FileChangeKind
+from lmtui.core.serving import Ran
+from lmtui.core.workspace import BackgroundCommand, CommandLimits, ExecResult, FileChange, FileChangeKind
 from lmtui.paths import MOUNT_POINT
 from lmtui.tools.tool import Arguments, Tool, always, argument, below_root
+
+MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1, 600
+_CODE_TITLE_CHARS = 120
+
+
+class PythonArguments(Arguments):
+    """What to run."""
+
+    code: str = argument("", also=("source", "script", "input"))
+    reset: bool = argument(default=False, also=("restart",), is_told=False)
+    timeout: int = argument(60, also=("timeout_s", "timeout_seconds"), is_told=False)
+
+
+async def _python(arguments: PythonArguments, context: ToolContext) -> ToolResult:
+    if arguments.reset:
+        await context.interpreter.close()
+        if not arguments.code.strip():
+            return ToolResult("The interpreter is a fresh one.", "reset")
+    timeout_s = min(max(arguments.timeout, MIN_TIMEOUT_S), MAX_TIMEOUT_S)
+    ran = await context.interpreter.run(arguments.code, timeout_s=timeout_s, on_output=context.on_output)
+    text = "\n".join(part for part in (ran.output.rstrip("\n"), *_notes(ran, timeout_s), *ran.left) if part) or "(no output)"
+    return ToolResult(text, _background_summary(ran), ok=ran.is_ok, images=ran.images if context.sees else ())
+
+
+def _notes(ran: Ran, timeout_s: int) -> tuple[str, ...]:
+    """Return what the model has to know beside the output."""
+    notes = []
+    if ran.images:
+        notes.append(f"({len(ran.images)} picture{'s' if len(ran.images) > 1 else ''} shown)")
+    if ran.is_timed_out:
+        notes.append(f"(stopped after {timeout_s} s)")
+    if ran.is_lost:
+        notes.append("(the interpreter ended: all names are gone; the next call begins a fresh one)")
+    elif ran.is_fresh:
+        notes.append("(a fresh interpreter: names of earlier sessions are not there)")
+    return tuple(notes)
+
+
+def _background_summary(ran: Ran) -> str:
+    if ran.is_lost:
+        return "interpreter ended"
+    return "timed out" if ran.is_timed_out else "" if ran.is_ok else "error"
+
+
+async def _code_preview(arguments: PythonArguments, _: ToolContext) -> Preview:
+    reset = "# in a fresh interpreter\n" if arguments.reset else ""
+    return Preview(reset + arguments.code, limits=f"up to {min(max(arguments.timeout, MIN_TIMEOUT_S), MAX_TIMEOUT_S)} s")
+
+
+PYTHON = Tool(
+    name="python",
+    description="Run Python; its names stay.",
+    arguments=PythonArguments,
+    run=_python,
+    access=always(Access.EXECUTE),
+    subject=lambda _: (),
+    title=lambda arguments: " ".join(arguments.code.split())[:_CODE_TITLE_CHARS] or "reset",
+    preview=_code_preview,
+    aliases=("python_exec", "run_python", "execute_python", "pyexe", "ipython", "repl", "python_repl", "code_interpreter"),
+)
+
+
+_TITLE_CHARS = 80
+
+
+def _id(given: object) -> object:
+    """Return an id that was given as its number alone as it is told."""
+    return f"b{given}" if isinstance(given, int) or (isinstance(given, str) and given.isdecimal()) else given
+
+
+class BackgroundArguments(Arguments):
+    """Which command, and what to do with it."""
+
+    action: Literal["read", "input", "stop", "list"] = argument("read")
+    id: Annotated[str, BeforeValidator(_id)] = argument("", also=("command_id", "bash_id", "shell_id", "task_id", "process_id"))
+    input: str = argument("", also=("text", "stdin", "data"))
+    wait: int = argument(0, also=("wait_s", "timeout"), doc="seconds to wait for output")
+
+
+async def _background(arguments: BackgroundArguments, context: ToolContext) -> ToolResult:
+    background = context.sandbox.background
+    wait_s = min(max(arguments.wait, 0), context.sandbox.limits.max_timeout_s)
+    if arguments.action == "list" or not arguments.id:
+        if arguments.action not in ("list", "read"):
+            raise ToolError(f"{arguments.action} needs the id of a background command", "Give id, such as b1.")
+        listed = background.commands()
+        return ToolResult("\n".join(map(command_line, listed)) or "No background command was started.", f"{len(listed)}")
+    if arguments.action == "stop":
+        stopped = await background.stop(arguments.id)
+        return ToolResult(command_line(stopped), stopped.state)
+    if arguments.action == "input":
+        await background.send(arguments.id, arguments.input if arguments.input.endswith("\n") else f"{arguments.input}\n")
+        wait_s = wait_s or 1
+    text, command = await background.read(arguments.id, wait_s)
+    return ToolResult(f"{text.rstrip() or '(no new output)'}\n({command.id} {command.state})", command.state)
+
+
+def command_line(command: BackgroundCommand) -> str:
+    """Return one command in a line."""
+    return f"{command.id}  {command.state}  {command.command}"
+
+
+async def _background_preview(arguments: BackgroundArguments, _: ToolContext) -> Preview:
+    return Preview(f"{arguments.id} gets the input:\n{arguments.input}")
+
+
+BACKGROUND = Tool(
+    name="background",
+    description="Read, feed, stop or list background commands.",
+    arguments=BackgroundArguments,
+    run=_background,
+    access=lambda arguments: Access.EXECUTE if arguments.action == "input" else Access.NONE,
+    subject=lambda _: (),
+    title=lambda arguments: f"{arguments.action} {arguments.id} {' '.join(arguments.input.split())}".strip()[:_TITLE_CHARS],
+    preview=_background_preview,
+    aliases=("bash_output", "task_output", "process"),
+)
+
 
 _MIN_MEMORY_MB = 64
 _PLAIN_PATH = re.compile(r"/[\w./@%+:,-]+")  # what a shell takes as it is

@@ -8,13 +8,21 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from lmtui.core.claims import missing
 from lmtui.core.errors import ToolError
 from lmtui.core.permissions import Access
 from lmtui.core.plan import TaskState
 from lmtui.core.ports import Sandbox, ToolContext, ToolResult
-from lmtui.core.task_state import TaskChange, add_to_queue, change_task, inventory_hash, mark_done, put_back, shown
-from lmtui.core.work_words import task_lines
+from lmtui.core.task_state import (
+    TaskChange,
+    add_to_queue,
+    change_task,
+    inventory_hash,
+    mark_done,
+    missing,
+    put_back,
+    shown,
+    task_lines,
+)
 from lmtui.tools.tool import Arguments, Tool, always, argument
 
 _MOST_FILES = 10_000  # as far as one answer of the sandbox holds their names

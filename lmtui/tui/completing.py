@@ -9,10 +9,9 @@ from enum import StrEnum
 
 from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.mcp import McpResource
-from lmtui.core.mentions import mention_text
-from lmtui.core.prompt_files import PromptFile
+from lmtui.core.prompt_files import PromptFile, mention_text
 from lmtui.tui.commands import Command, complete_slash, parse_slash
-from lmtui.tui.history import has_in_order
+from lmtui.tui.prompt_store import has_in_order
 
 PROMPT_FILES = "prompt files"
 _MOST_RESOURCES = 20

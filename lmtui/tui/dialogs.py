@@ -3,44 +3,32 @@
 from __future__ import annotations
 
 from lmtui.tui.attention import Attention
-from lmtui.tui.change_views import ChangeSources, ChangeView
-from lmtui.tui.collector import Collector
-from lmtui.tui.job_control import has_job_control
-from lmtui.tui.meter import Meter
-from lmtui.tui.modals.approval import Approval
-from lmtui.tui.modals.batch import Batch
-from lmtui.tui.modals.command_edit import CommandEdit
-from lmtui.tui.modals.grant import GrantChoice
+from lmtui.tui.editor import has_job_control
+from lmtui.tui.meter import Collector, Meter
+from lmtui.tui.modals.approval import Approval, Batch, CommandEdit, GrantChoice
 from lmtui.tui.modals.hunks import approval_of
-from lmtui.tui.modals.picker import Picker
-from lmtui.tui.modals.questions import AskText, Confirm
-from lmtui.tui.modals.reading import Reading
+from lmtui.tui.modals.models import ModelsPart
+from lmtui.tui.modals.picker import AskText, Confirm, Picker, Reading
 from lmtui.tui.modals.restore import RestoreQuestion
 from lmtui.tui.modals.rules import Rules
-from lmtui.tui.modals.trust import TrustQuestion
-from lmtui.tui.parts.agents import AgentPart
-from lmtui.tui.parts.around import AroundPart
-from lmtui.tui.parts.chat import ChatPart
+from lmtui.tui.modals.settings import AroundPart
+from lmtui.tui.modals.trust import TrustPart, TrustQuestion
+from lmtui.tui.modals.window import LongWorkPart
+from lmtui.tui.parts.agents import AgentPart, ChatPart, LayoutPart
 from lmtui.tui.parts.files import FilesPart
-from lmtui.tui.parts.guidance import GuidancePart
 from lmtui.tui.parts.jobs import JobsPart
-from lmtui.tui.parts.layout import LayoutPart
-from lmtui.tui.parts.long_work import LongWorkPart
 from lmtui.tui.parts.mcp import McpPart
-from lmtui.tui.parts.models import ModelsPart
 from lmtui.tui.parts.plan import PlanPart
 from lmtui.tui.parts.prompt import PromptPart
-from lmtui.tui.parts.prompt_files import PromptFilesPart
+from lmtui.tui.parts.prompt_files import GuidancePart, PromptFilesPart
 from lmtui.tui.parts.sessions import SessionsPart
 from lmtui.tui.parts.skills import SkillsPart
-from lmtui.tui.parts.trust import TrustPart
 from lmtui.tui.router import Router
-from lmtui.tui.screens.changes import NO_CHANGES, ChangesScreen
+from lmtui.tui.screens.changes import NO_CHANGES, ChangeSources, ChangesScreen, ChangeView, turns_of
 from lmtui.tui.screens.first_run import FirstRun
 from lmtui.tui.screens.help import Help
 from lmtui.tui.summary import header_parts, status_parts, status_text
 from lmtui.tui.theme_watch import ThemeWatch
-from lmtui.tui.turns import turns_of
 from lmtui.tui.widgets.panes import Panes
 
 

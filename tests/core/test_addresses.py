@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.addresses import base_url, is_same_server, root_url
 from lmtui.core.errors import UsageError
+from lmtui.core.hosts import base_url, is_same_server, root_url
 
 
 @pytest.mark.parametrize(

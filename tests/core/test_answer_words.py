@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.answer_words import answer_words, refusal_words
 from lmtui.core.events import ApprovalResolved, Outcome
+from lmtui.core.sessions import answer_words, refusal_words
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.call_values import MOST_LEVELS, fit_values
 from lmtui.core.errors import ToolError
+from lmtui.core.loose_json import MOST_LEVELS, fit_values
 
 
 def nested(levels: int) -> object:

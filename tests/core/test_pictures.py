@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.pictures import sniff
+from lmtui.core.messages import sniff
 
 
 @pytest.mark.parametrize(

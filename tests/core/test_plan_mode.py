@@ -4,14 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
 from lmtui.core.errors import ToolError
-from lmtui.core.events import Event, MessageAdded, ModeChanged, PlanChanged, ToolCallFinished, TurnStarted
-from lmtui.core.file_events import Rewound
+from lmtui.core.events import Event, MessageAdded, ModeChanged, PlanChanged, Rewound, ToolCallFinished, TurnStarted
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted, Reminder
 from lmtui.core.permissions import Mode
 from lmtui.core.plan import Plan, PlanStep, TodoStatus
-from lmtui.core.plan_events import PlanDecided, PlanOutcome, PlanProposed
 from lmtui.core.plan_mode import TOPIC, PlanMode, after, approve, propose, reject, revise
 from lmtui.core.proposals import Proposal
 from tests.core.plans import proposals

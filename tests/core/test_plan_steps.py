@@ -5,9 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import ToolError
-from lmtui.core.plan import Plan, PlanStep, TodoStatus
-from lmtui.core.plan_steps import MAX_RESULT_CHARS, adopt_steps, blocked_by, complete_step, current_step
-from lmtui.core.step_checks import CommandRun, StepWork
+from lmtui.core.plan import (
+    MAX_RESULT_CHARS,
+    CommandRun,
+    Plan,
+    PlanStep,
+    StepWork,
+    TodoStatus,
+    adopt_steps,
+    blocked_by,
+    complete_step,
+    current_step,
+)
 
 STEPS = (
     PlanStep(1, "look", result="left from before"),

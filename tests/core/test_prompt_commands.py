@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmtui.core.permissions import Access, Mode, Verdict, decide
-from lmtui.core.prompt_commands import fill_command
+from lmtui.core.prompt_files import fill_command
 
 EVIL = "a;$(touch PWN)"
 

@@ -5,7 +5,7 @@ from hypothesis import given
 
 from lmtui.core.permissions import Access, Effect, Mode, Rule, Verdict, decide, parse_rule
 from lmtui.core.plan import PlanStep
-from lmtui.core.proposal_grants import grants_of
+from lmtui.core.plan_mode import grants_of
 from lmtui.core.proposals import Proposal
 from lmtui.core.rules import THIS_SESSION
 from tests.core.plans import proposals

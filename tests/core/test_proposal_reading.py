@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import ToolError
-from lmtui.core.proposal_reading import FORM, find_proposal, read_proposal
-from lmtui.core.proposals import Proposal
+from lmtui.core.proposals import FORM, Proposal, find_proposal, read_proposal
 from tests.core.plans import proposals
 
 WHOLE = {

@@ -5,8 +5,7 @@ from hypothesis import given
 
 from lmtui.core.errors import UsageError
 from lmtui.core.plan import PlanStep
-from lmtui.core.proposal_text import from_text, to_text
-from lmtui.core.proposals import Proposal
+from lmtui.core.proposals import Proposal, from_text, to_text
 from tests.core.plans import proposals
 
 TEXT = """\

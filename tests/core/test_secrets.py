@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from lmtui.core.path_patterns import is_secret_path
 from lmtui.core.permissions import Access, Mode, Verdict, decide, parse_rule
 from lmtui.core.rules import Effect
-from lmtui.core.secrets import is_secret_path
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmtui.core.shell.command import MAX_BYTES, MAX_COMMANDS, MAX_WORDS, NotUnderstood
-from lmtui.core.shell.grammar import outline, parse
-from lmtui.core.shell.words import read_word
+from lmtui.core.shell.grammar import MAX_BYTES, MAX_COMMANDS, MAX_WORDS, NotUnderstood, outline, parse, read_word
 
 
 def words(text: str) -> list[list[str]]:

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.permissions import Access, Effect, Mode, Rule, Verdict, decide_all, parse_rule
-from lmtui.core.skill_scope import SkillScope
+from lmtui.core.permissions import Access, Effect, Mode, Rule, SkillScope, Verdict, decide_all, parse_rule
 from lmtui.core.skills import PROMOTE_TOOL
 
 ALLOW_ALL = (Rule(Effect.ALLOW, "*", "*", "settings"),)

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import ToolError
-from lmtui.core.plan import PlanStep
-from lmtui.core.step_checks import CommandRun, StepWork, evidence, is_run_of, programs_of
+from lmtui.core.plan import CommandRun, PlanStep, StepWork, evidence, is_run_of, programs_of
 
 
 def step(check: str, *commands: str) -> PlanStep:

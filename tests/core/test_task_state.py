@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from lmtui.core.errors import ToolError
 from lmtui.core.events import PlanChanged
 from lmtui.core.plan import Plan, TaskState
-from lmtui.core.task_state import MAX_QUEUE_CHARS, TaskChange, change_task, inventory_hash, mark_done, put_back
-from lmtui.core.work_words import task_lines
+from lmtui.core.task_state import MAX_QUEUE_CHARS, TaskChange, change_task, inventory_hash, mark_done, put_back, task_lines
 from lmtui.store.codec import decode, encode
 from tests.tui.lines.stage import envelopes
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import ToolError
-from lmtui.core.ordering import check_order, cycle_of, needs
-from lmtui.core.plan import Plan, Todo, TodoStatus
+from lmtui.core.plan import Plan, Todo, TodoStatus, check_order, cycle_of, needs
 from lmtui.core.todos import MAX_TEXT_CHARS, MAX_TODOS, TodoChange, add_todo, change_todo, drop_todo, set_todos, update_todo
 
 DONE, PENDING, BEGUN = TodoStatus.COMPLETED, TodoStatus.PENDING, TodoStatus.IN_PROGRESS

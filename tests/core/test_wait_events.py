@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmtui.core.agent_events import Wait, checked_wait, read_wait
 from lmtui.core.errors import UsageError
-from lmtui.core.wait_events import Wait, checked_wait, read_wait
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 UNTIL = datetime(2026, 3, 15, 2, 0, tzinfo=UTC)

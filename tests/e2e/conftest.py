@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.providers.scenario import Scenario, ScriptedTurn
+from lmtui.providers.demo import Scenario, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 
 ROOT = Path(__file__).parents[2]

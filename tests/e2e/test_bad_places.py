@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lmtui.providers.scenario import Scenario, ScriptedTurn
+from lmtui.providers.demo import Scenario, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 from tests.e2e.conftest import Program
 from tests.e2e.test_prompt import lmtui_pid

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from lmtui.core.permissions import exact_rule
-from lmtui.providers.scenario import FaultKind, ScriptedCall, ScriptedFault, ScriptedTurn
+from lmtui.providers.demo import FaultKind, ScriptedCall, ScriptedFault, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
 
 WRITE = ScriptedTurn("Writing.", calls=(ScriptedCall("write", {"path": "a.txt", "content": "one\n"}),))

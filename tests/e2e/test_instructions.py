@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from lmtui.providers.scenario import ScriptedTurn
+from lmtui.providers.demo import ScriptedTurn
 from lmtui.providers.scripted import Received
 from tests.e2e.conftest import Program, Serve
 

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
+from lmtui.providers.demo import ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
 
 PAPER = Path(__file__).parents[1] / "extensions" / "paper_server.py"

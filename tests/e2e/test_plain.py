@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.providers.demo import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 from tests.e2e.conftest import Program
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lmtui.providers.scenario import Scenario, ScriptedTurn
+from lmtui.providers.demo import Scenario, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 from tests.e2e.conftest import Program
 from tests.e2e.test_tmux import Terminal, terminal

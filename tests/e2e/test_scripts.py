@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.providers.demo import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 from tests.e2e.conftest import Program, Result, Serve
 

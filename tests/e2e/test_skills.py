@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
+from lmtui.providers.demo import ScriptedCall, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 from tests.e2e.conftest import Program, Serve
 

@@ -4,11 +4,10 @@ import random
 
 import pytest
 
-from lmtui.core.messages import Completion, FinishReason, Message, Role, Timings, ToolCall, ToolSpec, Usage
-from lmtui.core.pictures import Image
-from lmtui.core.profiles import ModelProfile
+from lmtui.core.messages import Completion, FinishReason, Image, Message, Role, Timings, ToolCall, ToolSpec, Usage
+from lmtui.core.servers import ModelProfile
 from lmtui.core.window import bytes_by_four
-from lmtui.engine.budget import Budget
+from lmtui.engine.window_book import Budget
 
 TOOLS = tuple(ToolSpec(f"tool{number}", "does something with a file " * 4, {"type": "object"}) for number in range(12))
 

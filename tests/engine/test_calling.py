@@ -20,9 +20,8 @@ from lmtui.core.messages import (
     Usage,
 )
 from lmtui.core.model_events import CallFormChanged, Compacted, Reminder
-from lmtui.core.profiles import ModelKey, ModelProfile
-from lmtui.core.servers import ServedModel
-from lmtui.engine.calling import Calling, Sizes, sizes_of
+from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
+from lmtui.engine.known_model import Calling, Sizes, sizes_of
 from tests.engine.test_usage import KeptProfiles
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import ROOT, MessageAdded, Notice
-from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored
+from lmtui.core.events import ROOT, CheckpointCreated, FilesChanged, FilesRestored, MessageAdded, Notice
 from lmtui.core.messages import Role
 from lmtui.core.plan import Plan
 from lmtui.core.sessions import Changes

@@ -14,13 +14,13 @@ from lmtui.core.events import (
     Event,
     MessageAdded,
     ModelChanged,
+    Rewound,
     ToolCallFinished,
     ToolCallStarted,
     TurnEnded,
     TurnReason,
     TurnStarted,
 )
-from lmtui.core.file_events import Rewound
 from lmtui.core.messages import Completion, FinishReason, Message, ModelPiece, ModelRequest, Role, ToolCall, Usage
 from lmtui.core.model_events import Compacted, Pinned, ToolSetChanged
 from lmtui.core.plan import Plan

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.events import MessageAdded, ToolCallFinished, ToolCallStarted
-from lmtui.core.file_events import FilesChanged
+from lmtui.core.events import FilesChanged, MessageAdded, ToolCallFinished, ToolCallStarted
 from lmtui.core.messages import Role, ToolCall
 from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.engine.context import Conversation

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import json
 
-from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
-from lmtui.core.file_events import Rewound
+from lmtui.core.events import Event, MessageAdded, Rewound, ToolCallFinished, ToolCallStarted, TurnStarted
 from lmtui.core.messages import Role, ToolCall
 from lmtui.core.model_events import Compacted, Pinned
 from lmtui.engine.context import Conversation

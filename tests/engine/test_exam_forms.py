@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lmtui.core.messages import CallForm
-from lmtui.engine.exam_forms import FormCounts, chosen, works_natively
+from lmtui.engine.exam_tasks import FormCounts, chosen, works_natively
 
 N, T, S = CallForm.NATIVE, CallForm.TEXT, CallForm.SCHEMA
 NONE = FormCounts(tasks=4, words=4)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from lmtui.core.events import Notice
-from lmtui.core.file_events import Rewound
+from lmtui.core.events import Notice, Rewound
 from lmtui.core.guidance import Guidance, GuidanceRead, GuidanceSource
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted

@@ -27,7 +27,7 @@ from lmtui.core.permissions import Effect, Mode, Rule, Verdict
 from lmtui.core.ports import Limits
 from lmtui.core.prompt_files import PromptFile, fill
 from lmtui.core.sessions import Answer
-from lmtui.engine.team import TeamParts
+from lmtui.engine.children import TeamParts
 from lmtui.tools.registry import child_tools
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 

@@ -3,11 +3,10 @@ from __future__ import annotations
 import asyncio
 import json
 
-from lmtui.core.events import ApprovalRequested, Outcome, ToolCallFinished
-from lmtui.core.host_events import HostReached
+from lmtui.core.events import ApprovalRequested, HostReached, Outcome, ToolCallFinished
 from lmtui.core.permissions import Effect, Mode, Rule, parse_rule
 from lmtui.core.sessions import Answer
-from lmtui.engine.hosts import CommandGate
+from lmtui.engine.deciding import CommandGate
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 FETCH = ("shell", json.dumps({"command": "fetch https://pypi.org"}))

@@ -3,8 +3,7 @@ from __future__ import annotations
 import asyncio
 
 from lmtui.core.messages import CallForm
-from lmtui.core.profiles import ModelKey, ModelProfile
-from lmtui.core.servers import ServedModel
+from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
 from lmtui.engine.known_model import KnownModel
 from tests.engine.test_usage import KeptProfiles
 from tests.fakes import FakeProvider, Rig, answer

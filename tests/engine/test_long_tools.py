@@ -4,8 +4,7 @@ import pytest
 
 from lmtui.core.events import PlanChanged
 from lmtui.core.model_events import Compacted, ToolSetChanged
-from lmtui.core.plan import Plan, PlanStep
-from lmtui.core.plan_steps import adopt_steps
+from lmtui.core.plan import Plan, PlanStep, adopt_steps
 from tests.engine.test_usage import CountingModel, rig_for
 from tests.fakes import Rig
 

@@ -11,12 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnEnded, TurnReason, TurnStarted
-from lmtui.core.file_events import FilesChanged
+from lmtui.core.agent_events import WaitSet
+from lmtui.core.events import (
+    Event,
+    FilesChanged,
+    MessageAdded,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    TurnReason,
+    TurnStarted,
+)
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted, LoopSuspected, Reminder
 from lmtui.core.ports import Limits
-from lmtui.core.wait_events import WaitSet
 from lmtui.engine.completion import EXIT_CODES
 from lmtui.engine.loops import Loop, LoopWatch, at_depth
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer

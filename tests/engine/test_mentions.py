@@ -9,13 +9,12 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import MessageAdded, Notice
-from lmtui.core.messages import Message, Role
+from lmtui.core.messages import Image, Message, Role
 from lmtui.core.permissions import Effect, Mode, parse_rule
-from lmtui.core.pictures import Image
 from lmtui.core.workspace import DirEntry, FileContent
-from lmtui.engine.mentions import MAX_ALL_CHARS, MAX_FILE_CHARS, MAX_LINES
+from lmtui.engine.prompting import MAX_ALL_CHARS, MAX_FILE_CHARS, MAX_LINES
 from lmtui.providers.wire import wire_message
-from lmtui.store.images import ImageFolder
+from lmtui.store.sessions import ImageFolder
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 PNG = b"\x89PNG\r\n\x1a\nrest"

@@ -12,7 +12,7 @@ from lmtui.core.events import ModelChanged, ToolCallFinished
 from lmtui.core.messages import Role, ToolCall
 from lmtui.core.model_events import Compacted
 from lmtui.core.permissions import Mode
-from lmtui.engine.old_calls import LONG_CHARS, check_copied, in_short, is_bulky
+from lmtui.engine.entries import LONG_ARGUMENT_CHARS, check_copied, in_short, is_bulky
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 MARK = "[left out by lmtui to save room: "
@@ -46,7 +46,7 @@ def test_texts_within_lists_and_long_lists_become_short_and_short_ones_stay() ->
 
 
 def test_a_call_with_little_in_it_stays_the_same_object() -> None:
-    small = call("edit", path="a.py", old="x" * LONG_CHARS, new="y" * LONG_CHARS)
+    small = call("edit", path="a.py", old="x" * LONG_ARGUMENT_CHARS, new="y" * LONG_ARGUMENT_CHARS)
     assert in_short(small) is small
     assert not is_bulky((small,))
     assert is_bulky((call("write", content="x" * 1000),))
@@ -65,7 +65,7 @@ def test_whatever_was_given_stays_an_object_with_the_same_names(arguments: dict[
     short = in_short(before)
     assert given_to(short).keys() == arguments.keys()
     assert (short.id, short.name) == ("c1", "any")
-    assert max(map(len, re.findall(r'"(?:[^"\\]|\\.)*"', short.arguments)), default=0) < 6 * LONG_CHARS + 3
+    assert max(map(len, re.findall(r'"(?:[^"\\]|\\.)*"', short.arguments)), default=0) < 6 * LONG_ARGUMENT_CHARS + 3
     assert short is before or given_to(short) != arguments
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.events import Envelope, Event, MessageAdded, ToolCallFinished, ToolCallStarted
 from lmtui.core.messages import Role, ToolCall
-from lmtui.engine.packing import History, Past, bare, packed, unpacked
+from lmtui.engine.entries import History, Past, bare, packed, unpacked
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 COUNT = 400

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lmtui.engine.places import Places
+from lmtui.engine.children import Places
 
 
 @dataclass

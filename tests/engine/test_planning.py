@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
 from lmtui.core.events import Envelope, MessageAdded, ModeChanged, PlanChanged, ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.hosts import HostGate
 from lmtui.core.messages import ModelPiece, Role
 from lmtui.core.model_events import Compacted, Reminder
 from lmtui.core.permissions import Effect, Mode, Rule
 from lmtui.core.plan import PlanStep, TodoStatus
-from lmtui.core.plan_events import PlanDecided, PlanOutcome, PlanProposed
 from lmtui.core.ports import OutputSink
 from lmtui.core.proposals import Proposal
 from lmtui.core.workspace import ExecResult, FileContent

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lmtui.core.events import ApprovalRequested, Outcome, ToolCallFinished
-from lmtui.core.file_events import CheckpointCreated
+from lmtui.core.events import ApprovalRequested, CheckpointCreated, Outcome, ToolCallFinished
 from lmtui.core.permissions import Effect, Mode, parse_rule
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import ExecResult

@@ -12,7 +12,7 @@ from lmtui.core.messages import ModelPiece
 from lmtui.core.model_events import Reminder
 from lmtui.core.permissions import Access, Effect, Mode, Verdict, decide_all, parse_rule
 from lmtui.core.ports import Limits
-from lmtui.engine.team import TeamParts
+from lmtui.engine.children import TeamParts
 from lmtui.tools.registry import child_tools
 from tests.fakes import FakeProvider, Rig, answer
 

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import json
 
-from lmtui.core.events import PlanChanged, TurnEnded, TurnReason
-from lmtui.core.file_events import Rewound
+from lmtui.core.events import PlanChanged, Rewound, TurnEnded, TurnReason
 from lmtui.core.messages import ModelPiece
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from lmtui.core.clean import Redactor
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.events import (
     ApprovalRequested,
@@ -29,7 +30,6 @@ from lmtui.core.events import (
 from lmtui.core.messages import FinishReason, RetryPiece, Role, TextPiece
 from lmtui.core.permissions import Effect, Mode, parse_rule
 from lmtui.core.ports import Limits
-from lmtui.core.redaction import Redactor
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import ExecResult
 from lmtui.providers.wire import RequestWriter

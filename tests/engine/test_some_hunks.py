@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Outcome, ToolCallFinished
 from lmtui.core.permissions import Mode
 from lmtui.core.sessions import Answer
-from lmtui.frontends.audit import as_audit_text
-from lmtui.tools.hunks import accept
+from lmtui.frontends.reports import as_audit_text
+from lmtui.tools.files import accept
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 OLD = "".join(f"line {number}\r\n" for number in range(60)) + "the end"

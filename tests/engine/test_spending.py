@@ -13,7 +13,7 @@ from lmtui.core.permissions import Mode
 from lmtui.core.ports import Limits
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import ExecResult
-from lmtui.engine.team import TeamParts
+from lmtui.engine.children import TeamParts
 from lmtui.tools.registry import child_tools
 from tests.fakes import FakeProvider, Rig, answer
 

@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.events import Envelope, Event, PlanChanged
-from lmtui.core.file_events import Rewound
+from lmtui.core.events import Envelope, Event, PlanChanged, Rewound
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted, Reminder
 from lmtui.core.plan import Plan, PlanStep, TaskState, Todo, TodoStatus
-from lmtui.engine.state_note import MAX_CHARS, TOPIC, note_text
+from lmtui.engine.asking import MAX_CHARS, TOPIC, note_text
 from tests.fakes import FakeProvider, Rig, answer
 
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 import json
 
 from lmtui.core.events import PlanChanged, ToolCallFinished
-from lmtui.core.plan import Plan, PlanStep
-from lmtui.core.plan_steps import adopt_steps
+from lmtui.core.plan import Plan, PlanStep, adopt_steps
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 
 

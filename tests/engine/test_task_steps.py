@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from lmtui.core.agent_events import WaitSet
 from lmtui.core.events import Event, MessageAdded, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Reminder
-from lmtui.core.wait_events import WaitSet
+from lmtui.engine.gate_watch import TaskSteps
 from lmtui.engine.repair import CUT_OFF
-from lmtui.engine.task_steps import TaskSteps
 
 SAID = MessageAdded(role=Role.ASSISTANT, text="")
 WAIT = WaitSet(until=datetime(2026, 1, 1, tzinfo=UTC))

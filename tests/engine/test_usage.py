@@ -9,8 +9,7 @@ from lmtui.core.errors import ContextOverflow
 from lmtui.core.events import Level, ModelChanged, Notice, PrefillProgress, UsageUpdated
 from lmtui.core.messages import Completion, FinishReason, Message, ModelPiece, ModelRequest, Role, Timings, ToolCall, Usage
 from lmtui.core.model_events import ToolSetChanged
-from lmtui.core.profiles import ModelKey, ModelProfile
-from lmtui.core.servers import ServedModel
+from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
 from lmtui.engine.fitting import choose_tools
 from tests.engine.test_compaction import prompt_tokens
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer

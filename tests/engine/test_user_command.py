@@ -7,6 +7,7 @@ import pytest
 from lmtui.core.events import (
     ApprovalRequested,
     Envelope,
+    FilesChanged,
     InboxChanged,
     Outcome,
     ToolCallFinished,
@@ -14,7 +15,6 @@ from lmtui.core.events import (
     TurnEnded,
     TurnReason,
 )
-from lmtui.core.file_events import FilesChanged
 from lmtui.core.messages import Role
 from lmtui.core.permissions import Effect, Mode, parse_rule
 from lmtui.core.sessions import Answer

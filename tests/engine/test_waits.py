@@ -3,10 +3,10 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
+from lmtui.core.agent_events import WaitSet
 from lmtui.core.events import MessageAdded, PlanChanged, ToolCallFinished, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Reminder
-from lmtui.core.wait_events import WaitSet
 from tests.fakes import FakeProvider, Rig, answer
 
 LINE = "The build is not there yet.\nWAIT: 2026-01-01T18:00:00Z: the build"

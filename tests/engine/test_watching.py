@@ -4,8 +4,7 @@ import asyncio
 import json
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.events import Notice, ToolCallFinished, TurnEnded, TurnReason
-from lmtui.core.file_events import CheckpointCreated, FilesChanged
+from lmtui.core.events import CheckpointCreated, FilesChanged, Notice, ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.ports import Snapshot
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 

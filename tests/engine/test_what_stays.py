@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted
-from lmtui.core.file_events import FilesChanged
+from lmtui.core.events import Event, FilesChanged, MessageAdded, ToolCallFinished, ToolCallStarted
 from lmtui.core.messages import Message, Role, ToolCall
 from lmtui.core.model_events import Compacted
 from lmtui.core.plan import Plan, Todo, TodoStatus

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lmtui.core.model_events import ToolSetChanged
-from lmtui.core.profiles import ModelKey, ModelProfile
+from lmtui.core.servers import ModelKey, ModelProfile
 from lmtui.engine.context import EDITING, REWRITING, system_prompt
 from tests.fakes import FakeProvider, Rig, answer
 

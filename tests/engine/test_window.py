@@ -7,7 +7,7 @@ from lmtui.core.guidance import Guidance, GuidanceRead, GuidanceSource
 from lmtui.core.messages import Role, ToolCall
 from lmtui.core.model_events import Compacted
 from lmtui.core.window import WindowItem
-from lmtui.engine.window import RequestParts
+from lmtui.engine.session import RequestParts
 from tests.fakes import FakeProvider, Rig
 
 CALL = ToolCall("c1", "read", '{"path": "a.py"}')

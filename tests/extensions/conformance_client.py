@@ -16,13 +16,12 @@ from typing import Any
 
 import httpx2
 
-from lmtui.core.forms import Form
-from lmtui.core.mcp import McpTool, ServerState
-from lmtui.extensions.mcp_address import Surroundings
+from lmtui.core.mcp import Form, McpTool, ServerState
 from lmtui.extensions.mcp_config import ServerEntry
-from lmtui.extensions.mcp_memory import Memory
+from lmtui.extensions.mcp_link import Surroundings
 from lmtui.extensions.mcp_names import told_tools
 from lmtui.extensions.mcp_server import RunningServer
+from lmtui.extensions.mcp_trust import Memory
 
 LIMIT_S = 25.0
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")

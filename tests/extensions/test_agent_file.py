@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.agent_definitions import AgentDefinition
-from lmtui.extensions.agent_file import BrokenSkill, read_agent
+from lmtui.core.children import AgentDefinition
+from lmtui.extensions.skill_file import BrokenSkill, read_agent
 from lmtui.tools.registry import ToolRegistry
 
 REVIEWER = """\

@@ -8,9 +8,8 @@ from lmtui.core.errors import ToolError
 from lmtui.core.messages import ToolSet
 from lmtui.core.skills import SkillState
 from lmtui.core.window import bytes_by_four
-from lmtui.extensions.agents import AgentFiles, AgentToolbox
+from lmtui.extensions.agents import AgentFiles, AgentToolbox, SkillsGuide
 from lmtui.extensions.instructions import InstructionFiles
-from lmtui.extensions.skills_guide import SkillsGuide
 from lmtui.tools.registry import ToolRegistry
 from tests.trusting import say
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from lmtui.core.hooks import HookEvent
-from lmtui.extensions.hooks_config import read_hooks
-from lmtui.extensions.hooks_words import tool_names
+from lmtui.extensions.hooks_config import read_hooks, tool_names
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.serving import Launch, Served
-from lmtui.extensions.hooks_run import MAX_OUTPUT_BYTES, run_in_lane
+from lmtui.extensions.hooks import MAX_OUTPUT_BYTES, run_in_lane
 
 
 class PaperLane:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.extensions.hooks_run import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, host_environment, run_on_host
+from lmtui.extensions.hooks import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, host_environment, run_on_host
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "OPENAI_API_KEY": "sk-secret", "LC_ALL": "C.UTF-8", "MY_TOKEN": "x"}
 

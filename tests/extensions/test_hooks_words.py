@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from lmtui.core.hooks import HookCall, HookEvent
-from lmtui.extensions.hooks_config import HookEntry
-from lmtui.extensions.hooks_words import Surroundings, matched_names, meets, odd_matchers, our_input, payload
+from lmtui.extensions.hooks_config import HookEntry, Surroundings, matched_names, meets, odd_matchers, our_input, payload
 
 AROUND = Surroundings("20260101_120000_abcdef", "/w/.lmagent/sessions/x.jsonl", "/workspace")
 

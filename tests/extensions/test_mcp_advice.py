@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from lmtui.extensions.mcp_advice import advice
 from lmtui.extensions.mcp_config import ServerEntry
+from lmtui.extensions.mcp_link import advice
 
 
 def an_entry(*command: str, name: str = "a", **more: Any) -> ServerEntry:

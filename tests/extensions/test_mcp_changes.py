@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.mcp import changes_text
-from lmtui.extensions.mcp_changes import changes_of
 from lmtui.extensions.mcp_names import RawTool, tools_digest
+from lmtui.extensions.mcp_server import changes_of
 
 
 def a_tool(name: str = "echo", description: str = "Say it back.", /, **properties: Any) -> RawTool:

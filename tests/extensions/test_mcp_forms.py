@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from lmtui.core.forms import Form, ask_nobody, is_web_address
-from lmtui.extensions.mcp_forms import Questions, form_words
+from lmtui.core.mcp import Form, ask_nobody, is_web_address
+from lmtui.extensions.mcp_server import Questions, form_words
 
 FORM = Form("crm", "Which password?<|im_start|>\x1b[2J", {"properties": {"password": {"type": "string"}}})
 

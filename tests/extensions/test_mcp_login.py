@@ -10,12 +10,11 @@ import httpx2
 import pytest
 
 from lmtui.core.errors import McpError
-from lmtui.core.forms import ask_nobody
-from lmtui.core.mcp import ServerState
-from lmtui.extensions.mcp_address import Surroundings
+from lmtui.core.mcp import ServerState, ask_nobody
 from lmtui.extensions.mcp_config import ServerEntry
-from lmtui.extensions.mcp_memory import Memory
+from lmtui.extensions.mcp_link import Surroundings
 from lmtui.extensions.mcp_server import RunningServer
+from lmtui.extensions.mcp_trust import Memory
 from tests.extensions.paper_oauth import Server
 
 LIMIT_S = 20.0

@@ -19,10 +19,9 @@ from lmtui.core.messages import ToolSet
 from lmtui.core.ports import ToolResult
 from lmtui.core.prompt_files import FilledPrompt
 from lmtui.core.serving import GuardedLauncher
-from lmtui.extensions.mcp_offers import MAX_PROMPTS, MAX_RESOURCES, RawPrompt, told_prompts, typed_arguments
-from lmtui.extensions.mcp_prompts import AllPrompts
+from lmtui.extensions.mcp_names import MAX_PROMPTS, MAX_RESOURCES, RawPrompt, told_prompts, typed_arguments
 from lmtui.extensions.mcp_room import McpRoom
-from lmtui.extensions.mcp_toolbox import McpToolbox
+from lmtui.extensions.mcp_toolbox import AllPrompts, McpToolbox
 from lmtui.extensions.prompt_files import MarkdownPrompts
 from lmtui.paths import config_dir
 from lmtui.sandbox.select import select_sandbox

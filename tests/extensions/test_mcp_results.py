@@ -4,8 +4,8 @@ import base64
 
 from mcp import types
 
-from lmtui.core.pictures import MAX_IMAGE_BYTES
-from lmtui.extensions.mcp_results import as_result
+from lmtui.core.messages import MAX_IMAGE_BYTES
+from lmtui.extensions.mcp_sdk import as_result
 from tests.extensions.paper_server import PIXEL
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lmtui.core.mcp import McpServer, McpTool, ServerState
-from lmtui.extensions.mcp_search import found_text, search, search_spec
+from lmtui.extensions.mcp_toolbox import found_text, search, search_spec
 from lmtui.providers.tokens import count_tokens
 from tests.extensions.paper_server import OPTIONS, tools
 

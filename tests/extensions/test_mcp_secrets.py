@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lmtui.extensions.mcp_config import ServerEntry
-from lmtui.extensions.mcp_secrets import secrets_of
+from lmtui.extensions.mcp_server import secrets_of
 
 KEY = "hk-4f9a81c2d7e6b5a09384"
 ENVIRON = {"ISSUES_TOKEN": KEY, "GIT_AUTHOR_NAME": "Ada Lovelace of London", "DB": f"postgres://ada:{KEY}@db.example/x"}

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
+from lmtui.core.clean import Redactor
 from lmtui.core.errors import ConfigError, UsageError
 from lmtui.core.mcp import Reach, ServerState
-from lmtui.core.redaction import Redactor
 from lmtui.extensions.mcp_config import ServerEntry, read_servers
-from lmtui.extensions.mcp_memory import Known, Memory
 from lmtui.extensions.mcp_names import RawTool, tools_digest
-from lmtui.extensions.mcp_trust import ServersTrust, resting_state, set_choice, set_reach
+from lmtui.extensions.mcp_trust import Known, Memory, ServersTrust, resting_state, set_choice, set_reach
 from tests.trusting import say
 
 TOOLS = (RawTool("echo", "Say it back.", {"type": "object"}),)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.extensions.mcp_warnings import KEYS, entry_warnings, file_warning
+from lmtui.extensions.mcp_config import KEYS, entry_warnings, file_warning
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.extensions.own_files import replace_file
+from lmtui.extensions.folder_yes import replace_file
 
 
 def test_a_file_is_for_its_owner_alone_and_no_draft_is_left(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from lmtui.core.skills import PromotedTool
 from lmtui.core.window import bytes_by_four
 from lmtui.extensions.promoted import PromotedTools
 from lmtui.extensions.promoted_check import check
-from lmtui.extensions.skills_toolbox import SkillToolbox
+from lmtui.extensions.skills import SkillToolbox
 from lmtui.tools.registry import ToolRegistry
 
 FORM_FEED = "\x0c"

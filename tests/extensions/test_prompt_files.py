@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.prompt_files import PromptFile
-from lmtui.extensions.front_lines import read_front
+from lmtui.extensions.instructions import read_front
 from lmtui.extensions.prompt_files import MarkdownPrompts, commands_trust
 from lmtui.tools.registry import ToolRegistry
 from tests.trusting import say

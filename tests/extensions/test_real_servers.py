@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 
 from lmtui.core.errors import McpError
-from lmtui.core.forms import Form, ask_nobody
-from lmtui.core.mcp import ServerState
+from lmtui.core.mcp import Form, ServerState, ask_nobody
 from lmtui.core.ports import ToolResult
 from lmtui.core.serving import GuardedLauncher
-from lmtui.extensions.mcp_address import Surroundings
 from lmtui.extensions.mcp_config import ServerEntry
-from lmtui.extensions.mcp_memory import Memory
+from lmtui.extensions.mcp_link import Surroundings
 from lmtui.extensions.mcp_server import RunningServer
+from lmtui.extensions.mcp_trust import Memory
 from lmtui.sandbox.select import select_sandbox
 from tests.extensions.real_servers import node, package, python_server
 

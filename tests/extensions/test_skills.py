@@ -9,11 +9,10 @@ from lmtui.core.errors import ToolError
 from lmtui.core.guidance import SKILLS, Guidance
 from lmtui.core.skills import Skill, SkillSource, SkillState
 from lmtui.core.window import bytes_by_four
+from lmtui.extensions.agents import SkillsGuide
 from lmtui.extensions.instructions import InstructionFiles
-from lmtui.extensions.skill_places import MAX_SKILL_BYTES
 from lmtui.extensions.skills import MOST_BODY_TOKENS, MOST_TOLD_TOKENS, SkillShelf
-from lmtui.extensions.skills_guide import SkillsGuide
-from lmtui.extensions.skills_trust import SkillsTrust
+from lmtui.extensions.skills_trust import MAX_SKILL_BYTES, SkillsTrust
 from lmtui.tools.registry import ToolRegistry
 from tests.trusting import say
 

@@ -11,8 +11,7 @@ import pytest
 
 from lmtui.core.errors import ToolError
 from lmtui.core.web import Page, read_address
-from lmtui.extensions.html_markdown import to_markdown
-from lmtui.extensions.web_client import MAX_BYTES, WebClient
+from lmtui.extensions.web_client import MAX_BYTES, WebClient, to_markdown
 from lmtui.extensions.web_request import Answer
 
 PAGE = (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.cli import run
-from lmtui.runtime.trusts import servers_trust
+from lmtui.runtime.extensions import servers_trust
 from tests.trusting import say
 
 

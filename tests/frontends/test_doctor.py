@@ -9,8 +9,8 @@ import pytest
 
 from lmtui.config import Config, Loaded, load_config
 from lmtui.frontends.doctor import report, sandbox_rows
+from lmtui.runtime.checks import BackendReport
 from lmtui.sandbox.backend import Isolation
-from lmtui.sandbox.check import BackendReport
 
 
 async def rows(

@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 
 from lmtui.config import Config
-from lmtui.core.exams import ExamRow, ExamState, Grade
 from lmtui.core.messages import CallForm
-from lmtui.core.profile_words import exam_words, profile_facts
-from lmtui.core.profiles import BY_HAND, ModelProfile
-from lmtui.frontends.exam import Progress, as_json, as_table, report
+from lmtui.core.servers import BY_HAND, ExamRow, ExamState, Grade, ModelProfile, exam_words, profile_facts
 from lmtui.frontends.parsers import models_parser
-from lmtui.providers.scenario import FaultKind, Scenario, ScriptedFault, ScriptedTurn
+from lmtui.frontends.reports import Progress, exam_json, exam_report, exam_table
+from lmtui.providers.demo import FaultKind, Scenario, ScriptedFault, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 
 PROFILE = ModelProfile(
@@ -33,7 +31,7 @@ STATE = ExamState(
 
 
 def test_the_table_has_a_line_for_each_part_with_its_seconds() -> None:
-    lines = list(as_table(STATE))
+    lines = list(exam_table(STATE))
     assert lines[0] == "qwen  http://127.0.0.1:1/v1  51 s"
     assert lines[1] == "✓ answers          2.0 s  “ready”"
     assert lines[2].startswith("! calls, native    0.0 s  none made")
@@ -42,11 +40,11 @@ def test_the_table_has_a_line_for_each_part_with_its_seconds() -> None:
 
 
 def test_one_that_was_stopped_says_what_is_kept() -> None:
-    assert list(as_table(STATE, is_whole=False))[-1] == "stopped before its end; kept in models.json"
+    assert list(exam_table(STATE, is_whole=False))[-1] == "stopped before its end; kept in models.json"
 
 
 def test_json_has_the_profile_and_every_row() -> None:
-    found = json.loads(as_json(STATE))
+    found = json.loads(exam_json(STATE))
     assert found["profile"]["call_form"] == "text"
     assert [row["grade"] for row in found["rows"]] == ["good", "weak"]
 
@@ -86,7 +84,7 @@ async def test_a_cancel_prints_what_there_is(
     stall = ScriptedFault(FaultKind.STALL)
     async with ScriptedServer(Scenario((ScriptedTurn("ready", fault=stall),))) as server:
         arguments = models_parser().parse_args(["--exam", "scripted", "--url", server.url])
-        task = asyncio.create_task(report(Config(url=server.url), arguments))
+        task = asyncio.create_task(exam_report(Config(url=server.url), arguments))
         while not server.requests:
             await asyncio.sleep(0)
         task.cancel()
@@ -104,5 +102,5 @@ async def test_a_model_that_nothing_works_with_has_an_exit_code(
     monkeypatch.setenv("LMTUI_HOME", str(tmp_path))
     async with ScriptedServer(Scenario((turn,))) as server:
         arguments = models_parser().parse_args(["--exam", "scripted", "--json", "--quick"])
-        assert await report(Config(url=server.url), arguments) == 1
+        assert await exam_report(Config(url=server.url), arguments) == 1
     assert any(row["grade"] == "failed" for row in json.loads(capsys.readouterr().out)["rows"])

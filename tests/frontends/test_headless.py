@@ -10,6 +10,7 @@ import pytest
 from lmtui.core.events import (
     Envelope,
     Event,
+    FilesChanged,
     Level,
     Notice,
     RetryScheduled,
@@ -20,7 +21,6 @@ from lmtui.core.events import (
     TurnEnded,
     TurnReason,
 )
-from lmtui.core.file_events import FilesChanged
 from lmtui.core.messages import Usage
 from lmtui.frontends.headless import Reporter
 from tests.fakes import FakeProvider, Rig

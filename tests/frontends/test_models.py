@@ -5,9 +5,8 @@ import json
 import pytest
 
 from lmtui.config import Config
-from lmtui.core.server_words import model_facts, short_facts, size_text, window_words
-from lmtui.core.servers import ServedModel, ServerFound
-from lmtui.frontends.models import as_json, as_table
+from lmtui.core.servers import ServedModel, ServerFound, model_facts, short_facts, size_text, window_words
+from lmtui.frontends.reports import as_table, models_json
 from lmtui.runtime.reports import silent_address
 
 QWEN = ServedModel(
@@ -50,7 +49,7 @@ def test_a_named_address_where_nothing_answers_is_named(url: str, silent: str) -
 
 
 def test_json_has_every_field() -> None:
-    first = json.loads(as_json(SERVERS))[0]
+    first = json.loads(models_json(SERVERS))[0]
     assert first["can_load"] is True
     assert first["models"][0]["template"] == "55b2"
     assert first["models"][0]["slots"] == 1

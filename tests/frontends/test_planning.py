@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
 from lmtui.core.events import Envelope, SessionOpened
 from lmtui.core.plan import PlanStep
-from lmtui.core.plan_events import PlanDecided, PlanOutcome, PlanProposed
 from lmtui.core.proposals import Proposal
-from lmtui.frontends.audit import as_audit_text
-from lmtui.frontends.planning import show_open
+from lmtui.frontends.headless import show_open
+from lmtui.frontends.reports import as_audit_text
 from lmtui.runtime.transcript import as_html, as_markdown, as_text
 from tests.fakes import FakeProvider, Rig
 

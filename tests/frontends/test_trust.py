@@ -8,8 +8,8 @@ import pytest
 
 from lmtui.config import load_config
 from lmtui.frontends.trust import EXIT_BLOCKED, report
-from lmtui.runtime.trusts import trusted_folders
-from lmtui.store.trust import read_trust
+from lmtui.runtime.extensions import trusted_folders
+from lmtui.store.rules import read_trust
 
 HOOKS = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}
 SERVERS = {"mcpServers": {"paper": {"command": "python3", "args": ["paper_server.py"]}}}

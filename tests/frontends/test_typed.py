@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from lmtui.core.errors import McpError, UsageError
-from lmtui.core.pictures import Image
-from lmtui.core.prompt_files import PromptFile
-from lmtui.core.slash_names import OWN_NAMES
+from lmtui.core.messages import Image
+from lmtui.core.prompt_files import OWN_NAMES, PromptFile
 from lmtui.frontends.typed import read_task
 from tests.tui.fake_mcp import FakeExtensions
 from tests.tui.fake_skills import some_skills

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.providers.demo import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 
 TASK, JOB = "The long task: do all steps.", "The job: note that it ran."

@@ -19,8 +19,8 @@ from lmtui.core.messages import (
     ToolSpec,
 )
 from lmtui.providers.assembler import Assembler
+from lmtui.providers.demo import Scenario, ScriptedTurn
 from lmtui.providers.openai_compat import OpenAICompatible
-from lmtui.providers.scenario import Scenario, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 from tests.providers.parsing.cases import J_READ, TOOLS, tagged
 

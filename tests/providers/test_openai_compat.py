@@ -22,9 +22,9 @@ from lmtui.core.messages import (
     ThinkingPiece,
     ToolSpec,
 )
+from lmtui.providers.demo import FaultKind, Scenario, ScriptedCall, ScriptedFault, ScriptedTurn
+from lmtui.providers.faults import RetryPolicy
 from lmtui.providers.openai_compat import OpenAICompatible
-from lmtui.providers.retry import RetryPolicy
-from lmtui.providers.scenario import FaultKind, Scenario, ScriptedCall, ScriptedFault, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 
 FAST = RetryPolicy(retries=2, first_delay_s=0.01, loading_delay_s=0.01, loading_limit_s=0.2)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.providers.reach import is_reachable
-from lmtui.providers.scenario import Scenario, ScriptedTurn
+from lmtui.providers.demo import Scenario, ScriptedTurn
+from lmtui.providers.endpoint import is_reachable
 from lmtui.providers.scripted import ScriptedServer
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from lmtui.core.errors import ProviderError
 from lmtui.core.messages import Completion, Message, ModelRequest, Role
+from lmtui.providers.demo import Scenario, ScriptedTurn
+from lmtui.providers.faults import RetryPolicy
 from lmtui.providers.openai_compat import OpenAICompatible
-from lmtui.providers.retry import RetryPolicy
-from lmtui.providers.scenario import Scenario, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 
 REQUEST = ModelRequest((Message(Role.SYSTEM, "be good"), Message(Role.USER, "a secret")), (), "scripted")

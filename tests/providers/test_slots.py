@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from lmtui.core.messages import Urgency
-from lmtui.providers.slots import Slots
+from lmtui.providers.openai_compat import Slots
 
 
 class Bench:

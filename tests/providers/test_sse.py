@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import ProviderError
-from lmtui.providers.sse import MAX_EVENT_BYTES, SseDecoder
+from lmtui.providers.assembler import MAX_EVENT_BYTES, SseDecoder
 
 STREAM = (
     ': comment\r\ndata: {"a": 1}\r\n\r\ndata: {"b": "ä€😀"}\n\nevent: x\ndata: one\ndata: two\n\n'

@@ -7,9 +7,9 @@ import pytest
 
 from lmtui.core.errors import ProviderError
 from lmtui.core.messages import Completion, Message, ModelPiece, ModelRequest, QueuedPiece, RetryPiece, Role, Urgency
+from lmtui.providers.demo import FaultKind, Scenario, ScriptedFault, ScriptedTurn
+from lmtui.providers.faults import RetryPolicy
 from lmtui.providers.openai_compat import OpenAICompatible
-from lmtui.providers.retry import RetryPolicy
-from lmtui.providers.scenario import FaultKind, Scenario, ScriptedFault, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 
 PATIENT = RetryPolicy(retries=1, first_delay_s=0.01, loading_limit_s=5.0)

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.core.messages import CallForm, Message, ModelRequest, Role, ToolCall
-from lmtui.core.pictures import Image
+from lmtui.core.messages import CallForm, Image, Message, ModelRequest, Role, ToolCall
 from lmtui.providers.wire import RequestWriter
 
 SHOT = Image("shot.png", "image/png", b"\x89PNG\r\n\x1a\n")

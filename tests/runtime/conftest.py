@@ -13,7 +13,7 @@ import pytest
 from lmtui.config import Config
 from lmtui.core.events import Event, ModelChanged
 from lmtui.core.sessions import Session
-from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.providers.demo import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 from lmtui.runtime.host import Runtime, open_runtime
 

@@ -20,10 +20,9 @@ from lmtui.core.events import (
     ToolCallStarted,
     TurnEnded,
 )
-from lmtui.core.messages import Role
-from lmtui.core.pictures import Image
+from lmtui.core.messages import Image, Role
 from lmtui.engine.session import EngineSession
-from lmtui.providers.scenario import ScriptedTurn
+from lmtui.providers.demo import ScriptedTurn
 from lmtui.runtime.reports import session_events
 from lmtui.store.sessions import SessionStore
 from tests.runtime.conftest import DONE, WRITE, Open, Serve, run

@@ -8,8 +8,8 @@ import pytest
 
 from lmtui.core.errors import ProviderError
 from lmtui.core.servers import ServerKind
-from lmtui.providers.embedded.model_files import ModelFile
-from lmtui.runtime.embedded import FILES_URL, Embedded
+from lmtui.providers.embedded.engine import ModelFile
+from lmtui.runtime.servers import FILES_URL, Embedded
 
 FILES = [
     ModelFile("a-Q4_K_M", Path("/models/x/a-Q4_K_M.gguf"), 4_700_000_000, "Q4_K_M", "LM Studio"),

@@ -9,10 +9,8 @@ import pytest
 
 from lmtui.config import Config
 from lmtui.core.errors import UsageError
-from lmtui.core.exams import ExamRow, ExamState, Grade
 from lmtui.core.messages import CallForm
-from lmtui.core.profiles import BY_HAND, ModelKey, ModelProfile
-from lmtui.core.servers import ServedModel, ServerFound
+from lmtui.core.servers import BY_HAND, ExamRow, ExamState, Grade, ModelKey, ModelProfile, ServedModel, ServerFound
 from lmtui.runtime.connection import Connection
 from lmtui.runtime.exam import examine_named, which_model
 from lmtui.runtime.servers import Servers

@@ -16,7 +16,7 @@ from lmtui.core.events import Envelope, Outcome, ToolCallFinished, ToolCallStart
 from lmtui.core.mcp import McpServer, ServerState
 from lmtui.core.ports import Policy
 from lmtui.extensions.mcp_room import McpRoom
-from lmtui.providers.scenario import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.providers.demo import Scenario, ScriptedCall, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 from lmtui.providers.tokens import count_tokens
 from lmtui.runtime.host import Runtime

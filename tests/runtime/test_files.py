@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.workspace_files import FoldersChanged
+from lmtui.core.workspace import FoldersChanged
 from tests.runtime.conftest import Open
 
 

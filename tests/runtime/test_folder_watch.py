@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.workspace_files import FoldersChanged
-from lmtui.runtime.folder_watch import FolderWatch
+from lmtui.core.workspace import FoldersChanged
+from lmtui.runtime.files import FolderWatch
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 

@@ -16,7 +16,7 @@ from lmtui.core.errors import SandboxError, SessionFileError, UsageError
 from lmtui.core.events import Notice, SessionOpened, ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.permissions import Mode
 from lmtui.paths import sessions_dir
-from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
+from lmtui.providers.demo import ScriptedCall, ScriptedTurn
 from lmtui.runtime.host import open_runtime
 from lmtui.runtime.reports import session_log
 from tests.runtime.conftest import DONE, WRITE, Open, Serve, run, window_known

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from lmtui.core.agent_events import WaitSet
 from lmtui.core.jobs import JobKind, JobRecord
-from lmtui.core.wait_events import WaitSet
 from lmtui.engine.session import EngineSession
-from lmtui.providers.scenario import ScriptedTurn
+from lmtui.providers.demo import ScriptedTurn
 from lmtui.runtime.host import Runtime
-from lmtui.runtime.new_jobs import new_record
+from lmtui.runtime.job_serving import new_record
 from lmtui.runtime.reports import list_sessions
 from lmtui.store.jobs import JobFile
-from lmtui.store.open_waits import OpenWaits
+from lmtui.store.summaries import OpenWaits
 from tests.runtime.conftest import DONE, Open, Serve, run
 
 # A look at the server that is cancelled while it connects may leave its socket to the garbage collector.

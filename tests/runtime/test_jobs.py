@@ -17,9 +17,9 @@ from lmtui.core.jobs import JobKind, JobRecord, NewJob
 from lmtui.core.rules import Mode
 from lmtui.engine.session import EngineSession
 from lmtui.paths import inbox_dir
-from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
+from lmtui.providers.demo import ScriptedCall, ScriptedTurn
 from lmtui.runtime.host import Runtime
-from lmtui.runtime.new_jobs import new_record
+from lmtui.runtime.job_serving import new_record
 from lmtui.runtime.reports import list_sessions, session_events
 from tests.runtime.conftest import DONE, WRITE, Open, Serve, run
 

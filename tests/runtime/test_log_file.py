@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.redaction import Redactor
-from lmtui.runtime.log_file import log_file, write_log_file
+from lmtui.core.clean import Redactor
+from lmtui.runtime.host import log_file, write_log_file
 
 
 @pytest.fixture

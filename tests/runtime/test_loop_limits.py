@@ -6,7 +6,7 @@ import pytest
 
 from lmtui.config import load_config
 from lmtui.core.events import TurnEnded
-from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
+from lmtui.providers.demo import ScriptedCall, ScriptedTurn
 from tests.runtime.conftest import Open, Serve, run
 
 NAMES = {

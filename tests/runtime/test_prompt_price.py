@@ -7,10 +7,10 @@ import pytest
 from lmtui.core.mcp import McpServer, ServerState
 from lmtui.core.messages import ToolSet, ToolSpec
 from lmtui.engine.context import system_prompt
-from lmtui.extensions.mcp_search import search_spec
+from lmtui.extensions.mcp_toolbox import search_spec
 from lmtui.providers.tokens import count_tokens
 from lmtui.providers.wire import wire_tool
-from lmtui.runtime.skills import read_skills
+from lmtui.runtime.extensions import read_skills
 from lmtui.tools.registry import ToolRegistry
 
 SERVERS = [McpServer(name, "mcp.json", ServerState.READY) for name in ("files", "time", "git", "fetch", "issues")]

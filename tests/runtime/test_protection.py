@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lmtui.config import Config
-from lmtui.core.redaction import REDACTED
+from lmtui.core.clean import REDACTED
 from lmtui.runtime.protection import key_redactor
 
 KEY = "sk-proj-0123456789abcdefXYZ"

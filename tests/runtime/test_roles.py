@@ -6,7 +6,7 @@ import pytest
 
 from lmtui.config import Config
 from lmtui.core.events import Notice, ToolCallFinished
-from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
+from lmtui.providers.demo import ScriptedCall, ScriptedTurn
 from lmtui.runtime.connection import Connection
 from lmtui.runtime.servers import is_one_model
 from tests.runtime.conftest import DONE, Open, Serve, run

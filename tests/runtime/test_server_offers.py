@@ -13,7 +13,7 @@ from lmtui.core.events import MessageAdded, Notice, Outcome, ToolCallFinished
 from lmtui.core.messages import Role
 from lmtui.core.ports import Policy
 from lmtui.core.sessions import Session
-from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
+from lmtui.providers.demo import ScriptedCall, ScriptedTurn
 from lmtui.runtime.host import Runtime
 from tests.runtime.answering import answering
 from tests.runtime.conftest import DONE, Open, Serve, run

@@ -7,7 +7,7 @@ import pytest
 from lmtui.core.errors import ProviderError
 from lmtui.core.servers import ServerKind
 from lmtui.paths import state_dir
-from lmtui.providers.scenario import Scenario
+from lmtui.providers.demo import Scenario
 from lmtui.providers.scripted import ScriptedServer
 from tests.runtime.conftest import DONE, Open, Serve
 

@@ -11,11 +11,11 @@ from lmtui.core.messages import Role, ToolSet
 from lmtui.core.ports import Policy
 from lmtui.core.sessions import Answer
 from lmtui.core.skills import SkillUsed
-from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
+from lmtui.providers.demo import ScriptedCall, ScriptedTurn
 from lmtui.providers.scripted import ScriptedServer
 from lmtui.providers.tokens import count_tokens
 from lmtui.providers.wire import wire_tool
-from lmtui.runtime.skills import read_skills, shelf_of
+from lmtui.runtime.extensions import read_skills, shelf_of
 from lmtui.tools.registry import ToolRegistry
 from tests.runtime.answering import answering
 from tests.runtime.conftest import DONE, Open, Serve, run

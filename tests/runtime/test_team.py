@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.providers.scenario import ScriptedCall, ScriptedTurn
+from lmtui.providers.demo import ScriptedCall, ScriptedTurn
 from tests.runtime.conftest import DONE, Open, Serve, run
 from tests.trusting import say
 

@@ -12,6 +12,7 @@ import pytest
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
 from lmtui.sandbox import replies
+from lmtui.sandbox.backend import ProcessBackend
 from lmtui.sandbox.client import Client
 from lmtui.sandbox.custody import Custody, Moment
 from lmtui.sandbox.inside import quarantine
@@ -19,7 +20,6 @@ from lmtui.sandbox.inside.beneath import Refused
 from lmtui.sandbox.lanes import open_guard
 from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane
-from lmtui.sandbox.process import ProcessBackend
 from tests.sandbox.conftest import CONFINED, ISOLATED, OpenSandbox
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
+from lmtui.sandbox.backend import FilesBackend
 from lmtui.sandbox.docker import DockerBackend
 from lmtui.sandbox.docker_engine import find_socket
 from lmtui.sandbox.inside import protocol
 from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane, Link
-from lmtui.sandbox.process import FilesBackend
 from lmtui.sandbox.select import choose, select_sandbox
 from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox, unavailable
 from tests.sandbox.fake_link import FakeLink

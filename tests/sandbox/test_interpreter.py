@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
-from lmtui.core.interpreter import Ran
-from lmtui.core.serving import GuardedLauncher, Launch
+from lmtui.core.serving import GuardedLauncher, Launch, Ran
 from lmtui.sandbox.interpreter import LaneInterpreter
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, OpenSandbox

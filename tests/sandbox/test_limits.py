@@ -7,14 +7,14 @@ import pytest
 
 from lmtui.core.ports import Sandbox
 from lmtui.core.workspace import CommandLimits
-from lmtui.sandbox import control_group
+from lmtui.sandbox.backend import in_control_group
 from tests.sandbox.conftest import CONFINED, ISOLATED, LIMITS, OpenSandbox
 
 
 @pytest.mark.parametrize("sandbox", CONFINED, indirect=True)
 async def test_processes_over_the_limit_are_refused_and_not_only_killed(sandbox: Sandbox) -> None:
     backend = (await sandbox.status()).backend
-    if os.getuid() == 0 and backend != "docker" and control_group.around(["x"], LIMITS) == ["x"]:
+    if os.getuid() == 0 and backend != "docker" and in_control_group(["x"], LIMITS) == ["x"]:
         pytest.skip("root has no limit of processes without control groups")
     result = await sandbox.run_command("for i in $(seq 200); do sleep 9 & done; echo started; false", timeout_s=4)
     assert "Resource temporarily unavailable" in result.output
@@ -62,7 +62,7 @@ def test_a_group_of_the_second_version_has_every_limit_that_is_offered(tmp_path:
     (tmp_path / "cgroup.subtree_control").write_text("cpu memory pids\n")
     if os.getuid() != 0:
         pytest.skip("an ordinary user's groups lie below its session's")
-    command = control_group.around(["program", "argument"], LIMITS, tmp_path)
+    command = in_control_group(["program", "argument"], LIMITS, tmp_path)
     group = Path(command[4])
     assert command[-2:] == ["program", "argument"]
     assert group.parent == tmp_path
@@ -72,4 +72,4 @@ def test_a_group_of_the_second_version_has_every_limit_that_is_offered(tmp_path:
 
 
 def test_without_groups_the_command_stays_as_it_is(tmp_path: Path) -> None:
-    assert control_group.around(["program"], LIMITS, tmp_path) == ["program"]
+    assert in_control_group(["program"], LIMITS, tmp_path) == ["program"]

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.workspace import DirEntry
-from lmtui.core.workspace_files import GitState
+from lmtui.core.workspace import DirEntry, GitState
 from lmtui.sandbox import listing
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ALL, CONFINED, OpenSandbox

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.clean import clean
+from lmtui.sandbox.background import LiveOutput, whole_output
 from lmtui.sandbox.inside.capture import HEAD_BYTES, TAIL_BYTES, Capture, Spool
-from lmtui.sandbox.output import LiveOutput, whole_output
 
 _TEXT = st.text(alphabet="aä\x1b[31m;]0\x07\r\n\x9b€😀", max_size=30)
 

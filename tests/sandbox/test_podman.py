@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxUnavailable, UsageError
-from lmtui.sandbox.docker import DockerBackend
+from lmtui.sandbox.docker import DockerBackend, PodmanBackend, find_podman_socket, is_rootless
 from lmtui.sandbox.layout import Layout
-from lmtui.sandbox.podman import PodmanBackend, find_podman_socket, is_rootless
 from lmtui.sandbox.select import Options, make_backend, select_sandbox
 from tests.sandbox.conftest import LIMITS, OpenSandbox, unavailable
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.sandbox import seccomp_profile
+from lmtui.sandbox import docker
 from lmtui.sandbox.inside import protocol, seccomp
 
 _MESSAGES = st.lists(
@@ -82,7 +82,7 @@ def test_a_foreign_abi_is_killed() -> None:
 
 
 def test_the_container_profile_allows_what_programs_need_and_names_no_refused_call() -> None:
-    profile = json.loads(seccomp_profile.profile())
+    profile = json.loads(docker.profile())
     plain = set(profile["syscalls"][0]["names"])
     assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
     assert {"read", "openat2", "execve", "futex", "seccomp"} <= plain

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxUnavailable
-from lmtui.sandbox.gates import Gates
 from lmtui.sandbox.lanes import Lanes
-from lmtui.sandbox.proxy import SOCKET_NAME, Proxy
+from lmtui.sandbox.proxy import SOCKET_NAME, Gates, Proxy
 from lmtui.sandbox.select import Options, choose, make_backend
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, unavailable

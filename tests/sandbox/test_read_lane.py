@@ -7,13 +7,12 @@ import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.ports import Sandbox
-from lmtui.sandbox import read_lane
+from lmtui.sandbox import selftest
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
-from lmtui.sandbox.docker import DockerBackend
+from lmtui.sandbox.docker import DockerBackend, PodmanBackend
 from lmtui.sandbox.lanes import Lanes
 from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane, Link
-from lmtui.sandbox.podman import PodmanBackend
 from lmtui.sandbox.select import Options, choose
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ALL, CONFINED, OpenSandbox
@@ -139,7 +138,7 @@ async def test_a_lane_in_which_something_can_be_changed_does_not_count(
     assert isinstance(sandbox, WorkspaceSandbox)
     lanes = sandbox._lanes
     with pytest.raises(SandboxUnavailable, match="file, folder, old file"):
-        await read_lane.verify(await lanes.client(Lane.MAIN), await lanes.guard())
+        await selftest.verify_read_only(await lanes.client(Lane.MAIN), await lanes.guard())
     assert sorted(path.name for path in workspace.iterdir()) == [".lmagent", "README.md", "src"]
 
 

@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.sandbox.backend import INSIDE, Backend, Isolation
+from lmtui.runtime.checks import check_backends
+from lmtui.sandbox.backend import INSIDE, Backend, FilesBackend, Isolation, ProcessBackend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
-from lmtui.sandbox.check import check_backends
 from lmtui.sandbox.docker import DockerBackend
 from lmtui.sandbox.host_paths import check_workspace, relative_path
 from lmtui.sandbox.inside.settings import Settings
 from lmtui.sandbox.layout import Layout
 from lmtui.sandbox.link import Lane, Link
-from lmtui.sandbox.process import FilesBackend, ProcessBackend
 from lmtui.sandbox.select import choose, select_sandbox
 from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, OpenSandbox
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SessionFileError
-from lmtui.core.pictures import Image
-from lmtui.store.images import ImageFolder
+from lmtui.core.messages import Image
+from lmtui.store.sessions import ImageFolder
 
 PNG = Image("a.png", "image/png", b"\x89PNG\r\n\x1a\nrest")
 

@@ -20,10 +20,7 @@ from hypothesis import strategies as st
 from lmtui.core.errors import JobsError
 from lmtui.core.jobs import JobKind, JobRecord, Lease, Missed
 from lmtui.paths import workspace_dir
-from lmtui.store.job_rows import NAMES, to_row
-from lmtui.store.job_signing import Signer, key_file
-from lmtui.store.jobs import JobFile
-from lmtui.store.presence import Presence
+from lmtui.store.jobs import NAMES, JobFile, Presence, Signer, key_file, to_row
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.messages import CallForm
-from lmtui.core.profiles import ModelKey, ModelProfile
+from lmtui.core.servers import ModelKey, ModelProfile
 from lmtui.store.profiles import ProfileStore
 
 KEY = ModelKey("http://127.0.0.1:8080/v1", "qwen", "Q4_K_M", "abc")

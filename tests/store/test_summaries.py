@@ -9,6 +9,7 @@ from lmtui.core.events import (
     ApprovalRequested,
     Envelope,
     Event,
+    FilesChanged,
     MessageAdded,
     ModelChanged,
     SessionOpened,
@@ -19,7 +20,6 @@ from lmtui.core.events import (
     TurnStarted,
     UsageUpdated,
 )
-from lmtui.core.file_events import FilesChanged
 from lmtui.core.messages import Role, Usage
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.store.sessions import SessionStore

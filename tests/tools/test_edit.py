@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmtui.core.errors import ToolError
-from lmtui.tools.edit import apply_edit
+from lmtui.tools.edit_file import apply_edit
 
 CODE = "def f(x):\n    if x:\n        return 1\n    return 2\n\ndef g(x):\n    return 3\n"
 

@@ -8,9 +8,8 @@ import pytest
 
 from lmtui.core.errors import LmtuiError, ToolError
 from lmtui.core.permissions import Verdict
-from lmtui.core.plan import Plan
+from lmtui.core.plan import Plan, StepWork
 from lmtui.core.ports import ToolContext, ToolResult
-from lmtui.core.step_checks import StepWork
 from lmtui.core.workspace import ExecResult
 from lmtui.tools.registry import ToolRegistry
 from tests.fakes import FakeSandbox

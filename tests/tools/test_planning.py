@@ -3,10 +3,8 @@ from __future__ import annotations
 import pytest
 
 from lmtui.core.errors import ToolError
-from lmtui.core.plan import Plan, PlanStep, Todo, TodoStatus
-from lmtui.core.plan_steps import adopt_steps
-from lmtui.core.step_checks import CommandRun, StepWork
-from lmtui.core.work_words import done_words
+from lmtui.core.plan import CommandRun, Plan, PlanStep, StepWork, Todo, TodoStatus, adopt_steps
+from lmtui.core.task_state import done_words
 from tests.tools.test_files import Bench
 
 STEPS = (PlanStep(1, "look"), PlanStep(2, "change", depends_on=(1,), verification="pytest -q"))

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from lmtui.core.interpreter import Ran
+from lmtui.core.messages import Image
 from lmtui.core.permissions import Access, Mode, decide_all
-from lmtui.core.pictures import Image
 from lmtui.core.rules import Effect, Verdict, parse_rule
+from lmtui.core.serving import Ran
 from lmtui.tools.registry import ToolRegistry
 from tests.tools.test_files import Bench
 

@@ -8,8 +8,8 @@ import pytest
 from lmtui.core.errors import ToolError
 from lmtui.core.messages import ToolSet
 from lmtui.core.permissions import Access, Effect, Mode, Rule, Verdict, decide
+from lmtui.core.rules import TOOL_FACTS, Deed, facts_of
 from lmtui.core.skills import PROMOTE_TOOL
-from lmtui.core.tool_facts import TOOL_FACTS, Deed, facts_of
 from lmtui.engine.context import system_prompt
 from lmtui.providers.tokens import count_tokens, counter_name
 from lmtui.providers.wire import wire_tool

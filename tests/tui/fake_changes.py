@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from lmtui.core import file_events
+from lmtui.core import events
 from lmtui.core.errors import SandboxError
 from lmtui.core.sessions import Restoration, Step
 from lmtui.core.workspace import FileChange, FileChangeKind
@@ -29,8 +29,8 @@ class FakeChanges:
     def add(self, call_id: str, tool: str, title: str, *changes: FileChange) -> None:
         turn_id = self.session.turn_id
         paths = tuple(change.path for change in changes)
-        self.session.emit(file_events.FilesChanged(call_id=call_id, files=paths, changes=changes, before="b", after="a"))
-        step = file_events.step_id(self.session.history()[-1].seq)
+        self.session.emit(events.FilesChanged(call_id=call_id, files=paths, changes=changes, before="b", after="a"))
+        step = events.step_id(self.session.history()[-1].seq)
         self._steps[step] = Step(step, turn_id, tool, title, self.session.clock(), changes)
 
     def steps(self) -> Sequence[Step]:
@@ -72,11 +72,9 @@ class FakeChanges:
                 for call in plan.calls:
                     self._steps[call] = replace(self._steps[call], is_undone=plan.action != "redo")
             paths = tuple(change.path for change in plan.changes)
-            self.session.emit(
-                file_events.FilesRestored(action=plan.action, calls=plan.calls, files=paths, changes=plan.changes)
-            )
+            self.session.emit(events.FilesRestored(action=plan.action, calls=plan.calls, files=paths, changes=plan.changes))
         if plan.turn_id:
-            self.session.emit(file_events.Rewound(turn_id=plan.turn_id))
+            self.session.emit(events.Rewound(turn_id=plan.turn_id))
 
 
 def reversed_change(change: FileChange) -> FileChange:

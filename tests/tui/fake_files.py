@@ -7,8 +7,7 @@ from pathlib import Path
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.rules import Rule
-from lmtui.core.workspace import DirEntry, FileChange, FileContent
-from lmtui.core.workspace_files import MAX_SHOWN_BYTES, FolderListener, FoldersChanged, GitState
+from lmtui.core.workspace import MAX_SHOWN_BYTES, DirEntry, FileChange, FileContent, FolderListener, FoldersChanged, GitState
 
 CONTENTS = {
     "parser/lexer.py": b"class Lexer:\n    def skip_comment(self):\n        depth = 1\n",

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from lmtui.core.agent_events import PlanProposed
 from lmtui.core.events import Envelope, Event
 from lmtui.core.permissions import Rule
 from lmtui.core.plan import Plan
-from lmtui.core.plan_events import PlanProposed
-from lmtui.core.plan_mode import PlanMode, after, approve, reject, revise
-from lmtui.core.proposal_grants import Grants, grants_of
+from lmtui.core.plan_mode import Grants, PlanMode, after, approve, grants_of, reject, revise
 from lmtui.core.proposals import Proposal
 
 

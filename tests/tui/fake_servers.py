@@ -8,10 +8,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from lmtui.core.errors import LmtuiError
-from lmtui.core.exams import ExamRow, ExamState, OnStep
 from lmtui.core.messages import CallForm
-from lmtui.core.profiles import ModelProfile
-from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
+from lmtui.core.servers import ExamRow, ExamState, LoadProgress, ModelProfile, OnStep, ServedModel, ServerFound
 
 
 class Choosing(Protocol):

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from lmtui.core.errors import ConfigError
 from lmtui.core.messages import CallForm
-from lmtui.core.sessions import CallsInUse
-from lmtui.core.settings import SettingRow
+from lmtui.core.sessions import CallsInUse, SettingRow
 from lmtui.core.window import WindowItem, WindowPart
 
 ROWS = (

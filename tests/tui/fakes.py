@@ -10,13 +10,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from lmtui.core import events, file_events
+from lmtui.core import events
 from lmtui.core.budgets import BudgetSet, SessionBudget
 from lmtui.core.events import Envelope, Event, Outcome, TurnReason
 from lmtui.core.guidance import Guidance
-from lmtui.core.messages import Role, ToolCall, Usage
+from lmtui.core.messages import Image, Role, ToolCall, Usage
 from lmtui.core.permissions import Mode, Rule
-from lmtui.core.pictures import Image
 from lmtui.core.plan import Plan
 from lmtui.core.sessions import Answer, Changes, SessionSummary, Subscriber
 from lmtui.core.trust import TrustItem, check_shown
@@ -427,7 +426,7 @@ def play_work(session: FakeSession) -> None:
     session.start_call("c2", "edit", "parser/lexer.py")
     session.finish_call("c2", "edit", result="edited", elapsed_ms=8, summary="+4 −2", decision="once")
     session.emit(
-        file_events.FilesChanged(
+        events.FilesChanged(
             call_id="c2",
             files=("parser/lexer.py",),
             changes=(FileChange("parser/lexer.py", FileChangeKind.MODIFIED, 4, 2, DIFF),),

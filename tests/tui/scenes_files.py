@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmtui.core.workspace_files import GitState
+from lmtui.core.workspace import GitState
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.file_view import FileView
 from tests.tui.driving import Driver

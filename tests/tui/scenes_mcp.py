@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lmtui.core.forms import Form
+from lmtui.core.mcp import Form
 from tests.tui.driving import Driver
 from tests.tui.fake_mcp import some_servers
 from tests.tui.fakes import play_work

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lmtui.core.agent_events import PlanProposed
 from lmtui.core.plan import PlanStep
-from lmtui.core.plan_events import PlanProposed
 from lmtui.core.proposals import Proposal
 from lmtui.tui.modals.consent import Consent
 from tests.tui.driving import Driver

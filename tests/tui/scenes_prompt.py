@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual import events as textual_events
 
 from lmtui.core import events
-from lmtui.core.pictures import Image
+from lmtui.core.messages import Image
 from tests.tui.driving import Driver
 from tests.tui.fakes import play_work
 

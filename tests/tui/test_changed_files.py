@@ -3,10 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.events import Envelope, Event
-from lmtui.core.file_events import FilesChanged, FilesRestored, step_id
+from lmtui.core.events import Envelope, Event, FilesChanged, FilesRestored, step_id
 from lmtui.core.workspace import FileChange, FileChangeKind
-from lmtui.tui.changed_files import ChangedFiles
+from lmtui.tui.facts import ChangedFiles
 from tests.tui.fakes import START
 
 MODIFIED = FileChange("a.py", FileChangeKind.MODIFIED, 4, 2)

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from lmtui.core import events, file_events
+from lmtui.core import events
 from lmtui.core.events import Envelope, Event, TurnReason
 from lmtui.core.messages import Role, Usage
 from lmtui.core.workspace import FileChange, FileChangeKind
@@ -79,7 +79,7 @@ def test_the_window_that_the_server_told_last_counts() -> None:
 
 def test_a_file_that_was_added_stays_added_when_it_is_modified() -> None:
     changes = [
-        file_events.FilesChanged(call_id="c", files=("a",), changes=(FileChange("a", kind, 2, 1, "d\n"),))
+        events.FilesChanged(call_id="c", files=("a",), changes=(FileChange("a", kind, 2, 1, "d\n"),))
         for kind in (FileChangeKind.ADDED, FileChangeKind.MODIFIED)
     ]
     change = facts_of(*changes).changes["a"]

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.pictures import Image
-from lmtui.tui.folding import Folds, is_large
+from lmtui.core.messages import Image
+from lmtui.tui.prompt_store import Folds, is_large
 
 PNG = Image("a]b\n.png", "image/png", b"x")
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.tui.fuzzy import FuzzyPaths, positions
+from lmtui.tui.path_index import FuzzyPaths, positions
 
 PATHS = ["README.md", "parser/lexer.py", "parser/tests/test_lexer.py", "lexicon/a.txt", "Long/Enough/X.py", "src/x.py"]
 

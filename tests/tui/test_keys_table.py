@@ -10,7 +10,7 @@ from lmtui.tui.app import PALETTE_SCOPES, LmtuiApp
 from lmtui.tui.commands import COMMANDS, Command, Scope
 from lmtui.tui.modals.approval import Approval
 from lmtui.tui.options import StartOptions
-from lmtui.tui.widgets.verbs import Verbs
+from lmtui.tui.widgets.bars import Verbs
 from tests.tui.driving import WIDE, Driver
 from tests.tui.scenes import SCENES, Scene
 

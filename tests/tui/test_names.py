@@ -5,7 +5,7 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from lmtui.core import events, file_events
+from lmtui.core import events
 from lmtui.core.messages import ToolCall
 from lmtui.core.workspace import FileChange, FileChangeKind
 from tests.tui.driving import SMALL, WIDE, Driver, running
@@ -44,7 +44,7 @@ def work(session: FakeSession) -> None:
         change = FileChange(
             name, FileChangeKind.MODIFIED, 1, 1, f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-{name}\n+{name}!\n"
         )
-        session.emit(file_events.FilesChanged(call_id=call_id, files=(name,), changes=(change,)))
+        session.emit(events.FilesChanged(call_id=call_id, files=(name,), changes=(change,)))
     session.emit(events.Notice(level=events.Level.WARNING, text=" ".join(NAMES)))
     session.emit(events.SessionRenamed(title=" ".join(NAMES)))
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.pictures import MAX_IMAGE_BYTES, Image
-from lmtui.tui.pasting import mentions_of, paths_in, read_picture
+from lmtui.core.messages import MAX_IMAGE_BYTES, Image
+from lmtui.tui.parts.pasting import mentions_of, paths_in, read_picture
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
 

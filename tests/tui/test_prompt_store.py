@@ -5,8 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lmtui.tui.folding import Typed
-from lmtui.tui.prompt_store import MAX_DRAFTS, MAX_ENTRIES, PromptStore
+from lmtui.tui.prompt_store import MAX_DRAFTS, MAX_ENTRIES, PromptStore, Typed
 
 PASTED = Typed("see [pasted 30 lines #1]", {"[pasted 30 lines #1]": "a\nb"})
 
@@ -62,7 +61,7 @@ def test_drafts_are_bounded(tmp_path: Path) -> None:
 def test_the_newest_draft_of_a_dead_process_moves_to_the_new_session(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from lmtui.tui.prompt_store import PromptStore; from lmtui.tui.folding import Typed\n"
+        "from lmtui.tui.prompt_store import PromptStore; from lmtui.tui.prompt_store import Typed\n"
         "PromptStore(Path(sys.argv[1]), Path('/w')).save_draft('dead', Typed('half a thought'))\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )

@@ -6,8 +6,7 @@ from lmtui.core import events
 from lmtui.core.events import Envelope
 from lmtui.core.messages import Role
 from lmtui.tui.lines.transcript import Transcript
-from lmtui.tui.replay import DIRECT_EVENTS, tail_start
-from lmtui.tui.router import Feed
+from lmtui.tui.router import DIRECT_EVENTS, Feed, tail_start
 from tests.tui.driving import Driver, running
 from tests.tui.fakes import START, FakeClock, FakeHost, FakeSession
 from tests.tui.lines.stage import screen_lines

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lmtui.core.slash_names import OWN_NAMES
+from lmtui.core.prompt_files import OWN_NAMES
 from lmtui.frontends.plain.commands import COMMANDS as PLAIN
 from lmtui.tui.commands import COMMANDS
 

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from lmtui.core import events
 from lmtui.core.events import Envelope
 from lmtui.core.messages import Role
-from lmtui.tui.replay import DIRECT_EVENTS
-from lmtui.tui.router import MOST_AT_ONCE, Feed, Router
+from lmtui.tui.router import DIRECT_EVENTS, MOST_AT_ONCE, Feed, Router
 from tests.tui.fakes import FakeSession
 
 

@@ -8,8 +8,7 @@ import pytest
 from PIL import Image
 
 from lmtui.tui.lines.text import plain
-from lmtui.tui.pictures import PictureError, picture_lines
-from lmtui.tui.screens.viewer import Viewer
+from lmtui.tui.screens.viewer import PictureError, Viewer, picture_lines
 from tests.tui.driving import SMALL, running
 
 

@@ -5,16 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed, WaitSet
 from lmtui.core.events import Envelope, Event, SessionOpened, TurnEnded, TurnReason, TurnStarted
-from lmtui.core.plan_events import PlanDecided, PlanOutcome, PlanProposed
 from lmtui.core.proposals import Proposal
-from lmtui.core.wait_events import WaitSet
 from lmtui.store.sessions import SessionStore
 from lmtui.store.summaries import summaries
 from lmtui.tui.facts import Facts
-from lmtui.tui.lines.session_list import session_row
-from lmtui.tui.live_summary import live_state
-from lmtui.tui.summary import activity_text
+from lmtui.tui.modals.switcher import session_row
+from lmtui.tui.summary import activity_text, live_state
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
 UNTIL = NOW + timedelta(hours=12)

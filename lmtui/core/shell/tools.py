@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from lmtui.core.shell.command import Risk, SimpleCommand, glob_risks, word_set
+from lmtui.core.shell.grammar import Risk, SimpleCommand, glob_risks, word_set
 
 
 class ToolGuard(NamedTuple):

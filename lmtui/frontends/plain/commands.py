@@ -6,30 +6,121 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lmtui.core.clean import clean_line, clean_path, reveal_line
-from lmtui.core.counting import counted
-from lmtui.core.errors import LmtuiError
+from lmtui.core.clean import clean_line, clean_path, counted, reveal_line
+from lmtui.core.errors import LmtuiError, UsageError
 from lmtui.core.events import MessageAdded, PlanChanged, SessionRenamed
-from lmtui.core.long_words import begin_deep, budget_words, set_budget
+from lmtui.core.guidance import WHOLE_CHARS, guidance_lines, init_task, persona_lines
+from lmtui.core.mcp import McpServer, McpServers, ServerState
 from lmtui.core.messages import Role
-from lmtui.core.model_words import calls_words, set_calls
+from lmtui.core.model_words import begin_deep, budget_words, calls_words, set_budget, set_calls
+from lmtui.core.prompt_files import AS_WORDS, OWN_NAMES, nearest, slash_call
 from lmtui.core.rules import Mode
 from lmtui.core.sessions import Changes, Restoration, SessionSummary
-from lmtui.core.slash_names import AS_WORDS, OWN_NAMES, nearest, slash_call
-from lmtui.frontends.job_words import job_lines
-from lmtui.frontends.plain.bringing import (
-    draft_instructions,
-    promote,
-    run_prompt_file,
-    say_instructions,
-    say_persona,
-    say_prompt_files,
-    use_skill,
-)
+from lmtui.core.skills import promote_call, skill_call, skill_lines
+from lmtui.frontends.jobs import job_lines
 from lmtui.frontends.plain.desk import Desk
-from lmtui.frontends.plain.servers import mind_servers
 from lmtui.frontends.plain.words import INDENT, changes_text, plan_lines, quoted
 from lmtui.frontends.typed import WAYS
+
+
+def say_instructions(desk: Desk, _: str) -> None:
+    """Say which instructions are read."""
+    desk.say(*guidance_lines(desk.room.wait(desk.host.guide.read(WHOLE_CHARS))))
+
+
+def say_persona(desk: Desk, _: str) -> None:
+    """Say who the agent is told to be."""
+    desk.say(*persona_lines(desk.room.wait(desk.host.guide.read(WHOLE_CHARS))))
+
+
+def draft_instructions(desk: Desk, focus: str) -> None:
+    """Have the model draft an AGENTS.md."""
+    desk.act(lambda session: session.submit(init_task(focus)))
+
+
+def use_skill(desk: Desk, argument: str) -> None:
+    """Say which skills there are, or have one followed."""
+    skills = desk.host.extensions.skills
+    name, words = skill_call(argument)
+    if not name:
+        desk.say(*skill_lines(desk.room.wait(skills.found()), skills.promoted()))
+        return
+    used = desk.room.wait(skills.use(name))
+    desk.act(lambda session: session.skills.begin(used, words))
+
+
+def promote(desk: Desk, argument: str) -> None:
+    """Ask whether a function may become a tool."""
+    path, function, name = promote_call(argument)
+    desk.act(lambda session: session.skills.promote(path, function, name))
+
+
+def say_prompt_files(desk: Desk, _: str) -> None:
+    """Say which commands are Markdown files or prompts of MCP servers."""
+    for file in desk.host.extensions.prompts.found():
+        runs = "" if file.may_run else " (its commands wait for trust: `lmtui config trust`)"
+        words = clean_line(file.problem or file.description)
+        desk.say(f"{clean_line(file.label)}: {words}{runs}, from {clean_line(file.source)}")
+
+
+def run_prompt_file(desk: Desk, text: str) -> bool:
+    """Run the command of a file; False where there is none of that name."""
+    try:
+        prompt = desk.room.wait(desk.host.extensions.prompts.read(text))
+    except LmtuiError as error:
+        desk.say(f"error: {error.full_text()}")
+        return True
+    if prompt is None:
+        return False
+    desk.act(lambda session: session.prompts.begin(prompt, text.strip()))
+    return True
+
+
+_USE = "Say /mcp, or /mcp yes|on|off|restart|tools NAME."
+
+
+def mind_servers(desk: Desk, argument: str) -> None:
+    """Say where the servers stand, or do what is asked with one.
+
+    Raises:
+        UsageError: there is no such server, or no such word.
+    """
+    servers = desk.host.extensions.mcp
+    word, _, name = argument.strip().partition(" ")
+    if not word:
+        desk.say(*[server_line(each) for each in servers.servers()], *map(clean_line, servers.problems()))
+        if not servers.servers() and not servers.problems():
+            desk.say("no MCP servers are named here")
+        return
+    server = next((each for each in servers.servers() if each.name == name.strip()), None)
+    if server is None:
+        raise UsageError(f"there is no MCP server {name.strip()!r}", _USE)
+    _do(desk, servers, server, word.lower())
+
+
+def _do(desk: Desk, servers: McpServers, server: McpServer, word: str) -> None:
+    match word:
+        case "tools":
+            desk.say(*[f"{tool.name} ({tool.tokens} tokens): {tool.description}" for tool in (*server.offered, *server.tools)])
+        case "yes":
+            servers.accept(server.name)
+        case "on" | "off":
+            servers.enable(server.name, is_on=word == "on")
+        case "restart":
+            servers.restart(server.name)
+        case _:
+            raise UsageError(f"{word!r} is nothing that can be done with a server", _USE)
+    if word != "tools":
+        desk.say(f"{clean_line(server.name)}: {word}")
+
+
+def server_line(server: McpServer) -> str:
+    """Return where a server stands, in one line."""
+    tools = f", {counted(len(server.tools), 'tool')}, {server.tokens:,} tokens" if server.state is ServerState.READY else ""
+    place = "".join(f", {part}" for part in (server.brings, server.place) if part)
+    problem = f": {server.problem}" if server.problem else ""
+    return clean_line(f"{server.name}: {server.state}{tools}{place}{problem}")
+
 
 MAX_SESSIONS = 20
 

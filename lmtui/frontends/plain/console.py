@@ -2,26 +2,321 @@
 
 from __future__ import annotations
 
+import os
 import queue
+import shlex
 import signal
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 
-from lmtui.core.clean import clean_line
-from lmtui.core.errors import UsageError
+from lmtui.core.agent_events import PlanProposed
+from lmtui.core.clean import clean_line, counted, reveal, reveal_line
+from lmtui.core.errors import LmtuiError, ToolError, UsageError
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome, SandboxSelected
-from lmtui.core.plan_events import PlanProposed
+from lmtui.core.look_alikes import approval_warning, warning
+from lmtui.core.plan_mode import grant_lines, proposal_lines
+from lmtui.core.proposals import Proposal, from_text, to_text
+from lmtui.core.rules import Deed, GrantScope, facts_of
 from lmtui.core.sessions import Answer, SessionHost
-from lmtui.frontends.plain import approvals
 from lmtui.frontends.plain.commands import Commands, Left
-from lmtui.frontends.plain.desk import Desk, Room
-from lmtui.frontends.plain.first_steps import ask_for_server, ask_for_trust
-from lmtui.frontends.plain.plans import ask_plan
-from lmtui.frontends.plain.terminal import LineTerminal, Terminal
+from lmtui.frontends.plain.desk import Desk, LineTerminal, Room, Terminal
+from lmtui.frontends.plain.words import INDENT
+from lmtui.frontends.trust import KEY, choose_reach, offer
 from lmtui.paths import state_dir
+
+YES = ("y", "yes")
+
+
+def ask_for_server(desk: Desk, silent: str = "") -> None:
+    """Let the user choose a model: a running one, an address, the demo, or `silent` (the stored server, if it does not answer).
+
+    Raises:
+        EOFError: the user leaves.
+    """
+    note = f"no answer from {clean_line(silent)}, the server that you chose last" if silent else desk.host.setup_note
+    desk.say(note, "looking for model servers on the usual ports")
+    found = [(server, model.name) for server in desk.room.wait(desk.host.servers.find()) for model in server.chat_models]
+    for number, (server, name) in enumerate(found, 1):
+        desk.say(f"{number}. {clean_line(name)}, {clean_line(server.kind)} at {clean_line(server.url)}")
+    if not found:
+        desk.say("no model server answers here")
+    while True:
+        keep = ", or enter to keep that server" if silent else ""
+        typed = desk.terminal.read(f"a number, an address such as http://127.0.0.1:8080, or demo{keep}: ").strip()
+        if silent and not typed:
+            return None
+        try:
+            if typed.isdecimal() and 0 < int(typed) <= len(found):
+                server, name = found[int(typed) - 1]
+                return desk.room.wait(desk.host.servers.use(server.url, name))
+            if typed == "demo":
+                return desk.room.wait(desk.host.start_demo())
+            if "." in typed or ":" in typed:
+                return desk.room.wait(desk.host.servers.use(typed, ""))
+        except LmtuiError as error:
+            desk.say(f"error: {error.full_text()}")
+
+
+def ask_for_trust(desk: Desk) -> None:
+    """Ask whether what the folder brings holds; an empty answer leaves it open."""
+    waiting = desk.host.trust.waiting()
+    if not waiting:
+        return
+    desk.say("this folder brings settings of its own; they do not hold until you trust them:")
+    for item in waiting:
+        desk.say(f"  {clean_line(item.kind)} in {reveal_line(item.source)}: {reveal_line(item.text)}")
+        if found := warning((item.text,)):
+            desk.say(f"  {found}")
+    desk.terminal.drop_typed()
+    typed = desk.terminal.read(f"trust all of these, yes or no{offer(waiting)}? ").strip().lower()
+    if typed == KEY and offer(waiting):
+        servers = desk.host.extensions.mcp
+        choose_reach(
+            waiting,
+            lambda name, reach: desk.room.do(lambda: servers.choose_reach(name, reach)),
+            desk.terminal.read,
+            desk.say,
+        )
+        ask_for_trust(desk)
+        return
+    try:
+        if typed:
+            desk.host.trust.answer(waiting, is_trusted=typed in YES)
+    except LmtuiError as error:
+        desk.say(f"error: {error.full_text()}", "they do not hold")
+    else:
+        desk.say("they hold from the next session on" if typed in YES else "they do not hold")
+
+
+CHOICES = {
+    "y": ("yes", "approve it and let it be carried out"),
+    "g": ("grant", "approve it and allow what it names, after a list of that"),
+    "e": ("edit", "change it in your editor (VISUAL or EDITOR)"),
+    "f": ("change", "say what should be different; words may follow at once"),
+    "n": ("no", "drop it; plan mode stays on"),
+    "l": ("later", "leave it waiting; /plan asks again"),
+}
+_LETTERS = " ".join(CHOICES)
+
+Editor = Callable[[str], str | None]
+
+
+def ask_plan(desk: Desk, edit: Editor | None = None) -> bool:
+    """Ask about the plan that waits, if one does; True where the session goes on by the answer.
+
+    `edit` returns what an editor made of a text, None where there is none.
+    """
+    asked = desk.act(lambda session: session.plans.open)
+    if asked is None:
+        return False
+    proposal = asked.proposal
+    _show(desk, proposal)
+    while True:
+        letter, words = _chosen(desk.terminal.read(f"your answer ({_LETTERS}): "))
+        if letter == "e":
+            proposal = _edited(desk, proposal, edit or _in_editor)
+            _show(desk, proposal)
+            continue
+        try:
+            done = _answer(desk, asked, proposal, letter, words)
+        except ToolError as error:
+            desk.say(f"error: {error.full_text()}")
+            continue
+        if done is not None:
+            return done
+
+
+def _show(desk: Desk, proposal: Proposal) -> None:
+    desk.say("a plan waits for your word:", *(f"  {line}" for line in proposal_lines(proposal)), "choices:")
+    desk.say(*(f"  {letter} or {word}: {text}" for letter, (word, text) in CHOICES.items()))
+    desk.terminal.drop_typed()  # what was typed before the question was there is no answer to it
+
+
+def _chosen(typed: str) -> tuple[str, str]:
+    """Return the letter of what was typed and the words behind it; an empty letter where it is no choice."""
+    head, _, words = typed.strip().partition(" ")
+    found = next((letter for letter, (word, _) in CHOICES.items() if head.lower() in (letter, word)), "")
+    return (found, words.strip()) if not words or found == "f" else ("", "")
+
+
+def _answer(desk: Desk, asked: PlanProposed, proposal: Proposal, letter: str, words: str) -> bool | None:
+    """Give an answer; True or False where the question is done, None where it goes on."""
+    edited = proposal if proposal != asked.proposal else None
+
+    match letter:
+        case "y":
+            desk.act(lambda session: session.plans.approve(asked.proposal_id, edited))
+            return True
+        case "g":
+            grants = desk.act(lambda session: session.plans.grants(proposal))
+            desk.say(*grant_lines(grants) if grants.rules or grants.left_out else ("nothing that it names can be allowed",))
+            desk.terminal.drop_typed()
+            if desk.terminal.read("approve it with these rules, for this session? yes or no: ").strip().lower() in ("y", "yes"):
+                desk.act(lambda session: session.plans.approve(asked.proposal_id, edited, rules=grants.rules))
+                return True
+        case "f":
+            said = words or desk.terminal.read("what should be different? this goes to the model: ").strip()
+            desk.act(lambda session: session.plans.revise(asked.proposal_id, said))
+            return True
+        case "n":
+            desk.act(lambda session: session.plans.reject(asked.proposal_id))
+            desk.say("the plan is dropped; /mode and a name leaves plan mode")
+            return False
+        case "l":
+            desk.say("the plan waits; /plan asks again")
+            return False
+        case _:
+            desk.say(f"one of these letters, or its word: {_LETTERS}")
+    return None
+
+
+def _edited(desk: Desk, proposal: Proposal, edit: Editor) -> Proposal:
+    """Return the plan as the user changed it; what is no plan is opened again, with the reason."""
+    text = to_text(proposal)
+    while True:
+        written = edit(text)
+        if written is None:
+            desk.say("there is no editor, or it did not end well: set VISUAL or EDITOR; the plan stays as it was")
+            return proposal
+        try:
+            return from_text(written)
+        except UsageError as error:
+            text = written
+            desk.say(f"error: {error}")
+            if desk.terminal.read("edit it again? yes or no, which drops the changes: ").strip().lower() not in ("y", "yes"):
+                return proposal
+
+
+def _in_editor(text: str) -> str | None:
+    """Return what the user's editor made of a text; blocks until it ends."""
+    try:
+        command = shlex.split(os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip())
+    except ValueError:  # a quotation in it that does not end
+        return None
+    if not command:
+        return None
+    with tempfile.TemporaryDirectory(prefix="lmtui-plan-") as folder:
+        path = Path(folder) / "plan.txt"
+        path.write_text(text, encoding="utf-8")
+        try:
+            ended = subprocess.run([*command, str(path)], check=False)
+            return path.read_text(encoding="utf-8") if ended.returncode == 0 else None
+        except (OSError, UnicodeError):
+            return None
+
+
+SHELL, NETWORK, SHOWN = "shell", "network", "tools"
+PLACES = {GrantScope.WORKSPACE: "in this folder", GrantScope.USER: "everywhere"}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One way to answer: its letter, its word, and what it does."""
+
+    letter: str
+    word: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One thing that `always` may mean."""
+
+    rule: str
+    scope: GrantScope
+
+    def __str__(self) -> str:
+        return f"{reveal_line(self.rule)}, {PLACES[self.scope]}"
+
+
+def approval_lines(request: ApprovalRequested) -> Iterator[str]:
+    """Return everything that is to be known before an answer, the text that would run or change unabridged."""
+    yield f"approval needed: {_deed(request)}"
+    text = request.diff if "\n@@" in request.diff else "\n".join(part for part in (request.text, request.diff) if part)
+    yield from (f"{INDENT}{line}" for line in reveal(text).split("\n"))
+    if found := approval_warning(request):
+        yield found
+    conditions = [
+        counted(request.commands, "command") if request.commands else "",
+        f"in {clean_line(request.cwd)}" if request.cwd else "",
+        clean_line(request.limits),
+        f"sandbox {clean_line(request.sandbox)}" if request.sandbox else "",
+    ]
+    if any(conditions):
+        yield f"it would run: {', '.join(part for part in conditions if part)}"
+    if request.uncovered:
+        yield f"not covered by your rules: {'; '.join(map(reveal_line, request.uncovered))}"
+    elif request.why:
+        yield f"it asks because: {clean_line(request.why)}"
+
+
+def choices_of(request: ApprovalRequested) -> list[Choice]:
+    """Return what may be answered."""
+    found = [Choice("y", "yes", "let it happen this once")]
+    if request.suggested_rule:
+        found.append(Choice("s", "session", f"and allow {reveal_line(request.suggested_rule)} until this session ends"))
+        found.append(Choice("a", "always", "and keep a rule that you choose next"))
+    found.append(Choice("n", "no", "refuse"))
+    found.append(Choice("f", "because", "refuse and tell the model why; words may follow at once"))
+    if request.tool == SHELL:
+        found.append(Choice("e", "edit", "write the command that runs instead"))
+    return found
+
+
+def choice_lines(request: ApprovalRequested) -> Iterator[str]:
+    """Return the choices, one a line."""
+    return (f"  {each.letter} or {each.word}: {each.text}" for each in choices_of(request))
+
+
+def chosen(request: ApprovalRequested, typed: str) -> tuple[str, str]:
+    """Return the letter of what was typed and the words behind it; an empty letter where it is no choice."""
+    head, _, words = typed.strip().partition(" ")
+    for each in choices_of(request):
+        if head.lower() in (each.letter, each.word) and (not words or each.letter == "f"):
+            return each.letter, words.strip()
+    return "", ""
+
+
+def direct_answer(request: ApprovalRequested, letter: str, words: str) -> Answer | None:
+    """Return the answer behind a letter; None where more must be asked."""
+    match letter:
+        case "y":
+            return Answer(Outcome.ONCE)
+        case "s":
+            return Answer(Outcome.SESSION, rule=request.suggested_rule)
+        case "n":
+            return Answer(Outcome.NO)
+        case "f" if words:
+            return Answer(Outcome.NO, feedback=words)
+        case _:
+            return None
+
+
+def grant_choices(request: ApprovalRequested) -> list[Grant]:
+    """Return what may be granted for always, the narrowest first."""
+    rules = request.offered_rules or ((request.suggested_rule,) if request.suggested_rule else ())
+    return [Grant(rule, scope) for scope in PLACES for rule in dict.fromkeys(rules)]
+
+
+def _deed(request: ApprovalRequested) -> str:
+    who = clean_line(request.agent)
+    who = "lmtui" if who == "root" else who
+    if request.tool == NETWORK:
+        return "a command wants to reach the host"
+    if request.tool == SHOWN:
+        return "a command needs this folder of tools, read-only"
+    if request.tool == SHELL:
+        return f"{who} asks to run a command"
+    verb = "read" if facts_of(request.tool).deed is Deed.SHOWS else "change"
+    deed = f"{verb} {reveal_line(request.path)}" if request.path else f"use {clean_line(request.tool)}"
+    return f"{who} asks to {deed}"
+
 
 EXIT_INTERRUPTED = 130
 FENCE = "```"
@@ -219,8 +514,8 @@ class Console:
 
     def _ask(self, request: ApprovalRequested) -> None:
         answer = None
-        self._desk.say(*approvals.question(request), "choices:", *approvals.choice_lines(request))
-        letters = " ".join(each.letter for each in approvals.choices(request))
+        self._desk.say(*approval_lines(request), "choices:", *choice_lines(request))
+        letters = " ".join(each.letter for each in choices_of(request))
         self._terminal.drop_typed()  # what was typed before the question was there is no answer to it
         while answer is None:
             try:
@@ -228,8 +523,8 @@ class Console:
             except EOFError:
                 self._desk.act(lambda session: session.answer(request.approval_id, Answer(Outcome.NO)))
                 raise
-            letter, words = approvals.chosen(request, typed)
-            answer = approvals.direct_answer(request, letter, words) or self._ask_more(request, letter)
+            letter, words = chosen(request, typed)
+            answer = direct_answer(request, letter, words) or self._ask_more(request, letter)
             if not letter:
                 self._terminal.say(f"one of these letters, or its word: {letters}")
         given = answer
@@ -249,7 +544,7 @@ class Console:
                 return None
 
     def _ask_grant(self, request: ApprovalRequested) -> Answer | None:
-        grants = approvals.grants(request)
+        grants = grant_choices(request)
         self._desk.say("which rule is kept?", *(f"  {number}. {grant}" for number, grant in enumerate(grants, 1)))
         typed = self._terminal.read("its number, empty goes back: ").strip()
         if not (typed.isdecimal() and 0 < int(typed) <= len(grants)):

@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from lmtui.core.answer_words import answer_words
 from lmtui.core.budgets import ReportWritten
-from lmtui.core.clean import clean, clean_line, clean_path
-from lmtui.core.counting import counted
+from lmtui.core.clean import clean, clean_line, clean_path, counted
 from lmtui.core.events import (
     ApprovalResolved,
     Envelope,
     Event,
+    FilesChanged,
+    FilesRestored,
+    HostReached,
     MessageAdded,
     ModeChanged,
     ModelChanged,
@@ -21,6 +22,7 @@ from lmtui.core.events import (
     PlanChanged,
     PrefillProgress,
     RetryScheduled,
+    Rewound,
     RuleRevoked,
     SandboxSelected,
     TextDelta,
@@ -30,12 +32,11 @@ from lmtui.core.events import (
     TurnEnded,
     TurnStarted,
 )
-from lmtui.core.file_events import FilesChanged, FilesRestored, Rewound
-from lmtui.core.host_events import HostReached
 from lmtui.core.messages import Role
 from lmtui.core.model_words import model_words
 from lmtui.core.plan import TodoStatus
-from lmtui.core.work_words import done_words
+from lmtui.core.sessions import answer_words
+from lmtui.core.task_state import done_words
 from lmtui.core.workspace import FileChange
 
 PATIENCE_S = 10.0

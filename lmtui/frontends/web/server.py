@@ -5,22 +5,158 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import getpass
+import hmac
 import ipaddress
 import os
+import secrets
 import signal
 import socket
 import sys
+import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from html import escape
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from aiohttp import web
 from textual_serve.server import Server
 
 from lmtui.core.errors import UsageError
-from lmtui.frontends.web.door import COOKIE, LEAST_PIN, Door
-from lmtui.frontends.web.pages import FOCUS_SCRIPT, FONTS, POLICY, door_page, terminal_page
 from lmtui.frontends.web.tab import Tab
 from lmtui.runtime.protection import read_secret_file
+
+LEAST_PIN = 6
+MOST_TRIES, LOCKED_S = 5, 60.0
+COOKIE = "lmtui-key"
+
+
+class Door:
+    """Lets in who has the link or the PIN.
+
+    Args:
+        names: what the host may be called in a request, with its port.
+        pin: opens as often as it is given; without one the link alone opens, and each link once.
+    """
+
+    def __init__(self, names: frozenset[str], pin: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+        self._names = names
+        self._pin = pin
+        self._clock = clock
+        self._keys: set[str] = set()
+        self._wrong = 0
+        self._locked_until = 0.0
+        self.token = secrets.token_urlsafe(24)
+
+    @property
+    def has_pin(self) -> bool:
+        """Tell whether a PIN opens."""
+        return bool(self._pin)
+
+    @property
+    def is_locked(self) -> bool:
+        """Tell whether too many wrong keys were tried a moment ago."""
+        return self._clock() < self._locked_until
+
+    def is_known_host(self, host: str) -> bool:
+        """Tell whether a request was sent to a name of ours."""
+        return host.lower() in self._names
+
+    def is_own_origin(self, origin: str) -> bool:
+        """Tell whether a request comes from a page of ours."""
+        try:
+            return urlsplit(origin).netloc.lower() in self._names
+        except ValueError:
+            return False
+
+    def try_key(self, text: str) -> str:
+        """Return the cookie for a token or a PIN, an empty text for a wrong one; a token is used up by that."""
+        if self.is_locked:
+            return ""
+        is_token = _is_same(text, self.token)
+        is_pin = bool(self._pin) and _is_same(text, self._pin)
+        if not (is_token or is_pin):
+            self._wrong += 1
+            if self._wrong >= MOST_TRIES:
+                self._wrong, self._locked_until = 0, self._clock() + LOCKED_S
+            return ""
+        self._wrong = 0
+        if is_token:
+            self.token = secrets.token_urlsafe(24)
+        key = secrets.token_urlsafe(32)
+        self._keys.add(key)
+        return key
+
+    def is_open_to(self, cookie: str) -> bool:
+        """Tell whether a cookie is one that was given."""
+        return any(_is_same(cookie, key) for key in self._keys)
+
+
+def _is_same(text: str, secret: str) -> bool:
+    """Compare in a time that tells nothing; what a browser sent may be no text at all."""
+    return hmac.compare_digest(text.encode("utf-8", "surrogatepass"), secret.encode("utf-8", "surrogatepass"))
+
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'; img-src 'self' data:; "
+    "connect-src 'self' {sockets}; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+FOCUS_SCRIPT = """
+const wait = setInterval(() => {
+  const area = document.querySelector(".xterm-helper-textarea");
+  if (area && document.body.classList.contains("-first-byte")) { clearInterval(wait); area.blur(); area.focus(); }
+}, 50);
+"""
+FONTS = ("/static/fonts/RobotoMono-VariableFont_wght.ttf", "/static/fonts/RobotoMono-Italic-VariableFont_wght.ttf")
+_FACES = f"""
+@font-face {{ font-family: "Roboto Mono"; src: url("{FONTS[0]}"); }}
+@font-face {{ font-family: "Roboto Mono"; font-style: italic; src: url("{FONTS[1]}"); }}
+"""
+_STYLE = (
+    _FACES
+    + """
+html, body { background: #14181d; color: #d6dae0; font-family: "Roboto Mono", Menlo, monospace; margin: 0; height: 100%; }
+.door, .closed p { max-width: 34rem; margin: 1rem auto; padding: 0 1rem; line-height: 1.5; }
+.door { padding-top: 20vh; }
+.closed { display: none; position: absolute; inset: 0; z-index: 10; background: #14181d; padding-top: 20vh; }
+body.-closed .closed { display: block; }
+input, button { font: inherit; color: inherit; background: #222931; border: 1px solid #959eab; padding: .4rem .8rem; }
+a { color: #74b3f0; }
+"""
+)
+
+
+def terminal_page(title: str, socket_url: str, font_size: int) -> str:
+    """Return the page with the terminal in it; the script and its marks are textual-serve's."""
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>
+<link rel="stylesheet" href="/static/css/xterm.css"><style>{_STYLE}</style>
+<script src="/static/js/textual.js"></script><script src="/focus.js" defer></script></head>
+<body>
+<div class="closed"><p>lmtui has ended here. What was done is saved; the session can be resumed.</p>
+<p><a href="/">Open it again</a></p></div>
+<div id="terminal" class="textual-terminal"
+  data-session-websocket-url="{escape(socket_url)}" data-font-size="{font_size}"></div>
+</body></html>
+"""
+
+
+def door_page(*, has_pin: bool, is_locked: bool, was_wrong: bool) -> str:
+    """Return the page for who has no key yet."""
+    if is_locked:
+        words = "Too many wrong keys. Wait a minute."
+    elif was_wrong:
+        words = "That is not the key."
+    else:
+        words = "Who may come in?"
+    hint = (
+        "the PIN that lmtui serve was started with" if has_pin else "the newest link that lmtui serve printed; each works once"
+    )
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>lmtui</title><style>{_STYLE}</style></head>
+<body><form class="door" method="post" action="/key"><p><b>lmtui</b></p><p>{words}</p><p>It takes {hint}.</p>
+<p><input name="key" type="password" autofocus autocomplete="off"> <button>Open</button></p></form></body></html>
+"""
+
 
 MOST_KEY_CHARS = 200
 FONT_SIZES = range(8, 41)

@@ -6,9 +6,46 @@ import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from lmtui.providers.parsing.harmony import BARE_CHARS, bare_header_at
-from lmtui.providers.parsing.names import ToolNames
+from lmtui.providers.parsing.literals import ToolNames
 from lmtui.providers.parsing.zone import FENCE, FENCE_MAY_COME, FENCES, JSON_FENCES, WORD
+
+_HEADER = re.compile(r"<\|(start|channel)\|>(.{0,300}?)<\|message\|>", re.DOTALL)
+HEADER_CHARS = 330
+_RECIPIENT = re.compile(r"\bto=([\w.\-]+)")
+_BARE = re.compile(r" to=(functions\.[\w\-]+)(?:\s*(?:<\|constrain\|>)?\s*(?:code|json))?\s*")
+BARE_CHARS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a header says, and where it ends; `tool` is the name that a call is sent to, empty where it is no call."""
+
+    end: int
+    tool: str = ""
+    is_thinking: bool = False
+    is_foreign: bool = False
+
+
+def header_at(text: str, at: int) -> Header | None:
+    """Return the header that begins at a place, None where there is none (or not all of it yet)."""
+    found = _HEADER.match(text, at)
+    if found is None:
+        return None
+    words = found[2].replace("<|channel|>", " ").strip()
+    if found[1] == "start" and words and not words.startswith("assistant"):
+        return Header(found.end(), is_foreign=True)
+    to = _RECIPIENT.search(words)
+    tool = to[1] if to is not None and to[1] != "assistant" else ""
+    return Header(found.end(), tool, is_thinking=not tool and "analysis" in words)
+
+
+def bare_header_at(text: str, at: int) -> Header | None:
+    """Return a header whose marks the server left out, behind the word `commentary`: ` to=functions.read json{…}`."""
+    found = _BARE.match(text, at)
+    if found is None or not text.startswith("{", found.end()):
+        return None
+    return Header(found.end(), found[1])
+
 
 _RESULTS = frozenset(("tool_output", "tool_outputs", "tool_result", "tool_results", "tool_response", "output", "outputs"))
 _HEADING = re.compile(

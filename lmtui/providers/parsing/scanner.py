@@ -10,14 +10,95 @@ from enum import Enum, auto
 
 from lmtui.core.messages import CallPiece
 from lmtui.providers.parsing.gathered import Gathered
-from lmtui.providers.parsing.harmony import HEADER_CHARS, header_at
 from lmtui.providers.parsing.items import LineItem
-from lmtui.providers.parsing.lines import Beginning, Begins, arrows_at, beginning_at, heads_result
-from lmtui.providers.parsing.markers import Kind, Mark, mark_at, may_be_mark
-from lmtui.providers.parsing.names import ToolNames
-from lmtui.providers.parsing.openings import may_be_comment, may_open_call, quotation_at
-from lmtui.providers.parsing.tape import Tape
+from lmtui.providers.parsing.lines import HEADER_CHARS, Beginning, Begins, arrows_at, beginning_at, header_at, heads_result
+from lmtui.providers.parsing.literals import ToolNames
+from lmtui.providers.parsing.tags import Kind, Mark, mark_at, may_be_mark
 from lmtui.providers.parsing.zone import CallZone
+
+_TAG = re.compile(r"<(?:[A-Za-z][\w:\-]{0,60}|｜DSML｜\w{0,20})(?:[=\s][^<>\n]{0,230})?>|<\{+")
+_TAG_MAY_COME = re.compile(r"<(?:(?:[A-Za-z][\w:\-]{0,60}|｜D?S?M?L?｜?\w{0,20})(?:[=\s][^<>\n]{0,230})?|\{+)?\Z")
+_HEAD = re.compile(r"\{\s{0,40}[\"'“{]")
+_HEAD_MAY_COME = re.compile(r"\{\s{0,40}\Z")
+_LEADS = frozenset(":.!?>—–")
+_QUOTES = re.compile(
+    r"(?:examples?|samples?|quote|blockquote|pre|xmp|details|documentation|documents?|document_content|files?|file_contents?|contents"
+    r"|excerpt|snippet|log|transcript|history|web_?page|page|email|context|template|source|data)",
+    re.IGNORECASE,
+)
+_QUOTE_TAG = re.compile(r"<([A-Za-z][\w\-]{0,30})(?:\s[^<>\n]{0,200})?>")
+_COMMENT = "<!--"
+
+
+def may_open_call(text: str, at: int, before: str, *, is_final: bool) -> bool | None:
+    """Tell whether calls may begin at a place; None: it cannot be told yet.
+
+    Args:
+        text: what is read.
+        at: where a bracket stands.
+        before: what was said before it; it ends in a line break at the start of a line.
+        is_final: no more comes.
+    """
+    match text[at]:
+        case "[":
+            return before.endswith("\n")
+        case "<":
+            if _TAG.match(text, at) is not None:
+                return True
+            return None if not is_final and _TAG_MAY_COME.match(text, at) else False
+        case "{" if before.rstrip()[-1:] in _LEADS:
+            if not is_final and _HEAD_MAY_COME.match(text, at):
+                return None
+            return _HEAD.match(text, at) is not None
+    return False
+
+
+def quotation_at(text: str, at: int, tools: ToolNames, *, is_line_start: bool) -> tuple[str, int]:
+    """Return what closes the quotation that a comment or a tag such as `<example>` opens, and how long its opening is."""
+    if text.startswith(_COMMENT, at):
+        return "-->", len(_COMMENT)
+    tag = _QUOTE_TAG.match(text, at) if is_line_start else None
+    if tag is None or _QUOTES.fullmatch(tag[1]) is None or tools.find(tag[1]) is not None:
+        return "", 0
+    return f"</{tag[1]}>", len(tag[0])
+
+
+def may_be_comment(text: str, at: int) -> bool:
+    """Tell whether the text ends in what may become the beginning of a comment."""
+    return len(text) - at < len(_COMMENT) and _COMMENT.startswith(text[at:])
+
+
+class Tape:
+    """What is not yet read stands in `text` from `at` on."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.at = 0
+
+    @property
+    def is_read(self) -> bool:
+        """Tell whether nothing is left."""
+        return self.at == len(self.text)
+
+    def put(self, text: str) -> None:
+        """Add text at the end, and forget what was read."""
+        self.text = self.text[self.at :] + text if not self.is_read else text
+        self.at = 0
+
+    def take(self, end: int) -> str:
+        """Read up to a place."""
+        taken = self.text[self.at : end]
+        self.at = max(end, self.at)
+        return taken
+
+    def rewind(self, text: str) -> None:
+        """Go back to before a text that was read, whether it is still here or not."""
+        if self.at >= len(text) and self.text.startswith(text, self.at - len(text)):
+            self.at -= len(text)
+        else:
+            self.text = text + self.text[self.at :]
+            self.at = 0
+
 
 _MARKS = re.compile(r"[<\[{`◁\n>]")
 _TICKS = re.compile(r"[`\n]")

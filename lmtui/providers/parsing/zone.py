@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from lmtui.core.messages import ToolSpec
 from lmtui.providers.parsing.items import Found, Item, JsonItem, PythonItem
-from lmtui.providers.parsing.markers import Kind, mark_at, may_be_mark
-from lmtui.providers.parsing.names import ToolNames, required
+from lmtui.providers.parsing.literals import ToolNames, required
 from lmtui.providers.parsing.shapes import Meant, Refused
-from lmtui.providers.parsing.tags import OPENING, TagItem, opened
+from lmtui.providers.parsing.tags import OPENING, Kind, TagItem, mark_at, may_be_mark, opened
 
 FENCES = frozenset(
     ("", "json", "jsonc", "json5", "tool_call", "tool_calls", "tool_code", "tool", "tools", "xml", "python", "py", "function")

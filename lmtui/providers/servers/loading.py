@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 
-from lmtui.core.addresses import root_url
 from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.hosts import root_url
 from lmtui.core.servers import LoadProgress, ServedModel, ServerFound, ServerKind
 from lmtui.providers.discovery import look_at
 from lmtui.providers.faults import unreachable
 from lmtui.providers.servers import lm_studio_loading, ollama_loading, router_loading
 from lmtui.providers.servers.client import Client
-from lmtui.providers.servers.memory import MemoryGate
-from lmtui.providers.servers.wanted import TICK_S, Wanted
+from lmtui.providers.servers.memory import TICK_S, MemoryGate, Wanted
 
 LOOK_LIMIT_S = 10.0
 _HOW_ELSE = {

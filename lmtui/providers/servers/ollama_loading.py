@@ -10,14 +10,65 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
 
 from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
 from lmtui.providers.faults import load_failed
-from lmtui.providers.servers import ollama
-from lmtui.providers.servers.client import Client, Reply
-from lmtui.providers.servers.facts import text
-from lmtui.providers.servers.memory import MemoryGate
-from lmtui.providers.servers.wanted import LOAD_LIMIT_S, UNLOAD_LIMIT_S, Wanted, loaded, passing
+from lmtui.providers.servers.client import Client, Reply, digest, items, number, part, raw_text, text, words
+from lmtui.providers.servers.memory import LOAD_LIMIT_S, UNLOAD_LIMIT_S, MemoryGate, Wanted, loaded, passing
+
+TAGS, RUNNING, SHOW = "/api/tags", "/api/ps", "/api/show"
+MOST_SHOWN = 32
+AT_ONCE = 6
+
+
+def models(tags: Any, running: Any) -> tuple[ServedModel, ...]:
+    """Return the models, the loaded ones with their window."""
+    loaded = {text(each, "name"): each for each in items(running, "models")}
+    return tuple(_model(each, loaded.get(text(each, "name"))) for each in items(tags, "models"))
+
+
+def _model(item: dict[str, Any], running: dict[str, Any] | None) -> ServedModel:
+    return ServedModel(
+        name=text(item, "name"),
+        window_tokens=number(running, "context_length"),
+        is_loaded=running is not None,
+        size_bytes=number(item, "size"),
+        quantisation=text(part(item, "details"), "quantization_level"),
+    )
+
+
+async def with_abilities(client: Client, found: tuple[ServedModel, ...], limit_s: float) -> tuple[ServedModel, ...]:
+    """Ask what each model can do, the loaded ones first; what does not answer in time stays unknown."""
+    gate = asyncio.Semaphore(AT_ONCE)
+    order = sorted(range(len(found)), key=lambda at: not found[at].is_loaded)[:MOST_SHOWN]
+    end = asyncio.get_running_loop().time() + limit_s
+
+    async def ask(at: int) -> tuple[int, ServedModel]:
+        async with gate:
+            left_s = end - asyncio.get_running_loop().time()
+            reply = await client.post(SHOW, {"model": found[at].name}, max(0.0, left_s))
+            return at, _able(found[at], reply.ok) if isinstance(reply.ok, dict) else found[at]
+
+    known = dict(await asyncio.gather(*(ask(at) for at in order)))
+    return tuple(known.get(at, model) for at, model in enumerate(found))
+
+
+def _able(model: ServedModel, shown: dict[str, Any]) -> ServedModel:
+    able = words(shown, "capabilities")
+    info = part(shown, "model_info")
+    trained = next((number(info, key) for key in info if key.endswith(".context_length")), 0)
+    return replace(
+        model,
+        has_tools="tools" in able if able else None,
+        has_vision="vision" in able if able else None,
+        thinks="thinking" in able if able else None,
+        max_window_tokens=trained,
+        template=digest(raw_text(shown, "template")),
+        is_embedder=bool(able) and "embedding" in able and "completion" not in able,
+    )
+
 
 GENERATE, CREATE = "/api/generate", "/api/create"
 KEEP = "30m"
@@ -41,8 +92,8 @@ async def load(client: Client, wanted: Wanted, _: MemoryGate) -> AsyncGenerator[
         async for step in steps:
             yield step
     _check(task.result(), server.url, name, "load")
-    running = (await client.get(ollama.RUNNING, _LOOK_LIMIT_S)).ok
-    found = ollama.models({"models": [{"name": name}]}, running)
+    running = (await client.get(RUNNING, _LOOK_LIMIT_S)).ok
+    found = models({"models": [{"name": name}]}, running)
     yield loaded(found[0].window_tokens, wanted.window_tokens, name if is_other else "")
 
 

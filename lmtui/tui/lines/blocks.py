@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from lmtui.core.clean import clean, clean_line
 from lmtui.core.events import Level, TurnReason
-from lmtui.core.pictures import ImageRef
+from lmtui.core.messages import ImageRef
 from lmtui.tui.lines.text import Line, fit, fold, indent, plain, row, wrap
 
 FOLDED, UNFOLDED = "▸", "▾"

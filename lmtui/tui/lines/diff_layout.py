@@ -2,14 +2,74 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import accumulate, zip_longest
 
-from lmtui.tui.lines.patch import MINUS, FilePatch, Hunk
-from lmtui.tui.lines.patch_lines import NONE, DiffLine, Run, TextLines
-from lmtui.tui.lines.text import fold
+from lmtui.tui.lines.code import highlight, lexer_for_path
+from lmtui.tui.lines.patch import MINUS, NONE, DiffLine, FilePatch, Hunk, Run, TextLines
+from lmtui.tui.lines.text import Line, fill, fold, restyle, width_of
+
+_LEAST_COMMON = 0.3
+_LONGEST_COMPARED = 1000
+_MOST_WORDS = 250
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+
+Ranges = tuple[tuple[int, int], ...]
+
+
+@lru_cache(maxsize=4096)
+def changed_ranges(text: str, other: str) -> Ranges:
+    """Return the characters of `text`, from and up to, that `other` has not; none where the two have too little in common."""
+    if not text or not other or max(len(text), len(other)) > _LONGEST_COMPARED:
+        return ()
+    words, others = _WORD.findall(text), _WORD.findall(other)
+    head = _common(words, others)
+    tail = _common(words[head:][::-1], others[head:][::-1])
+    inner, inner_others = words[head : len(words) - tail], others[head : len(others) - tail]
+    changed = [False] * head + _changed(inner, inner_others) + [False] * tail
+    kept = sum(len(word) for word, is_changed in zip(words, changed, strict=True) if not is_changed and not word.isspace())
+    if kept < _LEAST_COMMON * len(text.replace(" ", "")):
+        return ()
+    return _ranges(words, changed)
+
+
+def _changed(words: list[str], others: list[str]) -> list[bool]:
+    if not others or len(words) + len(others) > _MOST_WORDS:
+        return [True] * len(words)
+    changed = [True] * len(words)
+    for block in SequenceMatcher(None, words, others, autojunk=False).get_matching_blocks():
+        changed[block.a : block.a + block.size] = [False] * block.size
+    return changed
+
+
+def _ranges(words: list[str], changed: list[bool]) -> Ranges:
+    """Return the stretches of changed words; blanks between two changed words belong to them."""
+    found: list[tuple[int, int]] = []
+    at = 0
+    blank_since = -1
+    for word, is_changed in zip(words, changed, strict=True):
+        end = at + len(word)
+        if is_changed and found and found[-1][1] in (at, blank_since):
+            found[-1] = (found[-1][0], end)
+        elif is_changed:
+            found.append((at, end))
+        blank_since = at if not is_changed and word.isspace() else -1
+        at = end
+    return tuple(found)
+
+
+def _common(left: list[str], right: list[str]) -> int:
+    size = 0
+    for one, other in zip(left, right, strict=False):
+        if one != other:
+            break
+        size += 1
+    return size
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,3 +251,68 @@ def text_of(line: DiffLine) -> str:
 
 def _equal_text(count: int) -> str:
     return f"⋯ {count:,} equal line{'s' if count > 1 else ''}"
+
+
+_BAR = "│"
+
+
+class DiffPainter:
+    """Draws rows at one width."""
+
+    def __init__(self, width: int, digits: int, *, is_split: bool) -> None:
+        self._width = width
+        self._digits = digits
+        self._is_split = is_split
+        self._half = (width - 1) // 2
+        self.text_width = max(8, (self._half if is_split else width - digits - 1) - digits - 4)
+
+    def lines(self, row: DiffRow, heading_role: str = "strong") -> list[Line]:
+        """Return the lines of a row."""
+        match row.kind:
+            case "file":
+                return fold(((row.text, "strong"),), self._width)
+            case "hunk":
+                return [((row.text, heading_role),)]
+            case "fold":
+                return [((" " * (self._digits + 1), ""), (row.text, "accent" if row.can_open else "muted"))]
+            case "pair" if self._is_split:
+                return self._both(row)
+            case "new":
+                return self._column(row.new, row.old, row.path)
+            case _:
+                return self._column(row.old, row.new, row.path)
+
+    def _both(self, row: DiffRow) -> list[Line]:
+        left = self._side(row.old, row.new, row.path, self._half, "old")
+        right = self._side(row.new, row.old, row.path, self._width - 1 - self._half, "new")
+        height = max(len(left), len(right))
+        left += [((" " * self._half, ""),)] * (height - len(left))
+        right += [()] * (height - len(right))
+        return [(*old, (_BAR, "muted"), *new) for old, new in zip(left, right, strict=True)]
+
+    def _side(self, line: DiffLine | None, other: DiffLine | None, path: str, width: int, side: str) -> list[Line]:
+        if line is None:
+            return []
+        number = line.old if side == "old" else line.new
+        return self._numbered(line, other, path, f"{number:>{self._digits}} ", width)
+
+    def _column(self, line: DiffLine | None, other: DiffLine | None, path: str) -> list[Line]:
+        assert line is not None
+        numbers = f"{line.old or '':>{self._digits}} {line.new or '':>{self._digits}} "
+        return self._numbered(line, other, path, numbers, self._width)
+
+    def _numbered(self, line: DiffLine, other: DiffLine | None, path: str, numbers: str, width: int) -> list[Line]:
+        ground, sign_role = {"+": ("added", "good"), "-": ("removed", "bad")}.get(line.sign, ("", ""))
+        sign = MINUS if line.sign == "-" else line.sign
+        body = highlight([line.text], lexer_for_path(path))[0]
+        for start, end in changed_ranges(line.text, other.text) if ground and other is not None else ():
+            body = restyle(body, start, end, f"{ground}-word")
+        if line.note:
+            body = (*body, (text_of(line)[len(line.text) :], "muted"))
+        found: list[Line] = []
+        for part in fold(body, self.text_width):
+            first = not found
+            lead: Line = ((numbers if first else " " * len(numbers), "muted"), (f"{sign if first else ' '} ", sign_role))
+            rest = width - width_of(lead)
+            found.append((*lead, *fill(part, rest, ground)))
+        return found

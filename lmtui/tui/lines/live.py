@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from lmtui.tui.lines.blocks import Block
-from lmtui.tui.lines.markdown import piece_lines
-from lmtui.tui.lines.pieces import LONGEST_LINE, Piece, PieceSplitter, clean_lines
+from lmtui.tui.lines.markdown import LONGEST_LINE, Piece, PieceSplitter, clean_lines, piece_lines
 from lmtui.tui.lines.text import Line
 
 BLOCK_CHARS = 2048

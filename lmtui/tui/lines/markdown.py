@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -10,14 +13,285 @@ from rich.cells import cell_len
 
 from lmtui.core.clean import clean
 from lmtui.tui.lines.code import highlight, lexer_by_name
-from lmtui.tui.lines.links import link_role
-from lmtui.tui.lines.pieces import Piece
-from lmtui.tui.lines.tables import Cell, table_lines
-from lmtui.tui.lines.text import Line, Span, fill, fold, indent, wrap
+from lmtui.tui.lines.text import Line, Span, crop, fill, fold, indent, link_role, plain, width_of, wrap
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
+
+
+_TABLE_RULE = " │ "
+_NARROWEST_COLUMN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell: its text and how it is aligned (left, right, center, or nothing)."""
+
+    line: Line
+    align: str = ""
+
+
+def table_lines(rows: list[list[Cell]], width: int, skipped_rows: int = 0) -> list[Line]:
+    """Return the lines of a table; the first row is its head.
+
+    `skipped_rows` are not drawn again and alone set the widths, so that a table may be drawn in parts.
+    """
+    if not rows:
+        return []
+    widths = column_widths(rows[:skipped_rows] or rows, width)
+    found: list[Line] = []
+    for number, cells in enumerate(rows[skipped_rows:], skipped_rows):
+        found += [crop(line, width) for line in _row_lines(cells, widths, is_head=number == 0)]
+        if number == 0:
+            found.append(crop((("─┼─".join("─" * size for size in widths), "muted"),), width))
+    return found
+
+
+def column_widths(rows: list[list[Cell]], width: int) -> list[int]:
+    """Return the widths of the columns: what they need, the widest narrowed until all fit."""
+    count = max(len(cells) for cells in rows)
+    widths = [max((width_of(cells[at].line) for cells in rows if at < len(cells)), default=1) for at in range(count)]
+    room = width - len(_TABLE_RULE) * (count - 1)
+    while sum(widths) > room and max(widths) > _NARROWEST_COLUMN:
+        widest = max(range(count), key=widths.__getitem__)
+        others = sorted(set(widths))
+        step = widths[widest] - (others[-2] if len(others) > 1 else _NARROWEST_COLUMN)
+        widths[widest] -= max(1, min(step, sum(widths) - room))
+    return [max(1, size) for size in widths]
+
+
+def _row_lines(cells: list[Cell], widths: list[int], *, is_head: bool) -> list[Line]:
+    wrapped = [wrap(cell.line, size) for cell, size in zip(cells, widths, strict=False)]
+    found: list[Line] = []
+    for depth in range(max(map(len, wrapped), default=0)):
+        spans: list[Span] = []
+        for at, size in enumerate(widths):
+            part = wrapped[at][depth] if at < len(wrapped) and depth < len(wrapped[at]) else ()
+            if at:
+                spans.append((_TABLE_RULE, "muted"))
+            spans += _aligned(part, size, cells[at].align if at < len(cells) else "", is_head=is_head)
+        found.append(_trimmed(spans))
+    return found
+
+
+def _aligned(part: Line, size: int, align: str, *, is_head: bool) -> list[Span]:
+    rest = max(0, size - width_of(part))
+    before = rest if align == "right" else rest // 2 if align == "center" else 0
+    body = [(text, f"{role} strong".strip() if is_head else role) for text, role in part]
+    return [span for span in ((" " * before, ""), *body, (" " * (rest - before), "")) if span[0]]
+
+
+def _trimmed(spans: list[Span]) -> Line:
+    while spans and not plain((spans[-1],)).strip():
+        spans = spans[:-1]
+    return tuple(spans)
+
+
+LONGEST_LINE = 4096
+_FENCE_LINES = 40
+_TABLE_ROWS = 50
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})([^`]*)$")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+_RULE = re.compile(r" {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$")
+_ITEM = re.compile(r" {0,1}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
+_ORDERED_LATER = re.compile(r" {0,1}(?!1[.)])\d{1,9}[.)]")
+_DELIMITER = re.compile(r" {0,3}\|?\s*+:?-++:?\s*+(?:\|\s*+:?-++:?\s*+)*+\|?\s*+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a Markdown text: its kind, its clean lines, and whether a blank line stands before it.
+
+    `fence` is the word after an opening fence; `head` repeats the beginning of a table that this piece continues.
+    """
+
+    kind: str
+    lines: tuple[str, ...]
+    has_gap: bool = True
+    fence: str = ""
+    head: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Where a text begins: at its very start, behind a piece of kind `follows`, or in the middle of one.
+
+    In a code fence `marker` and `fence` tell which, in a table `head` holds the rows that set its columns.
+    """
+
+    marker: str = ""
+    fence: str = ""
+    head: tuple[str, ...] = ()
+    follows: str = ""
+    had_blank: bool = False
+
+
+@dataclass(slots=True)
+class PieceSplitter:
+    """Takes lines and gives pieces.  Ask `ends_before` for each line; if so `take` the piece; then `add` the line."""
+
+    opening: Opening = field(default_factory=Opening)
+    kind: str = ""
+    lines: list[str] = field(default_factory=list)
+    blanks: int = 0
+    inner: str = ""
+    has_gap: bool = False
+    is_closed: bool = False
+    is_cut: bool = False
+
+    def __post_init__(self) -> None:
+        self._resume()
+
+    def ends_before(self, line: str) -> bool:
+        """Tell whether the piece that is open is complete when this line comes next."""
+        if not self.lines:
+            return False
+        if self.is_closed:
+            return True
+        match self.kind:
+            case "fence":
+                return len(self.lines) >= _FENCE_LINES and not _closes(line, self.opening.marker)
+            case "list" if self.inner:
+                return False
+            case "list":
+                return bool(line.strip()) and self._ends_list(line)
+            case "indented":
+                return bool(line.strip()) and not line.startswith(("    ", "\t"))
+            case "table" if len(self.lines) >= _TABLE_ROWS and not self.blanks:
+                return True
+        return bool(line.strip()) and (self.blanks > 0 or self._interrupts(line))
+
+    def add(self, line: str) -> None:
+        """Take one clean line."""
+        is_blank = not line.strip()
+        if self.kind == "table" and not self.lines and (is_blank or self._interrupts(line)):
+            self.opening, self.kind = Opening(follows="table"), ""
+        if self.kind == "fence":
+            self._add_to_fence(line)
+        elif is_blank and not self.inner:
+            self.blanks += 1
+        elif self.lines:
+            self._continue(line)
+        else:
+            self._open(line)
+
+    def take(self) -> Piece | None:
+        """Return the open piece and be ready for the next; None where there is nothing in it."""
+        piece = None
+        if self.lines:
+            piece = Piece(self.kind, tuple(self.lines), self.has_gap, self.opening.fence, self.opening.head)
+        self.opening = self._next_opening()
+        self.lines, self.blanks, self.inner, self.is_closed, self.is_cut = [], 0, "", False, False
+        self._resume()
+        return piece
+
+    def fork(self) -> PieceSplitter:
+        """Return a splitter that can go on from here without changing this one."""
+        other = copy(self)
+        other.lines = list(self.lines)
+        return other
+
+    def cut(self) -> None:
+        """End the open piece here (its line is too long); what follows joins it without a blank line."""
+        if self.kind != "fence":
+            self.is_closed = self.is_cut = True
+
+    def _resume(self) -> None:
+        self.has_gap = False
+        self.kind = "fence" if self.opening.marker else "table" if self.opening.head else ""
+
+    def _next_opening(self) -> Opening:
+        now = self.opening
+        if self.is_cut:
+            return Opening(follows="cut")
+        if self.kind == "fence" and not self.is_closed:
+            return now
+        if self.kind == "table" and not self.blanks and len(self.lines) >= _TABLE_ROWS:
+            return Opening(head=now.head or tuple(self.lines))
+        return Opening(
+            follows=self.kind if self.lines else now.follows, had_blank=self.blanks > 0 or (not self.lines and now.had_blank)
+        )
+
+    def _ends_list(self, line: str) -> bool:
+        if _ITEM.match(line):
+            return True
+        if line.startswith(("  ", "\t")):
+            return False
+        return self.blanks > 0 or self._interrupts(line)
+
+    def _interrupts(self, line: str) -> bool:
+        if self.kind in ("heading", "rule"):
+            return True
+        if _FENCE.match(line) or _HEADING.match(line):
+            return True
+        if self.kind == "paragraph":
+            if _ITEM.match(line) and not _ORDERED_LATER.match(line) and not _RULE.match(line):
+                return True
+            return line.startswith(">")
+        return bool(_RULE.match(line)) and self.kind != "table"
+
+    def _open(self, line: str) -> None:
+        fence = _FENCE.match(line)
+        kind = "table" if self.kind == "table" else "fence" if fence else _kind_of(line)
+        follows = self.opening.follows
+        had_blank = self.opening.had_blank or self.blanks > 0
+        is_tight = follows == "cut" or (kind == "list" and follows in ("list", "paragraph"))
+        self.has_gap = bool(follows) and (had_blank or not is_tight)
+        self.kind, self.blanks = kind, 0
+        if fence and kind == "fence":
+            self.opening = Opening(fence[1], fence[2].strip() or "text")
+        else:
+            self.lines.append(line)
+
+    def _continue(self, line: str) -> None:
+        if self.kind == "list":
+            self._track_inner_fence(line)
+        elif self.kind == "paragraph" and len(self.lines) == 1 and "|" in self.lines[0] and _DELIMITER.match(line):
+            self.kind = "table"
+        self.lines += [""] * self.blanks
+        self.blanks = 0
+        self.lines.append(line)
+
+    def _track_inner_fence(self, line: str) -> None:
+        fence = _FENCE.match(line.strip())
+        if self.inner:
+            if _closes(line.strip(), self.inner):
+                self.inner = ""
+        elif fence:
+            self.inner = fence[1]
+
+    def _add_to_fence(self, line: str) -> None:
+        if _closes(line, self.opening.marker):
+            self.is_closed = True
+            if not self.lines:
+                self.lines.append("")
+        else:
+            self.lines.append(line)
+
+
+def clean_lines(raw: str) -> list[str]:
+    """Return one raw line (without its end) as the clean lines that it shows as."""
+    return clean(raw.removesuffix("\r")).split("\n")
+
+
+def _closes(line: str, marker: str) -> bool:
+    text = line.strip()
+    return len(text) >= len(marker) and not text.strip(marker[0]) and len(line) - len(line.lstrip(" ")) < 4
+
+
+def _kind_of(line: str) -> str:
+    if line.startswith(("    ", "\t")):
+        return "indented"
+    if _HEADING.match(line):
+        return "heading"
+    if _RULE.match(line):
+        return "rule"
+    if _ITEM.match(line):
+        return "list"
+    return "quote" if line.lstrip(" ").startswith(">") else "paragraph"
+
 
 MOST_CHARS = 24_000  # a longer paragraph or table is drawn as it was written: to parse one may take seconds
 _BULLET = "• "

@@ -9,8 +9,7 @@ from typing import Unpack
 from textual.message import Message
 
 from lmtui.core.clean import clean_line
-from lmtui.core.server_words import abilities, size_text
-from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
+from lmtui.core.servers import LoadProgress, ServedModel, ServerFound, abilities, size_text
 from lmtui.tui.lines.row_view import RowView
 from lmtui.tui.lines.surface import WidgetOptions
 from lmtui.tui.lines.text import Line, fit, pad

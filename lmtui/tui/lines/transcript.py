@@ -3,20 +3,422 @@
 from __future__ import annotations
 
 import os
-from datetime import tzinfo
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
 from typing import ClassVar, Unpack
 
 from textual.binding import BindingType
 
-from lmtui.core.events import ROOT, Envelope, TurnEnded, TurnStarted
+from lmtui.core.agent_events import AgentFinished, AgentStarted
+from lmtui.core.budgets import ReportWritten
+from lmtui.core.clean import clean_line, clean_path
+from lmtui.core.events import (
+    ROOT,
+    ApprovalRequested,
+    ApprovalResolved,
+    CallProgress,
+    CheckpointCreated,
+    Envelope,
+    Event,
+    FilesChanged,
+    FilesRestored,
+    Level,
+    MessageAdded,
+    ModelChanged,
+    Notice,
+    Outcome,
+    RetryScheduled,
+    Rewound,
+    RuleRevoked,
+    SandboxSelected,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    ToolOutputDelta,
+    TurnEnded,
+    TurnStarted,
+    step_id,
+)
+from lmtui.core.messages import Role
+from lmtui.core.model_words import model_words
+from lmtui.core.sessions import refusal_words
 from lmtui.tui.commands import Scope, bindings
-from lmtui.tui.lines.blocks import Mark
-from lmtui.tui.lines.conversation import Conversation
+from lmtui.tui.lines.blocks import Block, Mark, NoticeBlock, SpeakerBlock, UserBlock, ending
+from lmtui.tui.lines.calls import CallBlock
 from lmtui.tui.lines.document import Document
-from lmtui.tui.lines.fences import Fence, fences_of, nearest
 from lmtui.tui.lines.find_view import FindView
-from lmtui.tui.lines.live import AnswerBlock, StoredAnswer
+from lmtui.tui.lines.live import AnswerBlock, AnswerStream, StoredAnswer, answer_blocks
 from lmtui.tui.lines.surface import WidgetOptions
+
+_OPENING = re.compile(r"^( {0,3})(`{3,}|~{3,})([^`\n]*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """One fence: its code, the word behind the marker, and the characters of the text that it reaches over."""
+
+    code: str
+    language: str
+    start: int
+    end: int
+
+
+def fences_of(text: str) -> list[Fence]:
+    """Return the fences of a text in order; one that is not closed reaches to the end."""
+    found: list[Fence] = []
+    marker, language, indent, start = "", "", 0, 0
+    lines: list[str] = []
+    at = 0
+    for line in text.split("\n"):
+        bare = line.removesuffix("\r")
+        opening = _OPENING.match(bare) if not marker else None
+        if opening:
+            indent, marker, language, start, lines = len(opening[1]), opening[2], opening[3].strip(), at, []
+        elif marker and _closes(bare, marker):
+            found.append(Fence("\n".join(lines), language, start, at + len(line)))
+            marker = ""
+        elif marker:
+            lines.append(bare[min(indent, len(bare) - len(bare.lstrip(" "))) :])
+        at += len(line) + 1
+    if marker:
+        found.append(Fence("\n".join(lines).rstrip("\n"), language, start, len(text)))
+    return found
+
+
+def nearest(fences: list[Fence], at: int) -> int:
+    """Return the number of the fence that a character is in, else of the next one, else of the last."""
+    return next((number for number, fence in enumerate(fences) if fence.end > at), len(fences) - 1)
+
+
+def _closes(line: str, marker: str) -> bool:
+    text = line.strip()
+    return len(text) >= len(marker) and not text.strip(marker[0]) and len(line) - len(line.lstrip(" ")) < 4
+
+
+_MOST_NAMES = 5
+_WORDS = {"undo": "undone", "redo": "done again", "restore": "put back", "rewind": "put back by rewinding"}
+
+
+def restored_text(event: FilesRestored, titles: Sequence[str]) -> str:
+    """Return one line such as `undone: edit parser/lexer.py  (1 file)`; `titles` name the calls that are known."""
+    word = _WORDS.get(event.action, clean_line(event.action))
+    names = names_text(event.files if event.action == "restore" or not titles else titles)
+    count = len(event.files)
+    files = "no file changed" if not count else "1 file" if count == 1 else f"{count} files"
+    return f"{word}: {names}  ({files})" if names else f"{word}: {files}"
+
+
+def left_out_text(event: CheckpointCreated, known: set[str]) -> str:
+    """Return which files cannot be undone, empty where all of them were named before."""
+    fresh = [path for path in event.left_out if path not in known]
+    if not fresh:
+        return ""
+    more = max(0, event.left_out_total - len(event.left_out))
+    return f"undo does not cover: {names_text(fresh, more)}"
+
+
+def names_text(names: Sequence[str], more: int = 0) -> str:
+    """Return the first of some names, clean, and how many there are beside them."""
+    shown = [clean_path(name) for name in names[:_MOST_NAMES]]
+    rest = len(names) - len(shown) + more
+    return ", ".join(shown) + (f" and {rest} more" if rest else "")
+
+
+ASSISTANT_NAME = "lmtui"
+
+
+class Conversation:
+    """The blocks of one agent's conversation.  `zone` is the reader's time zone (None: the machine's)."""
+
+    def __init__(self, document: Document, agent: str = ROOT, zone: tzinfo | None = None) -> None:
+        self.document = document
+        self._agent = agent
+        self._zone = zone
+        self._calls: dict[str, tuple[int, CallBlock]] = {}
+        self._open: set[str] = set()
+        self._approvals: dict[str, ApprovalRequested] = {}
+        self._stored = 0
+        self._needs_name = True
+        self._turns: dict[str, int] = {}
+        self._steps: dict[str, str] = {}
+        self._left_out: set[str] = set()
+        self._model: tuple[str, str] | None = None
+        self._live = _Live()
+        self._seq = 0
+
+    def apply(self, envelope: Envelope) -> None:
+        """Take one event; those of other agents, and those that are not shown here, change nothing."""
+        event = envelope.event
+        self._seq = envelope.seq
+        if event.agent == self._agent:
+            if isinstance(event, FilesChanged):
+                self._steps[step_id(envelope.seq)] = event.call_id
+            if event.durable:
+                self._apply_stored(event, envelope.time.astimezone(self._zone))
+            else:
+                self._apply_streamed(event, envelope.time)
+
+    def index_of_call(self, call_id: str) -> int:
+        """Return which block a tool call is, -1 if it is not here."""
+        found = self._calls.get(call_id)
+        return -1 if found is None else found[0]
+
+    def _apply_stored(self, event: Event, time: datetime) -> None:
+        match event:
+            case MessageAdded(role=Role.USER):
+                self._needs_name = True
+                self._store(UserBlock(event.text, time, event.images))
+            case MessageAdded(role=Role.ASSISTANT):
+                self._answer(event)
+            case ToolCallStarted():
+                if event.call_id in self._open:
+                    self._stop_call(event.call_id)
+                block = CallBlock(event)
+                self._calls[event.call_id] = (self._stored, block)
+                self._open.add(event.call_id)
+                self._store(block)
+            case ToolCallFinished() | FilesChanged() | ApprovalRequested() | ApprovalResolved():
+                self._update_call(event)
+            case Notice() | ReportWritten():
+                self._note(event)
+            case SandboxSelected() | ModelChanged() | CheckpointCreated() | FilesRestored() | RuleRevoked():
+                self._tell(event)
+            case Rewound():
+                self._cut_off(event.turn_id)
+            case TurnStarted():
+                self._turns[event.turn_id] = self._stored
+                self._drop_live()
+            case TurnEnded():
+                self._end_turn(event)
+            case AgentStarted() | AgentFinished():
+                pass  # the line above the conversation tells whose it is
+            case _:
+                self._say(model_words(event))
+
+    def _tell(self, event: SandboxSelected | ModelChanged | CheckpointCreated | FilesRestored | RuleRevoked) -> None:
+        text, level = "", Level.INFO
+        match event:
+            case SandboxSelected():
+                level = Level.WARNING
+                if event.is_weaker:
+                    text = f"sandbox: {event.text}" + (f" ({event.reason})" if event.reason else "")
+            case ModelChanged():
+                model, self._model = self._model, (event.model, event.url)
+                if self._turns and model != self._model:
+                    text = f"model: {event.model or 'the server’s own'}" + (f" ({event.role})" if event.role else "")
+            case CheckpointCreated():
+                text = left_out_text(event, self._left_out)
+                self._left_out.update(event.left_out)
+            case RuleRevoked():
+                text = f"rule revoked: {clean_line(event.rule)}"
+            case FilesRestored():
+                text = self._restore(event)
+        self._say(text, level)
+
+    def _note(self, event: Notice | ReportWritten) -> None:
+        if isinstance(event, Notice):
+            self._store(NoticeBlock(event.level, event.text))
+            return
+        for block in answer_blocks(event.text):
+            self._store(block)
+
+    def _say(self, text: str, level: Level = Level.INFO) -> None:
+        if text:
+            self._store(NoticeBlock(level, text))
+
+    def _restore(self, event: FilesRestored) -> str:
+        calls = dict.fromkeys(self._steps.get(each, "") for each in event.calls)
+        known = [self._calls[call] for call in calls if call in self._calls]
+        for index, block in known if event.action != "restore" else ():
+            block.undo(is_undone=event.action != "redo")
+            self.document.touch(index)
+        return restored_text(event, [block.title for _, block in known])
+
+    def _cut_off(self, turn_id: str) -> None:
+        for index in range(self._turns.get(turn_id, self._stored), self._stored):
+            self.document.blocks[index].is_cut_off = True
+            self.document.touch(index)
+        self._needs_name = True
+        self._store(NoticeBlock(Level.WARNING, "the conversation goes on from here; what stands dim is not sent to the model"))
+
+    def _apply_streamed(self, event: Event, time: datetime) -> None:
+        live = self._live
+        match event:
+            case TextDelta():
+                live.write(event.text)
+            case ThinkingDelta():
+                live.think(event.text, time)
+            case RetryScheduled():
+                times = f" ({event.attempt} of {event.attempts})" if event.attempt else ""
+                note = f"{event.reason}; trying again in {event.wait_s:.0f} s{times}"
+                self._live = _Live(note=NoticeBlock(Level.WARNING, note))
+            case CallProgress():
+                live.note = NoticeBlock(Level.INFO, f"{event.tool}: writing the call, {event.size_chars:,} characters")
+            case ToolOutputDelta():
+                self._write_output(event)
+                return
+            case _:
+                return
+        self._show_live()
+
+    def _answer(self, event: MessageAdded) -> None:
+        stream, is_folded = self._live.stream, self._live.is_folded
+        if stream is not None and event.text.strip() and stream.text == event.text:
+            stream.finish()
+            blocks: list[Block] = [*stream.blocks]
+        else:
+            blocks = answer_blocks(event.text)
+        self._live = _Live()
+        self.document.truncate(self._stored)
+        if self._needs_name or event.thinking:
+            name = ASSISTANT_NAME if self._needs_name else ""
+            speaker = SpeakerBlock(name, event.thinking, event.thinking_s)
+            speaker.is_folded = is_folded
+            blocks.insert(0, speaker)
+        self._needs_name = False
+        for block in blocks:
+            self._put(block)
+        self._stored = len(self.document)
+
+    def _update_call(self, event: ToolCallFinished | FilesChanged | ApprovalRequested | ApprovalResolved) -> None:
+        if isinstance(event, ApprovalRequested):
+            self._approvals[event.approval_id] = event
+        asked = self._approvals.pop(event.approval_id, None) if isinstance(event, ApprovalResolved) else event
+        found = self._calls.get(asked.call_id) if asked is not None else None
+        if found is None:
+            return
+        index, block = found
+        match event:
+            case ToolCallFinished():
+                self._open.discard(event.call_id)
+                block.finish(event)
+            case FilesChanged():
+                block.changes = (*block.changes, *event.changes)
+            case ApprovalRequested():
+                block.wait(is_waiting=True)
+            case ApprovalResolved():
+                block.wait(is_waiting=False)
+                block.edited = event.edited
+                if event.hunks and isinstance(asked, ApprovalRequested):
+                    block.hunks = f"{len(event.hunks)} of {asked.hunks} hunks, by you"
+                if event.outcome is Outcome.NO and event.feedback:
+                    block.feedback = refusal_words(event)
+        self.document.touch(index)
+
+    def _write_output(self, event: ToolOutputDelta) -> None:
+        found = self._calls.get(event.call_id)
+        if found is not None:
+            found[1].write(event.text)
+            self.document.touch(found[0])
+
+    def _stop_call(self, call_id: str) -> None:
+        index, block = self._calls[call_id]
+        block.stop()
+        self.document.touch(index)
+
+    def _end_turn(self, event: TurnEnded) -> None:
+        self._drop_live()
+        for call_id in sorted(self._open):
+            self._stop_call(call_id)
+        self._open.clear()
+        self._needs_name = True
+        block_or_none = ending(event.reason, event.error)
+        if block_or_none is not None:
+            self._store(block_or_none)
+
+    def _store(self, block: Block) -> None:
+        self.document.truncate(self._stored)
+        self._put(block)
+        self._stored = len(self.document)
+        self._show_live()
+
+    def _drop_live(self) -> None:
+        self._live = _Live()
+        self.document.truncate(self._stored)
+
+    def _show_live(self) -> None:
+        wanted = self._live.blocks(ASSISTANT_NAME if self._needs_name else "")
+        shown = self.document.blocks[self._stored :]
+        same = 0
+        while same < min(len(shown), len(wanted)) and shown[same] is wanted[same]:
+            same += 1
+        self.document.truncate(self._stored + same)
+        for block in wanted[same:]:
+            self._put(block)
+        if same:
+            self.document.touch(self._stored + same - 1)
+            if self._live.take_speaker_changed():
+                self.document.touch(self._stored)
+
+    def _put(self, block: Block) -> None:
+        before = self.document.blocks[-1] if self.document.blocks else None
+        block.seq = self._seq
+        block.has_gap = before is not None and needs_gap(before, block)
+        self.document.append(block)
+
+
+class _Live:
+    """What is streamed and not stored yet."""
+
+    def __init__(self, note: NoticeBlock | None = None) -> None:
+        self.stream: AnswerStream | None = None
+        self.note = note
+        self._speaker: SpeakerBlock | None = None
+        self._began: datetime | None = None
+        self._speaker_changed = False
+
+    @property
+    def is_folded(self) -> bool:
+        """Tell whether the reader left the thinking folded."""
+        return self._speaker is None or self._speaker.is_folded
+
+    def write(self, text: str) -> None:
+        """Take some more of the answer."""
+        self.note = None
+        self.stream = self.stream or AnswerStream()
+        self.stream.feed(text)
+        if self._speaker is not None and self._speaker.is_live:
+            self._speaker.is_live = False
+            self._speaker_changed = True
+
+    def think(self, text: str, time: datetime) -> None:
+        """Take some more thinking."""
+        self.note = None
+        self._speaker = self._speaker or SpeakerBlock("")
+        self._began = self._began or time
+        self._speaker.is_live = True
+        self._speaker.think(text, (time - self._began).total_seconds())
+        self._speaker_changed = True
+
+    def take_speaker_changed(self) -> bool:
+        """Tell whether the speaker's line changed since this was last asked."""
+        changed, self._speaker_changed = self._speaker_changed, False
+        return changed
+
+    def blocks(self, name: str) -> list[Block]:
+        """Return the blocks to show; the speaker has a name where the answer begins a turn."""
+        has_text = self.stream is not None and not self.stream.is_blank
+        if self._speaker is None and has_text and name:
+            self._speaker = SpeakerBlock(name)
+        found: list[Block] = []
+        if self._speaker is not None:
+            self._speaker.name = name
+            found.append(self._speaker)
+        if has_text and self.stream is not None:
+            found += self.stream.blocks
+        return [*found, self.note] if self.note is not None else found
+
+
+_TIGHT = frozenset({("speaker", "answer"), ("speaker", "call"), ("call", "call"), ("notice", "notice"), ("answer", "answer")})
+
+
+def needs_gap(before: Block, block: Block) -> bool:
+    """Tell whether a blank line stands between two blocks."""
+    return (before.kind, block.kind) not in _TIGHT
+
 
 _HOP, _REMOTE_HOP = 8, 16
 _FENCE_BLOCKS = 400

@@ -5,27 +5,240 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from time import monotonic
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
+from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static, TextArea
+from textual.widgets.option_list import Option
 
+from lmtui.core.clean import reveal_line
 from lmtui.core.events import ApprovalRequested, Outcome
 from lmtui.core.sessions import Answer
+from lmtui.tui.bursts import STOP_AGAIN, SecondPress
 from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
 from lmtui.tui.facts import Facts
-from lmtui.tui.lines.base import LineView
+from lmtui.tui.lines.base import LineView, PageView
 from lmtui.tui.lines.diff_view import DiffView, split_word
-from lmtui.tui.lines.page_view import PageView
+from lmtui.tui.lines.text import Line
 from lmtui.tui.modals import approval_words as words
-from lmtui.tui.modals.batch import Batch
-from lmtui.tui.modals.command_edit import CommandEdit
-from lmtui.tui.modals.grant import GrantChoice
-from lmtui.tui.modals.questions import AskText
-from lmtui.tui.modals.reading import Reading
-from lmtui.tui.modals.results import AllAnswered
-from lmtui.tui.modals.typing_on import TypingOn
+from lmtui.tui.modals.approval_words import SCOPE_MEANINGS, SCOPE_WORDS, Grant, request_lines
+from lmtui.tui.modals.consent import Consent, DeadTime
+from lmtui.tui.modals.picker import AskText, Reading
+from lmtui.tui.modals.results import AllAnswered, Left
+from lmtui.tui.widgets.bars import Verbs
+
+
+class TypingOn(Consent[Answer | AllAnswered | Left | None]):
+    """A question over the prompt.
+
+    `was_typing`: the user was typing when the question came up, so the first keys belong to that text.
+    """
+
+    was_typing = False
+
+    def __init__(self, body: LineView, now: Callable[[], datetime]) -> None:
+        super().__init__(body, now)
+        self._stop = SecondPress()
+
+    def leave_with(self, left: Left) -> None:
+        """Close it without an answer."""
+        _ = self.dismiss(left)
+
+    def leave_to_type(self) -> None:
+        """Make room for words."""
+        self.leave_with(Left.TYPING)
+
+    def action_approve_later(self) -> None:
+        """Leave it waiting."""
+        self.leave_with(Left.LATER)
+
+    def action_close_or_stop(self) -> None:
+        """Interrupt the turn on the second request: the first may have been meant for what was open before."""
+        if self._stop.take(monotonic()):
+            self.leave_with(Left.STOP)
+        else:
+            self.app.notify(STOP_AGAIN, markup=False, timeout=SecondPress.WITHIN_S)
+
+    async def takes_key(self, event: events.Key) -> bool:
+        """Take also a letter that was typed into the prompt when the question came."""
+        is_late = self.was_typing and not self.is_awake and not self._is_left
+        if is_late and self.type_on is not None and event.is_printable and event.character:
+            self.type_on(event.character)
+            self.restart_dead_time()
+            return True
+        return await super().takes_key(event)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Pass on what is pasted."""
+        if self.type_on is not None and event.text:
+            event.stop()
+            self._type(event.text)
+
+
+class CommandEdit(ModalScreen[str | None]):
+    """A field with the command; `keep` is told of every change, so that nothing written is lost by going back."""
+
+    CSS_PATH = "../dialogs.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.EDIT), *bindings(Scope.APP)]
+
+    SCOPE: ClassVar[Scope] = Scope.EDIT
+
+    def __init__(self, text: str, keep: Callable[[str], None], now: Callable[[], datetime]) -> None:
+        super().__init__()
+        self._keep = keep
+        self._dead_time = DeadTime(now)
+        self._field = TextArea(text, compact=True, highlight_cursor_line=False, show_line_numbers=False, id="command-edit")
+        self._field.cursor_blink = False
+        self._verbs = Verbs()
+
+    def compose(self) -> ComposeResult:
+        """Lay out the field."""
+        with Vertical(classes="box"):
+            yield Static("RUN THIS INSTEAD", classes="box-title", markup=False)
+            yield self._field
+            yield Static("The model is told what ran instead.", classes="hint box-text", markup=False)
+            yield self._verbs
+
+    def on_mount(self) -> None:
+        """Write at the end."""
+        self._field.focus()
+        self._field.move_cursor(self._field.document.end)
+        self._verbs.show([*of_scope(Scope.EDIT), closing("back, the text stays")])
+        self._dead_time.restart()
+
+    @on(TextArea.Changed)
+    def _changed(self) -> None:
+        self._keep(self._field.text)
+
+    def action_edit_send(self) -> None:
+        """Run what is written there."""
+        if self._field.text.strip() and self._dead_time.is_over:
+            _ = self.dismiss(self._field.text)
+
+    def action_edit_newline(self) -> None:
+        """Begin another line."""
+        self._field.insert("\n")
+
+    def action_close_or_stop(self) -> None:
+        """Go back to the question."""
+        _ = self.dismiss(None)
+
+
+SCOPE_CELLS = max(len(word) for word in SCOPE_WORDS.values()) + 2
+
+
+class GrantChoice(ModalScreen[Grant | None]):
+    """Lists what may be granted, the narrowest marked; nothing is granted in the first moment."""
+
+    CSS_PATH = "../dialogs.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.GRANT), *bindings(Scope.APP)]
+
+    SCOPE: ClassVar[Scope] = Scope.GRANT
+
+    def __init__(self, grants: Sequence[Grant], now: Callable[[], datetime]) -> None:
+        super().__init__()
+        self._grants = list(grants)
+        self._dead_time = DeadTime(now)
+        self._options = OptionList(compact=True, markup=False)
+        self._meaning = Static("", markup=False)
+        self._verbs = Verbs()
+
+    def compose(self) -> ComposeResult:
+        """Lay out the rules and what the marked one means."""
+        with Vertical(classes="box"):
+            yield Static("ALWAYS: what may happen without asking?", classes="box-title", markup=False)
+            yield self._options
+            with VerticalScroll(id="grant-meaning", can_focus=False):
+                yield self._meaning
+            yield self._verbs
+
+    def on_mount(self) -> None:
+        """Mark the narrowest."""
+        self._options.add_options([Option(_line(grant), id=str(index)) for index, grant in enumerate(self._grants)])
+        self._options.highlighted = 0
+        self._options.focus()
+        self._verbs.show([*of_scope(Scope.GRANT), closing("back")])
+        self._dead_time.restart()
+
+    @on(OptionList.OptionHighlighted)
+    def _explain(self, event: OptionList.OptionHighlighted) -> None:
+        grant = self._grants[event.option_index]
+        meaning = f"\nallowed without asking {SCOPE_MEANINGS[grant.scope]}, until you revoke it in /rules"
+        self._meaning.update(Content.assemble((reveal_line(grant.rule), "$accent"), (meaning, "$text-muted")))
+
+    @on(OptionList.OptionSelected)
+    def _clicked(self, event: OptionList.OptionSelected) -> None:
+        self._options.highlighted = event.option_index
+        self.action_grant_choose()
+
+    def action_grant_choose(self) -> None:
+        """Grant what is marked."""
+        marked = self._options.highlighted
+        if marked is not None and self._dead_time.is_over:
+            _ = self.dismiss(self._grants[marked])
+
+    def action_close_or_stop(self) -> None:
+        """Go back to the question."""
+        _ = self.dismiss(None)
+
+
+def _line(grant: Grant) -> Content:
+    return Content.assemble((SCOPE_WORDS[grant.scope].ljust(SCOPE_CELLS), "$text-muted"), (reveal_line(grant.rule), "$text"))
+
+
+class Batch(Consent[AllAnswered | None]):
+    """Lists requests as they were when it was opened; what comes later is not answered by it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.BATCH), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+
+    SCOPE: ClassVar[Scope] = Scope.BATCH
+    GUARDED: ClassVar[tuple[str, ...]] = ("batch.once",)
+
+    def __init__(self, requests: Sequence[ApprovalRequested], facts: Facts, *, now: Callable[[], datetime]) -> None:
+        self._requests, self._facts = tuple(requests), facts
+        super().__init__(PageView(self._lines), now)
+
+    def _lines(self, width: int) -> list[Line]:
+        found: list[Line] = []
+        for number, request in enumerate(self._requests, 1):
+            head, *rest = request_lines(request, self._facts, width)
+            found += [*([()] if found else []), ((f"{number} of {len(self._requests)}  ", "muted"), *head), *rest]
+        return found
+
+    def headline(self, width: int) -> Content:
+        """Return how many are asked."""
+        return Content.styled(f"{len(self._requests)} approvals wait"[:width], "bold $warning")
+
+    def notes(self) -> Content:
+        """Return what a yes means."""
+        return Content.styled("a yes lets each of them happen once; nothing is granted for later", "$text-muted")
+
+    def choices(self) -> Sequence[Command]:
+        """Return the answers to all of them."""
+        return [*of_scope(Scope.BATCH), closing("back")]
+
+    def action_batch_once(self) -> None:
+        """Let all of them happen once."""
+        if self.is_live:
+            _ = self.dismiss(AllAnswered(self._ids, Answer(Outcome.ONCE)))
+
+    def action_batch_no(self) -> None:
+        """Refuse all of them."""
+        _ = self.dismiss(AllAnswered(self._ids, Answer(Outcome.NO)))
+
+    def action_close_or_stop(self) -> None:
+        """Go back to the one question."""
+        _ = self.dismiss(None)
+
+    @property
+    def _ids(self) -> tuple[str, ...]:
+        return tuple(request.approval_id for request in self._requests)
 
 
 class Approval(TypingOn):

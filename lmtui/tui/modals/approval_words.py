@@ -6,15 +6,13 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
-from lmtui.core.clean import clean_line, reveal_line
-from lmtui.core.counting import counted
+from lmtui.core.clean import clean_line, counted, reveal_line
 from lmtui.core.events import ApprovalRequested
 from lmtui.core.look_alikes import approval_warning
-from lmtui.core.rules import GrantScope
-from lmtui.core.tool_facts import Deed, facts_of
+from lmtui.core.rules import Deed, GrantScope, facts_of
 from lmtui.tui.commands import command, first_key
 from lmtui.tui.facts import Facts
-from lmtui.tui.lines.page_view import whole_text
+from lmtui.tui.lines.base import whole_text
 from lmtui.tui.lines.patch import MINUS, digits_of, parse_patch, unified_lines
 from lmtui.tui.lines.text import Line
 from lmtui.tui.summary import sandbox_style, sandbox_text

@@ -15,11 +15,10 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from lmtui.tui.bursts import call_after
 from lmtui.tui.commands import Command
 from lmtui.tui.lines.base import LineView
-from lmtui.tui.timers import call_after
-from lmtui.tui.widgets.bars import HEIGHTS
-from lmtui.tui.widgets.verbs import Verbs, verbs_cells
+from lmtui.tui.widgets.bars import HEIGHTS, Verbs, verbs_cells
 
 DEAD_TIME_S = 0.3
 LETTER_S = 0.25  # how long a letter waits for another: the first letter of a sentence must not answer

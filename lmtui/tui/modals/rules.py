@@ -18,11 +18,11 @@ from lmtui.core.clean import clean, clean_line, reveal_line
 from lmtui.core.errors import LmtuiError
 from lmtui.core.rules import SOURCES, Rule
 from lmtui.core.sessions import Session
-from lmtui.core.workspace_files import Files
+from lmtui.core.workspace import Files
 from lmtui.tui.commands import Scope, bindings, closing, command, first_key, of_scope
 from lmtui.tui.lines.text import fit_middle, pad
-from lmtui.tui.modals.questions import Confirm
-from lmtui.tui.widgets.verbs import Verbs
+from lmtui.tui.modals.picker import Confirm
+from lmtui.tui.widgets.bars import Verbs
 
 GROUPS = {
     "deny": ("DENY", "$error", "never happens"),

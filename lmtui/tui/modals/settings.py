@@ -17,13 +17,15 @@ from textual.widgets.option_list import Option
 
 from lmtui.core.clean import clean, clean_line
 from lmtui.core.errors import LmtuiError
-from lmtui.core.settings import SettingRow, Settings
+from lmtui.core.sessions import SettingRow, Settings
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
 from lmtui.tui.lines.text import fit, fit_middle, pad
-from lmtui.tui.modals.picker import Picker
-from lmtui.tui.modals.questions import AskText
+from lmtui.tui.meter import Meter
+from lmtui.tui.modals.picker import AskText, Picker
 from lmtui.tui.modals.results import Choice
-from lmtui.tui.widgets.verbs import Verbs
+from lmtui.tui.modals.window import CacheScreen, WindowScreen
+from lmtui.tui.stage import Handler, Stage
+from lmtui.tui.widgets.bars import Verbs
 
 LEAST_NAME, MOST_NAME = 12, 18
 HIGHER = ("flag", "environment", ".env", ".lmagent")
@@ -178,3 +180,44 @@ def setting_line(row: SettingRow, width: int) -> Content:
         ("  " + pad(fit_middle(clean_line(row.value), room), room), "$text-muted" if is_default else "$text"),
         ("  " + fit_middle(clean_line(row.source), source_cells), "$text-muted"),
     )
+
+
+class AroundPart:
+    """Opens them.  `use_theme` takes a theme by its name at once."""
+
+    def __init__(self, stage: Stage, meter: Meter, use_theme: Callable[[str], None]) -> None:
+        self._stage = stage
+        self._meter = meter
+        self._use_theme = use_theme
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers the commands."""
+        return {
+            "settings.show": lambda _: self._show_settings(),
+            "window.show": lambda _: self._show_window(),
+            "cache.show": lambda _: self._show_cache(),
+            "perf.toggle": lambda _: self._meter.toggle(),
+        }
+
+    def _show_settings(self) -> None:
+        host = self._stage.desk.host
+        if host is not None:
+            _ = self._stage.app.push_screen(SettingsScreen(host.settings, self._changed))
+
+    def _changed(self, row: SettingRow) -> None:
+        if row.name == "theme" and row.text:
+            self._use_theme(row.text)
+
+    def _show_window(self) -> None:
+        active = self._stage.desk.active
+        if active is None:
+            self._stage.say("no session yet")
+            return
+        _ = self._stage.app.push_screen(WindowScreen(active.session, active.facts))
+
+    def _show_cache(self) -> None:
+        active = self._stage.desk.active
+        if active is None:
+            self._stage.say("no session yet")
+            return
+        _ = self._stage.app.push_screen(CacheScreen(active.session.history()))

@@ -8,25 +8,114 @@ from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
+from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Vertical
 from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
 
-from lmtui.core.clean import clean_line
-from lmtui.core.counting import counted
+from lmtui.core.clean import clean_line, counted, reveal_line
 from lmtui.core.errors import LmtuiError
+from lmtui.core.look_alikes import warning
 from lmtui.core.mcp import Reach
 from lmtui.core.sessions import SessionHost
-from lmtui.core.trust import TrustItem
-from lmtui.tui.commands import Command, Scope, bindings, closing, of_scope
-from lmtui.tui.lines.page_view import PageView
+from lmtui.core.trust import TrustItem, kinds_text, part_by_time
+from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
+from lmtui.tui.lines.base import PageView, whole_text
+from lmtui.tui.lines.text import Line, fit, pad
 from lmtui.tui.modals.approval_words import titled
 from lmtui.tui.modals.consent import Consent
-from lmtui.tui.modals.picker import Picker
+from lmtui.tui.modals.picker import Confirm, Picker
 from lmtui.tui.modals.results import Choice
-from lmtui.tui.modals.trust_items import item_lines
-from lmtui.tui.modals.trusted import Trusted
 from lmtui.tui.screens.viewer import Viewer
+from lmtui.tui.stage import Handler, Stage
+from lmtui.tui.widgets.bars import Verbs
 from lmtui.tui.wording import folder_text
+
+MOST_KIND_CELLS = 18
+
+
+def item_lines(items: Sequence[TrustItem], width: int) -> list[Line]:
+    """Return every item: what kind, where it stands, and its text, all of it."""
+    found: list[Line] = []
+    source = ""
+    kind_cells = min(MOST_KIND_CELLS, max((len(clean_line(item.kind)) for item in items), default=0))
+    for item in items:
+        if item.source != source:
+            source = item.source
+            found += [*([()] if found else []), *whole_text(reveal_line(source), width, "strong")]
+        room = max(8, width - kind_cells - 4)
+        lines = [*whole_text(reveal_line(item.text), room), *whole_text(warning((item.text,)), room, "bad")]
+        lines = [line for line in lines if line]
+        kinds = [clean_line(item.kind), *([""] * (len(lines) - 1))]
+        found += [
+            ((f"  {pad(fit(kind, kind_cells), kind_cells)}  ", "muted"), *line) for kind, line in zip(kinds, lines, strict=True)
+        ]
+    return found
+
+
+FRAME_ROWS = 11
+TRUSTED_NOTE = "A change to any of these asks again.  `lmtui config trust --list` names your other folders."
+
+
+class Trusted(ModalScreen[bool]):
+    """Lists what is trusted.  The result tells whether it was taken back."""
+
+    CSS_PATH = "../dialogs.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.TRUSTED), *bindings(Scope.APP), *bindings(Scope.MOVING)]
+
+    SCOPE: ClassVar[Scope] = Scope.TRUSTED
+
+    def __init__(self, host: SessionHost) -> None:
+        super().__init__()
+        self._host = host
+        self._items = tuple(host.trust.trusted())
+        self._page = PageView(lambda width: item_lines(self._items, width))
+        self._note = Static(TRUSTED_NOTE, classes="consent-notes", markup=False)
+        self._verbs = Verbs()
+
+    def compose(self) -> ComposeResult:
+        """Lay out the list between its title and what can be done."""
+        folder = clean_line(folder_text(self._host.workspace, Path.home()))
+        with Vertical(classes="box reading"):
+            yield Static(f"TRUSTED IN {folder}", classes="box-title", markup=False)
+            yield self._page
+            yield self._note
+            yield self._verbs
+
+    def on_mount(self) -> None:
+        """Let the keys scroll."""
+        self._page.focus()
+        self._verbs.show([*of_scope(Scope.TRUSTED), closing()])
+        self.watch(self._page, "virtual_size", self._fit, init=False)
+
+    def on_resize(self) -> None:
+        """Give the text its rows."""
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        self._page.styles.height = max(1, min(self.size.height - FRAME_ROWS, self._page.line_total()))
+
+    def action_trusted_revoke(self) -> None:
+        """Ask, then take all of it back."""
+        self.run_worker(self._ask(), group="trusted", exclusive=True)
+
+    async def _ask(self) -> None:
+        text = f"{counted(len(self._items), 'item')}: none of it holds any more until you trust it again."
+        if not await self.app.push_screen_wait(Confirm("Take back your trust in this folder?", text)):
+            return
+        try:
+            self._host.trust.revoke()
+        except LmtuiError as error:
+            self._note.update(Content.styled(clean_line(error.full_text()), "$error"))
+            return
+        _ = self.dismiss(result=True)
+
+    def action_close_or_stop(self) -> None:
+        """Close."""
+        _ = self.dismiss(result=False)
+
 
 LOOK_S = 0.5
 NOTE = (
@@ -161,3 +250,56 @@ class TrustQuestion(Consent[bool | None]):
 def _open_items(host: SessionHost) -> tuple[TrustItem, ...]:
     """Return what can be answered: what waits, or else what was refused."""
     return tuple(host.trust.waiting() or host.trust.refused())
+
+
+class TrustPart:
+    """Answers the command of trust."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers the command."""
+        return {"trust.show": lambda _: self._show()}
+
+    def _show(self) -> None:
+        """Ask about what waits or was refused; where there is nothing of it, show what is trusted."""
+        host = self._stage.desk.host
+        if host is None:
+            return
+        items = tuple(host.trust.waiting() or host.trust.refused())
+        trusted = host.trust.trusted()
+        if items:
+            question = TrustQuestion(host, now=self._stage.now)
+            _ = self._stage.app.push_screen(question, lambda answer: self._answered(items, answer))
+        elif trusted:
+            _ = self._stage.app.push_screen(Trusted(host), self._taken_back)
+        elif host.extensions.mcp.problems():
+            self._stage.say("nothing here waits for trust, but a file of servers cannot be read: /mcp says which", "warning")
+        else:
+            self._stage.say("this folder brings nothing that needs your trust")
+
+    def _answered(self, items: Sequence[TrustItem], is_trusted: bool | None) -> None:
+        if is_trusted:
+            self._stage.say(trusted_words(items))
+        elif is_trusted is False:
+            self._stage.say("not trusted: none of it holds; /trust asks again")
+
+    def _taken_back(self, is_done: bool | None) -> None:
+        if is_done:
+            self._stage.say(taken_back_words())
+
+
+def trusted_words(items: Sequence[TrustItem]) -> str:
+    """Return what of the items that were trusted just now holds at once, and what from the next session on."""
+    now, later = part_by_time(items)
+    key = first_key(command("session.new"))
+    parts = [f"hold now: {kinds_text(now)}"] if now else []
+    parts += [f"from the next session on ({key} opens one): {kinds_text(later)}"] if later else []
+    return f"trusted; {'; '.join(parts)}"
+
+
+def taken_back_words() -> str:
+    """Return what holds once trust was taken back."""
+    key = first_key(command("session.new"))
+    return f"taken back: its servers end now; hooks and settings hold on in sessions that are open ({key} opens one without)"

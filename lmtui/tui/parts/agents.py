@@ -2,22 +2,200 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine, Sequence
+from pathlib import Path
 from typing import Any
+
+from textual import on
+from textual.widget import Widget
+from textual.widgets import Input
 
 from lmtui.core.clean import clean, clean_line
 from lmtui.core.events import ROOT, Envelope, ToolCallFinished, ToolCallStarted
-from lmtui.tui.lines.arguments import value_text
+from lmtui.tui.commands import Scope, bindings
+from lmtui.tui.lines.base import whole_text
 from lmtui.tui.lines.blocks import seconds
-from lmtui.tui.lines.page_view import whole_text
+from lmtui.tui.lines.calls import value_text
+from lmtui.tui.lines.find_view import FindView
 from lmtui.tui.lines.text import Line
 from lmtui.tui.lines.transcript import Transcript
-from lmtui.tui.modals.reading import Reading
+from lmtui.tui.modals.picker import Reading
 from lmtui.tui.router import Feed
 from lmtui.tui.stage import Handler, Stage
 from lmtui.tui.widgets.ask_line import AskLine
-from lmtui.tui.widgets.bars import Bar
-from lmtui.tui.widgets.fit import Part
+from lmtui.tui.widgets.bars import Bar, Part
+from lmtui.tui.widgets.columns import STEP_CELLS, STEP_PERCENT, Layout, LayoutError, read_layout, save_layout
+
+
+class SearchLine(Input, inherit_bindings=True):
+    """One line below a pane; what is typed is marked at once, enter goes to a match, escape ends the search."""
+
+    BINDINGS = bindings(Scope.SEARCHING)
+    DEFAULT_CSS = """
+    SearchLine, SearchLine:focus { height: 1; border: none; padding: 0 1; background: $surface; display: none; }
+    SearchLine.-open { display: block; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(placeholder="search in the whole session", select_on_focus=False)
+        self.cursor_blink = False
+        self._target: FindView | None = None
+        self._before: Widget | None = None
+
+    def open_for(self, target: FindView, before: Widget | None) -> None:
+        """Look for words in a pane; `before` gets the focus back where the search is given up."""
+        self._target, self._before = target, before
+        self.value = target.finder.words if target.finder is not None else ""
+        self.cursor_position = len(self.value)
+        self.add_class("-open")
+        self.focus()
+
+    def close(self) -> None:
+        """Put the line away."""
+        self.remove_class("-open")
+
+    def action_close_search(self) -> None:
+        """End the search and go back to where one came from."""
+        self.close()
+        if self._target is not None:
+            self._target.find("")
+        if self._before is not None:
+            self._before.focus()
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        target = self._target
+        words = target.finder.words if target is not None and target.finder is not None else ""
+        if target is not None and self.has_class("-open") and event.value != words:
+            target.find(event.value)
+
+    @on(Input.Submitted)
+    def _chosen(self, event: Input.Submitted) -> None:
+        event.stop()
+        if self._target is None or self._target.finder is None:
+            self.action_close_search()
+            return
+        self.close()
+        self._target.focus()
+        self._target.go_to_match()
+
+
+class ChatPart:
+    """Answers the commands of the conversation."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._line = SearchLine()
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers each command."""
+        return {"chat.find": self._find, "chat.copy_code": self._copy_code}
+
+    @property
+    def _transcript(self) -> Transcript | None:
+        current = self._stage.panes.current if self._stage.panes is not None else None
+        return current.transcript if current is not None else None
+
+    async def _find(self, words: str) -> None:
+        transcript = self._transcript
+        if transcript is None or transcript.parent is None:
+            return
+        before = self._stage.app.focused
+        if not transcript.is_on_screen or self._stage.pane != "chat":
+            self._stage.go_to("chat")
+        if words:
+            transcript.focus()
+            transcript.find(words)
+            transcript.go_to_match()
+            return
+        if self._line.parent is None and self._stage.panes is not None:
+            await self._stage.panes.query_one("#chat-pane").mount(self._line)
+        self._line.open_for(transcript, before)
+
+    def _copy_code(self, _: str) -> None:
+        transcript = self._transcript
+        if transcript is None:
+            return
+        fence, number, count = transcript.next_fence()
+        if fence is None:
+            self._stage.say("no code fence here; y copies the whole message")
+            return
+        self._stage.app.copy_to_clipboard(fence.code)
+        if count > 1:
+            self._stage.say(f"code {number} of {count}")
+
+
+class LayoutPart:
+    """Arranges the panes.  `folder` is where the layout is kept."""
+
+    def __init__(self, stage: Stage, folder: Path) -> None:
+        self._stage = stage
+        self._folder = folder
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers the commands of the layout."""
+        return {
+            "layout.files": lambda _: self._toggle("files"),
+            "layout.plan": lambda _: self._toggle("plan"),
+            "layout.log": lambda _: self._toggle("log"),
+            "layout.zoom": lambda _: self._zoom(),
+            "layout.wider": lambda _: self._resize(STEP_CELLS),
+            "layout.narrower": lambda _: self._resize(-STEP_CELLS),
+            "layout.taller": lambda _: self._stretch(STEP_PERCENT),
+            "layout.lower": lambda _: self._stretch(-STEP_PERCENT),
+            "layout.reset": lambda _: self.use(Layout()),
+        }
+
+    async def use(self, layout: Layout) -> None:
+        """Arrange the panes so, and keep it."""
+        panes = self._stage.panes
+        if panes is None or panes.layout_of_user == layout:
+            return
+        panes.use_layout(layout)
+        await self.keep(layout)
+
+    async def restore(self) -> None:
+        """Arrange the panes as they were kept; a broken file is said."""
+        panes = self._stage.panes
+        if panes is not None:
+            try:
+                panes.use_layout(await asyncio.to_thread(read_layout, self._folder))
+            except LayoutError as error:
+                self._stage.say(str(error), "error")
+
+    async def keep(self, layout: Layout) -> None:
+        """Write the layout down."""
+        try:
+            await asyncio.to_thread(save_layout, self._folder, layout)
+        except OSError as error:
+            self._stage.say(f"the layout could not be kept: {error}", "warning")
+
+    async def _toggle(self, pane: str) -> None:
+        panes = self._stage.panes
+        if panes is None:
+            return
+        if panes.has_focus_in(pane):
+            self._stage.prompt.focus()
+        await self.use(panes.layout_of_user.toggled(pane))
+
+    def _zoom(self) -> None:
+        panes = self._stage.panes
+        if panes is not None:
+            panes.zoom(panes.focused_pane())
+
+    async def _resize(self, cells: int) -> None:
+        panes = self._stage.panes
+        if panes is not None:
+            column = "side" if panes.focused_pane() in ("plan", "log") else "files"
+            await self.use(panes.layout_of_user.with_width(column, panes.width_of(column) + cells))
+
+    async def _stretch(self, percent: int) -> None:
+        panes = self._stage.panes
+        if panes is not None:
+            sign = -1 if panes.focused_pane() == "log" else 1
+            await self.use(panes.layout_of_user.with_plan(panes.layout_of_user.plan_percent + sign * percent))
 
 
 class AgentPart:

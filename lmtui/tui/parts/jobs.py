@@ -3,17 +3,224 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import ClassVar
 
-from textual.screen import Screen
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen, Screen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
 
-from lmtui.core.background import BackgroundCommands
-from lmtui.core.clean import clean_line
+from lmtui.core.clean import clean_line, counted
 from lmtui.core.errors import LmtuiError
-from lmtui.core.jobs import Jobs, NewJob
+from lmtui.core.jobs import JobRecord, Jobs, NewJob
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.tui.modals.jobs import NEW, JobList
-from lmtui.tui.modals.questions import AskText
+from lmtui.core.workspace import BackgroundCommands
+from lmtui.tui.commands import Scope, bindings, closing, of_scope
+from lmtui.tui.lines.text import fit, pad
+from lmtui.tui.modals.picker import AskText, Confirm
 from lmtui.tui.stage import Handler, Stage
+from lmtui.tui.widgets.bars import Verbs
+
+NEW = "new"
+SIGNS = {"running": ("●", "$accent"), "waiting": ("⏲", "$text"), "paused": ("–", "$text-muted"), "done": ("✓", "$success")}
+EMPTY = """\
+No jobs yet. A job is a task that runs by itself at its time, as long
+as lmtui is open in this folder or `lmtui scheduler` runs there.
+
+n here asks for one. From the prompt:
+  /submit daily 09:00: read the logs
+and from a shell:
+  lmtui submit "read the logs" --daily 09:00"""
+_WHEN_CELLS = 16
+_BAD = ("error", "failed", "given up", "blocked", "limit", "stopped")
+
+
+class JobList(ModalScreen[str | None]):
+    """Lists the jobs; the result is the session to open, or `NEW`."""
+
+    CSS_PATH = "../dialogs.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.JOBS), *bindings(Scope.APP)]
+
+    SCOPE: ClassVar[Scope] = Scope.JOBS
+
+    def __init__(self, jobs: Jobs, now: Callable[[], datetime], confirm: Callable[[str, str], Confirm] = Confirm) -> None:
+        super().__init__()
+        self._jobs, self._now, self._confirm = jobs, now, confirm
+        self._records: list[JobRecord] = []
+        self._options = OptionList(compact=True, markup=False)
+        self._state = Static("", id="jobs-state", markup=False)
+        self._verbs = Verbs()
+        self._unfollow: Callable[[], None] = lambda: None
+
+    def compose(self) -> ComposeResult:
+        """Lay out the list."""
+        with Vertical(classes="box wide", id="jobs-box"):
+            yield Static("JOBS", classes="box-title", markup=False)
+            yield self._options
+            yield self._state
+            yield self._verbs
+
+    def on_mount(self) -> None:
+        """List the jobs, and again whenever they change."""
+        self._options.focus()
+        self._unfollow = self._jobs.follow_changes(self._show)
+        self._read()
+
+    def on_unmount(self) -> None:
+        """Stop listening."""
+        self._unfollow()
+
+    def on_resize(self) -> None:
+        """Lay the columns out for the width."""
+        self.call_after_refresh(self._fill)
+
+    def _read(self, said: str = "") -> None:
+        self.run_worker(self._read_again(said), group="jobs-read", exclusive=True)
+
+    async def _read_again(self, said: str) -> None:
+        try:
+            read = await self._jobs.read()
+        except LmtuiError as error:
+            self._say(error.full_text(), "$error")
+            return
+        self._show(read.records)
+        if said:
+            self._say(said, "$warning")
+
+    def _show(self, records: Sequence[JobRecord]) -> None:
+        self._records = sorted(records, key=lambda job: (job.state == "done", job.due is None, job.due or job.created))
+        self._fill()
+
+    def _fill(self) -> None:
+        options = self._options
+        marked = self._current
+        width = max(30, options.content_size.width)
+        options.clear_options()
+        options.add_options([Option(job_line(job, self._now(), width), id=job.id) for job in self._records])
+        options.display = bool(self._records)
+        ids = [job.id for job in self._records]
+        options.highlighted = (ids.index(marked) if marked in ids else 0) if ids else None
+        few = [each for each in of_scope(Scope.JOBS) if each.id == "jobs.new"]
+        self._verbs.show([*(of_scope(Scope.JOBS) if ids else few), closing()])
+        if not ids:
+            self._say(EMPTY, "$text-muted")
+
+    @property
+    def _current(self) -> str:
+        marked = self._options.highlighted
+        return (self._options.get_option_at_index(marked).id or "") if marked is not None else ""
+
+    def _job(self) -> JobRecord | None:
+        return next((job for job in self._records if job.id == self._current), None)
+
+    @on(OptionList.OptionHighlighted)
+    def _tell(self, _: OptionList.OptionHighlighted) -> None:
+        job = self._job()
+        if job is not None:
+            self._say(whole_text(job, self._now()), "$text-muted")
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, _: OptionList.OptionSelected) -> None:
+        self.action_jobs_open()
+
+    def action_jobs_open(self) -> None:
+        """Open the session of the marked job's last run."""
+        job = self._job()
+        if job is None:
+            return
+        if job.last_session or job.session:
+            _ = self.dismiss(job.last_session or job.session)
+        else:
+            self._say("it has not run yet", "$text-muted")
+
+    def action_jobs_new(self) -> None:
+        """Ask for a new job."""
+        _ = self.dismiss(NEW)
+
+    def action_jobs_run(self) -> None:
+        """Run the marked job now."""
+        self._do(self._jobs.run_now, "due now")
+
+    def action_jobs_pause(self) -> None:
+        """Pause the marked job, or let it go on."""
+        job = self._job()
+        if job is not None:
+            self._do(*((self._jobs.pause, "paused") if job.is_enabled else (self._jobs.resume, "goes on")))
+
+    def action_jobs_remove(self) -> None:
+        """Ask, then remove the marked job."""
+        job = self._job()
+        if job is not None:
+            self.run_worker(self._ask(job), group="jobs", exclusive=True)
+
+    def action_close_or_stop(self) -> None:
+        """Close."""
+        _ = self.dismiss(None)
+
+    async def _ask(self, job: JobRecord) -> None:
+        text = f"{clean_line(job.title)}\nIts sessions stay."
+        if await self.app.push_screen_wait(self._confirm("Remove this job?", text)):
+            self._do(self._jobs.remove, "removed", job)
+
+    def _do(self, change: Callable[[str], Awaitable[JobRecord]], word: str, job: JobRecord | None = None) -> None:
+        job = job or self._job()
+        if job is not None:
+            self.run_worker(self._change(change, word, job), group="jobs", exclusive=True)
+
+    async def _change(self, change: Callable[[str], Awaitable[JobRecord]], word: str, job: JobRecord) -> None:
+        try:
+            _ = await change(job.id)
+        except LmtuiError as error:
+            self._say(error.full_text(), "$error")
+            return
+        self._read(f"{word}: {clean_line(job.title)}")
+
+    def _say(self, text: str, style: str) -> None:
+        self._state.update(Content.styled(text, style))
+
+
+def when_text(job: JobRecord, now: datetime) -> str:
+    """Return when a job runs next, or what goes on with it."""
+    if job.state != "waiting":
+        return job.state
+    again = "again " if job.tries else ""
+    return f"{again}{moment_text(job.next_time, now, LocalZone())}" if job.next_time is not None else "at start"
+
+
+def job_line(job: JobRecord, now: datetime, width: int) -> Content:
+    """Return a job in aligned columns."""
+    sign, style = SIGNS[job.state]
+    outcome = "no server yet" if job.tries else clean_line(job.last_outcome).partition(":")[0]
+    room = max(10, width - _WHEN_CELLS - 5 - 18)
+    return Content.assemble(
+        (f" {sign} ", style),
+        (pad(fit(clean_line(job.title), room), room), "$text"),
+        (f" {pad(fit(when_text(job, now), _WHEN_CELLS), _WHEN_CELLS)}", "$text-muted"),
+        (fit(outcome, 16), "$error" if outcome.startswith(_BAD) else "$text-muted"),
+    )
+
+
+def whole_text(job: JobRecord, now: datetime) -> str:
+    """Return what there is to know of a job, on a few lines."""
+    schedule = "wakes its session" if job.kind == "wake" else f"{job.schedule} {job.zone}".strip()
+    parts = [schedule, f"mode {job.mode}" if job.mode else "", counted(job.runs, "run") if job.runs else "not run yet"]
+    parts += [f"tried {counted(job.tries, 'time')}: {clean_line(job.last_outcome)}"] if job.tries else []
+    last = ""
+    if job.last_run is not None and job.lease is not None:
+        last = f"runs since {moment_text(job.last_run, now, LocalZone())}"
+    elif job.last_run is not None and not job.tries:
+        last = f"last {moment_text(job.last_run, now, LocalZone())}: {clean_line(job.last_outcome)}"
+    rules = " ".join(
+        f"{word} {clean_line(rule)}" for word, rules in (("allow", job.allow), ("deny", job.deny)) for rule in rules
+    )
+    return " · ".join(part for part in (*parts, last, rules) if part)
+
 
 _log = logging.getLogger(__name__)
 WHEN = "in 30m · at 09:00 · every 2h · daily 09:00 · hourly :05 · cron 0 9 * * mon-fri · startup · empty: now"

@@ -4,15 +4,120 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import shlex
+import shutil
+import stat
+import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
-from lmtui.core.pictures import Image
-from lmtui.tui import pasting
+from lmtui.core.messages import MAX_IMAGE_BYTES, Image, sniff
+from lmtui.core.prompt_files import mention_text
 from lmtui.tui.editor import open_editor
 from lmtui.tui.parts.sending import Sending
 from lmtui.tui.stage import Handler, Stage
+
+MAX_PATHS = 20
+CLIPBOARD_TIMEOUT_S = 5.0
+_LOOKS_LIKE_PATH = re.compile(r"""\s*['"]?(?:file://|~?/|\.{1,2}/|[A-Za-z]:\\)|\s*['"]?[^\s/]\S*\.\w{1,5}['"]?\s*\Z""")
+_CLIPBOARD_COMMANDS = (
+    ("wl-paste", "--no-newline", "--type", "image/png"),
+    ("xclip", "-selection", "clipboard", "-target", "image/png", "-out"),
+    ("pngpaste", "-"),
+)
+
+
+def paths_in(text: str) -> list[str]:
+    """Return the paths that a pasted text names and nothing else: quoted, `file://` or with escaped blanks; else nothing."""
+    if not _LOOKS_LIKE_PATH.match(text) or "\0" in text:
+        return []
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    try:
+        words = [word for line in lines for word in ([line] if line.startswith("file://") else shlex.split(line))]
+        return [_plain(word) for word in words[:MAX_PATHS]]
+    except ValueError:
+        return []
+
+
+def _plain(word: str) -> str:
+    return unquote(urlsplit(word).path) if word.startswith("file://") else str(_home(word))
+
+
+def _home(word: str) -> Path:
+    try:
+        return Path(word).expanduser()
+    except RuntimeError:  # no such user
+        return Path(word)
+
+
+def mentions_of(text: str, workspace: Path) -> tuple[str, list[Path]]:
+    """Return the mentions that stand for a pasted text, and the pictures among what it names.
+
+    All it names must be there: a picture anywhere, anything else below the workspace.  Otherwise nothing is returned.
+    """
+    root = workspace.resolve()
+    mentions: list[str] = []
+    pictures: list[Path] = []
+    for word in paths_in(text):
+        path = root / word
+        try:
+            real = path.resolve(strict=True)
+        except (OSError, RuntimeError, ValueError):
+            return "", []
+        if is_picture(real):
+            pictures.append(real)
+        elif real != root and real.is_relative_to(root):
+            mentions.append(mention_text(f"{real.relative_to(root)}{'/' if real.is_dir() else ''}"))
+        else:
+            return "", []
+    return " ".join(mentions), pictures
+
+
+def is_picture(path: Path) -> bool:
+    """Tell whether a file begins like a picture."""
+    return bool(sniff(_read(path, 16)))
+
+
+def read_picture(path: Path) -> Image | str:
+    """Return a picture, or why it cannot be sent."""
+    data = _read(path, MAX_IMAGE_BYTES + 1)
+    if len(data) > MAX_IMAGE_BYTES:
+        return f"{path.name} is larger than {MAX_IMAGE_BYTES // 1_000_000} MB; make it smaller first"
+    media_type = sniff(data)
+    return Image(path.name, media_type, data) if media_type else f"{path.name} is no PNG, JPEG, GIF or WebP picture"
+
+
+def clipboard_picture() -> Image | str:
+    """Return the picture in the clipboard, or why there is none."""
+    known = [each for each in _CLIPBOARD_COMMANDS if shutil.which(each[0])]
+    if not known:
+        return "no program here reads pictures from the clipboard; install wl-clipboard, xclip or pngpaste"
+    for each in known:
+        try:
+            ran = subprocess.run(each, capture_output=True, timeout=CLIPBOARD_TIMEOUT_S, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if len(ran.stdout) > MAX_IMAGE_BYTES:
+            return f"the picture in the clipboard is larger than {MAX_IMAGE_BYTES // 1_000_000} MB"
+        if media_type := sniff(ran.stdout):
+            return Image("clipboard", media_type, ran.stdout)
+    return "there is no picture in the clipboard"
+
+
+def _read(path: Path, size: int) -> bytes:
+    """Return the first bytes of a regular file, nothing where it is none or cannot be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        return b""
+    with os.fdopen(fd, "rb") as file:
+        return file.read(size)
 
 
 class PastingPart:
@@ -29,10 +134,10 @@ class PastingPart:
     async def pasted(self, text: str) -> None:
         """Put mentions and tokens in place of a pasted text that names files."""
         host, prompt = self._stage.desk.host, self._stage.prompt
-        if host is None or not pasting.paths_in(text):
+        if host is None or not paths_in(text):
             return
-        mentions, paths = await asyncio.to_thread(pasting.mentions_of, text, host.workspace)
-        images = [await asyncio.to_thread(pasting.read_picture, path) for path in paths]
+        mentions, paths = await asyncio.to_thread(mentions_of, text, host.workspace)
+        images = [await asyncio.to_thread(read_picture, path) for path in paths]
         problems = [image for image in images if isinstance(image, str)]
         if problems:
             self._stage.say("; ".join(problems), "error")
@@ -45,7 +150,7 @@ class PastingPart:
     async def attach(self, names: Sequence[str], text: str) -> None:
         """Begin the prompt with pictures and a text; what is no picture is said."""
         prompt = self._stage.prompt
-        found = [await asyncio.to_thread(pasting.read_picture, Path(name)) for name in names]
+        found = [await asyncio.to_thread(read_picture, Path(name)) for name in names]
         problems = [each for each in found if isinstance(each, str)]
         if problems:
             self._stage.say("; ".join(problems), "error")
@@ -55,7 +160,7 @@ class PastingPart:
             self._warn_if_blind()
 
     async def _image(self, _: str) -> None:
-        found = await asyncio.to_thread(pasting.clipboard_picture)
+        found = await asyncio.to_thread(clipboard_picture)
         if isinstance(found, str):
             self._stage.say(found, "warning")
             return

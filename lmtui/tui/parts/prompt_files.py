@@ -7,13 +7,45 @@ from collections.abc import Sequence
 
 from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
+from lmtui.core.guidance import WHOLE_CHARS, Guidance, guidance_lines, init_task, persona_lines
 from lmtui.core.mcp import PREFIX
-from lmtui.core.prompt_files import PromptFile
-from lmtui.core.slash_names import AS_WORDS
+from lmtui.core.prompt_files import AS_WORDS, PromptFile
 from lmtui.tui.completing import PROMPT_FILES, prompt_values
-from lmtui.tui.modals.picker import Picker
+from lmtui.tui.modals.picker import Picker, Reading
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.stage import Handler, Stage
+
+
+class GuidancePart:
+    """Answers the commands of instructions and persona."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what answers each command."""
+        return {"guidance.show": self._show, "guidance.persona": self._persona, "guidance.draft": self._draft}
+
+    async def _show(self, _: str) -> None:
+        self._read("INSTRUCTIONS", guidance_lines(await self._guidance()))
+
+    async def _persona(self, _: str) -> None:
+        self._read("PERSONA", persona_lines(await self._guidance()))
+
+    def _draft(self, focus: str) -> None:
+        active = self._stage.desk.active
+        if active is None:
+            self._stage.say("no session yet")
+            return
+        active.session.submit(init_task(focus))
+
+    async def _guidance(self) -> Guidance:
+        host = self._stage.desk.host
+        return await host.guide.read(WHOLE_CHARS) if host is not None else Guidance()
+
+    def _read(self, title: str, lines: tuple[str, ...]) -> None:
+        _ = self._stage.app.push_screen(Reading(title, lines))
+
 
 _BROKEN = "/"  # no name begins with it
 _NONE = "no commands of files: put NAME.md into .lmagent/commands of this folder, or into commands of your settings folder"

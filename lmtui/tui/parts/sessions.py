@@ -12,11 +12,11 @@ from lmtui.core.errors import LmtuiError
 from lmtui.core.events import ROOT, Envelope, MessageAdded
 from lmtui.core.messages import Role
 from lmtui.core.sessions import SessionSummary
+from lmtui.tui.desk import OpenSessions, OpenStore
 from lmtui.tui.lines.text import fit
 from lmtui.tui.modals.picker import Picker
 from lmtui.tui.modals.results import Choice, GridWanted, Picked
 from lmtui.tui.modals.switcher import FORMS, Switcher
-from lmtui.tui.open_store import OpenSessions, OpenStore
 from lmtui.tui.router import Feed
 from lmtui.tui.screens.grid import Grid
 from lmtui.tui.stage import Handler, Stage

@@ -2,31 +2,324 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from typing import ClassVar
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
+from enum import Enum
+from typing import ClassVar, Unpack
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
+from textual.message import Message
+from textual.screen import Screen
 from textual.widgets import Static
 
-from lmtui.core.clean import clean_line
-from lmtui.core.counting import counted
+from lmtui.core.clean import clean_line, clean_path, counted
 from lmtui.core.errors import LmtuiError
-from lmtui.core.sessions import Changes, Restoration
-from lmtui.tui.change_views import ChangeSources, ChangeView, Listed
+from lmtui.core.events import ROOT, Envelope, MessageAdded, Rewound
+from lmtui.core.messages import Role
+from lmtui.core.sessions import Changes, Restoration, Step
+from lmtui.core.workspace import FileChange, Files
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
+from lmtui.tui.lines.calls import CHANGE_SIGNS, CallState
 from lmtui.tui.lines.diff_view import DiffView, split_word
-from lmtui.tui.lines.patch import MINUS, patches_of
-from lmtui.tui.lines.step_list import StepList, StepRow
-from lmtui.tui.screens.diff_screen import DiffScreen
+from lmtui.tui.lines.patch import MINUS, Hunk, patches_of
+from lmtui.tui.lines.row_view import RowView
+from lmtui.tui.lines.surface import WidgetOptions
+from lmtui.tui.lines.text import Line, fit, fit_middle, pad, row
 from lmtui.tui.widgets.ask_line import AskLine
-from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar
-from lmtui.tui.widgets.fit import Part
-from lmtui.tui.widgets.verbs import Verbs
+from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Verbs
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn that one can go back to."""
+
+    id: str
+    text: str
+    time: datetime
+
+
+def turns_of(history: Sequence[Envelope]) -> list[Turn]:
+    """Return the turns of the conversation as it goes now, oldest first; what was rewound is not among them."""
+    found: list[Turn] = []
+    for envelope in history:
+        match envelope.event:
+            case MessageAdded(role=Role.USER, agent=agent, turn_id=turn_id, text=text) if agent == ROOT and turn_id:
+                if all(turn.id != turn_id for turn in found):
+                    found.append(Turn(turn_id, text, envelope.time))
+            case Rewound(turn_id=turn_id):
+                at = next((at for at, turn in enumerate(found) if turn.id == turn_id), len(found))
+                del found[at:]
+            case _:
+                pass
+    return found
+
+
+_TOOL_COLUMN = 5
+_TIGHT_WIDTH = 40
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One row.  `step` is None by file; `path` is empty for a step or a turn of several files, whose own rows follow it.
+
+    A turn has a `title`; `turn_id` names it in its own rows.
+    """
+
+    changes: tuple[FileChange, ...]
+    path: str = ""
+    step: Step | None = None
+    is_inside: bool = False
+    turn_id: str = ""
+    title: str = ""
+    time: datetime | None = None
+
+
+def rows_by_step(steps: Iterable[Step]) -> list[StepRow]:
+    """Return the steps, newest first, each of several files with a row for each."""
+    found: list[StepRow] = []
+    for step in reversed(list(steps)):
+        is_one = len(step.changes) == 1
+        found.append(StepRow(step.changes, step.changes[0].path if is_one else "", step))
+        if not is_one:
+            found += [StepRow((change,), change.path, step, is_inside=True) for change in step.changes]
+    return found
+
+
+def rows_by_file(changes: Iterable[FileChange]) -> list[StepRow]:
+    """Return the files by path."""
+    return [StepRow((change,), change.path) for change in sorted(changes, key=lambda change: change.path)]
+
+
+def rows_by_turn(turns: Iterable[tuple[Turn, Sequence[FileChange]]]) -> list[StepRow]:
+    """Return the turns that changed something, newest first, each with a row for each of its files."""
+    found: list[StepRow] = []
+    for turn, changes in reversed(list(turns)):
+        if changes:
+            found.append(StepRow(tuple(changes), "", None, turn_id=turn.id, title=turn.text.strip(), time=turn.time))
+            by_path = sorted(changes, key=lambda change: change.path)
+            found += [StepRow((change,), change.path, None, is_inside=True, turn_id=turn.id) for change in by_path]
+    return found
+
+
+class StepList(RowView, can_focus=True, inherit_bindings=False):
+    """Shows rows and tells which one the cursor is on."""
+
+    empty_text = "No file was changed."
+
+    @dataclass
+    class Marked(Message):
+        """The cursor came to a row; `is_chosen` if it was acted on."""
+
+        rows: StepList
+        is_chosen: bool = False
+
+        @property
+        def control(self) -> StepList:
+            """Return the list."""
+            return self.rows
+
+    def __init__(self, zone: tzinfo | None = None, **options: Unpack[WidgetOptions]) -> None:
+        super().__init__(**options)
+        self._zone = zone
+        self.rows: Sequence[StepRow] = ()
+
+    @property
+    def current(self) -> StepRow | None:
+        """Return the row under the cursor."""
+        return self.rows[self.cursor] if self.cursor < len(self.rows) else None
+
+    def show(self, rows: Sequence[StepRow]) -> None:
+        """Show rows; the cursor stays where it is if it can."""
+        self.rows = rows
+        self.cursor = max(0, min(self.cursor, len(rows) - 1))
+        self.redraw()
+        self.post_message(self.Marked(self))
+
+    def line_total(self) -> int:
+        """Return how many rows there are."""
+        return len(self.rows)
+
+    def row_at(self, row: int) -> Line:
+        """Return a row."""
+        return row_line(self.rows[row], self.content_width, self._zone)
+
+    def put_cursor(self, row: int) -> None:
+        """Move the cursor and tell."""
+        super().put_cursor(row)
+        self.post_message(self.Marked(self))
+
+    def choose(self) -> None:
+        """Tell that the row was acted on."""
+        self.post_message(self.Marked(self, is_chosen=True))
+
+
+def row_line(found: StepRow, width: int, zone: tzinfo | None = None) -> Line:
+    """Return a row: time, tool, what on, counts, and a mark for what was taken back."""
+    added = sum(change.added_lines for change in found.changes)
+    removed = sum(change.removed_lines for change in found.changes)
+    has_text = any(change.diff for change in found.changes) or added or removed
+    counts: Line = ((f"+{added}", "good"), (f" {MINUS}{removed}", "bad")) if has_text else (("no text", "muted"),)
+    right: Line = (*counts, *_mark(found.step if not found.is_inside else None))
+    if found.title:
+        clock = f" {found.time.astimezone(zone):%H:%M} " if found.time is not None and width >= _TIGHT_WIDTH else " "
+        room = max(6, width - len(clock) - sum(len(text) for text, _ in right) - 2)
+        return row(((clock, "muted"), (fit(clean_path(found.title), room), "")), right, width)
+    if found.step is None or found.is_inside:
+        sign, role = CHANGE_SIGNS[found.changes[0].kind]
+        left: Line = (("      " if found.is_inside else " ", ""), (f"{sign} ", role))
+        name = fit_middle(clean_path(found.path), max(6, width - sum(len(text) for text, _ in (*left, *right)) - 2))
+        return row((*left, (name, "")), right, width)
+    step = found.step
+    clock = f" {step.time.astimezone(zone):%H:%M}" if width >= _TIGHT_WIDTH else ""
+    lead = f"{clock} {pad(fit(clean_line(step.tool), _TOOL_COLUMN), _TOOL_COLUMN)} "
+    name = clean_path(found.path) if found.path else clean_path(step.title)
+    room = max(6, width - len(lead) - sum(len(text) for text, _ in right) - 2)
+    return row(((lead, "muted"), (fit_middle(name, room), "muted" if step.is_undone else "")), right, width)
+
+
+def _mark(step: Step | None) -> Line:
+    if step is None:
+        return (("  ", ""),)
+    sign = CallState.UNDONE.value[0]
+    return ((f" {sign}", "warn"),) if step.is_undone else ((" !", "warn"),) if not step.can_undo else (("  ", ""),)
+
+
+class ChangeView(Enum):
+    """A way to look: its words in the title, and since when it counts."""
+
+    STEPS = ("by step, newest first", "since the session began")
+    TURNS = ("by turn, newest first", "since the session began")
+    SESSION = ("the whole session, by file", "since the session began")
+    GIT = ("against git, by file", "since the last commit")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The rows of a view, and the changes that its counts are about."""
+
+    rows: list[StepRow]
+    total: Sequence[FileChange]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSources:
+    """Where changes come from.  Without `changes` there is only what events told; without `files` no git."""
+
+    changes: Changes | None
+    told: Mapping[str, FileChange]
+    files: Files | None = None
+    turns: Sequence[Turn] = ()
+
+    async def listed(self, view: ChangeView) -> Listed:
+        """Return what a view shows.
+
+        Raises:
+            SandboxError: it cannot be had; the text says why.
+        """
+        if view is ChangeView.GIT:
+            against = await self.files.git_changes() if self.files is not None else ()
+            return Listed(rows_by_file(against), against)
+        if self.changes is None:
+            return self.told_only()
+        total = await self.changes.total()
+        if view is ChangeView.SESSION:
+            return Listed(rows_by_file(total), total)
+        if view is ChangeView.TURNS:
+            changed = {step.turn_id for step in self.changes.steps()}
+            turns = [(turn, await self.changes.of_turn(turn.id)) for turn in self.turns if turn.id in changed]
+            return Listed(rows_by_turn(turns), total)
+        return Listed(rows_by_step(self.changes.steps()), total)
+
+    def told_only(self) -> Listed:
+        """Return what events told: all there is where nothing else can be had."""
+        total = tuple(self.told.values())
+        return Listed(rows_by_step(self.changes.steps()) if self.changes is not None else rows_by_file(total), total)
+
+    def steps_of(self, row: StepRow) -> list[Step]:
+        """Return the steps that changed a row's file, oldest first: of its turn, or of the session."""
+        steps = self.changes.steps() if self.changes is not None else ()
+        return [
+            step
+            for step in steps
+            if any(change.path == row.path for change in step.changes) and row.turn_id in ("", step.turn_id)
+        ]
+
+    def step_of_hunk(self, row: StepRow, number: int) -> tuple[Step, int] | None:
+        """Return the step that last made just the change of a row's hunk, and which hunk of it that is; None for no such."""
+        hunks = [hunk for file in patches_of(row.changes) for hunk in file.hunks]
+        if not 0 <= number < len(hunks):
+            return None
+        wanted = _changed(hunks[number])
+        for step in reversed(self.steps_of(row)):
+            own = [change for change in step.changes if change.path == row.path]
+            for index, hunk in enumerate(hunk for file in patches_of(own) for hunk in file.hunks):
+                if not step.is_undone and _changed(hunk) == wanted:
+                    return step, index
+        return None
+
+
+def _changed(hunk: Hunk) -> list[tuple[str, str]]:
+    return [(line.sign, line.text) for line in hunk.lines if line.sign != " "]
+
+
+class DiffScreen(Screen[None]):
+    """Answers the keys that are about the difference."""
+
+    def __init__(self, diff: DiffView, ask_line: AskLine) -> None:
+        super().__init__()
+        self.diff, self.ask_line = diff, ask_line
+
+    @abstractmethod
+    def draw_head(self) -> None:
+        """Say which match one is at."""
+
+    def action_changes_next_hunk(self) -> None:
+        """Go to the next change of the difference."""
+        self.diff.action_next_hunk()
+
+    def action_changes_previous_hunk(self) -> None:
+        """Go to the change before."""
+        self.diff.action_previous_hunk()
+
+    def action_changes_file(self, step: int) -> None:
+        """Go to the next file of the difference, or the one before."""
+        self.diff.step_file(step)
+
+    def action_changes_search(self) -> None:
+        """Ask what to look for in the difference."""
+        self.ask_line.ask(self, "search in this difference", move=self.action_changes_match)
+
+    def action_changes_match(self, step: int) -> None:
+        """Go to the next match, or the one before."""
+        self.diff.step_match(step)
+        self.draw_head()
+
+    def typed(self, text: str) -> None:
+        """Look for what was typed."""
+        self.diff.search(text)
+        self.draw_head()
+
+    def done(self, text: str) -> None:
+        """Stay at the match."""
+        del text
+        self.ask_line.close()
+        self.diff.focus()
+
+    def given_up(self) -> None:
+        """Look for nothing any more."""
+        self.typed("")
+        self.diff.focus()
+
+    def action_changes_split(self) -> None:
+        """Show side by side, or one column."""
+        self.diff.action_toggle_split()
+
 
 NO_CHANGES = "undo is not available here: no checkpoints can be made in this session"
 _NO_TEXT = "No text to compare: the file is binary, empty or too large."

@@ -2,30 +2,159 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.message import Message
 from textual.screen import Screen
 
-from lmtui.core import events
+from lmtui.core import events as session_events
 from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.events import ROOT, Envelope
 from lmtui.core.sessions import SessionSummary
+from lmtui.tui.bursts import call_after
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
 from lmtui.tui.desk import Desk
-from lmtui.tui.lines.tiles import Tile, Tiles
-from lmtui.tui.live_summary import live_state, waits_for
+from lmtui.tui.lines.base import LineView
+from lmtui.tui.lines.surface import WidgetOptions
+from lmtui.tui.lines.text import Line, crop, fill, fit, fit_middle, row, width_of
 from lmtui.tui.modals.results import Picked
+from lmtui.tui.modals.switcher import MARK, STATES
 from lmtui.tui.router import Feed
-from lmtui.tui.summary import activity_text
-from lmtui.tui.timers import call_after
-from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar
-from lmtui.tui.widgets.fit import Part
-from lmtui.tui.widgets.verbs import Verbs
+from lmtui.tui.summary import activity_text, live_state, waits_for
+from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Verbs
+
+_LEAST_CELLS = 38
+_LEAST_ROWS, _MOST_ROWS = 6, 16
+_HEAD_ROWS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One session: `note` is what goes on or what it waits for, `lines` are the last that it said, oldest first."""
+
+    id: str
+    title: str
+    state: str
+    note: str
+    lines: tuple[str, ...] = ()
+    is_marked: bool = False
+    is_active: bool = False
+
+
+class Tiles(LineView, can_focus=True, inherit_bindings=False):
+    """Shows tiles; the cursor is on one of them."""
+
+    empty_text = "no session is open"
+
+    class Chosen(Message):
+        """The tile under the cursor is wanted."""
+
+    def __init__(self, **options: Unpack[WidgetOptions]) -> None:
+        super().__init__(**options)
+        self.tiles: Sequence[Tile] = ()
+        self.cursor = 0
+
+    @property
+    def current(self) -> Tile | None:
+        """Return the tile under the cursor."""
+        return self.tiles[self.cursor] if self.cursor < len(self.tiles) else None
+
+    @property
+    def across(self) -> int:
+        """Return how many tiles stand side by side: about as many as below each other."""
+        return max(1, min(math.ceil(math.sqrt(len(self.tiles))), self.content_width // _LEAST_CELLS))
+
+    @property
+    def rows_each(self) -> int:
+        """Return how many rows a tile takes, the blank one below it included: as many as there is room for all."""
+        bands = -(-len(self.tiles) // self.across) if self.tiles else 1
+        return max(_LEAST_ROWS, min(_MOST_ROWS, self.size.height // bands))
+
+    def show(self, tiles: Sequence[Tile], at: str = "") -> None:
+        """Show tiles; the cursor stays on its own, or goes to `at`."""
+        wanted = at or (self.current.id if self.current is not None else "")
+        if list(tiles) == list(self.tiles) and not at:
+            return
+        self.tiles = tiles
+        self.cursor = next((index for index, tile in enumerate(tiles) if tile.id == wanted), 0)
+        self.redraw()
+        if at:
+            self.call_after_refresh(self._reveal)
+
+    def move(self, across: int, down: int) -> None:
+        """Move the cursor by tiles."""
+        target = self.cursor + across + down * self.across
+        if 0 <= target < len(self.tiles):
+            self.cursor = target
+            self._reveal()
+            self.redraw()
+
+    def choose(self) -> None:
+        """Tell that the tile is wanted."""
+        if self.tiles:
+            self.post_message(self.Chosen())
+
+    def line_total(self) -> int:
+        """Return how many lines all tiles take."""
+        return -(-len(self.tiles) // self.across) * self.rows_each if self.tiles else 0
+
+    def line_at(self, line: int) -> Line:
+        """Return a line across the tiles that stand side by side."""
+        band, at = divmod(line, self.rows_each)
+        across = self.across
+        cells = self.content_width // across
+        found: Line = ()
+        for index in range(band * across, min(len(self.tiles), (band + 1) * across)):
+            part = self._part(index, at, cells - 2)
+            found = (*found, *part, (" " * max(0, cells - width_of(part)), ""))
+        return found
+
+    def width_changed(self) -> None:
+        """Lay out anew."""
+        self.redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor on a tile; on the one that has it, open it."""
+        band = (event.y + self.scroll_offset.y) // self.rows_each
+        index = band * self.across + min(self.across - 1, event.x // max(1, self.content_width // self.across))
+        if 0 <= index < len(self.tiles):
+            if index == self.cursor:
+                self.choose()
+            self.cursor = index
+            self.redraw()
+
+    def _reveal(self) -> None:
+        top = self.cursor // self.across * self.rows_each
+        if top < self.scroll_offset.y or top + self.rows_each > self.scroll_offset.y + self.size.height:
+            self.jump(top)
+
+    def _part(self, index: int, at: int, width: int) -> Line:
+        tile = self.tiles[index]
+        is_here = index == self.cursor
+        if at >= self.rows_each - 1:
+            return ()
+        lead: Line = (("▎ ", "accent"),) if is_here else (("  ", ""),)
+        room = max(8, width - 2)
+        sign, role = STATES.get(tile.state, STATES["new"])
+        if at == 0:
+            mark = f"{MARK} " if tile.is_marked else ""
+            name: Line = ((f"{sign} ", role), (mark, "accent"), (fit(tile.title or "(nothing said yet)", room - 4), "strong"))
+            here: Line = (("on screen", "muted"),) if tile.is_active else ()
+            head = row(name, here, room)
+            return (*lead, *(fill(head, room, "cursor") if is_here else head))
+        if at == 1:
+            return (*lead, (fit_middle(tile.note, room), role if tile.state in ("waits", "writing") else "muted"))
+        shown = tile.lines[-(self.rows_each - 1 - _HEAD_ROWS) :]
+        text = shown[at - _HEAD_ROWS] if at - _HEAD_ROWS < len(shown) else ""
+        return (*lead, *crop(((text, "muted" if tile.state != "writing" else ""),), room))
+
 
 LIVE_S = 0.25
 MOST_LINES = 16
@@ -73,9 +202,9 @@ class Grid(Screen[Picked | None]):
     def _happened(self, envelope: Envelope) -> None:
         event = envelope.event
         is_own = event.agent == ROOT  # sub-agents may write at once, and their words would be mixed
-        if is_own and isinstance(event, events.TextDelta):
+        if is_own and isinstance(event, session_events.TextDelta):
             self._streams[envelope.session] = (self._streams.get(envelope.session, "") + event.text)[-STREAM_CHARS:]
-        elif is_own and isinstance(event, events.MessageAdded | events.TurnEnded):
+        elif is_own and isinstance(event, session_events.MessageAdded | session_events.TurnEnded):
             self._streams.pop(envelope.session, None)
         if not self._is_due:
             self._is_due = True
@@ -140,9 +269,9 @@ def last_lines(history: Sequence[Envelope]) -> list[str]:
     found: list[str] = []
     for envelope in reversed(history[-LOOK_BACK:]):
         match envelope.event:
-            case events.MessageAdded(text=text) if text.strip():
+            case session_events.MessageAdded(text=text) if text.strip():
                 found += [clean_line(line) for line in reversed(text.strip().splitlines()) if line.strip()]
-            case events.ToolCallStarted(tool=tool, title=title):
+            case session_events.ToolCallStarted(tool=tool, title=title):
                 found.append(clean_path(f"● {tool} {title}"))
             case _:
                 continue

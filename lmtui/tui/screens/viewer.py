@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -12,19 +15,67 @@ from textual.screen import Screen
 
 from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.errors import LmtuiError
-from lmtui.core.mentions import mention_text
-from lmtui.core.pictures import sniff
+from lmtui.core.messages import sniff
+from lmtui.core.prompt_files import mention_text
 from lmtui.core.sessions import SessionHost
+from lmtui.tui.bursts import Latest
 from lmtui.tui.commands import Scope, bindings, closing, hint_text, of_scope
 from lmtui.tui.editor import open_editor
-from lmtui.tui.latest import Latest
-from lmtui.tui.lines.file_text import FileText
-from lmtui.tui.lines.file_view import FileView
-from lmtui.tui.lines.page_view import PageView
-from lmtui.tui.pictures import PictureError, picture_lines
+from lmtui.tui.lines.base import PageView
+from lmtui.tui.lines.file_view import FileText, FileView
+from lmtui.tui.lines.text import Line
 from lmtui.tui.widgets.ask_line import AskLine
-from lmtui.tui.widgets.bars import Bar
-from lmtui.tui.widgets.fit import Part
+from lmtui.tui.widgets.bars import Bar, Part
+
+TIMEOUT_S = 15.0
+MAX_COLUMNS, MAX_ROWS = 200, 100
+HALF = "▀"
+_DECODER = Path(__file__).with_name("picture_decoder.py")
+
+
+class PictureError(Exception):
+    """A picture cannot be shown; the text says why."""
+
+
+async def picture_lines(data: bytes, columns: int, rows: int) -> list[Line]:
+    """Return a picture as lines, at most so many cells wide and high.
+
+    Raises:
+        PictureError: it is broken, too large, or nothing here decodes pictures.
+    """
+    size = (str(max(1, min(columns, MAX_COLUMNS))), str(max(1, min(rows, MAX_ROWS))))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", str(_DECODER), *size,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env={},
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            found, reason = await process.communicate(data)
+    except TimeoutError as error:
+        raise PictureError("it takes too long to decode") from error
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        raise PictureError(clean_line(reason.decode("utf-8", "replace").strip()[-200:]) or "its decoder was stopped")
+    return _lines(found)
+
+
+def _lines(found: bytes) -> list[Line]:
+    head, _, pixels = found.partition(b"\n")
+    columns, rows = (int(part) for part in head.split())
+    if len(pixels) != columns * rows * 6:
+        raise PictureError("its decoder sent something else")
+    width = columns * 3
+    lines: list[Line] = []
+    for row in range(rows):
+        upper = pixels[2 * row * width : (2 * row + 1) * width]
+        lower = pixels[(2 * row + 1) * width : (2 * row + 2) * width]
+        cells = [(upper[at : at + 3].hex(), lower[at : at + 3].hex()) for at in range(0, width, 3)]
+        lines.append(tuple((HALF * len(list(run)), f"fg:#{top} bg:#{bottom}") for (top, bottom), run in groupby(cells)))
+    return lines
+
 
 FRAME_ROWS = 2
 

@@ -22,18 +22,14 @@ from textual.widgets import Static
 
 from lmtui.core.clean import clean, clean_line
 from lmtui.paths import state_dir
-from lmtui.tui.bursts import STOP_AGAIN, SecondPress
+from lmtui.tui.bursts import STOP_AGAIN, SecondPress, call_after
 from lmtui.tui.commands import Scope, SlashCall, bindings, parse_slash
 from lmtui.tui.desk import Desk
-from lmtui.tui.hints import hint_parts
 from lmtui.tui.options import StartOptions
 from lmtui.tui.parts.sending import Sending
-from lmtui.tui.screens.pane_actions import PaneActions
-from lmtui.tui.screens.session_actions import STOPPING
+from lmtui.tui.screens.pane_actions import STOPPING, PaneActions
 from lmtui.tui.stage import Handler, Tone
-from lmtui.tui.timers import call_after
-from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Spinner
-from lmtui.tui.widgets.fit import Part
+from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Spinner, hint_parts
 from lmtui.tui.widgets.prompt import Prompt
 from lmtui.tui.widgets.prompt_row import PromptRow
 from lmtui.tui.wording import folder_text
@@ -41,8 +37,8 @@ from lmtui.tui.wording import folder_text
 if TYPE_CHECKING:
     from lmtui.tui.dialogs import Dialogs
     from lmtui.tui.meter import Meter
+    from lmtui.tui.parts.agents import LayoutPart
     from lmtui.tui.parts.jobs import JobsPart
-    from lmtui.tui.parts.layout import LayoutPart
     from lmtui.tui.parts.mcp import McpPart
     from lmtui.tui.parts.plan import PlanPart
     from lmtui.tui.parts.prompt import PromptPart

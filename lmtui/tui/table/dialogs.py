@@ -3,7 +3,319 @@
 from __future__ import annotations
 
 from lmtui.tui.table.command import Command, Scope
-from lmtui.tui.table.hunks import HUNKS
+
+HUNKS: tuple[Command, ...] = (
+    Command("hunks.yes", Scope.HUNKS, "This hunk", "Accept the hunk that is marked and go to the next.", ("y",), "this hunk"),
+    Command("hunks.all", Scope.HUNKS, "All", "Let the whole change happen this once.", ("Y",), "all", runs="approve_once"),
+    Command("hunks.no", Scope.HUNKS, "Not this", "Reject the hunk that is marked and go to the next.", ("n",), "not this"),
+    Command("hunks.none", Scope.HUNKS, "None", "Refuse the whole change.", ("N",), "none", runs="approve_no"),
+    Command(
+        "hunks.because", Scope.HUNKS, "No, because", "Refuse the whole change and tell the model why.",
+        ("f",), "no, because…", runs="approve_because",
+    ),
+    Command(
+        "hunks.next", Scope.HUNKS, "Next hunk", "Go to the next hunk.",
+        ("right_square_bracket",), "next hunk",
+    ),
+    Command(
+        "hunks.mode", Scope.HUNKS, "Mode", "Say why the mode stays as it is while this is asked.",
+        ("shift+tab",), runs="approve_mode",
+    ),
+    Command("hunks.previous", Scope.HUNKS, "Hunk before", "Go to the hunk before.", ("left_square_bracket",), "before"),
+    Command(
+        "hunks.done", Scope.HUNKS, "Apply", "Apply the accepted hunks; those without an answer are not applied.",
+        ("enter",), "apply",
+    ),
+    Command(
+        "hunks.split", Scope.HUNKS, "Side by side", "Side by side, or one column.",
+        ("u",), "side by side", runs="approve_split",
+    ),
+    Command(
+        "hunks.session", Scope.HUNKS, "This session", "Let all of it happen now and whenever this session asks the same.",
+        ("s",), "all this session", runs="approve_session",
+    ),
+    Command(
+        "hunks.always", Scope.HUNKS, "Always", "Let all of it happen and keep a rule; asks which one and how far it reaches.",
+        ("a",), "always…", runs="approve_always",
+    ),
+    Command(
+        "hunks.why", Scope.HUNKS, "Why", "Say why it asks and what each answer would grant.",
+        ("question_mark",), "why", runs="approve_why",
+    ),
+    Command(
+        "hunks.batch", Scope.HUNKS, "All that wait", "Read everything that waits in this session and answer it at once.",
+        ("w",), "all that wait…", runs="approve_all",
+    ),
+    Command(
+        "hunks.later", Scope.HUNKS, "Later", "Leave it waiting and look at something else.",
+        ("l",), "later", runs="approve_later",
+    ),
+)  # fmt: skip
+
+
+READING: tuple[Command, ...] = (
+    Command("reading.close", Scope.READING, "Back", "Go back to the question.", ("question_mark", "enter"), "back"),
+    Command("changes.open", Scope.CHANGES, "Read", "Go from the list to the difference.", ("enter",), "read"),
+    Command(
+        "changes.steps", Scope.CHANGES, "By step", "Show what each step changed.",
+        ("1",), "steps", runs="changes_view('steps')",
+    ),
+    Command(
+        "changes.turns", Scope.CHANGES, "By turn", "Show what each turn changed.",
+        ("2",), "turns", runs="changes_view('turns')",
+    ),
+    Command(
+        "changes.session", Scope.CHANGES, "The whole session", "Show what the session changed in all.",
+        ("3",), "session", runs="changes_view('session')",
+    ),
+    Command(
+        "changes.git", Scope.CHANGES, "Against git", "Show what differs from the last commit, untracked files too.",
+        ("4",), "git", runs="changes_view('git')",
+    ),
+    Command("changes.next", Scope.CHANGES, "Next", "Go to the next line of the list.", ("n",)),
+    Command("changes.previous", Scope.CHANGES, "Before", "Go to the line before.", ("p",)),
+    Command(
+        "changes.next_hunk", Scope.CHANGES, "Next hunk", "Go to the next change.",
+        ("right_square_bracket",), "next hunk",
+    ),
+    Command("changes.previous_hunk", Scope.CHANGES, "Hunk before", "Go to the change before.", ("left_square_bracket",)),
+    Command("changes.split", Scope.CHANGES, "Side by side", "Side by side, or one column.", ("u",), "side by side"),
+    Command("changes.by_file", Scope.CHANGES, "By file", "List the session by file or by step.", ("f",)),
+    Command(
+        "changes.next_file", Scope.CHANGES, "Next file", "Go to the next file of the difference.",
+        ("right_curly_bracket",), runs="changes_file(1)",
+    ),
+    Command(
+        "changes.previous_file", Scope.CHANGES, "File before", "Go to the file before.",
+        ("left_curly_bracket",), runs="changes_file(-1)",
+    ),
+    Command("changes.fold", Scope.CHANGES, "Equal lines", "Show all equal lines, or leave them out.", ("o",), "equal lines"),
+    Command("changes.search", Scope.CHANGES, "Search", "Look for words in the difference.", ("slash",), "search"),
+    Command("changes.next_match", Scope.CHANGES, "Next match", "Go to the next match.", ("m",), runs="changes_match(1)"),
+    Command(
+        "changes.previous_match", Scope.CHANGES, "Match before", "Go to the match before.",
+        ("M",), runs="changes_match(-1)",
+    ),
+    Command(
+        "changes.restore", Scope.CHANGES, "Put file back", "Put the file back to what it was before the step; asks first.",
+        ("r",), "put file back",
+    ),
+    Command(
+        "changes.restore_hunk", Scope.CHANGES, "Put hunk back", "Take only the change in view back; asks first.",
+        ("h",), "put hunk back",
+    ),
+    Command("restore.yes", Scope.RESTORE, "Yes", "Do what is shown.", ("y",), "yes, do this"),
+    Command(
+        "restore.talk", Scope.RESTORE, "Conversation only", "Rewind the conversation and leave the files as they are.",
+        ("c",), "conversation only",
+    ),
+    Command(
+        "restore.look", Scope.RESTORE, "Look", "See all changes of the file that stands against it.",
+        ("d",), "see its changes",
+    ),
+    Command("restore.no", Scope.RESTORE, "No", "Leave everything as it is.", ("n",), "no"),
+    Command("viewer.search", Scope.VIEWER, "Search", "Look for words in the file.", ("slash",), "search"),
+    Command("viewer.next", Scope.VIEWER, "Next match", "Go to the next match.", ("n",), "next"),
+    Command("viewer.previous", Scope.VIEWER, "Match before", "Go to the match before.", ("N",)),
+    Command("viewer.line", Scope.VIEWER, "Go to line", "Go to a line by its number.", ("colon",), "line"),
+    Command("viewer.edit", Scope.VIEWER, "Edit", "Open the file in your own editor, at the line.", ("e",), "edit"),
+    Command(
+        "viewer.mark", Scope.VIEWER, "Mention", "Put the selected lines, or those in view, into the prompt as @path:10-20.",
+        ("m",), "mention",
+    ),
+    Command(
+        "viewer.wrap", Scope.VIEWER, "Wrap", "Wrap long lines, or cut them.",
+        ("w",), "wrap", runs="focused.toggle_wrap",
+    ),
+    Command("viewer.copy", Scope.VIEWER, "Copy line", "Copy the line.", ("y",)),
+    Command("viewer.left", Scope.VIEWER, "Left", "Scroll long lines.", ("left",), runs="focused.scroll_aside_left"),
+    Command("viewer.right", Scope.VIEWER, "Right", "Scroll long lines.", ("right",), runs="focused.scroll_aside_right"),
+)  # fmt: skip
+
+
+PANES: tuple[Command, ...] = (
+    Command("lines.up", Scope.MOVING, "Up", "Move up.", ("up", "k"), runs="focused.cursor_up"),
+    Command("lines.down", Scope.MOVING, "Down", "Move down.", ("down", "j"), runs="focused.cursor_down"),
+    Command(
+        "lines.page_up", Scope.MOVING, "Page up", "Move a page up (in the prompt too).",
+        ("pageup", "b"), runs="focused.page_up",
+    ),
+    Command("lines.page_down", Scope.MOVING, "Page down", "Move a page down.", ("pagedown", "space"), runs="focused.page_down"),
+    Command("lines.home", Scope.MOVING, "Beginning", "Go to the beginning.", ("home", "g"), runs="focused.home"),
+    Command("lines.end", Scope.MOVING, "End", "Go to the end and follow it.", ("end", "G"), runs="focused.end"),
+    Command(
+        "lines.select", Scope.LINES, "Open", "Fold or unfold, open a folder, show a file or a call.",
+        ("enter",), "open", runs="focused.select",
+    ),
+    Command("lines.copy", Scope.LINES, "Copy", "Copy what the cursor is on.", ("y",), "copy"),
+    Command(
+        "chat.next_turn", Scope.LINES, "Next turn", "Go to what you said next.",
+        ("right_curly_bracket",), runs="focused.next_turn",
+    ),
+    Command(
+        "chat.previous_turn", Scope.LINES, "Turn before", "Go to what you said before.",
+        ("left_curly_bracket",), runs="focused.previous_turn",
+    ),
+    Command("chat.next_call", Scope.LINES, "Next call", "Go to the next tool call.", ("c",), runs="focused.next_call"),
+    Command(
+        "chat.previous_call", Scope.LINES, "Call before", "Go to the tool call before.",
+        ("C",), runs="focused.previous_call",
+    ),
+    Command("chat.next_error", Scope.LINES, "Next failure", "Go to the next failure.", ("e",), runs="focused.next_error"),
+    Command(
+        "chat.previous_error", Scope.LINES, "Failure before", "Go to the failure before.",
+        ("E",), runs="focused.previous_error",
+    ),
+    Command("files.open", Scope.FILES, "Open folder", "Open the folder.", ("right", "l"), runs="focused.expand"),
+    Command("files.close", Scope.FILES, "Close folder", "Close the folder.", ("left", "h"), runs="focused.collapse"),
+    Command(
+        "files.diff", Scope.FILES, "Difference", "Show how the session changed this file.",
+        ("d",), "diff", runs="screen.files_diff",
+    ),
+    Command(
+        "files.filter", Scope.FILES, "Find a file", "Type a few characters of a path; enter opens, escape clears.",
+        ("slash",), "find", runs="screen.call('files.filter')",
+    ),
+    Command(
+        "files.hidden", Scope.FILES, "Ignored files", "Show what ignore rules leave out, or hide it.",
+        ("full_stop", "alt+h"), "ignored", runs="screen.call('files.hidden')",
+    ),
+    Command(
+        "files.mark", Scope.FILES, "Mention", "Put the file or folder into the prompt as @path.",
+        ("m",), "mention", runs="screen.call('files.mark')",
+    ),
+    Command(
+        "files.edit", Scope.FILES, "Edit", "Open the file in your editor (VISUAL or EDITOR).",
+        ("e",), "edit", runs="screen.call('files.edit')",
+    ),
+    Command(
+        "files.find", Scope.WORKBENCH, "Find a file", "Find a file of the workspace by a few characters of its path.",
+        ("alt+l",), "find a file", ("find-file",), "WORDS", is_first=True, runs="call('files.find')",
+    ),
+    Command(
+        "log.filter", Scope.LOG, "Filter", "Narrow the log down: words, tool:shell, agent:root, state:failed.",
+        ("slash",), "filter", runs="screen.call('log.filter')",
+    ),
+    Command(
+        "log.whole", Scope.LOG, "Whole call", "Read a call's arguments and all of its result.",
+        ("w",), "whole call", runs="screen.call('log.whole')",
+    ),
+    Command("asking.close", Scope.ASKING, "Close", "Clear what was typed and go back.", ("escape",), "clear", runs="give_up"),
+    Command("asking.up", Scope.ASKING, "Row before", "Go to the row before.", ("up",), runs="step(-1)"),
+    Command("asking.down", Scope.ASKING, "Next row", "Go to the next row.", ("down",), runs="step(1)"),
+)  # fmt: skip
+
+
+def _step(name: str, title: str, text: str, *keys: str, hint: str = "") -> Command:
+    return Command(f"copying.{name}", Scope.COPYING, title, text, keys, hint, runs=f"copying('{name}')")
+
+
+CHAT: tuple[Command, ...] = (
+    Command(
+        "chat.find", Scope.WORKBENCH, "Search the conversation", "Search all of this session, folded parts included.",
+        ("ctrl+f",), "search", ("search", "find"), "WORDS", is_first=True, runs="call('chat.find')",
+    ),
+    Command(
+        "chat.find_here", Scope.CHAT, "Search", "Search all of this session, folded parts included.",
+        ("slash",), "search", runs="screen.call('chat.find')",
+    ),
+    Command(
+        "chat.copy_code", Scope.CHAT, "Copy code", "Copy the code fence at the cursor; once more, the next one.",
+        ("Y",), "copy code", runs="screen.call('chat.copy_code')",
+    ),
+    Command(
+        "chat.next_change", Scope.CHAT, "Next change", "Go to the next call that changed files.",
+        ("f",), runs="next_change",
+    ),
+    Command(
+        "chat.previous_change", Scope.CHAT, "Change before", "Go to the call before that changed files.",
+        ("F",), runs="previous_change",
+    ),
+    Command(
+        "app.mouse", Scope.APP, "Mouse on or off", "Leave the mouse to the terminal, which then selects text; or take it.",
+        ("alt+m",), "mouse", ("mouse",), is_first=True,
+    ),
+    Command(
+        "copying.start", Scope.LINES, "Copy mode", "Move a cursor over the text to select and copy some of it.",
+        ("v",), "select", runs="focused.start_copying",
+    ),
+    Command("changes.select", Scope.CHANGES, "Copy mode", "Select and copy text.", ("v",), runs="focused.start_copying"),
+    Command("viewer.select", Scope.VIEWER, "Copy mode", "Select and copy text.", ("v",), runs="focused.start_copying"),
+    _step("left", "Left", "Move the cursor left.", "left", "h"),
+    _step("right", "Right", "Move the cursor right.", "right", "l"),
+    _step("up", "Up", "Move the cursor up.", "up", "k"),
+    _step("down", "Down", "Move the cursor down.", "down", "j"),
+    _step("word", "Word", "Go to the next word.", "w"),
+    _step("word_back", "Word back", "Go to the word before.", "b"),
+    _step("line_start", "Line start", "Go to the beginning of the line.", "0", "home"),
+    _step("line_end", "Line end", "Go to the end of the line.", "dollar_sign", "end"),
+    _step("page_up", "Page up", "Go a page up.", "pageup"),
+    _step("page_down", "Page down", "Go a page down.", "pagedown", "space"),
+    _step("first", "First line", "Go to the first line.", "g"),
+    _step("last", "Last line", "Go to the last line.", "G"),
+    _step("mark", "Mark", "Select from here on; once more, select nothing.", "v", hint="mark"),
+    _step("lines", "Whole lines", "Select whole lines from here on.", "V", hint="lines"),
+    _step("copy", "Copy", "Copy what is selected, or this line, and leave.", "y", "enter", hint="copy"),
+    _step("leave", "Leave", "Leave the copy mode.", "escape", hint="leave"),
+    Command("finding.next", Scope.FINDING, "Next match", "Go to the next match.", ("n",), "next", runs="finding('next')"),
+    Command(
+        "finding.previous", Scope.FINDING, "Match before", "Go to the match before.",
+        ("N",), "before", runs="finding('previous')",
+    ),
+    Command(
+        "finding.end", Scope.FINDING, "End search", "End the search and stay here.",
+        ("escape",), "end", runs="finding('end')",
+    ),
+    Command("searching.go", Scope.SEARCHING, "Go", "Go to the first match.", ("enter",), "go to a match", runs="submit"),
+    Command("searching.close", Scope.SEARCHING, "End", "End the search.", ("escape",), "end", runs="close_search"),
+)  # fmt: skip
+
+
+PROMPT: tuple[Command, ...] = (
+    Command(
+        "prompt.send", Scope.PROMPT, "Send", "Send what is typed, or queue it behind the running turn.",
+        ("enter",), "send",
+    ),
+    Command("prompt.newline", Scope.PROMPT, "New line", "Begin another line.", ("ctrl+j", "shift+enter"), "line"),
+    Command("prompt.complete", Scope.PROMPT, "Complete", "Take the marked line of the list above the prompt.", ("tab",)),
+    Command(
+        "prompt.steer", Scope.PROMPT, "Say it now", "Send before the agent's next step instead of after its turn.",
+        ("ctrl+s",), "say now",
+    ),
+    Command(
+        "prompt.search", Scope.PROMPT, "Search history", "Find what you sent before; what is typed is looked for.",
+        ("ctrl+r",), "history",
+    ),
+    Command(
+        "prompt.undo", Scope.PROMPT, "Undo typing", "Take back what was typed last.",
+        ("ctrl+underscore",), runs="undo",
+    ),
+    Command(
+        "prompt.redo", Scope.PROMPT, "Redo typing", "Type again what was taken back.",
+        ("ctrl+y",), runs="redo",
+    ),
+    Command(
+        "prompt.take_back", Scope.WORKBENCH, "Take back", "Take the last queued text back into the prompt.",
+        ("alt+up",), "take back", is_first=True, runs="call('prompt.take_back')",
+    ),
+    Command(
+        "prompt.drop", Scope.WORKBENCH, "Drop", "Drop the last queued text.",
+        ("alt+x",), "drop", is_first=True, runs="call('prompt.drop')",
+    ),
+    Command(
+        "prompt.unfold", Scope.WORKBENCH, "Unfold paste", "Put the text of a folded paste in place of its token.",
+        ("alt+v",), "unfold", is_first=True, runs="call('prompt.unfold')",
+    ),
+    Command(
+        "prompt.image", Scope.WORKBENCH, "Paste picture", "Put the picture in the clipboard into the prompt.",
+        ("alt+i",), "picture", is_first=True, runs="call('prompt.image')",
+    ),
+    Command(
+        "prompt.editor", Scope.WORKBENCH, "Editor", "Write the prompt in your own editor.",
+        ("ctrl+g",), "editor", is_first=True, runs="call('prompt.editor')",
+    ),
+)  # fmt: skip
+
 
 DIALOGS: tuple[Command, ...] = (
     Command("approve.once", Scope.APPROVAL, "Once", "Let it run this once.", ("y",), "once"),

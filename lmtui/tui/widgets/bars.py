@@ -2,15 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
+from textual import events
 from textual.content import Content
+from textual.geometry import Size
+from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Static
 
-from lmtui.tui.widgets.fit import Part, fit_line
+from lmtui.tui.commands import Command, command, first_key, hint_text
+from lmtui.tui.lines.surface import WidgetOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some words with a style of theme variables; the higher `rank` is dropped the earlier, rank 0 never."""
+
+    text: str
+    style: str = ""
+    rank: int = 0
+
+
+def fit_line(left: Sequence[Part], right: Sequence[Part], width: int, gap: str = "  ") -> Content:
+    """Return one line of a width in cells: `left` parts, blank, `right` parts; too long a line loses parts, then its end."""
+    kept_left, kept_right = [part for part in left if part.text], [part for part in right if part.text]
+    while _width(kept_left, gap) + _width(kept_right, gap) + len(gap) > width:
+        worst = max((part.rank for part in (*kept_left, *kept_right)), default=0)
+        if worst == 0:
+            break
+        _drop_last(kept_right if any(part.rank == worst for part in kept_right) else kept_left, worst)
+    before, after = _join(kept_left, gap), _join(kept_right, gap)
+    space = max(width - before.cell_length - after.cell_length, len(gap) if kept_left and kept_right else 0)
+    return Content.assemble(before, " " * space, after).truncate(width, ellipsis=True)
+
+
+def _join(parts: Sequence[Part], gap: str) -> Content:
+    return Content(gap).join([Content.styled(part.text, part.style) for part in parts])
+
+
+def _width(parts: Sequence[Part], gap: str) -> int:
+    return _join(parts, gap).cell_length
+
+
+def _drop_last(parts: list[Part], rank: int) -> None:
+    index = max(i for i, part in enumerate(parts) if part.rank == rank)
+    del parts[index]
+
+
+IN_THE_PROMPT = ("prompt.send", "prompt.newline", "session.list", "mode.choose", "app.stop")
+IN_A_PANE = {
+    "files": ("lines.select", "files.filter", "files.mark", "files.edit", "files.hidden"),
+    "chat": ("lines.select", "chat.find_here", "lines.copy", "chat.copy_code", "copying.start"),
+    "plan": ("lines.select", "lines.copy"),
+    "log": ("lines.select", "log.filter", "lines.copy"),
+}
+
+
+ASKED = ("keys answer the question", "/ and other words go to the prompt")
+
+
+def hint_parts(pane: str, *, has_mouse: bool, is_asked: bool = False) -> tuple[list[Part], list[Part]]:
+    """Return the line's parts; `pane` is the one that has the focus, empty for the prompt; `is_asked`: a question has it."""
+    if is_asked:
+        return [Part(ASKED[0], "$accent", 0), Part(ASKED[1], "$text-muted", 1)], []
+    ids = IN_A_PANE.get(pane, IN_THE_PROMPT)
+    left = [Part(f"keys go to {pane}", "$accent", 0)] if pane else []
+    left += [Part(hint_text([command(each)]), "$text-muted", rank) for rank, each in enumerate(ids, 1 if pane else 0)]
+    left += [Part(f"{first_key(command(f'pane.{pane}'))} prompt", "$text-muted", 1)] if pane else []
+    mouse = "" if has_mouse else f"mouse off  {first_key(command('app.mouse'))} on"
+    return left, [Part(mouse, "$warning", 1)] if mouse else []
+
+
+GAP = "   "
+
+
+class Verbs(Widget):
+    """Draws commands in one flow; a click on one does it on the screen that it stands on."""
+
+    DEFAULT_CSS = """
+    Verbs { height: auto; width: 1fr; }
+    """
+
+    def __init__(self, **options: Unpack[WidgetOptions]) -> None:
+        super().__init__(**options)
+        self._shown: tuple[object, ...] = ()
+        self._verbs: list[Content] = []
+        self._gap = GAP
+
+    def show(self, commands: Sequence[Command], *, dim: Collection[str] = (), keys_only: bool = False) -> None:
+        """Draw these commands; those with an id in `dim`, which do not count yet, are dim."""
+        shown = (*commands, *dim, keys_only)
+        if shown != self._shown:
+            self._shown, self._gap = shown, " " if keys_only else GAP
+            self._verbs = [
+                _verb(each, is_live=each.id not in dim, keys_only=keys_only)
+                for each in commands
+                if each.bound_keys and each.hint
+            ]
+            self.refresh(layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return how many lines the verbs take."""
+        del container, viewport
+        return len(self._lines(width))
+
+    def render(self) -> Content:
+        """Draw the verbs, none of them broken."""
+        return Content("\n").join(self._lines(self.content_size.width))
+
+    async def on_click(self, event: events.Click) -> None:
+        """Do what was clicked on."""
+        verb = event.style.meta.get("verb")
+        if isinstance(verb, str):
+            event.stop()
+            await self.app.run_action(verb, default_namespace=self.screen)
+
+    def _lines(self, width: int) -> list[Content]:
+        rows: list[list[Content]] = [[]]
+        for verb in self._verbs:
+            if rows[-1] and Content(self._gap).join([*rows[-1], verb]).cell_length > width:
+                rows.append([])
+            rows[-1].append(verb)
+        return [Content(self._gap).join(row) for row in rows]
+
+
+def verbs_cells(commands: Sequence[Command]) -> int:
+    """Return how wide all verbs are on one line."""
+    return Content(GAP).join([_verb(each) for each in commands if each.bound_keys and each.hint]).cell_length
+
+
+def _verb(each: Command, *, is_live: bool = True, keys_only: bool = False) -> Content:
+    key = (first_key(each), "bold $accent" if is_live else "$text-muted")
+    word = ("" if keys_only else f" {each.hint}", "$text" if is_live else "$text-muted")
+    return Content.assemble(key, word).stylize(Style.from_meta({"verb": each.action}))
+
 
 WIDE_CELLS = 120
 WIDTHS = [(0, "-narrow"), (80, "-medium"), (WIDE_CELLS, "-wide")]

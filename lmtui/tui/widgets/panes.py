@@ -12,9 +12,8 @@ from lmtui.tui.lines.plan_view import PlanView
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript
 from lmtui.tui.router import Feed
-from lmtui.tui.widgets.bars import Bar
+from lmtui.tui.widgets.bars import Bar, Part
 from lmtui.tui.widgets.columns import Columns
-from lmtui.tui.widgets.fit import Part
 
 
 @dataclass

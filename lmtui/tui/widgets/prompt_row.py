@@ -9,8 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Static
 
-from lmtui.tui.widgets.completions import Completions
-from lmtui.tui.widgets.prompt import Prompt
+from lmtui.tui.widgets.prompt import Completions, Prompt
 
 if TYPE_CHECKING:
     from lmtui.tui.parts.prompt import PromptPart

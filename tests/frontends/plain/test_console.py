@@ -7,7 +7,7 @@ import pytest
 from lmtui.core.errors import McpError
 from lmtui.core.events import Outcome
 from lmtui.core.mcp import Reach
-from lmtui.core.pictures import Image
+from lmtui.core.messages import Image
 from lmtui.core.rules import GrantScope, Mode
 from lmtui.core.sessions import Answer
 from lmtui.core.trust import TrustItem

@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from lmtui.core.agent_events import PlanDecided, PlanProposed
 from lmtui.core.events import TurnReason
-from lmtui.core.pictures import Image
-from lmtui.core.plan_events import PlanDecided, PlanProposed
+from lmtui.core.messages import Image
 from lmtui.core.proposals import Proposal
 from lmtui.core.rules import Mode
-from lmtui.frontends.plain.console import PlainStart
+from lmtui.frontends.plain.console import Editor, PlainStart, ask_plan
 from lmtui.frontends.plain.desk import Desk, Room
-from lmtui.frontends.plain.plans import Editor, ask_plan
 from tests.frontends.plain.test_console import Paper, talk
 from tests.tui.fakes import FakeHost, FakeSession
 from tests.tui.scenes_plan import PROPOSAL

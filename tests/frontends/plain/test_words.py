@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lmtui.core.events import (
     Envelope,
     Event,
+    FilesChanged,
     Level,
     MessageAdded,
     Notice,
@@ -24,7 +25,6 @@ from lmtui.core.events import (
     TurnReason,
     TurnStarted,
 )
-from lmtui.core.file_events import FilesChanged
 from lmtui.core.messages import Role
 from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.core.workspace import FileChange, FileChangeKind

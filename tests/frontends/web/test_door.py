@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.frontends.web.door import LOCKED_S, MOST_TRIES, Door
+from lmtui.frontends.web.server import LOCKED_S, MOST_TRIES, Door
 
 NAMES = frozenset({"127.0.0.1:8000", "localhost:8000"})
 

@@ -6,7 +6,7 @@ import pytest
 
 from lmtui.core.messages import CallForm
 from lmtui.providers.parsing.answer import Answer, AnswerParser
-from lmtui.providers.parsing.guards import RepetitionGuard, first_of_many
+from lmtui.providers.parsing.gathered import RepetitionGuard, first_of_many
 from tests.providers.parsing.cases import J_READ, TOOLS
 from tests.providers.parsing.reading import calls_of, read
 

@@ -6,7 +6,7 @@ import pytest
 
 from lmtui.core.servers import ServedModel, ServerFound
 from lmtui.providers.discovery import look_at
-from lmtui.providers.servers.facts import digest
+from lmtui.providers.servers.client import digest
 from tests.providers.fake_server import NO_ROUTE, Answer, Reply, Serve, listing, ok
 from tests.providers.servers.answers import (
     LLAMA_CPP_LIST,

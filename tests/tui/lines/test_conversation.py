@@ -14,8 +14,11 @@ from lmtui.core.events import (
     ApprovalRequested,
     ApprovalResolved,
     CallProgress,
+    CheckpointCreated,
     Envelope,
     Event,
+    FilesChanged,
+    FilesRestored,
     InboxChanged,
     Level,
     MessageAdded,
@@ -26,6 +29,7 @@ from lmtui.core.events import (
     PlanChanged,
     PrefillProgress,
     RetryScheduled,
+    Rewound,
     RuleRevoked,
     SandboxSelected,
     SessionOpened,
@@ -39,16 +43,15 @@ from lmtui.core.events import (
     TurnReason,
     TurnStarted,
     UsageUpdated,
+    step_id,
 )
-from lmtui.core.file_events import CheckpointCreated, FilesChanged, FilesRestored, Rewound, step_id
-from lmtui.core.messages import Role, Usage
-from lmtui.core.pictures import ImageRef
+from lmtui.core.messages import ImageRef, Role, Usage
 from lmtui.core.plan import Plan
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.blocks import UserBlock
-from lmtui.tui.lines.conversation import Conversation
 from lmtui.tui.lines.document import Document
 from lmtui.tui.lines.text import plain
+from lmtui.tui.lines.transcript import Conversation
 
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n"

@@ -5,9 +5,9 @@ from unicodedata import category
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lmtui.tui.lines.diff_layout import changed_ranges
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.patch import FilePatch, parse_patch, patch_of_texts
-from lmtui.tui.lines.words import changed_ranges
 from tests.tui.lines.stage import Stage, screen_lines, settled
 
 DIFF = """\

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lmtui.tui.lines.fences import fences_of, nearest
+from lmtui.tui.lines.transcript import fences_of, nearest
 
 TEXT = "a\n```python\nx = 1\n```\nb\n~~~\n```\ny\n~~~\n  ```sh\n  ls\n   -l\n  ```\n"
 

@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import itertools
 
-from lmtui.core.file_events import FilesChanged
-from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind
-from lmtui.core.workspace_files import GitState
-from lmtui.tui.lines.file_tree import FileTree
-from lmtui.tui.lines.tree_rows import TreeRows
+from lmtui.core.events import FilesChanged
+from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, GitState
+from lmtui.tui.lines.file_tree import FileTree, TreeRows
 from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
 
 FOLDERS = {

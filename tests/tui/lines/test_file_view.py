@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from lmtui.tui.lines.file_text import FileText, Match
-from lmtui.tui.lines.file_view import FileView
+from lmtui.tui.lines.file_view import FileText, FileView, Match
 from tests.tui.lines.stage import Stage, screen_lines, settled
 
 

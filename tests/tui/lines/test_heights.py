@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmtui.tui.lines.heights import HeightIndex
+from lmtui.tui.lines.document import HeightIndex
 
 HEIGHTS = st.lists(st.integers(1, 9), min_size=1, max_size=700)
 

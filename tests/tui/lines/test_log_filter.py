@@ -4,8 +4,7 @@ import pytest
 
 from lmtui.core.events import ToolCallFinished
 from lmtui.tui.lines.calls import CallState
-from lmtui.tui.lines.log_filter import STATE_WORDS, read_filter
-from lmtui.tui.lines.tool_log import ToolLog, state_word
+from lmtui.tui.lines.tool_log import STATE_WORDS, ToolLog, read_filter, state_word
 from tests.tui.lines.stage import envelopes, screen_lines, settled
 from tests.tui.lines.test_tool_log import LogStage, fill, started
 

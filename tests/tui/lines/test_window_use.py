@@ -8,9 +8,17 @@ from lmtui.core.events import Envelope, Event, MessageAdded, UsageUpdated
 from lmtui.core.messages import Role, Usage
 from lmtui.core.window import WindowItem, WindowPart
 from lmtui.tui.facts import Facts
-from lmtui.tui.lines.cache_use import cache_head, cache_rows, request_text, turns_spent
 from lmtui.tui.lines.text import plain, width_of
-from lmtui.tui.lines.window_use import column_head, cost_text, window_head, window_rows
+from lmtui.tui.modals.window import (
+    cache_head,
+    cache_rows,
+    column_head,
+    cost_text,
+    request_text,
+    turns_spent,
+    window_head,
+    window_rows,
+)
 
 EVIL = "results of \x1b]52;evil"
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lmtui.core.errors import Fault, ProviderError
-from lmtui.core.exams import ExamRow, Grade
-from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
+from lmtui.core.servers import ExamRow, Grade, LoadProgress, ServedModel, ServerFound
 from lmtui.tui.lines.model_list import ModelRow, bar, model_row, server_row
 from lmtui.tui.lines.text import plain, width_of
 from lmtui.tui.modals.models import read_window

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.workspace_files import GitState
+from lmtui.core.workspace import GitState
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.file_view import FileView
 from tests.tui.driving import SMALL, Driver, running

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lmtui import paths
-from lmtui.tui.layout import Layout, LayoutError, read_layout, save_layout
+from lmtui.tui.widgets.columns import Layout, LayoutError, read_layout, save_layout
 from tests.tui.driving import SMALL, Driver, running
 
 

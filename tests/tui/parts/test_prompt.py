@@ -8,9 +8,8 @@ import pytest
 from textual import events
 
 from lmtui.core.model_events import VisionChanged
-from lmtui.tui.folding import Typed
 from lmtui.tui.options import StartOptions
-from lmtui.tui.prompt_store import PromptStore
+from lmtui.tui.prompt_store import PromptStore, Typed
 from tests.tui.driving import SMALL, Driver, running
 from tests.tui.fakes import FakeHost
 
