@@ -11,8 +11,8 @@ from time import process_time
 from benchmarks.harness import cost_ms, running
 from benchmarks.report import Figure
 from benchmarks.screen import SIZE, Bench, idle_key_ms
+from lmtui.app.workspace_files import FolderWatch
 from lmtui.core.workspace import DirEntry, GitState
-from lmtui.runtime.files import FolderWatch
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.file_view import FileText, FileView
 from lmtui.tui.path_index import FuzzyPaths

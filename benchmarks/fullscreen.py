@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.report import Figure
-from lmtui.providers.demo import Scenario, ScriptedTurn
-from lmtui.providers.scripted import ScriptedServer
+from lmtui.models.demo_scripts import Scenario, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
 
 ROOT = Path(__file__).parents[1]
 BARE = """

@@ -17,10 +17,10 @@ from pathlib import Path
 import psutil
 
 from benchmarks.report import Figure
+from lmtui.app.job_serving import new_record
 from lmtui.core.jobs import JobRecord
-from lmtui.providers.demo import Scenario, ScriptedTurn
-from lmtui.providers.scripted import ScriptedServer
-from lmtui.runtime.job_serving import new_record
+from lmtui.models.demo_scripts import Scenario, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
 from lmtui.store.jobs import JobFile
 
 JOBS, SCHEDULERS = 100, 3

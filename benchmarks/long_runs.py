@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Figure
+from lmtui.app.host import open_runtime
 from lmtui.config import Config
 from lmtui.core.events import Event, ToolCallFinished, TurnEnded, TurnReason
-from lmtui.providers.demo import Scenario, ScriptedCall, ScriptedTurn
-from lmtui.providers.scripted import ScriptedServer
-from lmtui.runtime.host import open_runtime
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
 
 STEPS, FILES, CALLS = 500, 300, 40
 _SMALL, _UNLIMITED = 8_192, 10_000_000

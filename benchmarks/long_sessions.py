@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Figure
+from lmtui.app.host import Runtime, open_runtime
 from lmtui.config import Config
 from lmtui.core.events import Envelope, TurnEnded, TurnReason, UsageUpdated
-from lmtui.providers.demo import Scenario, ScriptedCall, ScriptedTurn
-from lmtui.providers.scripted import ScriptedServer
-from lmtui.runtime.host import Runtime, open_runtime
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
 
 ROOT = Path(__file__).parents[1]
 FLOOD_STEPS, FLOOD_BYTES, WARM_UP = 5_000, 200_000, 10

@@ -16,15 +16,15 @@ from pathlib import Path
 from benchmarks.fullscreen import ROOT, Pty
 from benchmarks.report import Figure
 from lmtui.core.mcp import ServerState
-from lmtui.core.serving import GuardedLauncher
-from lmtui.extensions.mcp_room import McpRoom
-from lmtui.extensions.mcp_toolbox import search, search_spec
-from lmtui.providers.demo import Scenario, ScriptedTurn
-from lmtui.providers.scripted import ScriptedServer
-from lmtui.providers.tokens import count_tokens
+from lmtui.core.programs import GuardedLauncher
+from lmtui.features.mcp.servers import McpRoom
+from lmtui.features.mcp.toolbox import search, search_spec
+from lmtui.models.demo_scripts import Scenario, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
+from lmtui.models.tokens import count_tokens
 from lmtui.sandbox.select import select_sandbox
 
-_PAPER = ROOT / "tests" / "extensions" / "paper_server.py"
+_PAPER = ROOT / "tests" / "features" / "paper_server.py"
 _PAIRS = 17
 _LIMIT_S = 30.0
 _WORKING = 7

@@ -10,9 +10,9 @@ import time
 from benchmarks.report import Figure
 from lmtui.core.messages import CallForm, Message, ModelRequest, Role, ToolSet
 from lmtui.engine.context import system_prompt
-from lmtui.providers.discovery import find_servers
-from lmtui.providers.tokens import TokenCounts
-from lmtui.providers.wire import wire_messages, wire_tool
+from lmtui.models.discovery import find_servers
+from lmtui.models.request_encoding import wire_messages, wire_tool
+from lmtui.models.tokens import TokenCounts
 from lmtui.tools.registry import ToolRegistry
 
 _TIMES = 10

@@ -11,8 +11,8 @@ from pathlib import Path
 from time import process_time
 
 from benchmarks.report import Figure
-from lmtui.providers.assembler import Assembler
-from lmtui.providers.parsing.answer import AnswerParser
+from lmtui.models.parsing.answer import AnswerParser
+from lmtui.models.stream_accumulator import Assembler
 from lmtui.tools.registry import ToolRegistry
 
 TOKENS = 100_000

@@ -16,13 +16,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.report import Figure
+from lmtui.app.host import Runtime, open_runtime
 from lmtui.config import Config
 from lmtui.core.events import ApprovalRequested, Envelope, Outcome, ToolCallFinished
-from lmtui.core.permissions import Mode
+from lmtui.core.permissions.decide import Mode
 from lmtui.core.sessions import Answer, Session
-from lmtui.providers.demo import Scenario, ScriptedCall, ScriptedTurn
-from lmtui.providers.scripted import ScriptedServer
-from lmtui.runtime.host import Runtime, open_runtime
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
 
 STEPS = 200
 _TASKS = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from lmtui.runtime.process import drop_relative_path_entries, protect_process, receive_environment
+from lmtui.app.process import drop_relative_path_entries, protect_process, receive_environment
 
 
 def main() -> int:

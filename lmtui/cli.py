@@ -16,9 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lmtui.app.trust import read_trust
 from lmtui.config import Loaded, load_config, setting_flags
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
-from lmtui.frontends.parsers import (
+from lmtui.headless.inputs import check_screen, wants_plain
+from lmtui.headless.parsers import (
     EXIT_USAGE,
     Parser,
     app_parser,
@@ -43,9 +45,7 @@ from lmtui.frontends.parsers import (
     skills_parser,
     submit_parser,
 )
-from lmtui.frontends.places import check_screen, wants_plain
 from lmtui.paths import config_dir
-from lmtui.runtime.trust import read_trust
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import AnswerForm, SessionHost
@@ -193,7 +193,7 @@ def _settings(arguments: argparse.Namespace) -> tuple[Path, Loaded]:
 
 def _app(arguments: argparse.Namespace, session_id: str = "", task: str = "", *, is_demo: bool = False) -> int:
     if wants_plain(is_asked=arguments.plain):
-        from lmtui.frontends.plain.console import PlainStart, run_plain
+        from lmtui.plain.console import PlainStart, run_plain
 
         return run_plain(_host_opener(arguments, session_id)[2], PlainStart(session_id, task, is_demo))
     check_screen()
@@ -233,7 +233,7 @@ def _host_opener(
     opened: list[SessionHost] = []
 
     def open_host() -> SessionHost:
-        from lmtui.runtime.host import open_runtime
+        from lmtui.app.host import open_runtime
 
         runtime = open_runtime(workspace, loaded.config, writes_log=True, is_mode_forced=loaded.sources["mode"] == "flag")
         runtime.ask_trust(loaded, read)
@@ -258,7 +258,7 @@ def _model_file(arguments: argparse.Namespace) -> Path | None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from lmtui.frontends.web.server import read_pin, serve
+    from lmtui.web.server import read_pin, serve
 
     workspace, _ = _settings(arguments)
     pin = read_pin(os.environ, arguments.pin_file, asks=arguments.pin)
@@ -283,7 +283,7 @@ def _run(arguments: argparse.Namespace) -> int:
     text, piped = _task_and_input(arguments.task)
     session_id = ""
     if arguments.goes_on or arguments.resume:
-        from lmtui.frontends.commands import which_session
+        from lmtui.headless.subcommands import which_session
 
         session_id = which_session(_reader(arguments)[0], arguments.resume or "", "")[0]
     return _headless(arguments, text, session_id, piped)
@@ -295,7 +295,7 @@ def _task_and_input(task: str | None) -> tuple[str, str]:
     Raises:
         UsageError: there are no words for the model, or too many.
     """
-    from lmtui.frontends.places import read_piped
+    from lmtui.headless.inputs import read_piped
 
     piped = sys.stdin.read() if task == "-" else read_piped(sys.stdin, sys.stderr, is_waited_for=not task)
     text, piped = (task, piped) if task and task != "-" else (piped, "")
@@ -318,9 +318,9 @@ def _task_of(arguments: argparse.Namespace) -> str:
 
 
 def _headless(arguments: argparse.Namespace, text: str, session_id: str = "", piped: str = "") -> int:
-    from lmtui.frontends import commands
-    from lmtui.frontends.headless import HeadlessTask
-    from lmtui.frontends.places import read_pictures
+    from lmtui.headless import subcommands
+    from lmtui.headless.inputs import read_pictures
+    from lmtui.headless.run import HeadlessTask
 
     workspace, loaded = _settings(arguments)
     if arguments.output != "text" and isinstance(sys.stdout, io.TextIOWrapper):
@@ -341,22 +341,22 @@ def _headless(arguments: argparse.Namespace, text: str, session_id: str = "", pi
         **told,
     )
     plans_first = getattr(arguments, "plans_first", False)
-    return asyncio.run(commands.task(workspace, loaded, wanted, _model_file(arguments), plans_first=plans_first))
+    return asyncio.run(subcommands.task(workspace, loaded, wanted, _model_file(arguments), plans_first=plans_first))
 
 
 def _schema(file: str | None) -> AnswerForm | None:
     if not file:
         return None
-    from lmtui.runtime.answers import read_schema
+    from lmtui.app.answers import read_schema
 
     return read_schema(Path(file))
 
 
 def _resume(arguments: argparse.Namespace) -> int:
-    from lmtui.frontends import commands
+    from lmtui.headless import subcommands
 
     workspace, _ = _settings(arguments)
-    session_id, text = commands.which_session(workspace, arguments.id or "", arguments.text or "")
+    session_id, text = subcommands.which_session(workspace, arguments.id or "", arguments.text or "")
     if sys.stdin.isatty() and sys.stdout.isatty() and arguments.output == "text" and not arguments.approve:
         return _app(arguments, session_id, text)
     return _headless(arguments, text, session_id)
@@ -365,24 +365,24 @@ def _resume(arguments: argparse.Namespace) -> int:
 def _demo(arguments: argparse.Namespace) -> int:
     keep: Path | None = None
     if given := arguments.keep or arguments.workspace:
-        from lmtui.runtime.demo import fresh_folder
+        from lmtui.app.demo import fresh_folder
 
         keep = arguments.demo_folder = fresh_folder(Path(given))
         arguments.workspace = str(keep)
     if not arguments.headless and sys.stdin.isatty() and sys.stdout.isatty():
         return _app(arguments, task=_demo_task(arguments), is_demo=True)
-    from lmtui.frontends import commands
-    from lmtui.frontends.headless import HeadlessTask
+    from lmtui.headless import subcommands
+    from lmtui.headless.run import HeadlessTask
 
     _, loaded = _settings(arguments)
     wanted = HeadlessTask(
         _demo_task(arguments), "", arguments.output, approves=arguments.approve, allows_named=arguments.allow_named
     )
-    return asyncio.run(commands.demo(loaded.config, keep, wanted, plans_first=arguments.plans_first))
+    return asyncio.run(subcommands.demo(loaded.config, keep, wanted, plans_first=arguments.plans_first))
 
 
 def _demo_task(arguments: argparse.Namespace) -> str:
-    from lmtui.runtime.host import AGENTS_DEMO_TASK, DEMO_TASK, PLAN_DEMO_TASK
+    from lmtui.app.host import AGENTS_DEMO_TASK, DEMO_TASK, PLAN_DEMO_TASK
 
     return PLAN_DEMO_TASK if arguments.plans_first else AGENTS_DEMO_TASK if arguments.agents else DEMO_TASK
 
@@ -392,7 +392,7 @@ def _report(name: str) -> Callable[[argparse.Namespace], int]:
 
 
 def _print_report(name: str, arguments: argparse.Namespace) -> int:
-    from lmtui.frontends import reports
+    from lmtui.headless import reports
 
     workspace, loaded = _settings(arguments)
     return asyncio.run(reports.REPORTS[name](workspace, loaded, arguments))
@@ -403,14 +403,14 @@ def _job(name: str) -> Callable[[argparse.Namespace], int]:
 
 
 def _run_job_command(name: str, arguments: argparse.Namespace) -> int:
-    from lmtui.frontends import jobs
+    from lmtui.headless import jobs
 
     workspace, loaded = _settings(arguments)
     return asyncio.run(jobs.COMMANDS[name](workspace, loaded, arguments))
 
 
 def _help(arguments: argparse.Namespace) -> int:
-    from lmtui.frontends.parsers import show_page
+    from lmtui.headless.parsers import show_page
 
     show_page(arguments.topic)
     return 0

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from lmtui.core.errors import ConfigError
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.roles import parse_roles
-from lmtui.core.rules import Mode
 from lmtui.core.trust import TrustItem
 from lmtui.paths import config_dir, workspace_dir
 from lmtui.plain_files import NotPlain, read_plain

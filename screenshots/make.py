@@ -20,8 +20,8 @@ from typing import Any
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
 
+from lmtui.app.host import DEMO_TASK, open_runtime  # noqa: E402 - the checkout is not installed
 from lmtui.config import Config  # noqa: E402 - the checkout is not installed
-from lmtui.runtime.host import DEMO_TASK, open_runtime  # noqa: E402 - the checkout is not installed
 from lmtui.tui.app import LmtuiApp  # noqa: E402 - the checkout is not installed
 from lmtui.tui.options import StartOptions  # noqa: E402 - the checkout is not installed
 from lmtui.tui.themes import DEFAULT  # noqa: E402 - the checkout is not installed

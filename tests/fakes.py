@@ -9,12 +9,11 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from lmtui.core.clean import Redactor
 from lmtui.core.errors import SandboxError, SessionFileError
 from lmtui.core.events import Envelope, Event
-from lmtui.core.guidance import Guide, NoGuide
 from lmtui.core.hooks import Hooks, NoHooks
 from lmtui.core.hosts import HostGate
+from lmtui.core.instructions import Guide, NoGuide
 from lmtui.core.messages import (
     CallForm,
     Completion,
@@ -27,10 +26,11 @@ from lmtui.core.messages import (
     ToolCall,
     Usage,
 )
-from lmtui.core.permissions import Mode, Rule
+from lmtui.core.permissions.decide import Mode, Rule
+from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.ports import Checkpoints, Images, Limits, OutputSink, Policy, Sandbox, Snapshot
 from lmtui.core.roles import Roles
-from lmtui.core.rules import MaskExpressions
+from lmtui.core.sanitize import Redactor
 from lmtui.core.servers import Profiles, ServedModel
 from lmtui.core.skills import NoSkills, SkillReader
 from lmtui.core.workspace import (
@@ -44,9 +44,9 @@ from lmtui.core.workspace import (
     GrepMatch,
     SandboxStatus,
 )
-from lmtui.engine.children import TeamParts
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.session import EngineSession, SessionParts
+from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import ToolRegistry
 
 

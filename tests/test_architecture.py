@@ -36,14 +36,17 @@ def test_import_contracts_hold() -> None:
     [
         ("import lmtui.engine.session", {"textual", "rich", "openai", "docker", "pydantic", "httpx2", "mcp"}),
         (
-            "import lmtui.runtime.host",
+            "import lmtui.app.host",
             {"textual", "rich", "openai", "docker", "tiktoken", "toktok", "tree_sitter", "mcp", "yaml"},
         ),
-        ("import lmtui.runtime.extensions, lmtui.extensions.mcp_room", {"mcp", "mcp_types", "jsonschema", "httpx2", "anyio"}),
+        ("import lmtui.app.extensions, lmtui.features.mcp.servers", {"mcp", "mcp_types", "jsonschema", "httpx2", "anyio"}),
         ("import lmtui.tui.app", {"openai", "docker", "pydantic", "httpx2", "tiktoken", "toktok", "watchfiles", "pathspec"}),
         ("import lmtui.cli", {"textual", "rich", "openai", "docker", "pydantic", "httpx2", "mcp"}),
         ("import lmtui.core.ports", {"pydantic", "textual", "asyncio", "sqlite3"}),
-        ("import lmtui.core.permissions, lmtui.core.offers", {"tree_sitter", "tree_sitter_bash", "pydantic", "asyncio"}),
+        (
+            "import lmtui.core.permissions.decide, lmtui.core.permissions.suggested_rules",
+            {"tree_sitter", "tree_sitter_bash", "pydantic", "asyncio"},
+        ),
     ],
 )
 def test_start_up_loads_only_what_it_needs(statement: str, forbidden: set[str]) -> None:
@@ -52,7 +55,7 @@ def test_start_up_loads_only_what_it_needs(statement: str, forbidden: set[str]) 
 
 def test_core_stands_on_the_standard_library_alone_but_for_the_shell_grammar() -> None:
     for path in (ROOT / "lmtui" / "core").rglob("*.py"):
-        is_adapter = path.relative_to(ROOT / "lmtui" / "core") == Path("shell/grammar.py")
+        is_adapter = path.relative_to(ROOT / "lmtui" / "core") == Path("permissions/shell_grammar.py")
         allowed = {"lmtui"} | ({"tree_sitter", "tree_sitter_bash"} if is_adapter else set())
         for name in imported(path):
             assert name.partition(".")[0] in sys.stdlib_module_names | allowed, f"{path.name} imports {name}"

@@ -19,18 +19,18 @@ ALLOWED_JOINS = {
     "lmtui/plain_files.py": "opens component by component, by descriptors, without following links",
     "lmtui/sandbox/layout.py": "names the sources of mounts, which are compared from inside before anything runs",
     "lmtui/sandbox/selftest.py": "looks for its own probe before the sandbox is used",
-    "lmtui/runtime/trust.py": "shows lmtui's own settings file",
-    "lmtui/extensions/mcp_config.py": "names files that plain_files reads",
-    "lmtui/runtime/files.py": "names a file that was looked at inside, for the user's editor",
-    "lmtui/tui/parts/pasting.py": "resolves a path that the user pasted",
+    "lmtui/app/trust.py": "shows lmtui's own settings file",
+    "lmtui/features/mcp/config.py": "names files that plain_files reads",
+    "lmtui/app/workspace_files.py": "names a file that was looked at inside, for the user's editor",
+    "lmtui/tui/controllers/pasting.py": "resolves a path that the user pasted",
 }
 # What a traced run may do by path, as (file, function).
 ALLOWED_CALLS = {
     ("lmtui/sandbox/selftest.py", "_owner_problem"),
     ("lmtui/sandbox/host_paths.py", "check_workspace"),  # before anything runs inside: .git and .lmagent must not be links
     ("lmtui/sandbox/host_paths.py", "<genexpr>"),
-    ("lmtui/runtime/demo.py", "fresh_folder"),
-    ("lmtui/runtime/demo.py", "<genexpr>"),
+    ("lmtui/app/demo.py", "fresh_folder"),
+    ("lmtui/app/demo.py", "<genexpr>"),
 }
 
 TRACER = r"""
@@ -107,7 +107,11 @@ def test_no_host_module_makes_a_path_of_the_workspace_but_those_with_a_reason() 
             )
             if is_join or is_call:
                 found[name] = getattr(node, "lineno", 0)
-    reviewed = {"lmtui/extensions/prompt_files.py", "lmtui/extensions/skills_trust.py", "lmtui/extensions/hooks_config.py"}
+    reviewed = {
+        "lmtui/features/slash_commands/prompt_files.py",
+        "lmtui/features/skills/skill_folders.py",
+        "lmtui/features/hooks/config.py",
+    }
     assert set(found) - reviewed <= set(ALLOWED_JOINS), found
 
 

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar
 
-from lmtui.core.clean import clean_line
 from lmtui.core.errors import UsageError
 from lmtui.core.events import ROOT, Event
 from lmtui.core.messages import Usage
 from lmtui.core.proposals import Proposal
+from lmtui.core.sanitize import clean_line
 from lmtui.core.times import LocalZone, read_moment
 from lmtui.core.workspace import BackgroundCommand
 

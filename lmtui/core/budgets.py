@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
-from lmtui.core.clean import counted
 from lmtui.core.errors import UsageError
 from lmtui.core.events import Event
+from lmtui.core.sanitize import counted
 
 FORM = "3h 200 steps 1.5M tokens"
 _UNITS = r"tokens?|tok|steps?|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s|days?|d"

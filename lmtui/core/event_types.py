@@ -43,8 +43,8 @@ from lmtui.core.events import (
     TurnStarted,
     UsageUpdated,
 )
-from lmtui.core.guidance import GuidanceRead
 from lmtui.core.hooks import HookRan
+from lmtui.core.instructions import GuidanceRead
 from lmtui.core.model_events import (
     BroughtBack,
     CallFormChanged,

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
-from lmtui.core.clean import clean_line
 from lmtui.core.events import ROOT, Event
-from lmtui.core.permissions import Verdict
+from lmtui.core.permissions.decide import Verdict
+from lmtui.core.sanitize import clean_line
 
 _SAID_CHARS = 160
 _COMMAND_CHARS = 60

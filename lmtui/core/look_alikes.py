@@ -10,9 +10,9 @@ import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 
-from lmtui.core.clean import reveal
 from lmtui.core.events import ApprovalRequested
 from lmtui.core.proposals import Proposal
+from lmtui.core.sanitize import reveal
 from lmtui.core.unicode_tables import LOOK_ALIKES, LOOKS_LIKE
 
 HIDDEN_NAMED = "hidden or look-alike characters are shown as codes like <U+202E>"

@@ -10,8 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from lmtui.core.clean import clean_line
 from lmtui.core.errors import UsageError
+from lmtui.core.sanitize import clean_line
 
 _MOST_FIELDS = 20
 _MOST_CHARS = 300

@@ -13,20 +13,20 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from lmtui.core.agent_events import PlanDecided, PlanOutcome, PlanProposed
-from lmtui.core.clean import clean_line, counted, reveal, reveal_line
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Event, ModeChanged, PlanChanged, Rewound, TurnStarted
 from lmtui.core.look_alikes import plan_warning
 from lmtui.core.model_events import Compacted, Reminder
-from lmtui.core.offers import offered_rules
-from lmtui.core.path_patterns import is_secret_path
-from lmtui.core.permissions import decide
+from lmtui.core.permissions.decide import decide
+from lmtui.core.permissions.paths import is_secret_path
+from lmtui.core.permissions.rules import THIS_SESSION, Access, Effect, Mode, Rule, Verdict, exact_rule, parse_rule
+from lmtui.core.permissions.shell_grammar import SimpleCommand, objection, parse
+from lmtui.core.permissions.shell_programs import NEVER_BROAD
+from lmtui.core.permissions.shell_review import is_interpreter, layers, risks_of
+from lmtui.core.permissions.suggested_rules import offered_rules
 from lmtui.core.plan import Plan, PlanStep, adopt_steps
 from lmtui.core.proposals import STEP_RISKS, Proposal, check_proposal
-from lmtui.core.rules import THIS_SESSION, Access, Effect, Mode, Rule, Verdict, exact_rule, parse_rule
-from lmtui.core.shell.grammar import SimpleCommand, objection, parse
-from lmtui.core.shell.review import is_interpreter, layers, risks_of
-from lmtui.core.shell.tools import NEVER_BROAD
+from lmtui.core.sanitize import clean_line, counted, reveal, reveal_line
 
 _PROTECTED = frozenset({".git", ".lmagent"})
 _FOR_GOOD = frozenset(

@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from lmtui.core.children import Children, Report
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope
 from lmtui.core.hosts import ToolGate
 from lmtui.core.messages import Image, ImageRef, ModelPiece, ModelRequest, ToolSet, ToolSpec
-from lmtui.core.permissions import Access, Mode, Rule, Verdict
+from lmtui.core.permissions.decide import Access, Mode, Rule, Verdict
+from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.plan import Plan, StepWork
+from lmtui.core.programs import Interpreter, NoInterpreter
 from lmtui.core.proposals import Proposal
-from lmtui.core.rules import MaskExpressions
 from lmtui.core.servers import ServedModel
-from lmtui.core.serving import Interpreter, NoInterpreter
 from lmtui.core.skills import NoSkills, SkillReader, SkillUse
+from lmtui.core.subagents import Children, Report
 from lmtui.core.web import NoWeb, Web
 from lmtui.core.workspace import (
     BackgroundCommands,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lmtui.core.errors import ToolError, UsageError
-from lmtui.core.loose_json import objects_in, read_loose_json
+from lmtui.core.lenient_json import objects_in, read_loose_json
 from lmtui.core.plan import PlanStep, cycle_of, named, needs
 
 MAX_STEPS = 30

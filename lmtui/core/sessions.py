@@ -10,13 +10,13 @@ from typing import Protocol
 
 from lmtui.core.budgets import Budgets
 from lmtui.core.events import ApprovalResolved, Envelope, Outcome
-from lmtui.core.guidance import Guide
+from lmtui.core.instructions import Guide
 from lmtui.core.jobs import Jobs
 from lmtui.core.mcp import McpServers
 from lmtui.core.messages import CallForm, Image
-from lmtui.core.permissions import GrantScope, Mode, Rule
+from lmtui.core.permissions.decide import GrantScope, Mode, Rule
 from lmtui.core.plan_mode import Plans
-from lmtui.core.prompt_files import PromptFiles, PromptsInUse
+from lmtui.core.prompt_text import PromptFiles, PromptsInUse
 from lmtui.core.servers import ModelServers
 from lmtui.core.skills import Skills, SkillsInUse
 from lmtui.core.trust import Trust

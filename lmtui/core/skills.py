@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
-from lmtui.core.clean import clean_line
 from lmtui.core.errors import ToolError, UsageError
 from lmtui.core.events import Event
+from lmtui.core.sanitize import clean_line
 
 PROMOTED = "skill__"
 PROMOTE_TOOL = "promote_skill"

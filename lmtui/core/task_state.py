@@ -7,10 +7,10 @@ import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lmtui.core.clean import counted
 from lmtui.core.errors import SandboxError, SandboxUnavailable, ToolError
 from lmtui.core.plan import DEFAULT_GATE, Plan, PlanStep, TaskState, Todo, TodoStatus, current_step
 from lmtui.core.ports import Sandbox
+from lmtui.core.sanitize import counted
 
 _MOST_ENTRIES = 10_000
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from lmtui.core.clean import counted
 from lmtui.core.errors import ConfigError
+from lmtui.core.sanitize import counted
 
 
 @dataclass(frozen=True, slots=True)

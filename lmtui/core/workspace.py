@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from lmtui.core.rules import Rule
+from lmtui.core.permissions.rules import Rule
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from itertools import takewhile
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.hooks import HookEvent
 from lmtui.core.messages import ToolCall
-from lmtui.core.permissions import Access, Verdict
+from lmtui.core.permissions.decide import Access, Verdict
+from lmtui.core.permissions.rules import Deed, facts_of
 from lmtui.core.ports import PreparedCall, ToolResult
-from lmtui.core.rules import Deed, facts_of
-from lmtui.engine.deciding import Asked, ask, behind_links, decide_in_time, learn_sandbox
 from lmtui.engine.desk import Desk
 from lmtui.engine.entries import check_copied
-from lmtui.engine.loops import TOO_MANY_CALLS
+from lmtui.engine.loop_detection import TOO_MANY_CALLS
+from lmtui.engine.permission_check import Asked, ask, behind_links, decide_in_time, learn_sandbox
 from lmtui.engine.tool_runner import begin, end_unrun, refuse_call, run_call, run_side_by_side
 
 _FEWEST = 2

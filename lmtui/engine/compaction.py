@@ -9,8 +9,8 @@ from lmtui.core.messages import Message, Role
 from lmtui.core.model_events import Compacted
 from lmtui.core.plan import Plan
 from lmtui.engine.context import Conversation, cut_places, last_said
-from lmtui.engine.digest import Gist, Shares, digest
 from lmtui.engine.entries import Entries, Entry
+from lmtui.engine.transcript_summary import Gist, Shares, digest
 
 LIMIT_SHARE, TARGET_SHARE = 0.75, 0.5
 FACTS_SHARE, WORDS_SHARE, PLAN_SHARE, ERRORS_SHARE = 0.12, 0.1, 0.06, 0.06  # of the room that a request may fill

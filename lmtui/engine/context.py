@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 
-from lmtui.core.clean import clean_line
 from lmtui.core.events import (
     Event,
     FilesChanged,
@@ -21,12 +20,13 @@ from lmtui.core.events import (
     ToolCallStarted,
     TurnStarted,
 )
-from lmtui.core.guidance import Guidance, GuidanceRead
+from lmtui.core.instructions import Guidance, GuidanceRead
 from lmtui.core.messages import CallForm, Hold, Image, ImageRef, Message, ModelRequest, Role, ToolSet, ToolSpec
 from lmtui.core.model_events import BroughtBack, Compacted, Pinned, Reminder, ToolSetChanged
+from lmtui.core.sanitize import clean_line
 from lmtui.core.window import bytes_by_four
-from lmtui.engine.digest import Gist, decisive
 from lmtui.engine.entries import Entries, Entry, in_short, is_bulky
+from lmtui.engine.transcript_summary import Gist, decisive
 
 FOLDED_CHARS = 600
 _FIRST = 1

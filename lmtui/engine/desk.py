@@ -8,29 +8,29 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from lmtui.core.children import Children, Report
 from lmtui.core.events import ROOT, Event, ModelChanged
-from lmtui.core.guidance import Guide, NoGuide
+from lmtui.core.instructions import Guide, NoGuide
 from lmtui.core.messages import CallForm, ToolSet, ToolSpec, Urgency
-from lmtui.core.permissions import Effect, Mode, Rule
+from lmtui.core.permissions.decide import Effect, Mode, Rule
+from lmtui.core.permissions.rules import Deed, facts_of
 from lmtui.core.plan import Plan
 from lmtui.core.plan_mode import PlanMode
 from lmtui.core.ports import Checkpoints, Images, Limits, Provider, Sandbox, Toolbox
+from lmtui.core.programs import Interpreter, NoInterpreter
 from lmtui.core.roles import ModelRole, Roles
-from lmtui.core.rules import Deed, facts_of
-from lmtui.core.serving import Interpreter, NoInterpreter
 from lmtui.core.skills import NoSkills, SkillReader
+from lmtui.core.subagents import Children, Report
 from lmtui.core.web import NoWeb, Web
 from lmtui.engine.approvals import Approvals
 from lmtui.engine.context import Conversation, ModelSettings
-from lmtui.engine.gate_watch import GateWatch, NoteWatch, StepWatch, TaskSteps, Waits
-from lmtui.engine.hooks_in_turn import Hooking
+from lmtui.engine.context_budget import WHOLE, WindowBook
 from lmtui.engine.inbox import Inbox
-from lmtui.engine.known_model import Borrowed, KnownModel
-from lmtui.engine.loops import LoopWatch, at_depth
-from lmtui.engine.skills import SkillWatch
+from lmtui.engine.loop_detection import LoopWatch, at_depth
+from lmtui.engine.open_work import GateWatch, NoteWatch, StepWatch, TaskSteps, Waits
+from lmtui.engine.skill_use import SkillWatch
 from lmtui.engine.spending import Spending
-from lmtui.engine.window_book import WHOLE, WindowBook
+from lmtui.engine.tool_call_policy import Borrowed, KnownModel
+from lmtui.engine.turn_hooks import Hooking
 
 _EVERYTHING = ("*", "**")
 

@@ -19,7 +19,7 @@ from typing import overload
 from lmtui.core.errors import ToolError
 from lmtui.core.events import Envelope, Event, MessageAdded, ToolCallFinished, ToolCallStarted
 from lmtui.core.messages import Message, Role, ToolCall
-from lmtui.core.rules import facts_of
+from lmtui.core.permissions.rules import facts_of
 
 LONG_CHARS = 2_000
 _MOST_LOOSE_CHARS = 4_000_000

@@ -14,7 +14,7 @@ from lmtui.core.messages import CallForm, Completion, Message, ModelRequest, Rol
 from lmtui.core.ports import Provider, TokenCounter, Toolbox
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.context import system_prompt
-from lmtui.engine.window_book import Budget
+from lmtui.engine.context_budget import Budget
 
 _CLEARLY = 2  # so many tasks more
 

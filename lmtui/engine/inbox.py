@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lmtui.core.events import Envelope, InboxChanged
 from lmtui.core.messages import Image
-from lmtui.core.prompt_files import FilledPrompt
+from lmtui.core.prompt_text import FilledPrompt
 
 _COMPACT = "/compact"
 _REMINDER = "reminder"

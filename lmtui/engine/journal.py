@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from lmtui.core.clean import Redactor
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Envelope, Event, Level, Notice
 from lmtui.core.ports import SessionLog
+from lmtui.core.sanitize import Redactor
 from lmtui.core.sessions import Subscriber
 from lmtui.engine.entries import History
 

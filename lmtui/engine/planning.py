@@ -18,7 +18,7 @@ from lmtui.core.messages import Completion
 from lmtui.core.model_events import Reminder
 from lmtui.core.plan_mode import TOPIC, Grants, PlanMode, approve, grants_of, propose, reject, revise
 from lmtui.core.proposals import FORM, MAX_STEPS, Proposal, find_proposal, to_text
-from lmtui.engine.verdicts import Finished, GoOn, Stopped
+from lmtui.engine.stop_policy import Finished, GoOn, Stopped
 
 if TYPE_CHECKING:
     from lmtui.engine.desk import Desk

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lmtui.core.agent_events import AgentFinished, AgentStarted
-from lmtui.core.clean import clean_line
 from lmtui.core.events import (
     ROOT,
     ApprovalRequested,
@@ -21,7 +20,8 @@ from lmtui.core.events import (
     TurnStarted,
 )
 from lmtui.core.hosts import COMMAND_QUESTIONS
-from lmtui.engine.completion import EXIT_CODES
+from lmtui.core.sanitize import clean_line
+from lmtui.engine.turn_outcome import EXIT_CODES
 
 UNFINISHED = "unfinished"
 _NOT_RUN = "Not run: lmtui stopped before it was approved."

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from lmtui.core.events import Event, Level, ModelChanged, Notice
 from lmtui.core.model_events import CallFormChanged, VisionChanged
-from lmtui.core.permissions import Mode
+from lmtui.core.permissions.decide import Mode
 from lmtui.core.roles import ModelRole, RoleModel, Roles
 from lmtui.core.servers import ServedModel
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.desk import Desk
-from lmtui.engine.known_model import Borrowed
+from lmtui.engine.tool_call_policy import Borrowed
 
 
 def for_role(roles: Roles, role: ModelRole, main: ModelSettings) -> ModelSettings:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lmtui.core.agent_events import AgentStarted
-from lmtui.core.clean import Redactor
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import (
     ROOT,
@@ -22,43 +21,44 @@ from lmtui.core.events import (
     SessionRenamed,
     TurnStarted,
 )
-from lmtui.core.guidance import Guide, NoGuide
 from lmtui.core.hooks import Hooks, NoHooks
+from lmtui.core.instructions import Guide, NoGuide
 from lmtui.core.messages import CallForm, Image, Message, Role
 from lmtui.core.model_events import BroughtBack, CallFormChanged, Compacted, Pinned
-from lmtui.core.permissions import Mode, Rule
+from lmtui.core.permissions.decide import Mode, Rule
 from lmtui.core.plan_mode import PlanMode
 from lmtui.core.ports import Checkpoints, Images, Limits, Policy, Provider, Sandbox, SessionLog, TokenCounter, Toolbox
+from lmtui.core.programs import Interpreter, NoInterpreter
 from lmtui.core.roles import Roles
+from lmtui.core.sanitize import Redactor
 from lmtui.core.servers import BY_HAND, LEARNED, Profiles
-from lmtui.core.serving import Interpreter, NoInterpreter
 from lmtui.core.sessions import Answer, CallsInUse, Changes, Subscriber, Waiting
 from lmtui.core.skills import NoSkills, SkillReader
 from lmtui.core.web import NoWeb, Web
 from lmtui.core.window import WindowItem, WindowPart, bytes_by_four
 from lmtui.core.workspace import BackgroundCommands
 from lmtui.engine.approvals import Approvals
-from lmtui.engine.background import Background
-from lmtui.engine.changes import SessionChanges
-from lmtui.engine.children import SubAgents, Team, TeamParts
 from lmtui.engine.context import Conversation, ModelSettings
-from lmtui.engine.deciding import mask_files
+from lmtui.engine.context_budget import CALL_TOKENS, Budget, WindowBook
 from lmtui.engine.desk import Desk
 from lmtui.engine.entries import Entry
-from lmtui.engine.hooking import HooksBeside
-from lmtui.engine.hooks_in_turn import Hooking
+from lmtui.engine.hook_calls import HooksBeside
 from lmtui.engine.inbox import Inbox, Said, left_waiting
 from lmtui.engine.journal import Journal
-from lmtui.engine.known_model import KnownModel
+from lmtui.engine.permission_check import mask_files
 from lmtui.engine.planning import SessionPlans
-from lmtui.engine.prompting import PromptsByHand
+from lmtui.engine.reducer import take
 from lmtui.engine.repair import ends_for_open_work, offered_again
-from lmtui.engine.skills import SkillsByHand
+from lmtui.engine.session_startup import Background
+from lmtui.engine.skill_use import SkillsByHand
 from lmtui.engine.spending import BudgetByHand, Spending
-from lmtui.engine.taking import take
-from lmtui.engine.verdicts import SessionSleep
-from lmtui.engine.window_book import CALL_TOKENS, Budget, WindowBook
-from lmtui.engine.worker import WaitingWords, Worker
+from lmtui.engine.stop_policy import SessionSleep
+from lmtui.engine.subagent_runs import SubAgents, Team, TeamParts
+from lmtui.engine.tool_call_policy import KnownModel
+from lmtui.engine.turn_hooks import Hooking
+from lmtui.engine.turn_runner import WaitingWords, Worker
+from lmtui.engine.undo import SessionChanges
+from lmtui.engine.user_input import PromptsByHand
 
 _SET_BY_USER = "you set it"
 

@@ -14,9 +14,9 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox, ToolResult
+from lmtui.core.sanitize import clean_line
 
 MOST_FILES = 20  # a command that changes more has unpacked or generated them
 _MAX_BYTES = 1_000_000

@@ -10,15 +10,20 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from lmtui.core.clean import reveal
 from lmtui.core.errors import SandboxError, SessionFileError, ToolError
 from lmtui.core.events import Outcome, ToolCallFinished, ToolCallStarted
 from lmtui.core.hooks import HookEvent
 from lmtui.core.messages import CallForm, ImageRef, ToolCall
-from lmtui.core.permissions import Access, Decision, Verdict
+from lmtui.core.permissions.decide import Access, Decision, Verdict
 from lmtui.core.ports import PreparedCall, ToolContext, ToolResult
+from lmtui.core.sanitize import reveal
 from lmtui.core.sessions import Answer
-from lmtui.engine.deciding import (
+from lmtui.engine.desk import Desk
+from lmtui.engine.entries import check_copied
+from lmtui.engine.file_changes import CHANGERS, keep_state, tell_changes, to_the_end
+from lmtui.engine.hook_calls import Screened, look_back, overruled, screen
+from lmtui.engine.loop_detection import TOO_MANY_CALLS
+from lmtui.engine.permission_check import (
     Asked,
     CommandGate,
     ask,
@@ -31,12 +36,7 @@ from lmtui.engine.deciding import (
     mask_files,
     sandbox_for,
 )
-from lmtui.engine.desk import Desk
-from lmtui.engine.entries import check_copied
-from lmtui.engine.hooking import Screened, look_back, overruled, screen
-from lmtui.engine.loops import TOO_MANY_CALLS
 from lmtui.engine.syntax import with_syntax_errors
-from lmtui.engine.watching import CHANGERS, keep_state, tell_changes, to_the_end
 
 _NUMBERED = re.compile(r"^ *(\d{1,9})  ")
 _REST = {

@@ -13,18 +13,16 @@ from lmtui.core.errors import ContextOverflow, ProviderError, SessionFileError, 
 from lmtui.core.events import Level, Notice, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.messages import Completion, Hold, Usage
 from lmtui.core.model_events import LoopSuspected, Reminder
-from lmtui.engine.asking import ask_model
 from lmtui.engine.call_batches import run_calls
-from lmtui.engine.completion import EXIT_CODES, reason_of, without_token
+from lmtui.engine.completion import ask_model
+from lmtui.engine.context_fit import make_room_now
 from lmtui.engine.desk import Desk
-from lmtui.engine.fitting import make_room_now
-from lmtui.engine.hooking import held_up
+from lmtui.engine.hook_calls import held_up
 from lmtui.engine.inbox import Said
-from lmtui.engine.loops import Loop
+from lmtui.engine.loop_detection import Loop
 from lmtui.engine.planning import PlanWatch, tell_plan_mode
-from lmtui.engine.prompting import PromptHeld, accept, accept_steering, held_words
 from lmtui.engine.roles import give_back
-from lmtui.engine.verdicts import (
+from lmtui.engine.stop_policy import (
     AnswerWatch,
     Finished,
     GoOn,
@@ -35,6 +33,8 @@ from lmtui.engine.verdicts import (
     tell_what_is_left,
     write_report,
 )
+from lmtui.engine.turn_outcome import EXIT_CODES, reason_of, without_token
+from lmtui.engine.user_input import PromptHeld, accept, accept_steering, held_words
 
 FAILED_INSIDE = "lmtui failed inside; lmtui.log, in the state folder that `lmtui doctor` names, says where"
 

@@ -6,8 +6,8 @@ from lmtui.core.events import Level, Notice, PrefillProgress, UsageUpdated
 from lmtui.core.messages import Completion, ModelRequest, Usage
 from lmtui.core.servers import window_fix
 from lmtui.core.window import bytes_by_four
+from lmtui.engine.context_budget import Comparison, Reading
 from lmtui.engine.desk import Desk
-from lmtui.engine.window_book import Comparison, Reading
 
 _CUT_SHARE, _FIRST_CUT_SHARE = 0.7, 0.5
 _LEAST_COUNT = 128  # a count below is none: system prompt and tools alone are more

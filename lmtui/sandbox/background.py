@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from lmtui.core.clean import clean
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import OutputSink
+from lmtui.core.sanitize import clean
 from lmtui.core.workspace import BackgroundCommand, CommandLimits
 from lmtui.sandbox import replies
 from lmtui.sandbox.client import Client

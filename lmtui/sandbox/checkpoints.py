@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lmtui.core.clean import clean, clean_path
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Snapshot
+from lmtui.core.sanitize import clean, clean_path
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.sandbox import replies
 from lmtui.sandbox.inside.protocol import ProtocolError

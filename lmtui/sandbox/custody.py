@@ -11,8 +11,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError
+from lmtui.core.sanitize import clean_line
 from lmtui.sandbox import replies
 from lmtui.sandbox.client import Client
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxUnavailable
+from lmtui.core.sanitize import clean_line
 from lmtui.core.workspace import CommandLimits
 from lmtui.paths import MOUNT_POINT, PROXY_INSIDE, SCRATCH, STORE_INSIDE, path_inside
 from lmtui.sandbox.backend import (

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxUnavailable, UsageError
+from lmtui.core.sanitize import clean_line
 from lmtui.sandbox.docker import DEFAULT_IMAGE
 from lmtui.sandbox.docker_engine import connect, find_socket
 from lmtui.sandbox.host_paths import LINK_INSIDE

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from importlib import resources
 
-from lmtui.core.clean import clean
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
-from lmtui.core.serving import GuardedLauncher, Launch, Ran, Served
+from lmtui.core.programs import GuardedLauncher, Launch, Ran, Served
+from lmtui.core.sanitize import clean
 from lmtui.sandbox.client import to_the_end
 
 _STOP_S = 3.0

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.core.rules import MaskExpressions
+from lmtui.core.permissions.rules import MaskExpressions
+from lmtui.core.sanitize import clean_line
 from lmtui.core.workspace import SandboxStatus
 from lmtui.sandbox import replies, selftest
 from lmtui.sandbox.backend import Backend

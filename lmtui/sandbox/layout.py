@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from lmtui.core.errors import SandboxUnavailable
-from lmtui.core.rules import MaskExpressions
+from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.paths import WORKSPACE_FOLDER, state_dir, workspace_dir
 from lmtui.sandbox import replies
 from lmtui.sandbox.link import Lane

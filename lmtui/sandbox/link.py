@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from lmtui.core.clean import clean_line
+from lmtui.core.sanitize import clean_line
 
 _BUFFER_BYTES = 2_097_152
 _DIAGNOSIS_BYTES = 4096

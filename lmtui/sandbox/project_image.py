@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxUnavailable, UsageError
+from lmtui.core.sanitize import clean_line
 from lmtui.sandbox.docker_engine import connect, find_socket
 from lmtui.sandbox.host_paths import LINK_INSIDE
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lmtui.core.errors import UsageError
-from lmtui.core.rules import MaskExpressions
+from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.paths import packages_dir, state_dir
 from lmtui.plain_files import find_program
 from lmtui.sandbox.layout import mask_sources

@@ -6,8 +6,8 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 
-from lmtui.core.clean import clean
 from lmtui.core.errors import SandboxError
+from lmtui.core.sanitize import clean
 
 _MAX_BYTES = 2**64
 _Count = Annotated[int, Field(ge=0, le=_MAX_BYTES)]

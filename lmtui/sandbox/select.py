@@ -14,8 +14,8 @@ from types import MappingProxyType
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.hosts import parse_pattern
-from lmtui.core.rules import MaskExpressions
-from lmtui.core.serving import Launch
+from lmtui.core.permissions.rules import MaskExpressions
+from lmtui.core.programs import Launch
 from lmtui.core.workspace import CommandLimits, SandboxStatus
 from lmtui.paths import path_inside
 from lmtui.sandbox import selftest

@@ -12,10 +12,10 @@ import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
-from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
 from lmtui.core.hosts import HostGate, parse_pattern
-from lmtui.core.serving import FETCHERS, Launch, Served
+from lmtui.core.programs import FETCHERS, Launch, Served
+from lmtui.core.sanitize import clean_line
 from lmtui.paths import packages_dir, path_inside
 from lmtui.sandbox.backend import FULL, Backend
 from lmtui.sandbox.client import Client

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.core.errors import UsageError
-from lmtui.core.rules import MaskExpressions
+from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.paths import PROTECTED_NAMES, config_dir, state_dir
 
 _SECRET_NAMES = frozenset((

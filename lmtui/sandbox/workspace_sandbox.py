@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lmtui.core.clean import clean_line
 from lmtui.core.errors import SandboxError, SandboxUnavailable
 from lmtui.core.hosts import HostGate, ToolGate
+from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.ports import OutputSink
-from lmtui.core.rules import MaskExpressions
-from lmtui.core.serving import GuardedLauncher
+from lmtui.core.programs import GuardedLauncher
+from lmtui.core.sanitize import clean_line
 from lmtui.core.workspace import CommandLimits, DirEntry, ExecResult, FileContent, GrepMatch, SandboxStatus
 from lmtui.paths import packages_dir
 from lmtui.sandbox import listing, replies

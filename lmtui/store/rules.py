@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.core.errors import ConfigError, UsageError
-from lmtui.core.rules import Effect, GrantScope, parse_rule
+from lmtui.core.permissions.rules import Effect, GrantScope, parse_rule
 from lmtui.paths import config_dir
 
 

@@ -19,10 +19,10 @@ from datetime import UTC, datetime
 from errno import ENOTDIR
 from pathlib import Path
 
-from lmtui.core.children import Brief, ChildResult
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import Envelope, SessionOpened
 from lmtui.core.messages import MAX_IMAGE_BYTES, Image, ImageRef, sniff
+from lmtui.core.subagents import Brief, ChildResult
 from lmtui.paths import sessions_dir, state_dir, workspace_dir
 from lmtui.store.codec import UnknownKind, decode, encode
 

@@ -17,9 +17,9 @@ from datetime import datetime
 from pathlib import Path
 
 from lmtui.core.agent_events import WaitSet
-from lmtui.core.clean import clean_line
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import ROOT, Envelope, TurnReason, TurnStarted
+from lmtui.core.sanitize import clean_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import as_utc
 from lmtui.paths import workspace_dir

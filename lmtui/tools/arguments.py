@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from lmtui.core.errors import ToolError
-from lmtui.core.loose_json import fit_values
+from lmtui.core.lenient_json import fit_values
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -7,11 +7,11 @@ import shlex
 from collections.abc import Sequence
 from importlib import resources
 
-from lmtui.core.clean import clean_line
 from lmtui.core.errors import ToolError
 from lmtui.core.messages import MAX_IMAGE_BYTES, Image, sniff
-from lmtui.core.permissions import Access
+from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import ToolContext, ToolResult
+from lmtui.core.sanitize import clean_line
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument
 
 _FORMATS = "JPEG, PNG, GIF and WebP"

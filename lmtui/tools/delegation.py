@@ -6,7 +6,10 @@ import json
 from dataclasses import replace
 from typing import Any, Literal
 
-from lmtui.core.children import (
+from lmtui.core.errors import ToolError
+from lmtui.core.permissions.decide import Access
+from lmtui.core.ports import ToolContext, ToolResult
+from lmtui.core.subagents import (
     Brief,
     ChildKind,
     Children,
@@ -18,9 +21,6 @@ from lmtui.core.children import (
     read_manifest,
     results_text,
 )
-from lmtui.core.errors import ToolError
-from lmtui.core.permissions import Access
-from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.tools.tool import Arguments, Tool, always, argument
 
 _PLAIN = "general-purpose"  # what models that know it from elsewhere send for a sub-agent without a definition

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions import Access, Verdict
+from lmtui.core.permissions.decide import Access, Verdict
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.workspace import FileContent
 from lmtui.tools.files import counts, read_text, write_accepted

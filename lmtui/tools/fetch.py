@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from lmtui.core.clean import clean, clean_line
 from lmtui.core.errors import ToolError
 from lmtui.core.messages import Image, sniff
-from lmtui.core.permissions import Access
+from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
+from lmtui.core.sanitize import clean, clean_line
 from lmtui.core.web import Page, read_address
 from lmtui.tools.tool import Arguments, Tool, argument
 

@@ -8,13 +8,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lmtui.core.clean import clean, clean_line, counted
 from lmtui.core.errors import SandboxError, ToolError
 from lmtui.core.line_diff import compare, hunks_of, split_lines, with_hunks
-from lmtui.core.path_patterns import is_secret_path
-from lmtui.core.permissions import Access, Verdict
+from lmtui.core.permissions.decide import Access, Verdict
+from lmtui.core.permissions.paths import is_secret_path
+from lmtui.core.permissions.rules import escape_glob
 from lmtui.core.ports import Preview, ToolContext, ToolResult
-from lmtui.core.rules import escape_glob
+from lmtui.core.sanitize import clean, clean_line, counted
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind, FileContent, GrepMatch
 from lmtui.tools.text import TextFile, binary_kind, decode, describe_change, diff_lines, hunk_count, lines_of
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument

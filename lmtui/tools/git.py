@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from lmtui.core.clean import counted
 from lmtui.core.errors import ToolError
-from lmtui.core.path_patterns import is_secret_path
-from lmtui.core.permissions import Access, Verdict
+from lmtui.core.permissions.decide import Access, Verdict
+from lmtui.core.permissions.paths import is_secret_path
 from lmtui.core.ports import Preview, ToolContext, ToolResult
+from lmtui.core.sanitize import counted
 from lmtui.core.workspace import ExecResult
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument
 

@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from lmtui.core.errors import ToolError
-from lmtui.core.loose_json import fit_values, read_loose_json
-from lmtui.core.permissions import Access
+from lmtui.core.lenient_json import fit_values, read_loose_json
+from lmtui.core.permissions.decide import Access
 from lmtui.core.plan import Plan, Todo, TodoStatus, complete_step, current_step
 from lmtui.core.ports import ToolContext, ToolResult
 from lmtui.core.proposals import FORM, read_proposal

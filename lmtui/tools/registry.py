@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lmtui.core.children import ChildKind
 from lmtui.core.errors import ToolError
 from lmtui.core.messages import ToolSet, ToolSpec
-from lmtui.core.permissions import Access
+from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import PreparedCall
+from lmtui.core.subagents import ChildKind
 from lmtui.core.workspace import CommandLimits
 from lmtui.tools import data_view, delegation, edit_file, fetch, files, git, planning, shell, skill, task_state, wait
 from lmtui.tools.arguments import check, read_object, signature, unknown_arguments

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, PrivateAttr, ValidationInfo, model_validator
 
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions import Access
+from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
-from lmtui.core.serving import Ran
+from lmtui.core.programs import Ran
 from lmtui.core.workspace import BackgroundCommand, CommandLimits, ExecResult, FileChange, FileChangeKind
 from lmtui.paths import MOUNT_POINT
 from lmtui.tools.tool import Arguments, Tool, always, argument, below_root

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions import Access
+from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 from lmtui.core.skills import PROMOTE_TOOL, PromotedTool
 from lmtui.tools.tool import Arguments, Tool, WorkspacePath, always, argument, path_argument

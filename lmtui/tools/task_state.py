@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions import Access
+from lmtui.core.permissions.decide import Access
 from lmtui.core.plan import TaskState
 from lmtui.core.ports import Sandbox, ToolContext, ToolResult
 from lmtui.core.task_state import (

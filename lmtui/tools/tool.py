@@ -10,7 +10,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationInfo
 
 from lmtui.core.messages import ToolSpec
-from lmtui.core.permissions import Access
+from lmtui.core.permissions.decide import Access
 from lmtui.core.ports import Preview, ToolContext, ToolResult
 
 

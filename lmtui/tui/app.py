@@ -21,24 +21,24 @@ from textual.theme import Theme
 from textual.worker import Worker, WorkerState
 
 from lmtui import paths
-from lmtui.core.clean import clean_line
 from lmtui.core.errors import ConfigError, LmtuiError, UsageError
+from lmtui.core.sanitize import clean_line
 from lmtui.tui import terminal, themes
-from lmtui.tui.bursts import call_after
 from lmtui.tui.commands import Scope, bindings, command, of_scope
-from lmtui.tui.desk import Desk
 from lmtui.tui.modals.results import Choice, Chosen
+from lmtui.tui.open_sessions import Desk
 from lmtui.tui.options import StartOptions
 from lmtui.tui.screens.workbench import ThemeWanted, Workbench
 from lmtui.tui.table.command import use_keys
 from lmtui.tui.themes import filters_without_color
+from lmtui.tui.timing import call_after
 
 if TYPE_CHECKING:
     from lmtui.core.sessions import SessionHost
-    from lmtui.tui.attention import Attention
-    from lmtui.tui.dialogs import Dialogs
-    from lmtui.tui.meter import Collector
+    from lmtui.tui.lazy_imports import Dialogs
+    from lmtui.tui.perf_overlay import Collector
     from lmtui.tui.router import Feed
+    from lmtui.tui.terminal_notifier import Attention
     from lmtui.tui.theme_watch import ThemeWatch
 
 
@@ -474,6 +474,6 @@ class LmtuiApp(ThemedApp):
 
 
 def _load_dialogs() -> Dialogs:
-    from lmtui.tui.dialogs import Dialogs  # noqa: PLC0415 - a quarter of the start-up time, and no first frame needs it
+    from lmtui.tui.lazy_imports import Dialogs  # noqa: PLC0415 - a quarter of the start-up time, and no first frame needs it
 
     return Dialogs()

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.mcp import McpResource
-from lmtui.core.prompt_files import PromptFile, mention_text
+from lmtui.core.prompt_text import PromptFile, mention_text
+from lmtui.core.sanitize import clean_line, clean_path
 from lmtui.tui.commands import Command, complete_slash, parse_slash
 from lmtui.tui.prompt_store import has_in_order
 

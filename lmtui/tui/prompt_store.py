@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lmtui.core.clean import clean_line
 from lmtui.core.messages import Image
+from lmtui.core.sanitize import clean_line
 
 MAX_FOUND = 50
 MAX_SEARCHED_CHARS = 2000

@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 from lmtui.core import events
 from lmtui.core.events import Envelope, Event, TurnStarted
 from lmtui.core.sessions import Session
-from lmtui.tui.facts import Facts
+from lmtui.tui.session_state import Facts
 
 DIRECT_EVENTS = 400
 _HEAD_EVENTS = 32

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from lmtui.core.clean import clean_line
 from lmtui.core.events import TurnReason
+from lmtui.core.sanitize import clean_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
 from lmtui.tui.commands import command, first_key
-from lmtui.tui.facts import Activity, Doing, Facts
 from lmtui.tui.router import Feed
+from lmtui.tui.session_state import Activity, Doing, Facts
 from lmtui.tui.widgets.bars import Part
 from lmtui.tui.wording import duration_text, folder_text, shorten_middle, tokens_text, window_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
-from lmtui.core.rules import Mode
+from lmtui.core.permissions.rules import Mode
 
 MODE_NOTES = {
     Mode.MANUAL: "asks before everything",

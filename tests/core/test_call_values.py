@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lmtui.core.errors import ToolError
-from lmtui.core.loose_json import MOST_LEVELS, fit_values
+from lmtui.core.lenient_json import MOST_LEVELS, fit_values
 
 
 def nested(levels: int) -> object:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.clean import clean, clean_line, clean_path, reveal, reveal_line
+from lmtui.core.sanitize import clean, clean_line, clean_path, reveal, reveal_line
 
 
 @pytest.mark.parametrize(

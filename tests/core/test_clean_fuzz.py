@@ -6,7 +6,7 @@ import os
 import random
 import re
 
-from lmtui.core.clean import clean, clean_line, reveal
+from lmtui.core.sanitize import clean, clean_line, reveal
 
 _COUNT = 1_000_000 if os.environ.get("LMTUI_FULL_BATTERY") == "1" else 100_000
 _PIECES = [

@@ -6,7 +6,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.rules import escape_glob, literal_of, matches_glob
+from lmtui.core.permissions.rules import escape_glob, literal_of, matches_glob
 
 
 @given(st.text("ab*?", max_size=6), st.text("ab", max_size=8))

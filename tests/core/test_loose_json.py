@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.loose_json import objects_in, read_loose_json
+from lmtui.core.lenient_json import objects_in, read_loose_json
 
 
 @pytest.mark.parametrize(

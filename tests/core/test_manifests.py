@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.children import ChildKind, read_manifest
 from lmtui.core.errors import ToolError
+from lmtui.core.subagents import ChildKind, read_manifest
 
 TWO: list[dict[str, object]] = [
     {"task_id": "a", "objective": "make it", "deliverable": {"type": "file", "path": "a.md"}},

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from lmtui.core.permissions import Effect, Rule, parse_rule
-from lmtui.core.rules import mask_regex, masking_patterns, revealing_patterns, secret_regex
+from lmtui.core.permissions.decide import Effect, Rule, parse_rule
+from lmtui.core.permissions.rules import mask_regex, masking_patterns, revealing_patterns, secret_regex
 
 
 def rules(*texts: str) -> tuple[Rule, ...]:

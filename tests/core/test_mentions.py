@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.prompt_files import Mention, find_mentions, mention_text
+from lmtui.core.prompt_text import Mention, find_mentions, mention_text
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from lmtui.core.errors import UsageError
+from lmtui.core.event_text import calls_words, model_words, set_calls
 from lmtui.core.events import Event, TurnStarted
 from lmtui.core.messages import CallForm
 from lmtui.core.model_events import CallFormChanged, Compacted, LoopSuspected, Reminder, ToolSetChanged
-from lmtui.core.model_words import calls_words, model_words, set_calls
 from lmtui.core.sessions import CallsInUse
 
 

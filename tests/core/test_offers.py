@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.offers import offered_rules
-from lmtui.core.permissions import Access, Effect, Mode, Verdict, decide, parse_rule
+from lmtui.core.permissions.decide import Access, Effect, Mode, Verdict, decide, parse_rule
+from lmtui.core.permissions.suggested_rules import offered_rules
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.permissions import (
+from lmtui.core.permissions.decide import (
     SOURCES,
     THIS_SESSION,
     Access,
@@ -296,7 +296,7 @@ def test_without_the_grammar_every_command_asks_and_says_so() -> None:
     code = """
 import sys
 sys.modules["tree_sitter"] = None
-from lmtui.core.permissions import *
+from lmtui.core.permissions.decide import *
 rules = (parse_rule("Shell(*)", Effect.ALLOW, ""), parse_rule("Shell(ls)", Effect.ALLOW, ""))
 for command in ("ls -l", "git status"):
     found = decide("shell", Access.EXECUTE, command, Mode.NORMAL, rules)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.prompt_files import OWN_NAMES, FilledPrompt, Piece, PromptFile, fill, find_prompt, split_arguments
+from lmtui.core.prompt_text import OWN_NAMES, FilledPrompt, Piece, PromptFile, fill, find_prompt, split_arguments
 
 
 def filled(body: str, arguments: str = "") -> FilledPrompt:

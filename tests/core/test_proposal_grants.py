@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from lmtui.core.permissions import Access, Effect, Mode, Rule, Verdict, decide, parse_rule
+from lmtui.core.permissions.decide import Access, Effect, Mode, Rule, Verdict, decide, parse_rule
+from lmtui.core.permissions.rules import THIS_SESSION
 from lmtui.core.plan import PlanStep
 from lmtui.core.plan_mode import grants_of
 from lmtui.core.proposals import Proposal
-from lmtui.core.rules import THIS_SESSION
 from tests.core.plans import proposals
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.clean import REDACTED, Redactor
 from lmtui.core.events import FilesChanged, MessageAdded, ToolCallFinished, ToolCallStarted
 from lmtui.core.messages import Role, ToolCall
+from lmtui.core.sanitize import REDACTED, Redactor
 from lmtui.core.workspace import FileChange, FileChangeKind
 
 KEY = "sk-proj-0123456789abcdefXYZ"

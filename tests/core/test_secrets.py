@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.path_patterns import is_secret_path
-from lmtui.core.permissions import Access, Mode, Verdict, decide, parse_rule
-from lmtui.core.rules import Effect
+from lmtui.core.permissions.decide import Access, Mode, Verdict, decide, parse_rule
+from lmtui.core.permissions.paths import is_secret_path
+from lmtui.core.permissions.rules import Effect
 
 
 @pytest.mark.parametrize(

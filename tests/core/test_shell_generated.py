@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.permissions import Access, Effect, Mode, Verdict, decide, parse_rule
+from lmtui.core.permissions.decide import Access, Effect, Mode, Verdict, decide, parse_rule
 
 COMMANDS = 10_000
 SEED = 20_260_101

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmtui.core.shell.grammar import MAX_BYTES, MAX_COMMANDS, MAX_WORDS, NotUnderstood, outline, parse, read_word
+from lmtui.core.permissions.shell_grammar import MAX_BYTES, MAX_COMMANDS, MAX_WORDS, NotUnderstood, outline, parse, read_word
 
 
 def words(text: str) -> list[list[str]]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.permissions import Access, Effect, Mode, Rule, SkillScope, Verdict, decide_all, parse_rule
+from lmtui.core.permissions.decide import Access, Effect, Mode, Rule, SkillScope, Verdict, decide_all, parse_rule
 from lmtui.core.skills import PROMOTE_TOOL
 
 ALLOW_ALL = (Rule(Effect.ALLOW, "*", "*", "settings"),)

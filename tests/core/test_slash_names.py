@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.core.prompt_files import nearest, slash_call
+from lmtui.core.prompt_text import nearest, slash_call
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from lmtui.providers.demo import Scenario, ScriptedTurn
-from lmtui.providers.scripted import ScriptedServer
+from lmtui.models.demo_scripts import Scenario, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from lmtui.providers.demo import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
 
 FILES_ONLY = ("--sandbox", "process", "--mode", "auto")

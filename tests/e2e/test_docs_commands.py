@@ -13,7 +13,7 @@ import pytest
 
 from docs import make_events
 from lmtui.core.event_types import EVENT_TYPES
-from lmtui.providers.demo import ScriptedCall, ScriptedTurn
+from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import ROOT, Program, Serve
 
 PAGES = ("scripts.md", "json-events.md", "installation.md", "servers/litellm.md", "servers/llama-cpp-python.md")

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lmtui.core.permissions import exact_rule
-from lmtui.providers.demo import FaultKind, ScriptedCall, ScriptedFault, ScriptedTurn
+from lmtui.core.permissions.decide import exact_rule
+from lmtui.models.demo_scripts import FaultKind, ScriptedCall, ScriptedFault, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
 
 WRITE = ScriptedTurn("Writing.", calls=(ScriptedCall("write", {"path": "a.txt", "content": "one\n"}),))

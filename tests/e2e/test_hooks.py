@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lmtui.providers.demo import ScriptedCall, ScriptedTurn
+from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Result, Serve
 
 DONE = ScriptedTurn("All is done.")

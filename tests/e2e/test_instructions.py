@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import json
 
-from lmtui.providers.demo import ScriptedTurn
-from lmtui.providers.scripted import Received
+from lmtui.models.demo_scripts import ScriptedTurn
+from lmtui.models.scripted_server import Received
 from tests.e2e.conftest import Program, Serve
 
 

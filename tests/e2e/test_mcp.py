@@ -10,10 +10,10 @@ from typing import Any
 import psutil
 import pytest
 
-from lmtui.providers.demo import ScriptedCall, ScriptedTurn
+from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
 
-PAPER = Path(__file__).parents[1] / "extensions" / "paper_server.py"
+PAPER = Path(__file__).parents[1] / "features" / "paper_server.py"
 DONE = ScriptedTurn("All is done.")
 ECHO = ScriptedTurn(calls=(ScriptedCall("mcp__paper__echo", {"text": "said"}),))
 NAMED = {"paper": {"command": "python3", "args": ["paper_server.py"]}}

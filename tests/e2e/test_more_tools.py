@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from lmtui.providers.demo import ScriptedCall, ScriptedTurn
+from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Result, Serve
 
 ALL = ("--sandbox", "process", "--output", "stream-json")

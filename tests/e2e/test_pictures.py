@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from lmtui.providers.demo import ScriptedTurn
+from lmtui.models.demo_scripts import ScriptedTurn
 from tests.e2e.conftest import Program, Serve
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lmtui.providers.demo import Scenario, ScriptedCall, ScriptedTurn
-from lmtui.providers.scripted import ScriptedServer
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
 from tests.e2e.conftest import Program
 
 WRITE = ScriptedCall("write", {"path": "greeting.txt", "content": "hello from the model\n"})

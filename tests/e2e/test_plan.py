@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from lmtui.providers.demo import ScriptedCall, ScriptedTurn
+from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
 from tests.e2e.conftest import Program, Serve
 
 STEPS = [

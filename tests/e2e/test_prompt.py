@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lmtui.providers.demo import Scenario, ScriptedTurn
-from lmtui.providers.scripted import ScriptedServer
+from lmtui.models.demo_scripts import Scenario, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
 from tests.e2e.conftest import Program
 from tests.e2e.test_tmux import Terminal, terminal
 

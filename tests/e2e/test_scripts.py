@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.providers.demo import Scenario, ScriptedCall, ScriptedTurn
-from lmtui.providers.scripted import ScriptedServer
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
 from tests.e2e.conftest import Program, Result, Serve
 
 DONE = ScriptedTurn("All is done.")

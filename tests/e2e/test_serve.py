@@ -15,8 +15,8 @@ import pytest
 from yarl import URL
 
 from lmtui.core.errors import UsageError
-from lmtui.frontends.web.server import FONTS, check_address, names_of
-from lmtui.providers.demo import ScriptedCall, ScriptedTurn
+from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
+from lmtui.web.server import FONTS, check_address, names_of
 from tests.e2e.chromium import BINARY, chromium
 from tests.e2e.conftest import Program, Serve
 

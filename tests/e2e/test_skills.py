@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lmtui.providers.demo import ScriptedCall, ScriptedTurn
-from lmtui.providers.scripted import ScriptedServer
+from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
 from tests.e2e.conftest import Program, Serve
 
 DONE = ScriptedTurn("All is done.")

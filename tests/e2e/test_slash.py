@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lmtui.providers.demo import ScriptedTurn
-from lmtui.providers.scripted import ScriptedServer
+from lmtui.models.demo_scripts import ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
 from tests.e2e.conftest import Program, Serve
 
 DONE = ScriptedTurn("All is done.")

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from lmtui.providers.demo import Scenario, ScriptedCall, ScriptedTurn
-from lmtui.providers.scripted import ScriptedServer
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
 from tests.e2e.conftest import Program
 
 pytestmark = pytest.mark.tmux

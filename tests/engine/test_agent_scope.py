@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from lmtui.core.agent_events import AgentStarted
-from lmtui.core.children import AgentDefinition
 from lmtui.core.errors import ToolError
 from lmtui.core.events import ModelChanged, Notice, ToolCallFinished
 from lmtui.core.messages import ModelPiece, ToolSet
-from lmtui.core.permissions import Mode
+from lmtui.core.permissions.decide import Mode
 from lmtui.core.servers import ServedModel
-from lmtui.engine.children import instructions_text
+from lmtui.core.subagents import AgentDefinition
+from lmtui.engine.subagent_runs import instructions_text
 from tests.engine.test_children import call, team
 from tests.fakes import FakeProvider, Rig, answer
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Notice, Outcome, ToolCallFinished
-from lmtui.core.permissions import Effect, GrantScope, Mode, parse_rule
+from lmtui.core.permissions.decide import Effect, GrantScope, Mode, parse_rule
 from lmtui.core.sessions import Answer
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 

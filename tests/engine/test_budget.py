@@ -7,7 +7,7 @@ import pytest
 from lmtui.core.messages import Completion, FinishReason, Image, Message, Role, Timings, ToolCall, ToolSpec, Usage
 from lmtui.core.servers import ModelProfile
 from lmtui.core.window import bytes_by_four
-from lmtui.engine.window_book import Budget
+from lmtui.engine.context_budget import Budget
 
 TOOLS = tuple(ToolSpec(f"tool{number}", "does something with a file " * 4, {"type": "object"}) for number in range(12))
 

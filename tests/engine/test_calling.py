@@ -21,7 +21,7 @@ from lmtui.core.messages import (
 )
 from lmtui.core.model_events import CallFormChanged, Compacted, Reminder
 from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
-from lmtui.engine.known_model import Calling, Sizes, sizes_of
+from lmtui.engine.tool_call_policy import Calling, Sizes, sizes_of
 from tests.engine.test_usage import KeptProfiles
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 

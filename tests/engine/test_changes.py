@@ -12,7 +12,7 @@ from lmtui.core.messages import Role
 from lmtui.core.plan import Plan
 from lmtui.core.sessions import Changes
 from lmtui.engine.context import Conversation
-from lmtui.engine.digest import Gist, Shares, digest
+from lmtui.engine.transcript_summary import Gist, Shares, digest
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 
 

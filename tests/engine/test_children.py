@@ -8,13 +8,13 @@ from functools import partial
 import pytest
 
 from lmtui.core.agent_events import AgentFinished, AgentStarted
-from lmtui.core.children import ChildKind
 from lmtui.core.events import ApprovalRequested, FilesChanged, MessageAdded, Outcome, ToolCallFinished, TurnEnded, TurnReason
 from lmtui.core.messages import ModelPiece, ModelRequest, Role, Urgency
-from lmtui.core.permissions import Effect, Mode, parse_rule
+from lmtui.core.permissions.decide import Effect, Mode, parse_rule
 from lmtui.core.ports import Limits
 from lmtui.core.sessions import Answer
-from lmtui.engine.children import TeamParts
+from lmtui.core.subagents import ChildKind
+from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import child_tools
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 

@@ -8,7 +8,7 @@ from lmtui.core.events import FilesChanged, MessageAdded, ToolCallFinished, Tool
 from lmtui.core.messages import Role, ToolCall
 from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.engine.context import Conversation
-from lmtui.engine.digest import Gist, Shares, digest
+from lmtui.engine.transcript_summary import Gist, Shares, digest
 
 SHARES = Shares(4000, 3000, 2000, 2000)
 PLAN = Plan(todos=(Todo(1, "write the parser", TodoStatus.COMPLETED), Todo(2, "write its tests")))

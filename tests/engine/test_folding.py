@@ -9,7 +9,7 @@ from lmtui.core.plan import Plan
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.compaction import Room, compact, summed_up
 from lmtui.engine.context import Conversation
-from lmtui.engine.digest import Gist, decisive
+from lmtui.engine.transcript_summary import Gist, decisive
 
 LOG = "\n".join(
     ["==== test session starts", *(f"test {number} passed" for number in range(400)), "E   assert 1 == 2", "1 failed"]

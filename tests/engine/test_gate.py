@@ -9,10 +9,10 @@ import pytest
 from lmtui.core.events import MessageAdded, PlanChanged, TurnEnded, TurnReason
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Reminder
-from lmtui.core.permissions import Mode
+from lmtui.core.permissions.decide import Mode
 from lmtui.core.plan import Plan, PlanStep, TaskState, TodoStatus
 from lmtui.core.workspace import ExecResult
-from lmtui.engine.completion import goes_on, reason_of, without_token
+from lmtui.engine.turn_outcome import goes_on, reason_of, without_token
 from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
 
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 from lmtui.core.events import Notice, Rewound
-from lmtui.core.guidance import Guidance, GuidanceRead, GuidanceSource
+from lmtui.core.instructions import Guidance, GuidanceRead, GuidanceSource
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted
-from lmtui.engine.guiding import MAX_CHARS, guidance_chars
+from lmtui.engine.instruction_events import MAX_CHARS, guidance_chars
 from tests.fakes import FakeProvider, Rig, answer
 
 

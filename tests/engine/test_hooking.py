@@ -23,11 +23,11 @@ from lmtui.core.events import (
 )
 from lmtui.core.hooks import HookCall, HookEvent, HookRan, HookRun, HookVerdict
 from lmtui.core.model_events import Reminder
-from lmtui.core.permissions import Effect, Mode, Rule, Verdict
+from lmtui.core.permissions.decide import Effect, Mode, Rule, Verdict
 from lmtui.core.ports import Limits
-from lmtui.core.prompt_files import PromptFile, fill
+from lmtui.core.prompt_text import PromptFile, fill
 from lmtui.core.sessions import Answer
-from lmtui.engine.children import TeamParts
+from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import child_tools
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 

@@ -4,9 +4,9 @@ import asyncio
 import json
 
 from lmtui.core.events import ApprovalRequested, HostReached, Outcome, ToolCallFinished
-from lmtui.core.permissions import Effect, Mode, Rule, parse_rule
+from lmtui.core.permissions.decide import Effect, Mode, Rule, parse_rule
 from lmtui.core.sessions import Answer
-from lmtui.engine.deciding import CommandGate
+from lmtui.engine.permission_check import CommandGate
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 FETCH = ("shell", json.dumps({"command": "fetch https://pypi.org"}))

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.clean import clean
 from lmtui.core.errors import SandboxError
-from lmtui.engine.changes import parse_hunks, take_back
+from lmtui.core.sanitize import clean
+from lmtui.engine.undo import parse_hunks, take_back
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "", "@@", "--- x", "+++ y"]), max_size=30)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.events import InboxChanged, MessageAdded, Notice
 from lmtui.core.messages import Image, Role
-from lmtui.core.prompt_files import PromptFile, fill
+from lmtui.core.prompt_text import PromptFile, fill
 from lmtui.engine.inbox import Said, read_said
 from tests.fakes import FakeProvider, Rig, answer
 

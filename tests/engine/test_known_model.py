@@ -4,7 +4,7 @@ import asyncio
 
 from lmtui.core.messages import CallForm
 from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
-from lmtui.engine.known_model import KnownModel
+from lmtui.engine.tool_call_policy import KnownModel
 from tests.engine.test_usage import KeptProfiles
 from tests.fakes import FakeProvider, Rig, answer
 

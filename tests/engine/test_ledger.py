@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lmtui.core.messages import CallForm, Image, Message, ModelRequest, Role, ToolSpec
-from lmtui.engine.window_book import PrefixLedger, Reading
+from lmtui.engine.context_budget import PrefixLedger, Reading
 
 TOOLS = (ToolSpec("read", "reads", {}),)
 ALL = tuple(Message(Role.USER, f"message {number}") for number in range(10))

@@ -25,8 +25,8 @@ from lmtui.core.events import (
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted, LoopSuspected, Reminder
 from lmtui.core.ports import Limits
-from lmtui.engine.completion import EXIT_CODES
-from lmtui.engine.loops import Loop, LoopWatch, at_depth
+from lmtui.engine.loop_detection import Loop, LoopWatch, at_depth
+from lmtui.engine.turn_outcome import EXIT_CODES
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 
 HONEST = [

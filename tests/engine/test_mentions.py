@@ -10,10 +10,10 @@ import pytest
 from lmtui.core.errors import SandboxError
 from lmtui.core.events import MessageAdded, Notice
 from lmtui.core.messages import Image, Message, Role
-from lmtui.core.permissions import Effect, Mode, parse_rule
+from lmtui.core.permissions.decide import Effect, Mode, parse_rule
 from lmtui.core.workspace import DirEntry, FileContent
-from lmtui.engine.prompting import MAX_ALL_CHARS, MAX_FILE_CHARS, MAX_LINES
-from lmtui.providers.wire import wire_message
+from lmtui.engine.user_input import MAX_ALL_CHARS, MAX_FILE_CHARS, MAX_LINES
+from lmtui.models.request_encoding import wire_message
 from lmtui.store.sessions import ImageFolder
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 

@@ -6,7 +6,7 @@ import pytest
 
 from lmtui.core.events import ToolCallFinished
 from lmtui.core.messages import CallForm, ModelPiece
-from lmtui.core.permissions import Mode
+from lmtui.core.permissions.decide import Mode
 from tests.fakes import FakeProvider, Rig, answer
 
 

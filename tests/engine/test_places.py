@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lmtui.engine.children import Places
+from lmtui.engine.subagent_runs import Places
 
 
 @dataclass

@@ -10,9 +10,9 @@ from lmtui.core.agent_events import AgentFinished
 from lmtui.core.events import ApprovalRequested, TurnEnded, TurnReason
 from lmtui.core.messages import ModelPiece
 from lmtui.core.model_events import Reminder
-from lmtui.core.permissions import Access, Effect, Mode, Verdict, decide_all, parse_rule
+from lmtui.core.permissions.decide import Access, Effect, Mode, Verdict, decide_all, parse_rule
 from lmtui.core.ports import Limits
-from lmtui.engine.children import TeamParts
+from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import child_tools
 from tests.fakes import FakeProvider, Rig, answer
 

@@ -10,13 +10,13 @@ import pytest
 from lmtui.core.events import Envelope, ModelChanged, Notice, ToolCallFinished, UsageUpdated
 from lmtui.core.messages import CallForm, Image, ModelPiece, ModelRequest, Role, Urgency
 from lmtui.core.model_events import CallFormChanged, VisionChanged
-from lmtui.core.permissions import Mode
+from lmtui.core.permissions.decide import Mode
 from lmtui.core.roles import ModelRole, RoleModel, Roles, parse_roles
 from lmtui.core.servers import ModelKey, ModelProfile, Profiles, ServedModel
-from lmtui.engine.children import TeamParts
 from lmtui.engine.context import ModelSettings
 from lmtui.engine.roles import for_role
-from lmtui.providers.wire import RequestWriter
+from lmtui.engine.subagent_runs import TeamParts
+from lmtui.models.request_encoding import RequestWriter
 from lmtui.store.sessions import ImageFolder
 from lmtui.tools.registry import child_tools
 from tests.engine.test_usage import KeptProfiles

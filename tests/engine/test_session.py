@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from lmtui.core.clean import Redactor
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.events import (
     ApprovalRequested,
@@ -28,11 +27,12 @@ from lmtui.core.events import (
     TurnReason,
 )
 from lmtui.core.messages import FinishReason, RetryPiece, Role, TextPiece
-from lmtui.core.permissions import Effect, Mode, parse_rule
+from lmtui.core.permissions.decide import Effect, Mode, parse_rule
 from lmtui.core.ports import Limits
+from lmtui.core.sanitize import Redactor
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import ExecResult
-from lmtui.providers.wire import RequestWriter
+from lmtui.models.request_encoding import RequestWriter
 from tests.fakes import FakeProvider, FakeSandbox, MemoryLog, Rig, answer
 
 

@@ -4,7 +4,7 @@ from lmtui.core.events import Event, MessageAdded, ToolCallFinished, TurnEnded, 
 from lmtui.core.messages import Role
 from lmtui.core.skills import NoSkills, SkillSource, SkillUse, SkillUsed
 from lmtui.engine.inbox import Said, read_said
-from lmtui.engine.skills import SkillsByHand, SkillWatch
+from lmtui.engine.skill_use import SkillsByHand, SkillWatch
 from tests.fakes import FakeProvider, Rig, answer
 
 LOOK = SkillUse("look", "Look twice.", SkillSource.USER, ("Read",))

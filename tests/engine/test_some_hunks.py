@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Outcome, ToolCallFinished
-from lmtui.core.permissions import Mode
+from lmtui.core.permissions.decide import Mode
 from lmtui.core.sessions import Answer
-from lmtui.frontends.reports import as_audit_text
+from lmtui.headless.reports import as_audit_text
 from lmtui.tools.files import accept
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 

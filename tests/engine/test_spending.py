@@ -9,11 +9,11 @@ import pytest
 from lmtui.core.budgets import BudgetSet, ReportWritten, SessionBudget
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, MessageAdded, Notice, Outcome, TurnEnded, TurnReason
 from lmtui.core.messages import ModelPiece, Role
-from lmtui.core.permissions import Mode
+from lmtui.core.permissions.decide import Mode
 from lmtui.core.ports import Limits
 from lmtui.core.sessions import Answer
 from lmtui.core.workspace import ExecResult
-from lmtui.engine.children import TeamParts
+from lmtui.engine.subagent_runs import TeamParts
 from lmtui.tools.registry import child_tools
 from tests.fakes import FakeProvider, Rig, answer
 

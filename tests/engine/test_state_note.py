@@ -9,7 +9,7 @@ from lmtui.core.events import Envelope, Event, PlanChanged, Rewound
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Compacted, Reminder
 from lmtui.core.plan import Plan, PlanStep, TaskState, Todo, TodoStatus
-from lmtui.engine.asking import MAX_CHARS, TOPIC, note_text
+from lmtui.engine.completion import MAX_CHARS, TOPIC, note_text
 from tests.fakes import FakeProvider, Rig, answer
 
 

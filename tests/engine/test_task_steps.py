@@ -6,7 +6,7 @@ from lmtui.core.agent_events import WaitSet
 from lmtui.core.events import Event, MessageAdded, TurnEnded, TurnReason, TurnStarted
 from lmtui.core.messages import Role
 from lmtui.core.model_events import Reminder
-from lmtui.engine.gate_watch import TaskSteps
+from lmtui.engine.open_work import TaskSteps
 from lmtui.engine.repair import CUT_OFF
 
 SAID = MessageAdded(role=Role.ASSISTANT, text="")

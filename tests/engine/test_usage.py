@@ -10,7 +10,7 @@ from lmtui.core.events import Level, ModelChanged, Notice, PrefillProgress, Usag
 from lmtui.core.messages import Completion, FinishReason, Message, ModelPiece, ModelRequest, Role, Timings, ToolCall, Usage
 from lmtui.core.model_events import ToolSetChanged
 from lmtui.core.servers import ModelKey, ModelProfile, ServedModel
-from lmtui.engine.fitting import choose_tools
+from lmtui.engine.context_fit import choose_tools
 from tests.engine.test_compaction import prompt_tokens
 from tests.fakes import FakeProvider, FakeSandbox, Rig, answer
 

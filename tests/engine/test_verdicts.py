@@ -6,8 +6,8 @@ import pytest
 
 from lmtui.core.events import TurnReason
 from lmtui.core.messages import Completion, FinishReason, Message, Role, ToolCall
-from lmtui.engine.loops import Loop
-from lmtui.engine.verdicts import AnswerWatch, Finished, GoOn, Stopped
+from lmtui.engine.loop_detection import Loop
+from lmtui.engine.stop_policy import AnswerWatch, Finished, GoOn, Stopped
 
 
 def completion(text: str = "", calls: int = 0, *, problem: str = "", reason: FinishReason = FinishReason.STOP) -> Completion:

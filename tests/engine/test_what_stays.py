@@ -18,7 +18,7 @@ from lmtui.core.plan import Plan, Todo, TodoStatus
 from lmtui.core.window import bytes_by_four
 from lmtui.engine.compaction import Room, compact
 from lmtui.engine.context import Conversation, ModelSettings
-from lmtui.engine.digest import LAST_FILES
+from lmtui.engine.transcript_summary import LAST_FILES
 
 TASK = "make it work, and keep the old tests"
 LEAST_WINDOW = 2_000

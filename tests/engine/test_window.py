@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from lmtui.core.events import Event, MessageAdded, ToolCallFinished, ToolCallStarted, TurnStarted
-from lmtui.core.guidance import Guidance, GuidanceRead, GuidanceSource
+from lmtui.core.instructions import Guidance, GuidanceRead, GuidanceSource
 from lmtui.core.messages import Role, ToolCall
 from lmtui.core.model_events import Compacted
 from lmtui.core.window import WindowItem

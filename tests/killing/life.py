@@ -14,13 +14,13 @@ import signal
 import sys
 from pathlib import Path
 
+from lmtui.app.host import Runtime
 from lmtui.config import Config
 from lmtui.core.events import ROOT, ApprovalRequested, Envelope, Outcome, TurnEnded, TurnReason
 from lmtui.core.jobs import JobKind, NewJob
-from lmtui.core.rules import Mode
+from lmtui.core.permissions.rules import Mode
 from lmtui.core.sessions import Answer, Session
 from lmtui.engine.session import EngineSession
-from lmtui.runtime.host import Runtime
 from tests.killing.script import ENDS, JOB, JOBS_END, PLAN, TASK, WAIT
 
 NEVER, JOB_END = "never", "job_end"

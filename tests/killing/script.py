@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lmtui.providers.demo import Scenario, ScriptedCall, ScriptedTurn
-from lmtui.providers.scripted import ScriptedServer
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
 
 TASK, JOB = "The long task: do all steps.", "The job: note that it ran."
 WAIT, PLAN = "The patient task: wait for the build.", "The planned task: plan it first."

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from lmtui.core.events import ApprovalRequested, Envelope, Event, Outcome, ToolCallFinished
-from lmtui.core.permissions import Effect, Mode, parse_rule
+from lmtui.core.permissions.decide import Effect, Mode, parse_rule
 from lmtui.core.ports import Limits, Policy, Sandbox
 from lmtui.core.sessions import Answer
 from lmtui.engine.context import ModelSettings
@@ -30,7 +30,7 @@ from lmtui.tui.modals.approval_words import notes
 from tests.fakes import FakeProvider, MemoryLog, Ticking, answer
 
 _CASES = tuple(Path(__file__).parent / "cases" / name for name in ("escapes.jsonl", "variants.jsonl"))
-NOT_APPLICABLE = {"mcp": "they are about words, not about a sandbox: tests/extensions/test_mcp_escapes.py plays them"}
+NOT_APPLICABLE = {"mcp": "they are about words, not about a sandbox: tests/features/test_mcp_escapes.py plays them"}
 _CHECK_S = 40
 _GIT = {
     "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a",

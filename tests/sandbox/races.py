@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.rules import SETTINGS, Effect, mask_expressions, parse_rule
-from lmtui.core.serving import Launch
+from lmtui.core.permissions.rules import SETTINGS, Effect, mask_expressions, parse_rule
+from lmtui.core.programs import Launch
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 

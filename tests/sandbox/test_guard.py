@@ -10,7 +10,7 @@ import pytest
 
 from lmtui.core.errors import SandboxError
 from lmtui.core.ports import Sandbox
-from lmtui.core.serving import Launch
+from lmtui.core.programs import Launch
 from lmtui.sandbox.custody import Findings
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
-from lmtui.core.serving import GuardedLauncher, Launch, Ran
+from lmtui.core.programs import GuardedLauncher, Launch, Ran
 from lmtui.sandbox.interpreter import LaneInterpreter
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, OpenSandbox

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
+from lmtui.core.permissions.rules import SETTINGS, Effect, mask_expressions, parse_rule
 from lmtui.core.ports import Sandbox
-from lmtui.core.rules import SETTINGS, Effect, mask_expressions, parse_rule
-from lmtui.core.serving import Launch
+from lmtui.core.programs import Launch
 from lmtui.sandbox.link import Lane
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import ISOLATED, OpenSandbox

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmtui.core.clean import clean
+from lmtui.core.sanitize import clean
 from lmtui.sandbox.background import LiveOutput, whole_output
 from lmtui.sandbox.inside.capture import HEAD_BYTES, TAIL_BYTES, Capture, Spool
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.core.permissions import Access, Decision, Effect, Mode, Rule, Verdict, decide, parse_rule
+from lmtui.core.permissions.decide import Access, Decision, Effect, Mode, Rule, Verdict, decide, parse_rule
+from lmtui.core.permissions.rules import mask_expressions
 from lmtui.core.ports import Sandbox
-from lmtui.core.rules import mask_expressions
 from tests.sandbox.conftest import ISOLATED, OpenSandbox
 
 CASES = Path(__file__).parent / "cases" / "reading_tricks.txt"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lmtui.app.checks import check_backends
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.runtime.checks import check_backends
 from lmtui.sandbox.backend import INSIDE, Backend, FilesBackend, Isolation, ProcessBackend
 from lmtui.sandbox.bubblewrap import BubblewrapBackend
 from lmtui.sandbox.docker import DockerBackend

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable
-from lmtui.core.serving import Launch, Served
+from lmtui.core.programs import Launch, Served
 from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
 from tests.sandbox.conftest import CONFINED, ISOLATED, WITH_SHELL, OpenSandbox
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from lmtui.core.permissions.rules import MaskExpressions
 from lmtui.core.ports import Sandbox
-from lmtui.core.rules import MaskExpressions
 from lmtui.paths import path_inside
 from lmtui.sandbox.host_paths import scratch_parents
 from tests.sandbox.conftest import BUBBLEWRAP, DOCKER, ISOLATED, LIMITS, OpenSandbox

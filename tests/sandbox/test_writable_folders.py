@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from lmtui.core.errors import SandboxError, SandboxUnavailable, UsageError
-from lmtui.core.permissions import Effect, parse_rule
-from lmtui.core.rules import MaskExpressions, mask_expressions
-from lmtui.core.serving import Launch
+from lmtui.core.permissions.decide import Effect, parse_rule
+from lmtui.core.permissions.rules import MaskExpressions, mask_expressions
+from lmtui.core.programs import Launch
 from lmtui.sandbox.project_tools import ProjectTools, Shown, tool_places, with_added
 from lmtui.sandbox.select import select_sandbox
 from lmtui.sandbox.toolchains import AddedFolder, check_added

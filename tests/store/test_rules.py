@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lmtui.core.errors import ConfigError
-from lmtui.core.rules import Effect, GrantScope
+from lmtui.core.permissions.rules import Effect, GrantScope
 from lmtui.store.rules import StoredRule, add_rule, read_rules, remove_rule, rules_file
 
 

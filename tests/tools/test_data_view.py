@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmtui.core.errors import ToolError
-from lmtui.core.permissions import Access
+from lmtui.core.permissions.decide import Access
 from lmtui.core.workspace import ExecResult
 from lmtui.tools.data_script import Thrift, Unreadable, kind_of, unique
 from lmtui.tools.registry import ToolRegistry

@@ -7,7 +7,7 @@ import pytest
 
 from lmtui.core.errors import ToolError
 from lmtui.core.hosts import HostGate
-from lmtui.core.permissions import Access, Effect, Mode, Verdict, decide_all, parse_rule
+from lmtui.core.permissions.decide import Access, Effect, Mode, Verdict, decide_all, parse_rule
 from lmtui.core.ports import ToolResult
 from lmtui.core.web import Address, Page
 from lmtui.tools.registry import ToolRegistry

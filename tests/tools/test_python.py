@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from lmtui.core.messages import Image
-from lmtui.core.permissions import Access, Mode, decide_all
-from lmtui.core.rules import Effect, Verdict, parse_rule
-from lmtui.core.serving import Ran
+from lmtui.core.permissions.decide import Access, Mode, decide_all
+from lmtui.core.permissions.rules import Effect, Verdict, parse_rule
+from lmtui.core.programs import Ran
 from lmtui.tools.registry import ToolRegistry
 from tests.tools.test_files import Bench
 

@@ -7,12 +7,12 @@ import pytest
 
 from lmtui.core.errors import ToolError
 from lmtui.core.messages import ToolSet
-from lmtui.core.permissions import Access, Effect, Mode, Rule, Verdict, decide
-from lmtui.core.rules import TOOL_FACTS, Deed, facts_of
+from lmtui.core.permissions.decide import Access, Effect, Mode, Rule, Verdict, decide
+from lmtui.core.permissions.rules import TOOL_FACTS, Deed, facts_of
 from lmtui.core.skills import PROMOTE_TOOL
 from lmtui.engine.context import system_prompt
-from lmtui.providers.tokens import count_tokens, counter_name
-from lmtui.providers.wire import wire_tool
+from lmtui.models.request_encoding import wire_tool
+from lmtui.models.tokens import count_tokens, counter_name
 from lmtui.tools.delegation import REPORT_RESULT
 from lmtui.tools.registry import ALL_TOOLS, ToolRegistry
 from lmtui.tools.tool import Tool

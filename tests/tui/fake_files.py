@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from lmtui.core.errors import SandboxError
-from lmtui.core.rules import Rule
+from lmtui.core.permissions.rules import Rule
 from lmtui.core.workspace import MAX_SHOWN_BYTES, DirEntry, FileChange, FileContent, FolderListener, FoldersChanged, GitState
 
 CONTENTS = {

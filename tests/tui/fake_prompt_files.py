@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lmtui.core.errors import LmtuiError
-from lmtui.core.prompt_files import FilledPrompt, PromptFile, find_prompt
+from lmtui.core.prompt_text import FilledPrompt, PromptFile, find_prompt
 
 
 class FakePromptFiles:

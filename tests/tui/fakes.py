@@ -13,9 +13,9 @@ from typing import Any
 from lmtui.core import events
 from lmtui.core.budgets import BudgetSet, SessionBudget
 from lmtui.core.events import Envelope, Event, Outcome, TurnReason
-from lmtui.core.guidance import Guidance
+from lmtui.core.instructions import Guidance
 from lmtui.core.messages import Image, Role, ToolCall, Usage
-from lmtui.core.permissions import Mode, Rule
+from lmtui.core.permissions.decide import Mode, Rule
 from lmtui.core.plan import Plan
 from lmtui.core.sessions import Answer, Changes, SessionSummary, Subscriber
 from lmtui.core.trust import TrustItem, check_shown

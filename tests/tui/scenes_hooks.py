@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmtui.core.hooks import HookRan
-from lmtui.core.prompt_files import PromptFile
+from lmtui.core.prompt_text import PromptFile
 from tests.tui.driving import Driver
 from tests.tui.fakes import play_work
 

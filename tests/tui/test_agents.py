@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.events import ApprovalRequested, ApprovalResolved, Event, Outcome, ToolCallStarted
-from lmtui.tui.facts import Agents
+from lmtui.tui.session_state import Agents
 from tests.tui.lines.stage import envelopes
 
 

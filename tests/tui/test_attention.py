@@ -7,9 +7,9 @@ from textual.events import AppBlur
 
 from lmtui.core import events
 from lmtui.core.events import TurnReason
-from lmtui.tui.attention import GIVE_TITLE_BACK, KEEP_TITLE, Attention, chosen_way
-from lmtui.tui.facts import Facts
 from lmtui.tui.router import Feed
+from lmtui.tui.session_state import Facts
+from lmtui.tui.terminal_notifier import GIVE_TITLE_BACK, KEEP_TITLE, Attention, chosen_way
 from tests.tui.driving import running
 from tests.tui.fakes import FakeSession
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from lmtui.core.events import Envelope, Event, FilesChanged, FilesRestored, step_id
 from lmtui.core.workspace import FileChange, FileChangeKind
-from lmtui.tui.facts import ChangedFiles
+from lmtui.tui.session_state import ChangedFiles
 from tests.tui.fakes import START
 
 MODIFIED = FileChange("a.py", FileChangeKind.MODIFIED, 4, 2)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lmtui.tui.meter import BATCHES, COUNT_EVERY, ENOUGH, YOUNG, Collector
+from lmtui.tui.perf_overlay import BATCHES, COUNT_EVERY, ENOUGH, YOUNG, Collector
 
 
 @pytest.fixture(autouse=True)

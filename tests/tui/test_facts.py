@@ -8,7 +8,7 @@ from lmtui.core import events
 from lmtui.core.events import Envelope, Event, TurnReason
 from lmtui.core.messages import Role, Usage
 from lmtui.core.workspace import FileChange, FileChangeKind
-from lmtui.tui.facts import Facts
+from lmtui.tui.session_state import Facts
 from lmtui.tui.summary import activity_text, sandbox_style, sandbox_text
 from tests.tui.fakes import START, FakeSession
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lmtui.tui.desk import MOST_OPEN, OpenSessions, OpenStore
+from lmtui.tui.open_sessions import MOST_OPEN, OpenSessions, OpenStore
 
 
 def test_what_was_open_is_read_back_for_its_own_workspace_only(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 from textual import events
 from textual.keys import _character_to_key
 
-from lmtui.tui.bursts import Burst
+from lmtui.tui.timing import Burst
 from tests.tui.driving import Driver, running
 
 

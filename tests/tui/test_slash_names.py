@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from lmtui.core.prompt_files import OWN_NAMES
-from lmtui.frontends.plain.commands import COMMANDS as PLAIN
+from lmtui.core.prompt_text import OWN_NAMES
+from lmtui.plain.commands import COMMANDS as PLAIN
 from lmtui.tui.commands import COMMANDS
 
 

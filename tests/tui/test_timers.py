@@ -8,8 +8,8 @@ import pytest
 from textual import _time
 from textual.app import App
 
-from lmtui.tui import bursts
-from lmtui.tui.bursts import call_after
+from lmtui.tui import timing
+from lmtui.tui.timing import call_after
 
 
 async def test_a_timer_fires_though_its_thread_was_held_up_before_it_first_waited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,6 +27,6 @@ async def test_a_timer_fires_though_its_thread_was_held_up_before_it_first_waite
 
 
 def test_no_other_one_shot_timer_is_used() -> None:
-    folder = Path(bursts.__file__).parent
+    folder = Path(timing.__file__).parent
     users = {path.name for path in folder.rglob("*.py") if ".set_timer(" in path.read_text()}
     assert users == {"timers.py"}

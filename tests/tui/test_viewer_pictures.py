@@ -7,7 +7,7 @@ import zlib
 import pytest
 from PIL import Image
 
-from lmtui.tui.lines.text import plain
+from lmtui.tui.lines.styled_text import plain
 from lmtui.tui.screens.viewer import PictureError, Viewer, picture_lines
 from tests.tui.driving import SMALL, running
 

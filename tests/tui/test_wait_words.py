@@ -10,8 +10,8 @@ from lmtui.core.events import Envelope, Event, SessionOpened, TurnEnded, TurnRea
 from lmtui.core.proposals import Proposal
 from lmtui.store.sessions import SessionStore
 from lmtui.store.summaries import summaries
-from lmtui.tui.facts import Facts
 from lmtui.tui.modals.switcher import session_row
+from lmtui.tui.session_state import Facts
 from lmtui.tui.summary import activity_text, live_state
 
 NOW = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)

@@ -7,12 +7,12 @@ from typing import Unpack
 from textual import events
 from textual.timer import Timer
 
-from lmtui.tui.bursts import call_after
-from lmtui.tui.lines.base import LineView
 from lmtui.tui.lines.blocks import Block, Mark
 from lmtui.tui.lines.document import Document
+from lmtui.tui.lines.line_view import LineView
+from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.lines.surface import WidgetOptions
-from lmtui.tui.lines.text import Line
+from lmtui.tui.timing import call_after
 
 _WIDEST = 100
 _GUESS_S = 0.004

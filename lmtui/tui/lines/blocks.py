@@ -8,10 +8,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
-from lmtui.core.clean import clean, clean_line
 from lmtui.core.events import Level, TurnReason
 from lmtui.core.messages import ImageRef
-from lmtui.tui.lines.text import Line, fit, fold, indent, plain, row, wrap
+from lmtui.core.sanitize import clean, clean_line
+from lmtui.tui.lines.styled_text import Line, fit, fold, indent, plain, row, wrap
 
 FOLDED, UNFOLDED = "▸", "▾"
 _LONG_TEXT_LINES = 24

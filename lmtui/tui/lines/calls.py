@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import ClassVar
 
-from lmtui.core.clean import clean, clean_line, clean_path, reveal, show_controls
 from lmtui.core.events import ToolCallFinished, ToolCallStarted
+from lmtui.core.sanitize import clean, clean_line, clean_path, reveal, show_controls
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.blocks import FOLDED, UNFOLDED, Block, Mark, seconds, text_lines
 from lmtui.tui.lines.patch import digits_of, parse_patch, unified_lines
-from lmtui.tui.lines.text import Line, Span, fit, fit_middle, indent, pad, row, width_of
-from lmtui.tui.lines.text import fold as fold_line
+from lmtui.tui.lines.styled_text import Line, Span, fit, fit_middle, indent, pad, row, width_of
+from lmtui.tui.lines.styled_text import fold as fold_line
 
 _SHORT_LINES = 3
 _MOST_LINES = 2000

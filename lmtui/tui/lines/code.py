@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pygments.token import Token, _TokenType
 from pygments.util import ClassNotFound
 
-from lmtui.core.clean import clean_line, show_controls
-from lmtui.tui.lines.text import Line, Span
+from lmtui.core.sanitize import clean_line, show_controls
+from lmtui.tui.lines.styled_text import Line, Span
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer

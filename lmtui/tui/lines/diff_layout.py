@@ -12,7 +12,7 @@ from itertools import accumulate, zip_longest
 
 from lmtui.tui.lines.code import highlight, lexer_for_path
 from lmtui.tui.lines.patch import MINUS, NONE, DiffLine, FilePatch, Hunk, Run, TextLines
-from lmtui.tui.lines.text import Line, fill, fold, restyle, width_of
+from lmtui.tui.lines.styled_text import Line, fill, fold, restyle, width_of
 
 _LEAST_COMMON = 0.3
 _LONGEST_COMPARED = 1000

@@ -10,11 +10,11 @@ from typing import Unpack
 from textual import events
 from textual.message import Message
 
-from lmtui.tui.lines.base import LineView, Matches
 from lmtui.tui.lines.diff_layout import DiffLayout, DiffPainter
+from lmtui.tui.lines.line_view import LineView, Matches
 from lmtui.tui.lines.patch import FilePatch, digits_of, parse_patch, patch_of_texts, with_context
+from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.lines.surface import WidgetOptions
-from lmtui.tui.lines.text import Line
 
 SPLIT_FROM_WIDTH = 84
 

@@ -8,7 +8,7 @@ from math import inf
 from time import perf_counter
 
 from lmtui.tui.lines.blocks import Block
-from lmtui.tui.lines.text import Line
+from lmtui.tui.lines.styled_text import Line
 
 _BUCKET = 256
 

@@ -9,16 +9,16 @@ from typing import ClassVar, Unpack
 from textual.binding import BindingType
 from textual.message import Message
 
-from lmtui.core.clean import clean_path
 from lmtui.core.events import Envelope, TurnEnded
+from lmtui.core.sanitize import clean_path
 from lmtui.core.workspace import DirEntry, FileChangeKind, GitState
 from lmtui.tui.commands import Scope, bindings
-from lmtui.tui.facts import ChangedFiles
 from lmtui.tui.lines.calls import CHANGE_SIGNS
 from lmtui.tui.lines.row_view import RowView
+from lmtui.tui.lines.styled_text import Line, Span, fit_middle, restyle, row
 from lmtui.tui.lines.surface import WidgetOptions
-from lmtui.tui.lines.text import Line, Span, fit_middle, restyle, row
 from lmtui.tui.path_index import positions
+from lmtui.tui.session_state import ChangedFiles
 
 NO_SIGN: Span = (" ", "")
 GIT_SIGNS: Mapping[GitState, Span] = {

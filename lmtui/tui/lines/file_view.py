@@ -9,10 +9,10 @@ from typing import NamedTuple, Unpack
 
 from rich.cells import cell_len
 
-from lmtui.tui.lines.base import LineView, Matches
 from lmtui.tui.lines.code import LONGEST_LINE, highlight, lexer_for_path, source_line
+from lmtui.tui.lines.line_view import LineView, Matches
+from lmtui.tui.lines.styled_text import Line, slice_line
 from lmtui.tui.lines.surface import WidgetOptions
-from lmtui.tui.lines.text import Line, slice_line
 
 
 class Wrapping:

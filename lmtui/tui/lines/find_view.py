@@ -11,14 +11,14 @@ from typing import Unpack
 
 from textual.binding import BindingsMap
 
-from lmtui.core.clean import clean_line
-from lmtui.tui.bursts import call_after
+from lmtui.core.sanitize import clean_line
 from lmtui.tui.commands import Scope, bindings, hint_text, of_scope
 from lmtui.tui.lines.block_view import BlockView
 from lmtui.tui.lines.blocks import Block
 from lmtui.tui.lines.document import Document
+from lmtui.tui.lines.styled_text import Line, fit, plain, restyle
 from lmtui.tui.lines.surface import WidgetOptions
-from lmtui.tui.lines.text import Line, fit, plain, restyle
+from lmtui.tui.timing import call_after
 
 _BLOCKS_A_LOOK = 16
 _GAP = r"[\s│▌]+"

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from lmtui.tui.lines.blocks import Block
 from lmtui.tui.lines.markdown import LONGEST_LINE, Piece, PieceSplitter, clean_lines, piece_lines
-from lmtui.tui.lines.text import Line
+from lmtui.tui.lines.styled_text import Line
 
 BLOCK_CHARS = 2048
 

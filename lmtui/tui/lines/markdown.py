@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from lmtui.core.clean import clean
+from lmtui.core.sanitize import clean
 from lmtui.tui.lines.code import highlight, lexer_by_name
-from lmtui.tui.lines.text import Line, Span, crop, fill, fold, indent, link_role, plain, width_of, wrap
+from lmtui.tui.lines.styled_text import Line, Span, crop, fill, fold, indent, link_role, plain, width_of, wrap
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -8,11 +8,11 @@ from typing import Unpack
 
 from textual.message import Message
 
-from lmtui.core.clean import clean_line
+from lmtui.core.sanitize import clean_line
 from lmtui.core.servers import LoadProgress, ServedModel, ServerFound, abilities, size_text
 from lmtui.tui.lines.row_view import RowView
+from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.lines.surface import WidgetOptions
-from lmtui.tui.lines.text import Line, fit, pad
 from lmtui.tui.wording import window_text
 
 LOADED, LOADING, UNLOADED, IN_USE = "●", "◐", "○", "▸"

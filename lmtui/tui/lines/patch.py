@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
-from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.line_diff import Span, compare, hunks_of, split_lines
+from lmtui.core.sanitize import clean_line, clean_path
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.code import source_line
-from lmtui.tui.lines.text import Line, fold, indent
+from lmtui.tui.lines.styled_text import Line, fold, indent
 
 NO_END = "⟨no line end⟩"
 

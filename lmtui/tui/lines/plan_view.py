@@ -9,15 +9,15 @@ from typing import Unpack
 
 from lmtui.core import events
 from lmtui.core.agent_events import BackgroundChanged, Job, JobsChanged
-from lmtui.core.clean import clean_line
 from lmtui.core.events import Envelope
 from lmtui.core.plan import Counter, PlanStep, TaskState, Todo, TodoStatus
+from lmtui.core.sanitize import clean_line
 from lmtui.core.task_state import in_tree
 from lmtui.core.workspace import BackgroundCommand
-from lmtui.tui.facts import Agent, Facts
 from lmtui.tui.lines.row_view import RowView
+from lmtui.tui.lines.styled_text import Line, fit, indent, row, wrap
 from lmtui.tui.lines.surface import WidgetOptions
-from lmtui.tui.lines.text import Line, fit, indent, row, wrap
+from lmtui.tui.session_state import Agent, Facts
 
 SIGNS = {
     TodoStatus.PENDING: ("○", "muted"),

@@ -10,9 +10,9 @@ from typing import Unpack
 from textual import events
 from textual.message import Message
 
-from lmtui.tui.lines.base import LineView
+from lmtui.tui.lines.line_view import LineView
+from lmtui.tui.lines.styled_text import Line, fill
 from lmtui.tui.lines.surface import WidgetOptions
-from lmtui.tui.lines.text import Line, fill
 
 
 class RowView(LineView, can_focus=True, inherit_bindings=False):

@@ -16,8 +16,8 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from lmtui.tui.bursts import call_after
-from lmtui.tui.lines.text import ROLES, STYLE_PREFIX, Line, Palette, crop, plain, restyle, wrap
+from lmtui.tui.lines.styled_text import ROLES, STYLE_PREFIX, Line, Palette, crop, plain, restyle, wrap
+from lmtui.tui.timing import call_after
 
 _KEPT_STRIPS = 1500
 

@@ -11,7 +11,6 @@ from typing import ClassVar, Unpack
 from textual.binding import BindingType
 from textual.message import Message
 
-from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.events import (
     ROOT,
     ApprovalRequested,
@@ -26,14 +25,15 @@ from lmtui.core.events import (
     step_id,
 )
 from lmtui.core.hooks import HookRan
-from lmtui.core.permissions import Verdict
-from lmtui.tui.bursts import call_after
+from lmtui.core.permissions.decide import Verdict
+from lmtui.core.sanitize import clean_line, clean_path
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import seconds
 from lmtui.tui.lines.calls import CallState
 from lmtui.tui.lines.row_view import RowView
+from lmtui.tui.lines.styled_text import Line, fit, fit_middle, pad
 from lmtui.tui.lines.surface import WidgetOptions
-from lmtui.tui.lines.text import Line, fit, fit_middle, pad
+from lmtui.tui.timing import call_after
 
 STATE_WORDS = ("running", "waiting", "ok", "failed", "stopped", "undone")
 _FIELDS = ("tool", "agent", "state")

@@ -13,7 +13,7 @@ from textual.binding import BindingType
 
 from lmtui.core.agent_events import AgentFinished, AgentStarted
 from lmtui.core.budgets import ReportWritten
-from lmtui.core.clean import clean_line, clean_path
+from lmtui.core.event_text import model_words
 from lmtui.core.events import (
     ROOT,
     ApprovalRequested,
@@ -43,7 +43,7 @@ from lmtui.core.events import (
     step_id,
 )
 from lmtui.core.messages import Role
-from lmtui.core.model_words import model_words
+from lmtui.core.sanitize import clean_line, clean_path
 from lmtui.core.sessions import refusal_words
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.lines.blocks import Block, Mark, NoticeBlock, SpeakerBlock, UserBlock, ending

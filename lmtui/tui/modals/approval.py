@@ -17,20 +17,20 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
-from lmtui.core.clean import reveal_line
 from lmtui.core.events import ApprovalRequested, Outcome
+from lmtui.core.sanitize import reveal_line
 from lmtui.core.sessions import Answer
-from lmtui.tui.bursts import STOP_AGAIN, SecondPress
 from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
-from lmtui.tui.facts import Facts
-from lmtui.tui.lines.base import LineView, PageView
 from lmtui.tui.lines.diff_view import DiffView, split_word
-from lmtui.tui.lines.text import Line
+from lmtui.tui.lines.line_view import LineView, PageView
+from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.modals import approval_words as words
 from lmtui.tui.modals.approval_words import SCOPE_MEANINGS, SCOPE_WORDS, Grant, request_lines
 from lmtui.tui.modals.consent import Consent, DeadTime
 from lmtui.tui.modals.picker import AskText, Reading
 from lmtui.tui.modals.results import AllAnswered, Left
+from lmtui.tui.session_state import Facts
+from lmtui.tui.timing import STOP_AGAIN, SecondPress
 from lmtui.tui.widgets.bars import Verbs
 
 

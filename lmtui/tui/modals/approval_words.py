@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
-from lmtui.core.clean import clean_line, counted, reveal_line
 from lmtui.core.events import ApprovalRequested
 from lmtui.core.look_alikes import approval_warning
-from lmtui.core.rules import Deed, GrantScope, facts_of
+from lmtui.core.permissions.rules import Deed, GrantScope, facts_of
+from lmtui.core.sanitize import clean_line, counted, reveal_line
 from lmtui.tui.commands import command, first_key
-from lmtui.tui.facts import Facts
-from lmtui.tui.lines.base import whole_text
+from lmtui.tui.lines.line_view import whole_text
 from lmtui.tui.lines.patch import MINUS, digits_of, parse_patch, unified_lines
-from lmtui.tui.lines.text import Line
+from lmtui.tui.lines.styled_text import Line
+from lmtui.tui.session_state import Facts
 from lmtui.tui.summary import sandbox_style, sandbox_text
 from lmtui.tui.wording import shorten_middle
 

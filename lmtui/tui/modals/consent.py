@@ -15,9 +15,9 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from lmtui.tui.bursts import call_after
 from lmtui.tui.commands import Command
-from lmtui.tui.lines.base import LineView
+from lmtui.tui.lines.line_view import LineView
+from lmtui.tui.timing import call_after
 from lmtui.tui.widgets.bars import HEIGHTS, Verbs, verbs_cells
 
 DEAD_TIME_S = 0.3

@@ -14,12 +14,12 @@ from textual.content import Content
 from lmtui.core.events import ApprovalRequested, Outcome
 from lmtui.core.sessions import Answer
 from lmtui.tui.commands import Command, Scope, bindings
-from lmtui.tui.facts import Facts
-from lmtui.tui.lines.base import LineView
 from lmtui.tui.lines.diff_view import DiffView
+from lmtui.tui.lines.line_view import LineView
 from lmtui.tui.lines.patch import parse_patch
 from lmtui.tui.modals import approval_words as words
 from lmtui.tui.modals.approval import Approval
+from lmtui.tui.session_state import Facts
 
 _MORE = "more of this hunk below: scroll to its end before you accept it"
 _MORE_OF_ALL = "more below: scroll to its end before you accept all of it"

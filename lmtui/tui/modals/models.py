@@ -17,10 +17,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 from textual.worker import Worker
 
-from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError, UsageError
+from lmtui.core.event_text import calls_words, set_calls
 from lmtui.core.hosts import is_same_server
-from lmtui.core.model_words import calls_words, set_calls
+from lmtui.core.sanitize import clean_line
 from lmtui.core.servers import (
     ExamState,
     LoadProgress,
@@ -34,11 +34,11 @@ from lmtui.core.servers import (
 )
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
 from lmtui.tui.lines.model_list import ModelList, ModelRow, head_row
-from lmtui.tui.lines.text import plain
+from lmtui.tui.lines.styled_text import plain
 from lmtui.tui.modals.picker import AskText
 from lmtui.tui.path_index import FuzzyPaths
-from lmtui.tui.stage import Handler, Stage
 from lmtui.tui.widgets.bars import HEIGHTS, Verbs
+from lmtui.tui.workbench_api import Handler, Stage
 
 ModelId = tuple[str, str]
 _Ending = tuple[str, LmtuiError | None]

@@ -15,10 +15,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from lmtui.core.clean import clean_line
+from lmtui.core.sanitize import clean_line
 from lmtui.tui.commands import Scope, bindings, closing, hint_text, of_scope
-from lmtui.tui.lines.base import PageView, paragraphs
-from lmtui.tui.lines.text import Line, pad
+from lmtui.tui.lines.line_view import PageView, paragraphs
+from lmtui.tui.lines.styled_text import Line, pad
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.widgets.bars import Verbs
 

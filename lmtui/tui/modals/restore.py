@@ -10,7 +10,7 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.content import Content
 
-from lmtui.core.clean import clean_line, clean_path, counted
+from lmtui.core.sanitize import clean_line, clean_path, counted
 from lmtui.core.sessions import Restoration
 from lmtui.tui.commands import Command, Scope, bindings, closing, command
 from lmtui.tui.lines.diff_view import DiffView

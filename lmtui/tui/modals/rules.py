@@ -14,13 +14,13 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from lmtui.core.clean import clean, clean_line, reveal_line
 from lmtui.core.errors import LmtuiError
-from lmtui.core.rules import SOURCES, Rule
+from lmtui.core.permissions.rules import SOURCES, Rule
+from lmtui.core.sanitize import clean, clean_line, reveal_line
 from lmtui.core.sessions import Session
 from lmtui.core.workspace import Files
 from lmtui.tui.commands import Scope, bindings, closing, command, first_key, of_scope
-from lmtui.tui.lines.text import fit_middle, pad
+from lmtui.tui.lines.styled_text import fit_middle, pad
 from lmtui.tui.modals.picker import Confirm
 from lmtui.tui.widgets.bars import Verbs
 

@@ -15,17 +15,17 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from lmtui.core.clean import clean, clean_line
 from lmtui.core.errors import LmtuiError
+from lmtui.core.sanitize import clean, clean_line
 from lmtui.core.sessions import SettingRow, Settings
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
-from lmtui.tui.lines.text import fit, fit_middle, pad
-from lmtui.tui.meter import Meter
+from lmtui.tui.lines.styled_text import fit, fit_middle, pad
 from lmtui.tui.modals.picker import AskText, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.modals.window import CacheScreen, WindowScreen
-from lmtui.tui.stage import Handler, Stage
+from lmtui.tui.perf_overlay import Meter
 from lmtui.tui.widgets.bars import Verbs
+from lmtui.tui.workbench_api import Handler, Stage
 
 LEAST_NAME, MOST_NAME = 12, 18
 HIGHER = ("flag", "environment", ".env", ".lmagent")

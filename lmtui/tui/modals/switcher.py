@@ -17,20 +17,20 @@ from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from lmtui.core.clean import clean_line
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import TurnReason
+from lmtui.core.sanitize import clean_line
 from lmtui.core.sessions import SessionSummary
 from lmtui.core.times import LocalZone, moment_text
-from lmtui.tui.bursts import call_after
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
-from lmtui.tui.desk import Desk
 from lmtui.tui.lines.row_view import RowView
+from lmtui.tui.lines.styled_text import Line, fit, pad, plain, restyle
 from lmtui.tui.lines.surface import WidgetOptions
-from lmtui.tui.lines.text import Line, fit, pad, plain, restyle
 from lmtui.tui.modals.picker import AskText, Confirm, Picker
 from lmtui.tui.modals.results import Choice, GridWanted, Picked
+from lmtui.tui.open_sessions import Desk
 from lmtui.tui.summary import in_order
+from lmtui.tui.timing import call_after
 from lmtui.tui.widgets.bars import HEIGHTS, Verbs
 from lmtui.tui.wording import age_text, tokens_text
 

@@ -15,23 +15,23 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from lmtui.core.clean import clean_line, counted, reveal_line
 from lmtui.core.errors import LmtuiError
 from lmtui.core.look_alikes import warning
 from lmtui.core.mcp import Reach
+from lmtui.core.sanitize import clean_line, counted, reveal_line
 from lmtui.core.sessions import SessionHost
 from lmtui.core.trust import TrustItem, kinds_text, part_by_time
 from lmtui.tui.commands import Command, Scope, bindings, closing, command, first_key, of_scope
-from lmtui.tui.lines.base import PageView, whole_text
-from lmtui.tui.lines.text import Line, fit, pad
+from lmtui.tui.lines.line_view import PageView, whole_text
+from lmtui.tui.lines.styled_text import Line, fit, pad
 from lmtui.tui.modals.approval_words import titled
 from lmtui.tui.modals.consent import Consent
 from lmtui.tui.modals.picker import Confirm, Picker
 from lmtui.tui.modals.results import Choice
 from lmtui.tui.screens.viewer import Viewer
-from lmtui.tui.stage import Handler, Stage
 from lmtui.tui.widgets.bars import Verbs
 from lmtui.tui.wording import folder_text
+from lmtui.tui.workbench_api import Handler, Stage
 
 MOST_KIND_CELLS = 18
 

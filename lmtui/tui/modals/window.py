@@ -15,21 +15,21 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from lmtui.core.clean import clean_line
 from lmtui.core.errors import UsageError
+from lmtui.core.event_text import begin_deep, budget_words, calls_words, set_budget
 from lmtui.core.events import ROOT, Envelope, MessageAdded, UsageUpdated
 from lmtui.core.messages import Role
-from lmtui.core.model_words import begin_deep, budget_words, calls_words, set_budget
-from lmtui.core.permissions import Mode
+from lmtui.core.permissions.decide import Mode
+from lmtui.core.sanitize import clean_line
 from lmtui.core.sessions import Session
 from lmtui.core.window import WindowItem, WindowPart
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
-from lmtui.tui.facts import Facts
 from lmtui.tui.lines.row_view import GroupedList, GroupRow
-from lmtui.tui.lines.text import Line, fit, pad, plain
-from lmtui.tui.stage import Handler, Stage
+from lmtui.tui.lines.styled_text import Line, fit, pad, plain
+from lmtui.tui.session_state import Facts
 from lmtui.tui.widgets.bars import HEIGHTS, Verbs
 from lmtui.tui.wording import tokens_text, window_text
+from lmtui.tui.workbench_api import Handler, Stage
 
 NUMBER_CELLS, SHARE_CELLS, SECONDS_CELLS, STATE_CELLS = 8, 6, 8, 10
 LEAST_NAME = 12

@@ -18,10 +18,10 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
-from lmtui.core.clean import clean_line, clean_path, counted
 from lmtui.core.errors import LmtuiError
 from lmtui.core.events import ROOT, Envelope, MessageAdded, Rewound
 from lmtui.core.messages import Role
+from lmtui.core.sanitize import clean_line, clean_path, counted
 from lmtui.core.sessions import Changes, Restoration, Step
 from lmtui.core.workspace import FileChange, Files
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
@@ -29,8 +29,8 @@ from lmtui.tui.lines.calls import CHANGE_SIGNS, CallState
 from lmtui.tui.lines.diff_view import DiffView, split_word
 from lmtui.tui.lines.patch import MINUS, Hunk, patches_of
 from lmtui.tui.lines.row_view import RowView
+from lmtui.tui.lines.styled_text import Line, fit, fit_middle, pad, row
 from lmtui.tui.lines.surface import WidgetOptions
-from lmtui.tui.lines.text import Line, fit, fit_middle, pad, row
 from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Verbs
 

@@ -17,13 +17,13 @@ from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from lmtui.core.clean import clean, clean_line
 from lmtui.core.errors import LmtuiError
+from lmtui.core.sanitize import clean, clean_line
 from lmtui.core.servers import ServedModel, ServerFound, ServerKind, model_facts, short_facts
 from lmtui.core.sessions import SessionHost
 from lmtui.tui.commands import Scope, bindings, command, first_key, of_scope
 from lmtui.tui.lines.model_list import short_address
-from lmtui.tui.lines.text import fit
+from lmtui.tui.lines.styled_text import fit
 from lmtui.tui.modals.results import Chosen
 from lmtui.tui.modals.trust import TrustQuestion
 from lmtui.tui.widgets.bars import HEIGHTS, Verbs

@@ -15,19 +15,19 @@ from textual.message import Message
 from textual.screen import Screen
 
 from lmtui.core import events as session_events
-from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.events import ROOT, Envelope
+from lmtui.core.sanitize import clean_line, clean_path
 from lmtui.core.sessions import SessionSummary
-from lmtui.tui.bursts import call_after
 from lmtui.tui.commands import Scope, bindings, closing, of_scope
-from lmtui.tui.desk import Desk
-from lmtui.tui.lines.base import LineView
+from lmtui.tui.lines.line_view import LineView
+from lmtui.tui.lines.styled_text import Line, crop, fill, fit, fit_middle, row, width_of
 from lmtui.tui.lines.surface import WidgetOptions
-from lmtui.tui.lines.text import Line, crop, fill, fit, fit_middle, row, width_of
 from lmtui.tui.modals.results import Picked
 from lmtui.tui.modals.switcher import MARK, STATES
+from lmtui.tui.open_sessions import Desk
 from lmtui.tui.router import Feed
 from lmtui.tui.summary import activity_text, live_state, waits_for
+from lmtui.tui.timing import call_after
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Verbs
 
 _LEAST_CELLS = 38

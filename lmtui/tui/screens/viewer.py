@@ -13,17 +13,17 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
 
-from lmtui.core.clean import clean_line, clean_path
 from lmtui.core.errors import LmtuiError
 from lmtui.core.messages import sniff
-from lmtui.core.prompt_files import mention_text
+from lmtui.core.prompt_text import mention_text
+from lmtui.core.sanitize import clean_line, clean_path
 from lmtui.core.sessions import SessionHost
-from lmtui.tui.bursts import Latest
 from lmtui.tui.commands import Scope, bindings, closing, hint_text, of_scope
 from lmtui.tui.editor import open_editor
-from lmtui.tui.lines.base import PageView
 from lmtui.tui.lines.file_view import FileText, FileView
-from lmtui.tui.lines.text import Line
+from lmtui.tui.lines.line_view import PageView
+from lmtui.tui.lines.styled_text import Line
+from lmtui.tui.timing import Latest
 from lmtui.tui.widgets.ask_line import AskLine
 from lmtui.tui.widgets.bars import Bar, Part
 

@@ -20,29 +20,29 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from lmtui.core.clean import clean, clean_line
+from lmtui.core.sanitize import clean, clean_line
 from lmtui.paths import state_dir
-from lmtui.tui.bursts import STOP_AGAIN, SecondPress, call_after
 from lmtui.tui.commands import Scope, SlashCall, bindings, parse_slash
-from lmtui.tui.desk import Desk
+from lmtui.tui.controllers.sending import Sending
+from lmtui.tui.open_sessions import Desk
 from lmtui.tui.options import StartOptions
-from lmtui.tui.parts.sending import Sending
-from lmtui.tui.screens.pane_actions import STOPPING, PaneActions
-from lmtui.tui.stage import Handler, Tone
+from lmtui.tui.screens.workbench_actions import STOPPING, PaneActions
+from lmtui.tui.timing import STOP_AGAIN, SecondPress, call_after
 from lmtui.tui.widgets.bars import HEIGHTS, WIDTHS, Bar, Part, Spinner, hint_parts
 from lmtui.tui.widgets.prompt import Prompt
 from lmtui.tui.widgets.prompt_row import PromptRow
 from lmtui.tui.wording import folder_text
+from lmtui.tui.workbench_api import Handler, Tone
 
 if TYPE_CHECKING:
-    from lmtui.tui.dialogs import Dialogs
-    from lmtui.tui.meter import Meter
-    from lmtui.tui.parts.agents import LayoutPart
-    from lmtui.tui.parts.jobs import JobsPart
-    from lmtui.tui.parts.mcp import McpPart
-    from lmtui.tui.parts.plan import PlanPart
-    from lmtui.tui.parts.prompt import PromptPart
-    from lmtui.tui.parts.sessions import SessionsPart
+    from lmtui.tui.controllers.jobs import JobsPart
+    from lmtui.tui.controllers.mcp import McpPart
+    from lmtui.tui.controllers.panes import LayoutPart
+    from lmtui.tui.controllers.plan import PlanPart
+    from lmtui.tui.controllers.prompt import PromptPart
+    from lmtui.tui.controllers.sessions import SessionsPart
+    from lmtui.tui.lazy_imports import Dialogs
+    from lmtui.tui.perf_overlay import Meter
     from lmtui.tui.router import Feed
     from lmtui.tui.widgets.columns import Columns
 

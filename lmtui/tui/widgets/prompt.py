@@ -18,7 +18,6 @@ from textual.timer import Timer
 from textual.widgets import Static, TextArea
 
 from lmtui.core.messages import Image
-from lmtui.tui.bursts import Burst, call_after
 from lmtui.tui.commands import Scope, bindings
 from lmtui.tui.completing import (
     PROMPT_FILES,
@@ -32,6 +31,7 @@ from lmtui.tui.completing import (
     wanted_at,
 )
 from lmtui.tui.prompt_store import Folds, History, Typed, is_large
+from lmtui.tui.timing import Burst, call_after
 from lmtui.tui.wording import shorten_middle
 
 _REORDERING = (0x061C, *range(0x200E, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A))

@@ -12,7 +12,7 @@ from textual.widgets import Static
 from lmtui.tui.widgets.prompt import Completions, Prompt
 
 if TYPE_CHECKING:
-    from lmtui.tui.parts.prompt import PromptPart
+    from lmtui.tui.controllers.prompt import PromptPart
 
 
 class PromptRow(Horizontal):

@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from textual.pilot import Pilot
 
 from lmtui.core.events import Envelope, Event
-from lmtui.tui.lines.base import LineView
+from lmtui.tui.lines.line_view import LineView
 from lmtui.tui.themes import default_variables
 
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)

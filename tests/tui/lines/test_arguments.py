@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from lmtui.core.events import ToolCallFinished, ToolCallStarted
 from lmtui.tui.lines.calls import CallBlock, argument_lines, has_long
-from lmtui.tui.lines.text import plain, width_of
+from lmtui.tui.lines.styled_text import plain, width_of
 
 LONG = "\n".join(f"line {number}" for number in range(30))
 

@@ -50,7 +50,7 @@ from lmtui.core.plan import Plan
 from lmtui.core.workspace import FileChange, FileChangeKind
 from lmtui.tui.lines.blocks import UserBlock
 from lmtui.tui.lines.document import Document
-from lmtui.tui.lines.text import plain
+from lmtui.tui.lines.styled_text import plain
 from lmtui.tui.lines.transcript import Conversation
 
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)

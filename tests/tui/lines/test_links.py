@@ -9,7 +9,7 @@ from rich.console import Console
 
 from lmtui.core.events import MessageAdded
 from lmtui.core.messages import Role
-from lmtui.tui.lines.text import link_role, link_target
+from lmtui.tui.lines.styled_text import link_role, link_target
 from lmtui.tui.lines.transcript import Transcript
 from tests.tui.lines.stage import Stage, envelopes, settled
 

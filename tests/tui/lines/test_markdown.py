@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lmtui.tui.lines.blocks import Block
 from lmtui.tui.lines.live import BLOCK_CHARS, AnswerStream, answer_blocks, split
-from lmtui.tui.lines.text import Line, plain, width_of
+from lmtui.tui.lines.styled_text import Line, plain, width_of
 
 FRAGMENTS = st.sampled_from(
     [

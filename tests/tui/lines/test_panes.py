@@ -11,10 +11,10 @@ import pytest
 from lmtui.core.events import FilesChanged, MessageAdded, ToolCallFinished, ToolCallStarted
 from lmtui.core.messages import Role
 from lmtui.core.workspace import DirEntry, FileChange, FileChangeKind
-from lmtui.tui.lines.base import LineView
 from lmtui.tui.lines.diff_view import DiffView
 from lmtui.tui.lines.file_tree import FileTree
 from lmtui.tui.lines.file_view import FileText, FileView
+from lmtui.tui.lines.line_view import LineView
 from lmtui.tui.lines.markdown import warm_up
 from lmtui.tui.lines.tool_log import ToolLog
 from lmtui.tui.lines.transcript import Transcript

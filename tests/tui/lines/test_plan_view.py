@@ -6,8 +6,8 @@ from lmtui.core.agent_events import AgentFinished, AgentStarted, Job, JobsChange
 from lmtui.core.events import Event, PlanChanged
 from lmtui.core.plan import Counter, Plan, PlanStep, TaskState, Todo, TodoStatus
 from lmtui.store.codec import decode, encode
-from lmtui.tui.facts import Facts
 from lmtui.tui.lines.plan_view import PlanView
+from lmtui.tui.session_state import Facts
 from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
 
 PLAN = Plan(

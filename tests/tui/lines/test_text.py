@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from lmtui.tui.lines.text import Line, crop, fill, fit, fit_middle, fold, plain, restyle, row, slice_line, width_of, wrap
+from lmtui.tui.lines.styled_text import Line, crop, fill, fit, fit_middle, fold, plain, restyle, row, slice_line, width_of, wrap
 
 WORDS = st.text(alphabet="ab c—漢字🙂é \t", max_size=60)
 LINES = st.lists(st.tuples(WORDS, st.sampled_from(["", "strong", "code"])), max_size=5).map(tuple)

@@ -17,7 +17,7 @@ from lmtui.core.events import (
 from lmtui.core.messages import Role
 from lmtui.tui.lines.block_view import BlockView
 from lmtui.tui.lines.blocks import Block
-from lmtui.tui.lines.text import Line
+from lmtui.tui.lines.styled_text import Line
 from lmtui.tui.lines.transcript import Transcript
 from tests.tui.lines.stage import Stage, envelopes, screen_lines, settled
 

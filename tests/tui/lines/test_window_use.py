@@ -7,8 +7,7 @@ import pytest
 from lmtui.core.events import Envelope, Event, MessageAdded, UsageUpdated
 from lmtui.core.messages import Role, Usage
 from lmtui.core.window import WindowItem, WindowPart
-from lmtui.tui.facts import Facts
-from lmtui.tui.lines.text import plain, width_of
+from lmtui.tui.lines.styled_text import plain, width_of
 from lmtui.tui.modals.window import (
     cache_head,
     cache_rows,
@@ -19,6 +18,7 @@ from lmtui.tui.modals.window import (
     window_head,
     window_rows,
 )
+from lmtui.tui.session_state import Facts
 
 EVIL = "results of \x1b]52;evil"
 

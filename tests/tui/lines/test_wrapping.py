@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from lmtui.tui.lines.file_view import FileText, Wrapping
-from lmtui.tui.lines.text import plain, slice_line
+from lmtui.tui.lines.styled_text import plain, slice_line
 
 LINES = st.lists(st.text("abc é漢🙂-", max_size=60), min_size=1, max_size=8)
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from lmtui.core.events import ApprovalRequested, Outcome, TurnReason
-from lmtui.core.permissions import GrantScope
+from lmtui.core.permissions.decide import GrantScope
 from lmtui.core.sessions import Answer
-from lmtui.tui.facts import Facts
 from lmtui.tui.modals.approval_words import conditions, explanation, grants, question, title
+from lmtui.tui.session_state import Facts
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fakes import DIFF
 from tests.tui.scenes import COMMAND, COMMAND_FIELDS

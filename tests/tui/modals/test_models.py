@@ -7,7 +7,7 @@ import pytest
 from lmtui.core.errors import Fault, ProviderError
 from lmtui.core.servers import ExamRow, Grade, LoadProgress, ServedModel, ServerFound
 from lmtui.tui.lines.model_list import ModelRow, bar, model_row, server_row
-from lmtui.tui.lines.text import plain, width_of
+from lmtui.tui.lines.styled_text import plain, width_of
 from lmtui.tui.modals.models import read_window
 from tests.tui.driving import Driver, running
 from tests.tui.fake_servers import FakeServers

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from lmtui.core.agent_events import PlanDecided, PlanProposed
-from lmtui.core.permissions import Mode
+from lmtui.core.permissions.decide import Mode
 from lmtui.core.plan import PlanStep
 from lmtui.core.proposals import Proposal
+from lmtui.tui.controllers.plan import PlanQuestion, plan_lines
 from lmtui.tui.options import StartOptions
-from lmtui.tui.parts.plan import PlanQuestion, plan_lines
 from tests.tui.driving import SMALL, WIDE, Driver, running
 from tests.tui.fakes import FakeClock, FakeHost, FakeSession
 from tests.tui.scenes_plan import PROPOSAL, live, plan_grants, plan_question, plan_read, propose

@@ -7,7 +7,7 @@ import pytest
 from lmtui.core.errors import SessionFileError
 from lmtui.core.events import SessionRenamed
 from lmtui.core.sessions import SessionSummary
-from lmtui.tui.lines.text import plain, width_of
+from lmtui.tui.lines.styled_text import plain, width_of
 from lmtui.tui.modals.switcher import head_row, session_row
 from tests.tui.driving import Driver, running
 from tests.tui.fake_archive import FakeArchive

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from lmtui.tui.meter import Meter, meter_text
+from lmtui.tui.perf_overlay import Meter, meter_text
 from tests.tui.driving import SMALL, WIDE, Driver, running
 
 SIZES = [WIDE, SMALL, (40, 12)]

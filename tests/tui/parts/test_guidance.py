@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lmtui.core.guidance import INSTRUCTIONS, PERSONA, Guidance, GuidanceRead, GuidanceSource
+from lmtui.core.instructions import INSTRUCTIONS, PERSONA, Guidance, GuidanceRead, GuidanceSource
 from tests.tui.driving import running
 
 SOURCES = (GuidanceSource(PERSONA, ".lmagent/.soul.md", 12), GuidanceSource(INSTRUCTIONS, "AGENTS.md", 340, is_cut=True))

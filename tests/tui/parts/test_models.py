@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lmtui.core.model_words import calls_words
+from lmtui.core.event_text import calls_words
 from tests.tui.driving import running
 
 

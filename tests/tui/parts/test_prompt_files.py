@@ -3,7 +3,7 @@ from __future__ import annotations
 from lmtui.core.errors import McpError
 from lmtui.core.hooks import HookRan
 from lmtui.core.mcp import McpResource
-from lmtui.core.prompt_files import PromptFile
+from lmtui.core.prompt_text import PromptFile
 from tests.tui.driving import running
 
 FILES = [

@@ -1,0 +1,245 @@
+"""The sessions of a workspace as a whole: listed, searched, deleted, forked, exported.  Opening one is the host's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lmtui import __version__
+from lmtui.app.transcript_export import exported
+from lmtui.core.agent_events import WaitSet
+from lmtui.core.errors import SessionFileError
+from lmtui.core.events import (
+    ApprovalResolved,
+    Envelope,
+    Event,
+    FilesChanged,
+    FilesRestored,
+    InboxChanged,
+    MessageAdded,
+    ModeChanged,
+    ModelChanged,
+    Outcome,
+    RuleRevoked,
+    SessionOpened,
+    SessionRenamed,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    TurnReason,
+)
+from lmtui.core.sessions import SessionSummary
+from lmtui.engine.repair import ends_for_open_work
+from lmtui.engine.session import EngineSession
+from lmtui.paths import state_dir
+from lmtui.store.sessions import SessionFile, SessionStore, load, new_session_id
+from lmtui.store.summaries import Summaries
+
+TITLE_END = " (fork)"
+_CUT = "the fork begins here"
+
+
+def forked(past: Sequence[Envelope], new_id: str, now: datetime, seq: int, firsts: Sequence[Event] = ()) -> list[Envelope]:
+    """Return the events of a fork that is made now.
+
+    Args:
+        past: the events of the original.
+        new_id: the id of the fork.
+        now: the time, UTC.
+        seq: the last event that it keeps; what a message asked for and had been answered comes along.  0 is all of it.
+        firsts: model and mode where the original is not this user's: its own do not hold then, nor does anything it granted.
+    """
+    is_ours = not firsts
+    kept = past[: _end(past, seq)]
+    waits = {each.event.turn_id for each in kept if isinstance(each.event, WaitSet)}
+    last = kept[-1].seq if kept else 0
+    opened = kept[0].event if kept and isinstance(kept[0].event, SessionOpened) else SessionOpened(workspace="", version="")
+    begun = replace(opened, parent=past[0].session, parent_seq=last, version=__version__)
+    found = [Envelope(1, kept[0].time if kept else now, new_id, begun)]
+    for envelope in kept[1:]:
+        event = _inherited(envelope.event, waits, is_ours=is_ours)
+        if event is not None:
+            found.append(replace(envelope, session=new_id, event=event))
+    titles = [envelope.event.title for envelope in found if isinstance(envelope.event, SessionRenamed)]
+    ends = [replace(end, error=_CUT) if isinstance(end, TurnEnded) else end for end in ends_for_open_work(found)]
+    added = [*ends, *firsts, SessionRenamed(title=(titles[-1] if titles else "").removesuffix(TITLE_END) + TITLE_END)]
+    return [*found, *(Envelope(last + number, now, new_id, event) for number, event in enumerate(added, 1))]
+
+
+def _end(past: Sequence[Envelope], seq: int) -> int:
+    """Return behind which event the copy ends: that with this place, and the ends of the calls that it made."""
+    if seq <= 0:
+        return len(past)
+    at = next((index for index, envelope in enumerate(past) if envelope.seq > seq), len(past))
+    open_calls: set[str] = set()
+    for envelope in past[:at]:
+        match envelope.event:
+            case MessageAdded(tool_calls=calls):
+                open_calls = {call.id for call in calls}
+            case ToolCallStarted(call_id=call_id):
+                open_calls.add(call_id)
+            case ToolCallFinished(call_id=call_id):
+                open_calls.discard(call_id)
+            case TurnEnded():
+                open_calls.clear()
+            case _:
+                pass
+    while open_calls and at < len(past) and not isinstance(past[at].event, MessageAdded | TurnEnded):
+        event = past[at].event
+        at += 1
+        if isinstance(event, ToolCallFinished):
+            open_calls.discard(event.call_id)
+    return at
+
+
+def _inherited(event: Event, waits: Collection[str], *, is_ours: bool) -> Event | None:
+    """Return an event as the fork has it, None where it says nothing of the fork.
+
+    Grants for a session end with it; checkpoints are the original's; what was queued, and what was waited for (in the turns
+    `waits`), is the original's to do.
+    """
+    match event:
+        case InboxChanged() | WaitSet():
+            return None
+        case TurnEnded(reason=TurnReason.WAITING, turn_id=turn_id) if turn_id in waits:
+            return replace(event, reason=TurnReason.DONE, status=str(TurnReason.DONE))
+        case ModelChanged() | ModeChanged() | RuleRevoked() if not is_ours:
+            return None
+        case ApprovalResolved(outcome=outcome) if outcome is Outcome.SESSION or not is_ours:
+            return replace(event, rule="")
+        case FilesChanged() | FilesRestored():
+            return replace(event, before="", after="")
+        case _:
+            return event
+
+
+FORMS = ("md", "html", "jsonl")
+_MOST_NAMES = 1000
+
+
+class SessionArchive:
+    """Implements `core.sessions.Archive`.
+
+    Args:
+        store: the sessions on disk.
+        opened: the sessions that are open here, by id; those that are deleted are taken out.
+        first_events: what a session begins with here (model, mode); a fork of one that is not ours takes these.
+        start_folder: where lmtui was started.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore,
+        opened: dict[str, EngineSession],
+        first_events: Callable[[], Sequence[Event]],
+        start_folder: Path,
+    ) -> None:
+        self._store = store
+        self._opened: Mapping[str, EngineSession] = opened
+        self._close = opened.pop
+        self._first_events = first_events
+        self._start_folder = start_folder
+        self._summaries = Summaries(store)
+
+    def find(self, search: str = "", limit: int = 50) -> Iterator[SessionSummary]:
+        """Yield the sessions, newest first, each as soon as it is read; blocks on the disk."""
+        return map(self._live, self._summaries.find(search, limit))
+
+    def sessions(self, search: str = "", limit: int = 50) -> Sequence[SessionSummary]:
+        """Return the workspace's sessions, newest first; blocks on the disk."""
+        return list(self.find(search, limit))
+
+    def look_up(self, session_ids: Sequence[str]) -> Sequence[SessionSummary]:
+        """Return those of these sessions that are there; blocks on the disk."""
+        return [self._live(each) for each in self._summaries.look_up(session_ids)]
+
+    async def delete(self, session_id: str) -> None:
+        """Delete a session's log; an open one is closed first."""
+        path = self._store.path(session_id)
+        session = self._close(path.stem, None)
+        if session is not None:
+            await session.close()
+        self._store.delete(path.stem)
+
+    async def fork(self, session_id: str, seq: int = 0) -> str:
+        """Copy a session up to one of its events and return the id of the copy."""
+        return await asyncio.to_thread(self._fork, session_id, seq)
+
+    async def export(self, session_id: str, form: str) -> Path:
+        """Write a session into the folder where lmtui was started, else into the user's own, and return where."""
+        return await asyncio.to_thread(self._export, session_id, form)
+
+    def _live(self, summary: SessionSummary) -> SessionSummary:
+        session = self._opened.get(summary.id)
+        if session is None or session.is_closed:
+            return summary
+        state = "writing" if session.is_running and summary.state != "waits" else summary.state
+        return replace(summary, is_open=True, is_elsewhere=False, state=state)
+
+    def _fork(self, session_id: str, seq: int) -> str:
+        path = self._store.path(session_id)
+        past = load(path).events
+        if not past:
+            raise SessionFileError(f"session {path.stem} is empty", "There is nothing to fork.")
+        now = datetime.now(UTC)
+        new_id = new_session_id(now)
+        firsts = () if self._store.is_ours(path.stem) else self._first_events()
+        events = forked(past, new_id, now, seq, firsts)
+        self._copy_images(events, path.stem, new_id)
+        file = self._store.create(new_id)
+        try:
+            _write(file, events)
+        except SessionFileError:
+            file.path.unlink(missing_ok=True)
+            raise
+        finally:
+            file.close()
+        return new_id
+
+    def _copy_images(self, events: Sequence[Envelope], old_id: str, new_id: str) -> None:
+        """Copy the pictures that the fork's messages name; one that is gone stays gone."""
+        old, new = self._store.images(old_id), self._store.images(new_id)
+        messages = (envelope.event for envelope in events if isinstance(envelope.event, MessageAdded | ToolCallFinished))
+        for ref in {ref for message in messages for ref in message.images}:
+            image = old.get(ref)
+            if image is not None:
+                _ = new.put(image)
+
+    def _export(self, session_id: str, form: str) -> Path:
+        if form not in FORMS:
+            raise SessionFileError(f"cannot export as {form!r}", f"There are {', '.join(FORMS)}.")
+        path = self._store.path(session_id)
+        data = exported(path, form).encode("utf-8", "replace")
+        try:
+            return _write_new(self._start_folder, path.stem, form, data)
+        except OSError:  # a folder that cannot be written is no reason to lose the export: the answer says where it went
+            own = state_dir() / "exports"
+        try:
+            own.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return _write_new(own, path.stem, form, data)
+        except OSError as error:
+            raise SessionFileError(f"cannot write the export to {own}: {error.strerror}", "Free some space.") from error
+
+
+def _write(file: SessionFile, events: Sequence[Envelope]) -> None:
+    for envelope in events:
+        file.append(envelope)
+    file.sync()
+
+
+def _write_new(folder: Path, session_id: str, form: str, data: bytes) -> Path:
+    """Write a file that was not there, numbered if need be, readable by its owner alone."""
+    for number in range(1, _MOST_NAMES):
+        path = folder / (f"lmtui-{session_id}.{form}" if number == 1 else f"lmtui-{session_id}-{number}.{form}")
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            continue
+        with os.fdopen(fd, "wb") as out:
+            out.write(data)
+        return path
+    raise FileExistsError(17, "too many exports of this session are there already")

@@ -1,0 +1,152 @@
+"""Which model server is in use, and the provider that talks to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lmtui.app.key_protection import key_redactor
+from lmtui.config import Config
+from lmtui.core.errors import Fault, ProviderError, UsageError
+from lmtui.core.hosts import base_url, is_same_server, root_url
+from lmtui.core.roles import ModelRole, RoleModel, parse_roles
+from lmtui.core.sanitize import Redactor, clean_line
+from lmtui.core.servers import ServerFound, ServerKind
+from lmtui.models.discovery import ServerChoice, find_servers, look_at, read_choice, write_choice
+from lmtui.models.keys import resolve_key
+from lmtui.models.openai_client import OpenAICompatible
+from lmtui.models.provider_errors import RetryPolicy
+
+_MOST_NAMED = 20
+
+
+class Connection:
+    """The server in use: from the settings, else what the user chose last, else what is found.
+
+    The user's key goes only to a server that the user named or chose, never to one that happened to answer.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        remembered = ServerChoice() if config.url else read_choice()
+        self._choice = ServerChoice(config.url or remembered.url, _named_model(config) or remembered.model)
+        self.is_remembered = bool(remembered.url)  # from an earlier run, and nothing else was taken since
+        if self._choice.url:
+            base_url(self._choice.url)
+        self.own_key = resolve_key(config.api_key)
+        self._key = self.own_key if self._choice.url else ""
+        self._provider: OpenAICompatible | None = None
+        self._retired: list[OpenAICompatible] = []
+
+    @property
+    def is_chosen(self) -> bool:
+        """Tell whether there is a server to ask."""
+        return bool(self._choice.url)
+
+    @property
+    def model(self) -> str:
+        """Return the model's name, empty for the server's own default."""
+        return self._choice.model
+
+    @property
+    def redactor(self) -> Redactor:
+        """Return what takes the keys out of events."""
+        return key_redactor(replace(self._config, api_key=self.own_key))
+
+    def provider(self) -> OpenAICompatible:
+        """Return the provider for the server in use.
+
+        Raises:
+            UsageError: none is chosen.
+        """
+        if not self._choice.url:
+            raise UsageError("no model server is chosen yet", "Name one with --url; `lmtui models` shows what is running.")
+        if self._provider is None:
+            config = self._config
+            retry = RetryPolicy(retries=config.max_retries, first_delay_s=config.retry_delay_s)
+            self._provider = OpenAICompatible(
+                self._choice.url,
+                self._key,
+                stall_timeout_s=config.stall_timeout_s,
+                retry=retry,
+                slots=config.slots,
+                context_tokens=config.context_tokens,
+            )
+        return self._provider
+
+    def slot_count(self) -> int:
+        """Return how many requests the server in use works on at once."""
+        return self.provider().slots.count
+
+    async def find(self) -> Sequence[ServerFound]:
+        """Look on the usual ports and at the server in use."""
+        return await find_servers((self._choice.url,) if self._choice.url else (), self._key)
+
+    def key_for(self, url: str) -> str:
+        """Return the key for an address: the user's own for the server in use, none for any other."""
+        is_in_use = bool(self._choice.url) and is_same_server(url, self._choice.url)
+        return self._key if is_in_use else ""
+
+    def remember(self, url: str, model: str) -> None:
+        """Use this server from now on and at the next start."""
+        self.use(root_url(url), model, self.own_key)
+        write_choice(self._choice)
+
+    def use(self, url: str, model: str, key: str = "") -> None:
+        """Use this server from now on; open sessions keep theirs, its connections are closed at the end."""
+        self.is_remembered = False
+        self._choice, self._key = ServerChoice(url, model), key
+        if self._provider is not None:
+            self._retired.append(self._provider)
+            self._provider = None
+
+    def use_config(self, config: Config) -> None:
+        """Take other settings; a server that they name is used from now on."""
+        self._config, self.own_key = config, resolve_key(config.api_key)
+        if config.url:
+            self.use(config.url, _named_model(config) or self._choice.model, self.own_key)
+
+    async def choose(self) -> str:
+        """Take the first server found, where none was chosen; return a line that says so, or an empty string.
+
+        Raises:
+            ProviderError: none is there.
+            UsageError: the one that was chosen has several models, and none is named.
+        """
+        if self._choice.url:
+            await self._require_one_model()
+            return ""
+        found = [server for server in await find_servers() if server.chat_models]
+        if not found:
+            raise ProviderError(
+                Fault.UNREACHABLE,
+                "no model server answers on the usual ports (LM Studio 1234, Ollama 11434, llama.cpp 8080, vLLM 8000)",
+                "Start one, or name another with --url; `lmtui demo` needs none.",
+            )
+        server = found[0]
+        first = next((model for model in server.chat_models if model.is_loaded), server.chat_models[0])
+        model = _named_model(self._config) or first.name
+        self.use(server.url, model)
+        return f"using {server.kind} at {server.url}, model {model}"
+
+    async def _require_one_model(self) -> None:
+        found = None if self._choice.model else await look_at(self._choice.url, self._key)
+        models = found.chat_models if found is not None else ()
+        if found is not None and found.kind is ServerKind.OTHER and len(models) == 1:
+            self._choice = replace(self._choice, model=models[0].name)  # LiteLLM rejects a request that names no model
+        if len(models) > 1 and sum(model.is_loaded is True for model in models) != 1:
+            names = ", ".join(clean_line(model.name) for model in models[:_MOST_NAMED])
+            more = f" and {len(models) - _MOST_NAMED} more" if len(models) > _MOST_NAMED else ""
+            raise UsageError("the server has several models and none is named", f"Name one with --model: {names}{more}")
+
+    async def close(self) -> None:
+        """Close all connections."""
+        providers = [*self._retired, *([self._provider] if self._provider else [])]
+        self._retired, self._provider = [], None
+        for provider in providers:
+            await provider.close()
+
+
+def _named_model(config: Config) -> str:
+    """Return the model that sessions begin with, as far as the settings name one: the coder's, else the main one."""
+    return parse_roles(config.roles).get(ModelRole.CODER, RoleModel()).model or config.model

@@ -1,0 +1,67 @@
+"""The demo: a scripted server on a port of its own and a fresh folder for the real tools to work in."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmtui.core.errors import SandboxError, UsageError
+from lmtui.core.ports import Sandbox
+from lmtui.core.sanitize import clean_line
+from lmtui.models.demo_scripts import agents_scenarios, demo_scenario, plan_scenario
+from lmtui.models.scripted_server import ScriptedServer
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """A running demo: its folder and its server."""
+
+    folder: Path
+    server: ScriptedServer
+
+    async def stop(self) -> None:
+        """Stop the server; the folder stays."""
+        await self.server.__aexit__(None, None, None)
+
+
+async def start_demo(folder: Path, rate: float) -> Demo:
+    """Start the scripted server for a folder; `rate` is words a second, 0 as fast as they are taken."""
+    server = await ScriptedServer(*agents_scenarios(rate), plan_scenario(rate), demo_scenario(rate)).__aenter__()
+    return Demo(folder, server)
+
+
+async def start_repository(sandbox: Sandbox) -> str:
+    """Make the demo's folder a git repository; return what is lacking for it, or an empty string."""
+    try:
+        result = await sandbox.run_git(("init", "--quiet", "--initial-branch=main"), writes=True)
+    except SandboxError as error:
+        return f"no commit can be made ({error})"
+    return "" if result.exit_code == 0 else f"no commit can be made (git init: {result.output.strip()[:200]})"
+
+
+_BROUGHT = frozenset({  # what people bring for an agent; the demo writes nothing of it
+    ".lmagent", ".lmagent.md", ".soul.md", ".mcp.json", ".claude", ".agents", ".env", "AGENTS.md", "CLAUDE.md", "GEMINI.md",
+})  # fmt: skip
+
+
+def fresh_folder(folder: Path | None) -> Path:
+    """Return a folder that the demo may write in: the one named, or a new one in the temporary folder.
+
+    Raises:
+        UsageError: it cannot be made, or holds more than what people bring for an agent (servers, skills, hooks, instructions).
+    """
+    if folder is None:
+        return Path(tempfile.mkdtemp(prefix="lmtui-demo-"))
+    place = folder.expanduser().absolute()
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        others = sorted(path.name for path in place.iterdir() if path.name not in _BROUGHT)
+    except OSError as error:
+        raise UsageError(f"cannot use {place} for the demo: {error.strerror}", "Name a folder that can be made.") from error
+    if others:
+        raise UsageError(
+            f"{place} holds {clean_line(others[0])}; the demo writes and commits, so it works in a folder of its own",
+            "Name a new folder, or one with nothing but .lmagent, AGENTS.md and the like.",
+        )
+    return place

@@ -1,0 +1,516 @@
+"""What front ends open: the sessions, the sandbox and the model server of one workspace."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from lmtui import __version__
+from lmtui.app.archive import SessionArchive
+from lmtui.app.connection import Connection
+from lmtui.app.demo import Demo, fresh_folder, start_demo, start_repository
+from lmtui.app.extensions import Extensions, Together, hooks_of, own_instructions
+from lmtui.app.job_list import SessionWaits, WorkspaceJobs
+from lmtui.app.job_runs import JobHost
+from lmtui.app.key_protection import key_redactor
+from lmtui.app.model_servers import Servers, is_one_model
+from lmtui.app.process import protect_process
+from lmtui.app.rules import kept_problems, known_rules, rules_in_force
+from lmtui.app.sandboxes import has_agents, interpreter_of, limits_of, open_sandbox, team_of, tools_of, web_of
+from lmtui.app.settings import UserSettings
+from lmtui.app.trust import FolderTrust
+from lmtui.app.workspace_files import WorkspaceFiles
+from lmtui.config import SETTINGS, Config, Loaded
+from lmtui.core.budgets import BudgetSet, whole_budget
+from lmtui.core.errors import ConfigError, SessionFileError
+from lmtui.core.events import (
+    ApprovalResolved,
+    Envelope,
+    Event,
+    Level,
+    ModeChanged,
+    ModelChanged,
+    Notice,
+    Outcome,
+    RuleRevoked,
+    SessionOpened,
+)
+from lmtui.core.hooks import NoHooks
+from lmtui.core.messages import CallForm
+from lmtui.core.permissions.decide import Effect, GrantScope, Mode
+from lmtui.core.ports import Policy, SessionLog
+from lmtui.core.roles import parse_roles
+from lmtui.core.sanitize import Redactor
+from lmtui.core.sessions import Archive, Settings
+from lmtui.engine.context import ModelSettings
+from lmtui.engine.session import EngineSession, SessionParts
+from lmtui.models.demo_scripts import AGENTS_DEMO_TASK, DEMO_MODEL, DEMO_RULES, DEMO_TASK, PLAN_DEMO_TASK
+from lmtui.models.tokens import TokenCounts
+from lmtui.paths import state_dir
+from lmtui.sandbox.host_paths import check_workspace
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from lmtui.store.codec import encode
+from lmtui.store.profiles import ProfileStore
+from lmtui.store.rules import add_rule, remove_rule
+from lmtui.store.sessions import SessionStore, load, new_session_id
+
+_MAX_BYTES = 1_000_000
+
+
+def log_file() -> Path:
+    """Return the log file."""
+    return state_dir() / "lmtui.log"
+
+
+class _Formatter(logging.Formatter):
+    """A line of the log, traces included, without the values of keys."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        self._redactor = redactor
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        return self._redactor.text(super().format(record))
+
+
+class _File(RotatingFileHandler):
+    """The log file; reports once, in one line, if it cannot be written."""
+
+    _is_told = False
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Say why a line is missing."""
+        del record
+        error = sys.exc_info()[1]
+        if not self._is_told:
+            self._is_told = True
+            why = error.strerror if isinstance(error, OSError) and error.strerror else repr(error)
+            print(f"lmtui: cannot write {self.baseFilename}: {why}. The log is incomplete.", file=sys.stderr)
+
+
+def write_log_file(redactor: Redactor) -> None:
+    """Send the program's log to its file, once; where that cannot be made, nowhere."""
+    logger = logging.getLogger("lmtui")
+    if logger.handlers:
+        return
+    logger.propagate = False
+    try:
+        log_file().parent.mkdir(parents=True, exist_ok=True)
+        handler: logging.Handler = _File(log_file(), maxBytes=_MAX_BYTES, backupCount=1, encoding="utf-8", delay=True)
+    except OSError:
+        handler = logging.NullHandler()
+    handler.setFormatter(_Formatter(redactor))
+    logger.addHandler(handler)
+
+
+class HostJobs(WorkspaceJobs):
+    """Jobs that are told to the sessions that are open; what goes wrong is a notice in each of them.
+
+    Args:
+        sessions: returns those that are open.
+    """
+
+    def __init__(self, host: JobHost, sessions: Callable[[], Iterable[EngineSession]]) -> None:
+        super().__init__(host, self._emit, self._notice)
+        self._sessions = sessions
+        self._waits = SessionWaits(self, host.workspace)
+
+    def follow(self, session: EngineSession, *, is_ours: bool) -> None:
+        """Show a session that opens the jobs, and let what it waits for wake it."""
+        if self.known:
+            session.emit(self.told())
+        if is_ours:
+            self._waits.follow(session)
+
+    async def begin(self) -> None:
+        """Find the waits whose wakes a kill left unwritten."""
+        await self._waits.recover()
+
+    async def close(self) -> None:
+        """Write down what is waited for, and let go of the table."""
+        await self.stop()
+        await self._waits.settle()
+        await super().close()
+
+    def _emit(self, event: Event) -> None:
+        for session in self._sessions():
+            if not session.is_closed:
+                session.emit(event)
+
+    def _notice(self, text: str) -> None:
+        self._emit(Notice(level=Level.WARNING, text=text))
+
+
+class Grants:
+    """Listens to the sessions of one workspace.
+
+    Args:
+        sessions: returns those that are open.
+    """
+
+    def __init__(self, workspace: Path, sessions: Callable[[], Iterable[EngineSession]]) -> None:
+        self._workspace = workspace
+        self._sessions = sessions
+
+    def follow(self, session: EngineSession) -> None:
+        """Keep what is granted in a session for always."""
+        session.subscribe(lambda envelope: self._take(session, envelope))
+
+    def _take(self, session: EngineSession, envelope: Envelope) -> None:
+        try:
+            match envelope.event:
+                case ApprovalResolved(outcome=Outcome.ALWAYS) as event if event.rule:
+                    scope = GrantScope(event.scope) if event.scope in tuple(GrantScope) else GrantScope.WORKSPACE
+                    add_rule(self._workspace, event.rule, scope)
+                case RuleRevoked() as event:
+                    self._revoke(session, event)
+                case _:
+                    pass
+        except ConfigError as error:
+            notice = Notice(level=Level.WARNING, text=error.full_text())
+            asyncio.get_running_loop().call_soon(session.emit, notice)
+
+    def _revoke(self, session: EngineSession, event: RuleRevoked) -> None:
+        """Take a rule out of the file, and out of the other sessions where it was in the file."""
+        effect = Effect(event.effect)
+        scopes = (GrantScope.WORKSPACE, GrantScope.USER)
+        removed = [remove_rule(self._workspace, event.rule, scope, effect) for scope in scopes]
+        if not any(removed):
+            return
+        for other in self._sessions():
+            for rule in other.rules:
+                is_same = str(rule) == event.rule and rule.effect is effect and rule.source.startswith("always")
+                if other is not session and is_same:
+                    asyncio.get_running_loop().call_soon(other.revoke, rule)
+
+
+__all__ = ["AGENTS_DEMO_TASK", "DEMO_TASK", "PLAN_DEMO_TASK", "Runtime", "encode_event", "open_runtime"]
+
+_DEMO_WORDS_PER_S = 30.0
+
+
+def open_runtime(
+    workspace: Path, config: Config, *, is_attended: bool = True, is_mode_forced: bool = False, writes_log: bool = False
+) -> Runtime:
+    """Return the runtime of a workspace; with `is_mode_forced` the mode holds for resumed sessions too, whatever they had.
+
+    From here on other processes cannot read this one's memory; with `writes_log` what goes wrong inside goes to its file.
+
+    Raises:
+        UsageError: the workspace cannot be worked in, or a permission rule or an address cannot be read.
+    """
+    check_workspace(workspace)
+    protect_process()
+    if writes_log:
+        write_log_file(key_redactor(config))
+    return Runtime(workspace, config, is_attended=is_attended, is_mode_forced=is_mode_forced)
+
+
+def encode_event(envelope: Envelope) -> str:
+    """Return an event as one line of JSON, the form of the log and of `--output stream-json`."""
+    return encode(envelope)
+
+
+class Runtime:
+    """Everything that works on one workspace; implements `core.sessions.SessionHost`.
+
+    Args:
+        workspace: a folder that was checked.
+        config: the settings in force.
+        is_attended: somebody is there to answer; else what would ask is refused.
+        is_mode_forced: resumed sessions take the configured mode instead of the one they had.
+    """
+
+    def __init__(self, workspace: Path, config: Config, *, is_attended: bool, is_mode_forced: bool = False) -> None:
+        self.config = config
+        self._is_attended = is_attended
+        self._is_mode_forced = is_mode_forced
+        rules_in_force(config, workspace)  # a rule that cannot be read is told at once
+        _ = whole_budget(config.budget) if config.budget else None
+        self._connection = Connection(config)
+        self._count_tokens = TokenCounts()
+        self._profiles = ProfileStore()
+        self.servers = Servers(self._connection, lambda: is_one_model(self.config), profiles=self._profiles)
+        self._sandbox: WorkspaceSandbox | None = None
+        self._retired: list[WorkspaceSandbox] = []
+        self._selecting = asyncio.Lock()
+        self._sessions: dict[str, EngineSession] = {}
+        self._start_folder = Path.cwd()
+        self._demo: Demo | None = None
+        self.demo_folder: Path | None = None  # where the demo is to work; None: in a folder of its own
+        defaults = Loaded(config, dict.fromkeys(SETTINGS, "default"))
+        self.settings: Settings = UserSettings(defaults, lambda: defaults, self._use_config)
+        self.files = WorkspaceFiles(lambda: self._workspace, self.sandbox)
+        self._settle_in(workspace)
+        self.plans_first = False  # the next new session begins in plan mode, and goes back to the configured one
+
+    def ask_trust(self, loaded: Loaded, reload: Callable[[], Loaded]) -> None:
+        """Let front ends ask whether the folder's own settings hold, and change the user's; `reload` reads them again."""
+        own = FolderTrust(self._workspace, loaded, reload, self._use_config)
+        self.trust = Together(own, self.extensions.trust)
+        self.settings = UserSettings(loaded, reload, self._use_config)
+
+    def _use_config(self, config: Config) -> None:
+        """Take other settings; they hold for sessions opened from now on, but not in the demo, which has its own server."""
+        rules_in_force(config, self._workspace)
+        if self._demo is not None:
+            return
+        self.config = config
+        self._connection.use_config(config)
+        if self._sandbox is not None:
+            self._retired.append(self._sandbox)
+            self._sandbox = None
+
+    @property
+    def workspace(self) -> Path:
+        """Return the folder that the agents work in."""
+        return self._workspace
+
+    @property
+    def setup_note(self) -> str:
+        """Return why no session can be opened yet, else an empty string."""
+        return "" if self._connection.is_chosen else "No model server is chosen yet."
+
+    async def sandbox(self) -> WorkspaceSandbox:
+        """Return the workspace's sandbox, of the folder and the settings as they are; it starts when it is first used."""
+        async with self._selecting:
+            while self._sandbox is None:
+                folder, config = self._workspace, self.config
+                opened = await open_sandbox(folder, config)
+                if (folder, config) == (self._workspace, self.config):
+                    self._sandbox = opened
+                else:
+                    self._retired.append(opened)
+            return self._sandbox
+
+    async def require_sandbox(self) -> None:
+        """Start the sandbox that the settings name, so that nothing begins without it; `auto` waits for the first use.
+
+        Raises:
+            SandboxError: it does not work here.
+        """
+        if self.config.sandbox != "auto":
+            _ = await (await self.sandbox()).status()
+
+    async def new_session(self, policy: Policy | None = None) -> EngineSession:
+        """Open a fresh session; with a policy its rules hold beside the settings' own, and it says whether anybody is there."""
+        session_id = new_session_id(datetime.now(UTC))
+        await self.extensions.prepare()
+        session = EngineSession(self._parts(session_id, await self.sandbox(), self._store.create, policy))
+        session.emit(SessionOpened(workspace=str(self._workspace), version=__version__))
+        for event in (*self._first_events(), *self._plan_mode()):
+            session.emit(event)
+        return self._keep(session)
+
+    def _first_events(self) -> tuple[Event, ...]:
+        model = ModelChanged(model=self._connection.model, url=self._connection.provider().url)
+        budget = (BudgetSet(budget=whole_budget(self.config.budget)),) if self.config.budget else ()
+        return (model, ModeChanged(mode=self.config.mode), *budget)
+
+    def _plan_mode(self) -> tuple[Event, ...]:
+        plans_first, self.plans_first = self.plans_first, False
+        return (ModeChanged(mode=str(Mode.PLAN)),) if plans_first else ()
+
+    def is_open(self, session_id: str) -> bool:
+        """Tell whether a session is open here."""
+        return session_id in self._sessions and not self._sessions[session_id].is_closed
+
+    async def open_session(self, session_id: str, policy: Policy | None = None) -> EngineSession:
+        """Open an earlier session; what a crash left open in it is ended, what cannot be read is told.
+
+        One that a job works in is the user's from then on, who is asked again.
+        """
+        path = self._store.path(session_id)
+        sandbox = await self.sandbox()
+        await self.extensions.prepare()
+        if self.is_open(path.stem):
+            return self._given(path.stem, policy)
+        loaded = await asyncio.to_thread(load, path)
+        if self.is_open(path.stem):  # whoever else asked for it may have been quicker
+            return self._given(path.stem, policy)
+        if not loaded.events:
+            raise SessionFileError(f"session {path.stem} is empty", "Start a new one.")
+        is_ours = self._store.is_ours(path.stem)
+        session = EngineSession(self._parts(path.stem, sandbox, self._store.open, policy), loaded.events, is_ours=is_ours)
+        for problem in loaded.problems:
+            session.emit(Notice(level=Level.WARNING, text=problem))
+        if not is_ours:
+            text = "This session was not made by your lmtui: its mode and its approvals do not hold."
+            session.emit(Notice(level=Level.WARNING, text=text))
+        if self._is_mode_forced or not is_ours:
+            session.emit(ModeChanged(mode=self.config.mode))
+        session.emit(ModelChanged(model=self._connection.model, url=self._connection.provider().url))
+        return self._keep(session)
+
+    def unattended(self) -> Sequence[str]:
+        """Return the rules that would have allowed what was refused because nobody was there."""
+        return [rule for session in self._sessions.values() for rule in session.unattended]
+
+    def take_server_of(self, session_id: str) -> None:
+        """Use the server that a session of ours used last, where the settings name none."""
+        path = self._store.path(session_id)
+        if self._connection.is_chosen or not self._store.is_ours(path.stem):
+            return
+        past = (each.event for each in reversed(load(path).events))
+        changes = (event for event in past if isinstance(event, ModelChanged) and not (event.role or event.is_for_turn))
+        if (last := next(changes, None)) is not None:
+            self._connection.use(last.url, last.model, self._connection.own_key)
+
+    @property
+    def model(self) -> str:
+        """Return the name of the model in use, empty for the server's own default."""
+        return self._connection.model
+
+    async def choose_server(self) -> str:
+        """Take the first server that is found, where none was chosen; return a line that says so, or an empty string."""
+        return await self._connection.choose()
+
+    async def start_demo(self) -> None:
+        """Start the scripted server on the demo's folder and make both the ones in use."""
+        await self.use_demo(fresh_folder(self.demo_folder), _DEMO_WORDS_PER_S)
+
+    async def use_demo(self, folder: Path, rate: float) -> str:
+        """Start the demo in a folder; `rate` is words a second, 0 unlimited.  Return what this machine lacks for it.
+
+        The script is ours, so where no sandbox works it may run its commands without one, and says so.
+        """
+        await self._close_sessions()
+        demo = self._demo = await start_demo(check_workspace(folder), rate)
+        await self._use_workspace(demo.folder)
+        self._connection.use(demo.server.url, DEMO_MODEL)
+        sandbox = await self.sandbox()
+        status = await sandbox.status()
+        if status.asks_each_command and not self._is_attended:
+            self.config = replace(self.config, allow=(*self.config.allow, *DEMO_RULES))
+        lacks = ""
+        if not status.has_shell and self.config.sandbox == "auto":
+            lacks = f"no sandbox works here ({status.reason}); the demo's own commands run without one"
+            self.config = replace(self.config, sandbox="process")
+            await self._use_workspace(demo.folder)
+            sandbox = await self.sandbox()
+        return "; ".join(part for part in (lacks, await start_repository(sandbox)) if part)
+
+    def _given(self, session_id: str, policy: Policy | None) -> EngineSession:
+        session = self._sessions[session_id]
+        if self.jobs.runs.let_go(session_id) and policy is None and self._is_attended:
+            session.sleep.attend()
+        return session
+
+    async def close(self) -> None:
+        """Close every session, the sandbox, the connections and the demo."""
+        self.files.close()
+        await self.jobs.stop()
+        await self._close_sessions()
+        await self.jobs.close()
+        await self.extensions.close()
+        for sandbox in [*self._retired, *([self._sandbox] if self._sandbox else [])]:
+            await sandbox.close()
+        self._sandbox = None
+        self._retired.clear()
+        await self.servers.close()
+        await self._connection.close()
+        if self._demo is not None:
+            await self._demo.stop()
+            self._demo = None
+
+    def _parts(
+        self, session_id: str, sandbox: WorkspaceSandbox, open_log: Callable[[str], SessionLog], policy: Policy | None
+    ) -> SessionParts:
+        config = self.config
+        policy = policy or Policy(is_attended=self._is_attended)
+        return SessionParts(
+            id=session_id,
+            provider=self._connection.provider(),
+            toolbox=self.extensions.toolbox(session_id, tools_of(config, self._workspace)),
+            team=team_of(config, self._workspace, session_id, self._connection, self.extensions),
+            sandbox=sandbox.for_session(),
+            checkpoints=sandbox.checkpoints,
+            images=self._store.images(session_id),
+            guide=self.guide,
+            skills=self.extensions.skills,
+            hooks=hooks_of(self._workspace, session_id, sandbox) if config.hooks == "on" else NoHooks(),
+            interpreter=interpreter_of(config, sandbox),
+            web=web_of(config),
+            redactor=self._connection.redactor.also(self.extensions.secrets()),
+            policy=replace(
+                policy,
+                mode=Mode(config.mode),
+                rules=(*rules_in_force(config, self._workspace), *known_rules(policy.rules)),
+            ),
+            settings=_model_settings(config, self._connection.model),
+            roles=parse_roles(config.roles),
+            vision=None if config.vision == "auto" else config.vision == "true",
+            profiles=self._profiles,
+            tools=config.tools,
+            compact_at=config.compact_at,
+            asks_for_summaries=config.summaries == "on",
+            call_form=None if config.call_form == "auto" else CallForm(config.call_form),
+            limits=limits_of(config),
+            now=lambda: datetime.now(UTC),
+            monotonic=time.monotonic,
+            count_tokens=self._count_tokens,
+            log=open_log(session_id),  # last: what fails before it leaves no file and no lock
+        )
+
+    def _keep(self, session: EngineSession) -> EngineSession:
+        self._sessions[session.id] = session
+        session.when_closed.append(partial(self._sessions.pop, session.id, None))
+        self._grants.follow(session)
+        self.extensions.follow(session)
+        self.jobs.follow(session, is_ours=self._store.is_ours(session.id))
+        for problem in kept_problems(self._workspace):
+            session.emit(Notice(level=Level.WARNING, text=problem))
+        session.prepare(is_eager=self._is_attended)
+        return session
+
+    def _settle_in(self, folder: Path) -> None:
+        """Make what belongs to a folder alone; its own settings are asked about where `ask_trust` says so."""
+        self._workspace, self._store = folder, SessionStore(folder)
+        self.archive: Archive = SessionArchive(self._store, self._sessions, self._first_events, self._start_folder)
+        self.jobs = HostJobs(self, lambda: list(self._sessions.values()))
+        self._grants = Grants(folder, lambda: list(self._sessions.values()))
+        self.extensions = Extensions(
+            folder,
+            self.sandbox,
+            self._count_tokens,
+            is_attended=self._is_attended,
+            is_on=self.config.mcp == "on",
+            has_agents=has_agents(self.config),
+            instructions=own_instructions(self.config),
+        )
+        self.guide, self.trust = self.extensions.guide, Together(self.extensions.trust)
+
+    async def _use_workspace(self, folder: Path) -> None:
+        if self._sandbox is not None:  # whoever still looks into the old folder gets an answer
+            self._retired.append(self._sandbox)
+            self._sandbox = None
+        await self.jobs.close()
+        await self.extensions.close()
+        self._settle_in(folder)
+
+    async def _close_sessions(self) -> None:
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        for session in sessions:
+            await session.close()
+
+
+def _model_settings(config: Config, model: str) -> ModelSettings:
+    """Return what goes with every request where no role says otherwise."""
+    return ModelSettings(
+        model,
+        config.temperature,
+        config.seed if config.seed >= 0 else None,
+        config.max_tokens if config.max_tokens > 0 else None,
+        top_p=config.top_p or None,
+        repeat_penalty=config.repeat_penalty or None,
+    )

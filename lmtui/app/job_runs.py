@@ -1,0 +1,269 @@
+"""One run of a job: a session is opened with the job's own policy, does the task, and is let go of."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Protocol
+
+from lmtui.config import Config
+from lmtui.core.errors import Fault, LmtuiError, ProviderError
+from lmtui.core.events import ROOT, Envelope, MessageAdded, ModeChanged, TurnEnded, TurnReason
+from lmtui.core.jobs import JobKind, JobRecord
+from lmtui.core.messages import Role
+from lmtui.core.permissions.rules import Effect, Mode, Rule, parse_rule
+from lmtui.core.ports import Policy
+from lmtui.engine.session import EngineSession
+from lmtui.features.jobs.scheduler import Began, RunEnd
+from lmtui.store.sessions import SessionStore
+
+_GO_ON = "lmtui was stopped while you worked on this. Look at what is done already, then go on with the task."
+_SERVER_IS_BACK = "The model server was away for a while. Look at what is done already, then go on with the task."
+_AWAY = frozenset({Fault.UNREACHABLE, Fault.LOADING, Fault.BUSY})
+
+
+class JobServers(Protocol):
+    """What a run asks of the model servers."""
+
+    async def silent(self) -> str:
+        """Return the address in use where nothing answers there, else an empty string."""
+
+
+class JobHost(Protocol):
+    """What a run needs of the host."""
+
+    config: Config
+
+    @property
+    def servers(self) -> JobServers:
+        """Return what is asked whether a model server is there."""
+
+    @property
+    def workspace(self) -> Path:
+        """Return the folder."""
+
+    async def new_session(self, policy: Policy | None = None) -> EngineSession:
+        """Open a fresh session with a policy of its own."""
+
+    async def open_session(self, session_id: str, policy: Policy | None = None) -> EngineSession:
+        """Open an earlier session with a policy of its own."""
+
+    def is_open(self, session_id: str) -> bool:
+        """Tell whether this process has a session open."""
+
+    def take_server_of(self, session_id: str) -> None:
+        """Use the server that a session used last, where none is named."""
+
+    async def choose_server(self) -> str:
+        """Take the first server found, where none was chosen."""
+
+    async def require_sandbox(self) -> None:
+        """Start the sandbox that the settings name."""
+
+
+class JobRuns:
+    """Runs jobs on a host; `running` are the jobs under way by the session they run in."""
+
+    def __init__(self, host: JobHost) -> None:
+        self._host = host
+        self._own: set[str] = set()
+        self.running: dict[str, JobRecord] = {}
+
+    def may_take(self, record: JobRecord) -> bool:
+        """Tell whether the session that a job needs can be had; looks at the disk."""
+        wanted = record.begun_session or record.session
+        return not (self._is_taken(record, wanted) or self._is_elsewhere(wanted))
+
+    def _is_taken(self, record: JobRecord, wanted: str) -> bool:
+        """Tell whether a session is at another job here, or open under a policy that is not the job's own.
+
+        A wait of the session's own goes on under the policy that the session has.
+        """
+        return wanted in self.running or (_has_policy(record) and self._host.is_open(wanted))
+
+    def _is_elsewhere(self, wanted: str) -> bool:
+        """Tell whether a session is another process's."""
+        if not wanted or self._host.is_open(wanted):
+            return False
+        return SessionStore(self._host.workspace).is_in_use(wanted)
+
+    def let_go(self, session_id: str) -> bool:
+        """Leave a session to the user, who opened it while its job runs; tell whether it was a job's."""
+        is_own = session_id in self._own
+        self._own.discard(session_id)
+        return is_own
+
+    async def run(self, record: JobRecord, began: Began) -> RunEnd:
+        """Run a job; see `automation.scheduler.Run`."""
+        wanted = record.begun_session or record.session
+        if self._is_taken(record, wanted):
+            return RunEnd("", is_busy=True)
+        if wanted:
+            self.running[wanted] = record
+            if not self._host.is_open(wanted):
+                self._own.add(wanted)  # from here on whoever opens it as well takes it over
+        try:
+            session = await self._open(record, wanted)
+            if isinstance(session, RunEnd):
+                return session
+            if wanted and wanted not in self._own and _has_policy(record):
+                return RunEnd("", is_busy=True)  # the user was quicker; it is not to be theirs
+            return await self._in(session, record, began)
+        finally:
+            if wanted:
+                self.running.pop(wanted, None)
+                self._own.discard(wanted)
+
+    async def _in(self, session: EngineSession, record: JobRecord, began: Began) -> RunEnd:
+        """Run a job in its session, under its mode; what is the job's own alone is closed, the rest left as it was."""
+        is_own = session.id in self._own
+        self.running[session.id] = record
+        seq = _last_seq(session)
+        earlier = _mode_before(session, record)
+        mode = "" if record.kind is JobKind.WAKE and not is_own else record.mode
+        try:
+            await began(session.id, seq)
+            if mode:
+                session.set_mode(Mode(mode))
+            return await self._work(session, record)
+        finally:
+            if mode and session.mode is Mode(mode) and not session.is_closed:
+                session.set_mode(earlier)
+            try:
+                if self.let_go(session.id):
+                    await session.close()
+            finally:
+                self.running.pop(session.id, None)
+
+    async def _open(self, record: JobRecord, wanted: str) -> EngineSession | RunEnd:
+        """Open the session of a job; where that cannot be, the run is at its end."""
+        host = self._host
+        try:
+            if wanted:
+                await asyncio.to_thread(host.take_server_of, wanted)
+            _ = await host.choose_server()
+            if silent := await host.servers.silent():
+                return RunEnd(f"no model server answers at {silent}", is_away=True)
+            await host.require_sandbox()
+            policy = job_policy(record)
+            session = await (host.open_session(wanted, policy) if wanted else host.new_session(policy))
+        except ProviderError as error:
+            return RunEnd(str(error), is_away=True) if error.fault in _AWAY else RunEnd(f"error: {error.full_text()}")
+        except LmtuiError as error:
+            is_busy = await asyncio.to_thread(self._is_elsewhere, wanted)
+            return RunEnd("", is_busy=True) if is_busy else RunEnd(f"error: {error.full_text()}")
+        if not wanted:
+            self._own.add(session.id)
+            session.rename(record.title)
+        return session
+
+    async def _work(self, session: EngineSession, record: JobRecord) -> RunEnd:
+        if (end := _end_of(session, record)) is not None:
+            return _run_end(end)  # it was at its end, and only the table did not say so
+        ends: list[TurnEnded] = []
+
+        def take(envelope: Envelope) -> None:
+            if isinstance(envelope.event, TurnEnded) and envelope.event.agent == ROOT:
+                ends.append(envelope.event)
+
+        unsubscribe = session.subscribe(take)
+        try:
+            if not _start(session, record):
+                return RunEnd("over: the session went on before")
+            await session.wait_idle()
+        except asyncio.CancelledError:
+            session.interrupt()
+            await session.wait_idle()
+            raise
+        finally:
+            unsubscribe()
+        if not ends:
+            return RunEnd("error: the session ended before its turn")
+        return _run_end(ends[-1])
+
+
+def _run_end(end: TurnEnded) -> RunEnd:
+    if end.fault in _AWAY:
+        return RunEnd(end.error, is_away=True)
+    return RunEnd(f"{end.reason.words}: {end.error}" if end.error else end.reason.words)
+
+
+def _has_policy(record: JobRecord) -> bool:
+    """Tell whether a job has a policy of its own; a wait goes on under the one that its session has."""
+    return record.kind is not JobKind.WAKE and bool(record.mode or record.allow or record.deny)
+
+
+def _is_cut(end: TurnEnded) -> bool:
+    """Tell whether a turn was ended by something else than the work in it."""
+    return end.reason is TurnReason.INTERRUPTED or end.fault in _AWAY
+
+
+def _last_seq(session: EngineSession) -> int:
+    return session.history()[-1].seq if session.history() else 0
+
+
+def _mode_before(session: EngineSession, record: JobRecord) -> Mode:
+    """Return the mode that a session had before its job, also where that began in an earlier life."""
+    if not record.begun_session:
+        return session.mode
+    for envelope in reversed(session.history()):
+        event = envelope.event
+        if envelope.seq <= record.begun_seq and isinstance(event, ModeChanged) and event.mode in tuple(Mode):
+            return Mode(event.mode)
+    return session.mode
+
+
+def _end_of(session: EngineSession, record: JobRecord) -> TurnEnded | None:
+    """Return the end that a run came to in an earlier life, None where it did not."""
+    if not record.begun_session:
+        return None
+    is_its_turn = record.kind is JobKind.WAKE
+    for envelope in session.history():
+        match envelope.event:
+            case _ if envelope.seq <= record.begun_seq:
+                pass
+            case MessageAdded(agent=agent, role=Role.USER, text=text) if agent == ROOT:
+                is_its_turn = is_its_turn or text == record.text
+            case TurnEnded(agent=agent) as end if agent == ROOT and is_its_turn and not _is_cut(end):
+                return end
+            case _:
+                pass
+    return None
+
+
+def _start(session: EngineSession, record: JobRecord) -> bool:
+    """Begin the turn; False where there is nothing to be done any more."""
+    cut = _cut_off(session, record) if record.begun_session else None
+    if cut is not None:
+        session.sleep.remind(_SERVER_IS_BACK if cut.fault in _AWAY else _GO_ON)
+        return True
+    if record.kind is JobKind.WAKE:
+        return session.sleep.wake()
+    session.submit(record.text)
+    return True
+
+
+def _cut_off(session: EngineSession, record: JobRecord) -> TurnEnded | None:
+    """Return the end of a session's last turn where that was for a job and did not come to its own end."""
+    if session.is_running:
+        return None
+    last_end: TurnEnded | None = None
+    last_words = ""
+    for envelope in session.history():
+        match envelope.event:
+            case TurnEnded(agent=agent) as event if agent == ROOT:
+                last_end = event
+            case MessageAdded(agent=agent, role=Role.USER, text=text) if agent == ROOT:
+                last_words, last_end = text, None
+            case _:
+                pass
+    is_for_it = record.kind is JobKind.WAKE or last_words == record.text
+    return last_end if is_for_it and last_end is not None and _is_cut(last_end) else None
+
+
+def job_policy(record: JobRecord) -> Policy:
+    """Return a job's own rules; nobody is there to be asked."""
+    allow = (parse_rule(text, Effect.ALLOW, "job") for text in record.allow)
+    deny = (parse_rule(text, Effect.DENY, "job") for text in record.deny)
+    rules: tuple[Rule, ...] = (*allow, *deny)
+    return Policy(Mode(record.mode or Mode.NORMAL), rules, is_attended=False)

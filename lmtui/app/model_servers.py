@@ -1,0 +1,240 @@
+"""What front ends may do with model servers: find, look, load, unload and use them.  Implements `core.servers.ModelServers`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+from lmtui.app.connection import Connection
+from lmtui.app.exam_runs import Examiner
+from lmtui.config import Config
+from lmtui.core.errors import Fault, ProviderError, UsageError
+from lmtui.core.hosts import is_same_server, root_url
+from lmtui.core.roles import parse_roles
+from lmtui.core.servers import ExamState, LoadProgress, ModelProfile, OnStep, Profiles, ServedModel, ServerFound, ServerKind
+from lmtui.models.discovery import look_at
+from lmtui.models.embedded.engine import EXTRA, Engine, ModelFile, find_files, is_installed
+from lmtui.models.endpoint import is_reachable
+from lmtui.models.openai_client import OpenAICompatible
+from lmtui.models.servers.loading import LOOK_LIMIT_S, Loader
+from lmtui.store.profiles import ProfileStore
+
+FILES_URL = "gguf:"
+_LOOK_LIMIT_S = 5.0
+
+
+class Embedded:
+    """The one model file that runs inside lmtui, and those that could.
+
+    Args:
+        find: returns the files there are; blocks (disk).
+        can_run: tells whether llama.cpp's wheel is installed.
+    """
+
+    def __init__(
+        self, find: Callable[[], list[ModelFile]] = lambda: find_files(Path.home()), can_run: Callable[[], bool] = is_installed
+    ) -> None:
+        self._find, self._can_run = find, can_run
+        self._files: dict[str, ModelFile] = {}
+        self._engine: Engine | None = None
+
+    @property
+    def url(self) -> str:
+        """Return the address of the server that runs, empty where none does."""
+        return self._engine.url if self._engine is not None else ""
+
+    def key_for(self, url: str) -> str:
+        """Return the key of our own server for its address, none for any other."""
+        engine = self._engine
+        return engine.key if engine is not None and engine.url and root_url(engine.url) == root_url(url) else ""
+
+    async def found(self, *, is_alone: bool) -> Sequence[ServerFound]:
+        """Return the server that runs, and the files as another; without the wheel they are only hinted at."""
+        files = await asyncio.to_thread(self._find)
+        self._files = {_shown(file, files): file for file in files}
+        running = await look_at(self.url, self.key_for(self.url), _LOOK_LIMIT_S) if self.url else None
+        servers = [running] if running is not None else []
+        if files and self._can_run():
+            models = tuple(self._as_model(name, file) for name, file in self._files.items())
+            servers.append(ServerFound(ServerKind.FILES, FILES_URL, models, can_load=True))
+        elif files and is_alone:
+            note = f"{len(files)} model files are on this machine; lmtui runs them itself with `pip install 'lmtui[embedded]'`"
+            servers.append(ServerFound(ServerKind.FILES, FILES_URL, (), note))
+        return servers
+
+    async def load(self, name: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
+        """Start a file, by its name in the list or its path; the one that runs ends first."""
+        path = self._files[name].path if name in self._files else Path(name)
+        if not self._can_run():
+            raise ProviderError(Fault.REJECTED, f"llama.cpp's wheel is needed to run {path.name}", EXTRA)
+        before, engine = self._engine, Engine(path, window_tokens)
+        self._engine = engine  # before anything is waited for: of two loads at once the later one stays, the other is stopped
+        if before is not None:
+            await asyncio.to_thread(before.stop)
+        async with aclosing(engine.starting()) as steps:
+            async for step in steps:
+                yield step
+        found = await look_at(engine.url, engine.key, _LOOK_LIMIT_S)
+        window = found.models[0].window_tokens if found is not None and found.models else 0
+        yield LoadProgress(f"runs at {engine.url}" + (f", window {window:,}" if window else ""), 1.0)
+
+    def run(self, path: Path) -> None:
+        """Start a file and wait for it; blocks.
+
+        Raises:
+            ProviderError: it does not run.
+        """
+        self.stop()
+        self._engine = Engine(path)
+        self._engine.start()
+
+    @property
+    def model(self) -> str:
+        """Return the name of the model that runs, empty where none does."""
+        return self._engine.name if self._engine is not None and self._engine.url else ""
+
+    def stop(self) -> None:
+        """End what runs; idempotent."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.stop()
+
+    def _as_model(self, name: str, file: ModelFile) -> ServedModel:
+        is_loaded = self._engine is not None and bool(self._engine.url) and self._engine.path == file.path
+        return ServedModel(name, is_loaded=is_loaded, size_bytes=file.size_bytes, quantisation=file.quantisation)
+
+
+def _shown(file: ModelFile, files: Sequence[ModelFile]) -> str:
+    """Return a file's name, with its folder where another has the same."""
+    is_only = sum(1 for each in files if each.name == file.name) == 1
+    return file.name if is_only else f"{file.name} ({file.place}, {file.path.parent.name})"
+
+
+class Servers:
+    """The model servers around one connection.
+
+    Args:
+        connection: knows the server in use and whom the user's key may go to.
+        one_model: tells whether LM Studio is to hold one large model at a time.
+        embedded: the model files that lmtui runs itself.
+        profiles: where what is known of models is kept.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        one_model: Callable[[], bool] = lambda: False,
+        embedded: Embedded | None = None,
+        profiles: Profiles | None = None,
+    ) -> None:
+        self._connection = connection
+        self._one_model = one_model
+        self._embedded = embedded or Embedded()
+        self._examiner = Examiner(profiles or ProfileStore())
+
+    async def find(self) -> Sequence[ServerFound]:
+        """Look on the usual ports, where the environment points, at the server in use, and for model files."""
+        found = await self._connection.find()
+        own = self._embedded.url
+        others = [server for server in found if not own or not is_same_server(server.url, own)]
+        return [*others, *await self._embedded.found(is_alone=not others)]
+
+    async def look(self, url: str) -> ServerFound | None:
+        """Look at one server again."""
+        return await look_at(url, self._key_for(url), LOOK_LIMIT_S, is_named=True)
+
+    async def silent(self) -> str:
+        """Return the address in use where nothing takes connections there, else an empty string."""
+        url = self._connection.provider().url
+        return "" if await is_reachable(url) else url
+
+    async def silent_choice(self) -> str:
+        """Return the address that the user chose last if it refuses connections, else an empty string."""
+        return await self.silent() if self._connection.is_remembered else ""
+
+    def load(self, url: str, model: str, window_tokens: int = 0) -> AsyncGenerator[LoadProgress, None]:
+        """Load a model and tell how far it is."""
+        if url == FILES_URL:
+            return self._embedded.load(model, window_tokens)
+        return self._loader(url).load(model, window_tokens)
+
+    async def unload(self, url: str, model: str) -> None:
+        """Let a model go."""
+        if url == FILES_URL:
+            await asyncio.to_thread(self._embedded.stop)
+            return
+        await self._loader(url).unload(model)
+
+    def known(self, url: str, model: ServedModel) -> ModelProfile:
+        """Return what was learned or measured of a model; a model file that does not run has no address to be known by."""
+        return ModelProfile() if url == FILES_URL else self._examiner.known(url, model)
+
+    async def examine(self, url: str, model: str, on_step: OnStep, *, is_quick: bool = False) -> ExamState:
+        """Measure a model and keep the result; on the server in use the session's own requests go first."""
+        if url == FILES_URL:
+            raise UsageError(f"{model} does not run yet", "Load it first.")
+        is_in_use = self._connection.is_chosen and is_same_server(url, self._connection.provider().url)
+        provider = self._connection.provider() if is_in_use else OpenAICompatible(url, self._key_for(url))
+        try:
+            return await self._examiner.examine(provider, model, on_step, is_quick=is_quick)
+        finally:
+            if not is_in_use:
+                await provider.close()
+
+    async def use(self, url: str, model: str) -> None:
+        """Use this server for sessions opened from now on, and store it as the user's choice.
+
+        Raises:
+            ProviderError: nothing answers there, or something that is not a model server.
+        """
+        if url == FILES_URL:
+            async for _ in self._embedded.load(model):
+                pass
+            self._use_own()
+        elif self._embedded.key_for(url):
+            self._use_own()
+        else:
+            await self._check(url)
+            self._connection.remember(url, model)
+
+    async def _check(self, url: str) -> None:
+        found = await look_at(url, self._key_for(url), LOOK_LIMIT_S, is_named=True)
+        if found is None:
+            what = f"no answer from {root_url(url)}"
+            raise ProviderError(Fault.UNREACHABLE, what, "Check the address, start the server, and try again.")
+        if found.kind is ServerKind.UNKNOWN:
+            what = f"{root_url(url)} is not a model server: {found.note}"
+            raise ProviderError(Fault.UNREACHABLE, what, "Check the port. To use this address anyway, pass it with --url.")
+
+    def run_file(self, path: Path) -> None:
+        """Run a model file and use it for sessions opened from now on; blocks until it is ready.
+
+        Raises:
+            ProviderError: it does not run.
+        """
+        self._embedded.run(path)
+        self._use_own()
+
+    async def close(self) -> None:
+        """End the model file that runs."""
+        await asyncio.to_thread(self._embedded.stop)
+
+    def _use_own(self) -> None:
+        """Use our own server; it is not kept as a choice, as its address is another at each start."""
+        url = self._embedded.url
+        self._connection.use(url, self._embedded.model, self._embedded.key_for(url))
+
+    def _key_for(self, url: str) -> str:
+        return self._embedded.key_for(url) or self._connection.key_for(url)
+
+    def _loader(self, url: str) -> Loader:
+        return Loader(url, self._key_for(url), one_model=self._one_model())
+
+
+def is_one_model(config: Config) -> bool:
+    """Tell whether LM Studio is to hold one large model at a time; where roles name models of their own, several are wanted."""
+    if config.one_model == "auto":
+        return not any(each.model for each in parse_roles(config.roles).values())
+    return config.one_model == "on"

@@ -1,0 +1,66 @@
+"""What can be told without opening a session: lists, logs and the servers there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lmtui.app.connection import Connection
+from lmtui.config import Config
+from lmtui.core.events import Envelope
+from lmtui.core.hosts import is_same_server, root_url
+from lmtui.core.permissions.rules import Effect
+from lmtui.core.servers import ServerFound
+from lmtui.core.sessions import SessionSummary
+from lmtui.store.rules import read_rules, rules_file
+from lmtui.store.sessions import SessionStore, load
+from lmtui.store.summaries import summaries
+
+__all__ = [
+    "find_models", "granted_rules", "list_sessions", "rules_file", "session_events", "session_log",
+    "silent_address",
+]  # fmt: skip
+
+
+def list_sessions(workspace: Path, search: str = "", limit: int = 20) -> list[SessionSummary]:
+    """Return a workspace's sessions, newest first."""
+    return summaries(SessionStore(workspace), search, limit)
+
+
+def session_log(workspace: Path, session_id: str) -> Path:
+    """Return the log of a session, given by its id or a unique end of it.
+
+    Raises:
+        SessionFileError: none or several match.
+    """
+    return SessionStore(workspace).path(session_id)
+
+
+def session_events(workspace: Path, session_id: str) -> Sequence[Envelope]:
+    """Return a session's durable events.
+
+    Raises:
+        SessionFileError: there is no such session, or its log cannot be read.
+    """
+    return load(session_log(workspace, session_id)).events
+
+
+def granted_rules(workspace: Path) -> Sequence[str]:
+    """Return the rules that were granted for always in a workspace.
+
+    Raises:
+        ConfigError: their file cannot be read.
+    """
+    return [rule.text for rule in read_rules(workspace) if rule.effect is Effect.ALLOW]
+
+
+async def find_models(config: Config) -> Sequence[ServerFound]:
+    """Return the model servers that answer, with what they serve."""
+    return await Connection(config).find()
+
+
+def silent_address(config: Config, servers: Sequence[ServerFound]) -> str:
+    """Return the address that the settings name, if no server was found there; else an empty string."""
+    if not config.url:
+        return ""
+    return "" if any(is_same_server(server.url, config.url) for server in servers) else root_url(config.url)

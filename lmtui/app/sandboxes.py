@@ -1,0 +1,148 @@
+"""A workspace's sandbox as the settings want it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from lmtui.app.connection import Connection
+from lmtui.app.extensions import Extensions
+from lmtui.app.process import drop_path_entries_below
+from lmtui.app.rules import rules_in_force
+from lmtui.config import Config
+from lmtui.core.hosts import SHOWN_TOOLS
+from lmtui.core.permissions.rules import Effect
+from lmtui.core.ports import Limits, Toolbox
+from lmtui.core.programs import GuardedLauncher, Interpreter
+from lmtui.core.subagents import ChildKind
+from lmtui.core.web import Web
+from lmtui.core.workspace import CommandLimits
+from lmtui.engine.subagent_runs import TeamParts
+from lmtui.features.web_tools.fetcher import WebClient, to_markdown
+from lmtui.sandbox.interpreter import LaneInterpreter
+from lmtui.sandbox.project_tools import can_show
+from lmtui.sandbox.select import select_sandbox
+from lmtui.sandbox.workspace_sandbox import WorkspaceSandbox
+from lmtui.store.sessions import AgentPapers
+from lmtui.tools.registry import ToolRegistry, child_tools, tools_without_agents
+
+_LEAST_MEMORY_MB = 512
+_MOST_TMP_MB = 4096
+
+
+def limits_of(config: Config) -> Limits:
+    """Return the limits of the session's own agent."""
+    return Limits(
+        max_iterations=config.max_iterations,
+        timeout_s=config.timeout_s,
+        max_same_tool_streak=config.max_same_tool_streak,
+        max_no_progress_iters=config.max_no_progress_iters,
+        max_errors=config.max_errors,
+        max_empty_iterations=config.max_empty_iterations,
+    )
+
+
+def child_limits(config: Config) -> Limits:
+    """Return the limits of a sub-agent: a budget of its own, loops as the user wants them seen."""
+    return replace(
+        limits_of(config),
+        max_iterations=config.agent_max_iterations,
+        max_tokens=config.agent_max_tokens,
+        timeout_s=config.agent_timeout_s,
+    )
+
+
+def command_limits(config: Config) -> CommandLimits:
+    """Return the limits of commands; what the settings leave open depends on this machine's memory."""
+    memory_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    return CommandLimits(
+        timeout_s=config.command_timeout_s,
+        max_timeout_s=max(config.command_timeout_s, config.command_max_timeout_s),
+        memory_mb=config.command_memory_mb or max(_LEAST_MEMORY_MB, memory_mb // 2),
+        cores=config.command_cores,
+        processes=config.command_processes,
+        tmp_mb=config.command_tmp_mb or min(_MOST_TMP_MB, memory_mb // 4),
+        file_mb=config.command_file_mb,
+    )
+
+
+def has_agents(config: Config) -> bool:
+    """Tell whether the model may send sub-agents."""
+    return config.sub_agents == "on" and config.agent_max_depth > 0
+
+
+def tools_of(config: Config, workspace: Path) -> ToolRegistry:
+    """Return the tools of the root agent."""
+    root, limits = str(workspace), command_limits(config)
+    return ToolRegistry(root, limits=limits) if has_agents(config) else tools_without_agents(root, limits)
+
+
+def team_of(config: Config, workspace: Path, session_id: str, connection: Connection, extensions: Extensions) -> TeamParts:
+    """Return what the sub-agents of a session are made of; `extensions` bring tools and definitions."""
+
+    def toolbox(kind: ChildKind, *, can_send: bool) -> Toolbox:
+        own = child_tools(str(workspace), kind, can_send=can_send, limits=command_limits(config))
+        return extensions.for_child(own, kind)
+
+    return TeamParts(
+        toolbox=toolbox,
+        limits=child_limits(config),
+        parallel=connection.slot_count,
+        max_depth=config.agent_max_depth if has_agents(config) else 0,
+        definitions=extensions.agents,
+        papers=AgentPapers(workspace, session_id, is_kept=config.keep_agents == "on"),
+    )
+
+
+_NETWORK = {"off": "none"}
+
+
+async def open_sandbox(workspace: Path, config: Config, environ: Mapping[str, str] = os.environ) -> WorkspaceSandbox:
+    """Return the sandbox, which the caller closes; it starts when it is first used.
+
+    Raises:
+        UsageError: a setting names something that cannot be.
+    """
+    drop_path_entries_below(workspace)
+    return await select_sandbox(
+        workspace,
+        backend=config.sandbox,
+        network=_NETWORK.get(config.network, config.network),
+        image=config.image,
+        runtime=config.sandbox_runtime,
+        toolchains=[*_folders(config.toolchains), *await asyncio.to_thread(_shown_by_rules, workspace, config)],
+        hosts=config.network_hosts,
+        variables={name: environ[name] for name in config.pass_env if name in environ},
+        limits=command_limits(config),
+        added=config.add_dirs,
+    )
+
+
+def _shown_by_rules(workspace: Path, config: Config) -> list[Path]:
+    """Return the folders of tools that rules allow to show; one that is gone or cannot be shown is passed over.  Blocks."""
+    rules = [rule for rule in rules_in_force(config, workspace) if rule.tool == SHOWN_TOOLS and rule.pattern != "*"]
+    refused = {rule.pattern for rule in rules if rule.effect is not Effect.ALLOW}
+    allowed = [Path(rule.pattern) for rule in rules if rule.effect is Effect.ALLOW and rule.pattern not in refused]
+    return [folder for folder in allowed if can_show(folder, workspace)]
+
+
+def _folders(paths: Iterable[str]) -> list[Path]:
+    return [Path(path).expanduser() for path in paths]
+
+
+def interpreter_of(config: Config, sandbox: WorkspaceSandbox) -> Interpreter:
+    """Return the Python of one session; it reaches the hosts that commands reach without asking."""
+
+    async def launcher() -> GuardedLauncher | None:
+        return sandbox.launcher
+
+    hosts = {"on": ("*",), "proxy": config.network_hosts}.get(config.network, ())
+    return LaneInterpreter(launcher, hosts)
+
+
+def web_of(config: Config) -> Web:
+    """Return the way to the web: what commands may not reach is not fetched either."""
+    return WebClient(config.network, config.network_hosts, to_markdown)

@@ -1,0 +1,137 @@
+"""How the model is asked and what changed in that, in one line for the user; and the words by which the user changes it."""
+
+from __future__ import annotations
+
+from lmtui.core.agent_events import AgentFinished, AgentStarted, PlanDecided, PlanProposed
+from lmtui.core.budgets import Budgets, BudgetSet, ReportWritten, SessionBudget, read_budget, whole_budget
+from lmtui.core.errors import UsageError
+from lmtui.core.events import Event
+from lmtui.core.hooks import HookRan, hook_words
+from lmtui.core.instructions import GuidanceRead, guidance_words
+from lmtui.core.messages import CallForm
+from lmtui.core.model_events import CallFormChanged, Compacted, Compacting, LoopSuspected, Reminder, ToolSetChanged
+from lmtui.core.plan_mode import plan_event_words
+from lmtui.core.sanitize import clean, clean_line
+from lmtui.core.sessions import Calls
+from lmtui.core.skills import SkillUsed, skill_used_words
+
+_REPORT_CHARS = 200
+_DEEP_FORM = "/deep 3h 200 steps port the parser"
+
+
+def long_words(event: Event) -> str:
+    """Return what an event says of long work, empty for others."""
+    match event:
+        case AgentStarted(agent=agent, title=title, work=work):
+            reads = ", only reading" if work == "explore" else ""
+            return f"sub-agent {clean_line(agent)} begins{reads}: {clean_line(title)}"
+        case AgentFinished(agent=agent, outcome=outcome, summary=summary):
+            said = clean_line(summary)[:_REPORT_CHARS]
+            return f"sub-agent {clean_line(agent)} ends: {clean_line(outcome)}" + (f", {said}" if said else "")
+        case BudgetSet(budget=budget):
+            return f"this session may spend {budget}" if budget else "this session has no budget any more"
+        case ReportWritten(text=text):
+            return clean(text)
+        case Compacting():
+            return "the model sums up what was said, to make room"
+        case _:
+            return ""
+
+
+def budget_words(budgets: Budgets) -> str:
+    """Return what a session may spend, and what it has spent."""
+    budget, spent = budgets.in_force()
+    if not budget:
+        return f"no budget; {spent} used. /budget and, for example, 3h 200 steps sets one"
+    return f"budget: {budget}; {spent} used ({budget.used(spent):.0%})"
+
+
+def set_budget(budgets: Budgets, words: str) -> None:
+    """Set a session's budget by words, or with `off` take it away.
+
+    Raises:
+        UsageError: the words are no budget.
+    """
+    if words.strip() == "off":
+        budgets.give(SessionBudget())
+        return
+    budgets.give(whole_budget(words))
+
+
+def begin_deep(budgets: Budgets, words: str) -> str:
+    """Set the budget that the words begin with and return the task behind it.
+
+    Raises:
+        UsageError: there is no budget, or no task behind it.
+    """
+    if not words.strip():
+        raise UsageError("/deep needs a budget and a task", f"Write it like {_DEEP_FORM}.")
+    budget, task = read_budget(words)
+    if not task:
+        raise UsageError("there is no task behind the budget", f"Write it like {_DEEP_FORM}.")
+    budgets.give(budget)
+    return task
+
+
+_FORMS = {
+    CallForm.NATIVE: "by the server's own calls",
+    CallForm.TEXT: "in its text",
+    CallForm.SCHEMA: "in an answer held to a JSON schema",
+}
+CALL_CHOICES = {
+    "auto": "what works with this model, found out by its answers",
+    "native": "by the server's own calls",
+    "text": "as a block in its text",
+    "schema": "as text that the server holds to a JSON schema",
+}
+_MAX_CHARS = 120
+
+
+def model_words(event: Event) -> str:
+    """Return the line, empty for an event that there is nothing to say of."""
+    match event:
+        case CallFormChanged(form=form, why=why):
+            how = _FORMS[CallForm(form)] if form in tuple(CallForm) else clean_line(form)
+            return f"from here on the model calls tools {how}" + (f": {clean_line(why)}" if why else "")
+        case ToolSetChanged(tools=tools, why=why, edits=edits):
+            without = " without edit" if edits == "whole" else ""
+            return f"tools: {clean_line(tools)}{without}" + (f", {clean_line(why)}" if why else "")
+        case PlanProposed() | PlanDecided() | Reminder(topic="plan"):
+            return plan_event_words(event)
+        case Reminder(text=text):
+            first = clean_line(text.strip().partition("\n")[0])
+            return f"lmtui told the model: {first[:_MAX_CHARS]}{'…' if len(first) > _MAX_CHARS else ''}"
+        case HookRan():
+            return hook_words(event)
+        case SkillUsed():
+            return skill_used_words(event)
+        case GuidanceRead(guidance=guidance):
+            return guidance_words(guidance)
+        case LoopSuspected(what=what, is_over=is_over):
+            return "" if is_over else f"this looks like a loop: {clean_line(what)}"  # how the turn ends says it too
+        case Compacted():
+            left_out = len(event.elided) + len(event.folded)
+            parts = [f"{left_out} long {'result' if left_out == 1 else 'results'} shortened"] if left_out else []
+            parts += ["what was said first summarised"] if event.kept_from else []
+            what = " and ".join(parts) or "nothing left out"
+            room = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
+            return f"room was made: {what}, {room} ({clean_line(event.why)})"
+        case _:
+            return long_words(event)
+
+
+def calls_words(calls: Calls) -> str:
+    """Return in which form the model calls tools, and why."""
+    now = calls.in_use()
+    return f"calls: {now.form}, {clean_line(now.why) or 'nothing speaks against it'}"
+
+
+def set_calls(calls: Calls, name: str) -> None:
+    """Set the form of calls by its name; `auto` lets lmtui choose again.
+
+    Raises:
+        UsageError: there is no such form.
+    """
+    if name not in CALL_CHOICES:
+        raise UsageError(f"no form of calls {clean_line(name)!r}", f"There are {', '.join(CALL_CHOICES)}.")
+    calls.use(None if name == "auto" else CallForm(name))

@@ -1,0 +1,1 @@
+"""Permission rules and decisions, and what shell commands may do.  Pure; only `shell_grammar` imports a parser."""

@@ -1,0 +1,460 @@
+"""Who may do what: the one function that decides for every caller, whoever asks.
+
+Deny comes before ask, ask before allow, allow before the mode.  Shell commands are decided part by part in
+`core.command_policy`; rules and their words are in `core.rules`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from lmtui.core.permissions import paths
+from lmtui.core.permissions.command_search import covers, fits, is_unclear, leads_to_path, names_path, straight
+from lmtui.core.permissions.paths import is_secret_path
+from lmtui.core.permissions.rules import (
+    SETTINGS,
+    SOURCES,
+    THIS_SESSION,
+    Access,
+    Decision,
+    Deed,
+    Effect,
+    GrantScope,
+    Mode,
+    Rule,
+    Verdict,
+    exact_rule,
+    facts_of,
+    parse_rule,
+    revealing_patterns,
+    reveals_secret,
+    source_of,
+    tools_that,
+)
+from lmtui.core.permissions.shell_grammar import ParsedCommand, SimpleCommand, outline, parse, unquoted, word_set
+from lmtui.core.permissions.shell_review import is_harmless, layers, not_reading, risks_of, shows_history
+from lmtui.core.skills import PROMOTE_TOOL, PROMOTED
+
+_FILE_READERS, _FILE_CHANGERS = tools_that(Deed.SHOWS), tools_that(Deed.CHANGES)
+MOST_CHARS = 50_000
+_TOO_LONG = f"it is longer than {MOST_CHARS:,} characters"
+# The arguments of these are names, patterns or texts, not files whose contents they show.
+_NAMES_ONLY = word_set("ls stat find echo printf test [ du wc basename dirname realpath readlink which fd tree type")
+_PATTERN_FIRST = word_set("grep egrep fgrep rg ag sed awk jq")
+
+
+def decide_command(
+    tool: str,
+    text: str,
+    mode: Mode,
+    rules: tuple[Rule, ...],
+    *,
+    asks_each: bool,
+    is_read_only: bool = False,
+    masks_git: bool = False,
+) -> Decision:
+    """Decide about one command.
+
+    Args:
+        tool: the tool's own name.
+        text: the command as it would be given to bash.
+        mode: the session's mode.
+        rules: all rules in force.
+        asks_each: nothing but an exact rule of this session or of the settings lets a command run unasked (a reduced sandbox).
+        is_read_only: the sandbox has an instance in which a command cannot change anything.
+        masks_git: git's objects also contain a file that is hidden there.
+    """
+    for rule in rules:
+        if rule.effect is Effect.DENY and _is_about(rule, tool, text):
+            return Decision(Verdict.DENY, f"your rule {rule} forbids it", str(rule), commands=len(parse(text).commands))
+    if len(text) > MOST_CHARS:
+        return Decision(Verdict.DENY if mode is Mode.PLAN else Verdict.ASK, _TOO_LONG, takes_no_rule=True)
+    secrets = _not_shown(_named_secrets(text), rules)
+    look = _Look(tool, text, parse(text), rules, secrets, _why_not_reading(text, masks_git=masks_git))
+    if mode is Mode.PLAN and (look.why_not_reading or not is_read_only):
+        why = look.why_not_reading or "this sandbox cannot enforce that"
+        return look.decision(Verdict.DENY, f"plan mode only reads, and {why}")
+    if found := _by_rule(look, asks_each=asks_each):
+        return found
+    if doubt := _may_run_denied(tool, text, rules):
+        return look.ask(doubt)
+    reads = replace(look.decision(Verdict.ALLOW, "it only reads"), is_read_only=True)
+    can_read = is_read_only and not look.why_not_reading and not look.secrets and mode is not Mode.MANUAL
+    if kept := _may_change_denied(text, rules):
+        return reads if can_read else look.ask(kept)
+    found = _by_parts(look, mode)
+    return reads if can_read and not found.rule and mode is not Mode.AUTO else found
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Facts about a command; `secrets` are the secret files that it names, `why_not_reading` is empty if it only reads."""
+
+    tool: str
+    text: str
+    parsed: ParsedCommand
+    rules: tuple[Rule, ...]
+    secrets: tuple[str, ...]
+    why_not_reading: str
+
+    def decision(self, verdict: Verdict, why: str, rule: str = "", uncovered: tuple[str, ...] = ()) -> Decision:
+        """Return a decision about it."""
+        secrets = () if verdict is Verdict.DENY else self.secrets
+        return Decision(verdict, why, rule, uncovered, len(self.parsed.commands), reveals=secrets)
+
+    def ask(self, why: str) -> Decision:
+        """Return a decision that asks about the whole command."""
+        return self.decision(Verdict.ASK, why, "", tuple(part.text for part in self.parsed.commands) or (self.text,))
+
+
+def _by_rule(look: _Look, *, asks_each: bool) -> Decision | None:
+    """Decide by a rule that names the whole command or asks about it; None without such a rule."""
+    tool, text = look.tool, look.text
+    exact = next(
+        (each for each in look.rules if each.effect is Effect.ALLOW and each.names(tool) and each.is_exactly(text)), None
+    )
+    allowed = look.decision(Verdict.ALLOW, f"your rule {exact} allows it", str(exact))
+    if exact is not None and exact.source == THIS_SESSION:
+        return allowed
+    if asks_each and (exact is None or exact.source != SETTINGS):
+        return look.ask("this sandbox is reduced: each command is asked about")
+    for rule in look.rules:
+        if rule.effect is Effect.ASK and _is_about(rule, tool, text):
+            return look.decision(Verdict.ASK, f"your rule {rule} asks", str(rule), (text,))
+    return allowed if exact is not None else None
+
+
+def _by_parts(look: _Look, mode: Mode) -> Decision:
+    """Decide about a command that no rule names as a whole."""
+    parsed = look.parsed
+    allowing = tuple(rule for rule in look.rules if rule.effect is Effect.ALLOW and rule.names(look.tool))
+    granted = [_granting(command, parsed, allowing) for command in parsed.commands]
+    if look.secrets:  # a rule about commands shows no secret
+        return look.ask(f"it names {look.secrets[0]}, which may hold secrets")
+    if mode is Mode.AUTO:
+        return look.decision(Verdict.ALLOW, "auto mode")
+    if parsed.problem:
+        return look.ask(f"not understood: {parsed.problem}")
+    is_beside = mode is not Mode.MANUAL and any(granted)
+    pairs = list(zip(granted, parsed.commands, strict=True))
+    uncovered = tuple(part.text for rule, part in pairs if not rule and not (is_beside and is_harmless(part)))
+    if uncovered:
+        return look.decision(Verdict.ASK, _why_asked(mode, parsed, uncovered), "", uncovered)
+    used = ", ".join(dict.fromkeys(rule for rule in granted if rule))
+    return look.decision(Verdict.ALLOW, f"your rule {used} allows it", used)
+
+
+def _why_not_reading(text: str, *, masks_git: bool) -> str:
+    if why := not_reading(text):
+        return why
+    return "git may show hidden files" if masks_git and shows_history(outline(text)) else ""
+
+
+def _why_asked(mode: Mode, parsed: ParsedCommand, uncovered: tuple[str, ...]) -> str:
+    """Return why a command is asked about; where one risky word is the reason, that word."""
+    risk = next((risk for part in parsed.commands if part.text in uncovered for risk in risks_of(part)), None)
+    asks = "asks for everything" if mode is Mode.MANUAL else "asks before changes"
+    return f"{mode} mode {asks}" + (f"; {risk.why}" if risk else "")
+
+
+def _granting(command: SimpleCommand, parsed: ParsedCommand, rules: tuple[Rule, ...]) -> str:
+    """Return the rule that covers a part of a command, empty where none does."""
+    if _leaves_folder(parsed) and not is_harmless(command):
+        return ""
+    return next((str(rule) for rule in rules if covers(rule.pattern, command)), "")
+
+
+def _leaves_folder(parsed: ParsedCommand) -> bool:
+    """Tell whether a command line goes where the words of a rule may mean other things."""
+    inner = [layers(part)[-1] for part in parsed.commands]
+    targets = [part.words[-1] if len(part.words) > 1 else "~" for part in inner if part.program == "cd"]
+    is_plain = all(re.fullmatch(r"(?:/workspace(?:/|\Z))?(?![/~-])[^\0]*", target) and ".." not in target for target in targets)
+    has_path = any("/" in part.program for part in inner)
+    return bool(targets) and (not is_plain or has_path)
+
+
+def _is_about(rule: Rule, tool: str, text: str) -> bool:
+    """Tell whether a rule that forbids or asks is about a command: by its words, or by a path that it may not read."""
+    if rule.names(tool) and fits(rule.pattern, text):
+        return True
+    return rule.tool in (*_FILE_READERS, "*") and rule.pattern != "*" and names_path(rule.pattern, text)
+
+
+def _may_run_denied(tool: str, text: str, rules: tuple[Rule, ...]) -> str:
+    """Return why a command may run something denied without naming it, or an empty string."""
+    patterns = tuple(rule.pattern for rule in rules if rule.effect is Effect.DENY and rule.tool == tool)
+    return "it may run what one of your rules forbids" if patterns and is_unclear(text, patterns) else ""
+
+
+def _may_change_denied(text: str, rules: tuple[Rule, ...]) -> str:
+    """Return why a command may change a path that a deny rule protects, or an empty string."""
+    for rule in rules:
+        is_kept = rule.effect is Effect.DENY and rule.tool in (*_FILE_CHANGERS, "*") and rule.pattern != "*"
+        if is_kept and leads_to_path(rule.pattern, text):
+            return f"it names what your rule {rule} keeps from being changed"
+    return ""
+
+
+def _named_secrets(text: str) -> tuple[str, ...]:
+    """Return the secret files that a command plainly names as its operands, relative to the workspace."""
+    seen = outline(text)
+    if seen.problem:
+        pieces = re.split(r"[\s;|&<>()`'\"={},:@]+", text)
+        return _secrets_of(tuple(word for word in pieces if not word.endswith(".key") or "/" in word))
+    named = (*seen.sources, *(word for command in seen.commands for word in _file_words(tuple(map(unquoted, command)))))
+    return _secrets_of(tuple(piece for word in named for piece in (word, *re.split(r"[=:@,]", word))))
+
+
+def _not_shown(secrets: tuple[str, ...], rules: tuple[Rule, ...]) -> tuple[str, ...]:
+    """Return the secret files that no rule shows."""
+    shown = revealing_patterns(rules) if secrets else ()
+    return tuple(path for path in secrets if not any(paths.matches(pattern, path) for pattern in shown))
+
+
+def _secrets_of(words: tuple[str, ...]) -> tuple[str, ...]:
+    plain = (
+        word for word in dict.fromkeys(words) if word and not re.search(r"[*?\[]", word)
+    )  # files that only match a pattern stay hidden
+    return tuple(dict.fromkeys(straight(word) for word in plain if is_secret_path(word)))
+
+
+def _file_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a command that may be files whose contents it uses."""
+    program = words[0].rpartition("/")[2]
+    if program in _NAMES_ONLY and not any(word.startswith("--files") for word in words):
+        return words[words.index("-exec") :] if "-exec" in words else ()
+    rest = words[1:]
+    if program == "git" and rest[:1] in (("status",), ("branch",), ("tag",), ("ls-files",)):
+        return ()
+    if program == "git":
+        rest = tuple(
+            word for i, word in enumerate(rest) if not re.match(r"--(?:grep|author)|-[SG]", rest[i - 1] if i else word)
+        )
+    if program in _PATTERN_FIRST and not any(re.match(r"-\w*[ef]|--(?:file|regexp|expression)", word) for word in rest):
+        first = next((i for i, word in enumerate(rest) if not word.startswith("-")), len(rest))
+        rest = (*rest[:first], *rest[first + 1 :])
+    return rest
+
+
+# Who may not do the one may not do the others.
+_SCOPE_FAMILIES = tuple(frozenset(tools_that(deed)) for deed in (Deed.SHOWS, Deed.RUNS))
+# Who may do the one may do the other: it shows or makes no more.
+_COVERS = {"look": "read", "mkdir": "write"}
+
+
+@dataclass(frozen=True, slots=True)
+class SkillScope:
+    """The tools that a skill names; `rules` are its words for them, all of the allowing kind.
+
+    With `is_agent` it is the definition of a sub-agent that names them; tools that `denied` rules are about are left out.
+    """
+
+    skill: str
+    rules: tuple[Rule, ...] = field(default=())
+    is_agent: bool = False
+    denied: tuple[Rule, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """Return whose limits these are, in words."""
+        return f"{'sub-agent' if self.is_agent else 'skill'} {self.skill}"
+
+    def refusal(self, tool: str, access: Access, subject: str) -> str:
+        """Return why a call is none of the skill's, empty where it is one.
+
+        What does nothing outside the session (plans, todos, the time, reading skills) always is.
+        """
+        if access is Access.NONE or self._covers(tool, subject):
+            return ""
+        named = ", ".join(map(str, self.rules)) or "no tools"
+        if self.is_agent:
+            return f"the {self.source} may use only {named}"
+        return f"{self.source} is in use until this turn ends, and its allowed-tools are {named}"
+
+    def rules_for(self, tool: str) -> tuple[Rule, ...]:
+        """Return those of the rules that are about a tool."""
+        family = {tool}.union(*(each for each in _SCOPE_FAMILIES if tool in each))
+        if any(rule.names(each) for rule in self.denied for each in family):
+            return ()
+        return tuple(rule for rule in self.rules if rule.names(tool) or rule.tool == _COVERS.get(tool))
+
+    def _covers(self, tool: str, subject: str) -> bool:
+        rules = self.rules_for(tool)
+        if tool == "shell" and not any(rule.pattern == "*" for rule in rules):
+            return bool(rules) and decide_command(tool, subject, Mode.MANUAL, rules, asks_each=False).verdict is Verdict.ALLOW
+        return any(rule.is_about(subject) for rule in rules)
+
+
+__all__ = [
+    "SOURCES",
+    "THIS_SESSION",
+    "Access",
+    "Decision",
+    "Effect",
+    "GrantScope",
+    "Mode",
+    "Rule",
+    "Verdict",
+    "decide",
+    "decide_all",
+    "exact_rule",
+    "parse_rule",
+    "source_of",
+    "strictest",
+]
+
+# A rule that forbids one tool of a family forbids the others: what must not be read must not be searched either.
+_FAMILIES = tuple(tools_that(deed) for deed in (Deed.SHOWS, Deed.CHANGES, Deed.RUNS))
+
+
+def decide(
+    tool: str,
+    access: Access,
+    subject: str,
+    mode: Mode,
+    rules: tuple[Rule, ...],
+    *,
+    asks_each_command: bool = False,
+    is_read_only: bool = False,
+    masks_git: bool = False,
+) -> Decision:
+    """Decide about one call.
+
+    Args:
+        tool: the tool's own name.
+        access: what the call does.
+        subject: the command (shell), `server/tool` (a tool of an MCP server), nothing (other code) or the path relative to the
+            workspace that the call is about.
+        mode: the session's mode.
+        rules: all rules in force, in any order.
+        asks_each_command: every command asks, unless this session has an exact rule for it (the sandbox is a reduced one).
+        is_read_only: the sandbox has an instance that no command can change; without it, none passes because it only reads.
+        masks_git: git's objects also contain a file that is hidden there.
+    """
+    if access is Access.EXECUTE and tool == "shell":
+        asks = asks_each_command
+        return decide_command(tool, subject, mode, rules, asks_each=asks, is_read_only=is_read_only, masks_git=masks_git)
+    for rule in rules:
+        if rule.effect is Effect.DENY and _is_about_call(rule, tool, subject):
+            return Decision(Verdict.DENY, f"your rule {rule} forbids it", str(rule))
+    if mode is Mode.PLAN and access in (Access.WRITE, Access.EXECUTE):
+        return Decision(Verdict.DENY, "plan mode only reads")
+    if mode is Mode.PLAN and facts_of(tool).is_for_work:
+        return Decision(Verdict.DENY, "plan mode only reads and plans; it is for the work on an approved plan")
+    if tool == PROMOTE_TOOL:
+        return Decision(Verdict.ASK, "a function becomes a tool only by your yes", takes_no_rule=True)
+    allowing = [rule for rule in rules if rule.effect is Effect.ALLOW and _allows(rule, tool, access, subject)]
+    exact = next((rule for rule in allowing if rule.is_exactly(subject)), None)
+    if exact is None or exact.source != THIS_SESSION:
+        for rule in rules:
+            if rule.effect is Effect.ASK and _is_about_call(rule, tool, subject):
+                return Decision(Verdict.ASK, f"your rule {rule} asks", str(rule))
+        doubt = next((rule for rule in rules if rule.effect is Effect.DENY and _may_break(rule, tool, subject)), None)
+        if doubt is not None:
+            return Decision(Verdict.ASK, f"it may show what your rule {doubt} forbids", str(doubt))
+    is_named = any(reveals_secret(rule.pattern) for rule in allowing if rule.pattern != "*")
+    if not is_named and _shows_secret(tool, access, subject):  # a wider rule shows no secret, in auto mode neither
+        return Decision(Verdict.ASK, f"{subject} may hold secrets", reveals=(subject,))
+    decision = _at_last(access, mode, exact or next(iter(allowing), None), asks_each=asks_each_command)
+    return replace(decision, reveals=(subject,)) if _needs_secret(tool, decision, subject) else decision
+
+
+def decide_all(
+    tool: str,
+    access: Access,
+    subjects: tuple[str, ...],
+    mode: Mode,
+    rules: tuple[Rule, ...],
+    *,
+    asks_each_command: bool = False,
+    is_read_only: bool = False,
+    masks_git: bool = False,
+    scopes: Sequence[SkillScope] = (),
+) -> Decision:
+    """Decide about a call that is about several things: one that is denied denies it, one that asks asks.
+
+    `scopes` are those of the skills in use and of the sub-agent's definition: what one of them does not name is denied.
+    """
+    for scope, subject in itertools.product(scopes, subjects or ("",)):
+        if refusal := scope.refusal(tool, access, subject):
+            return Decision(Verdict.DENY, refusal, scope.source)
+    facts = {"asks_each_command": asks_each_command, "is_read_only": is_read_only, "masks_git": masks_git}
+    decisions = [decide(tool, access, subject, mode, rules, **facts) for subject in subjects or ("",)]
+    revealed = (path for decision in decisions for path in decision.reveals)
+    return replace(strictest(decisions), reveals=tuple(dict.fromkeys(revealed)))
+
+
+def strictest(decisions: Sequence[Decision]) -> Decision:
+    """Return the first of those that deny, else of those that ask, else of all."""
+    return min(decisions, key=lambda decision: (Verdict.DENY, Verdict.ASK, Verdict.ALLOW).index(decision.verdict))
+
+
+def _at_last(access: Access, mode: Mode, allowing: Rule | None, *, asks_each: bool) -> Decision:
+    """Decide about a call that nothing forbids and nothing else asks about."""
+    is_sessions = allowing is not None and allowing.source == THIS_SESSION
+    if asks_each and access is Access.EXECUTE and not is_sessions:
+        return Decision(Verdict.ASK, "the reduced sandbox asks for each command; --sandbox landlock lets the mode decide")
+    if allowing is not None:
+        return Decision(Verdict.ALLOW, f"your rule {allowing} allows it", str(allowing))
+    return _by_mode(access, mode)
+
+
+def _by_mode(access: Access, mode: Mode) -> Decision:
+    if access is Access.REACH:
+        return Decision(Verdict.ASK, "it is not on the public internet")
+    if access is Access.NONE or mode is Mode.AUTO:
+        return Decision(Verdict.ALLOW, f"{mode} mode")
+    if access in (Access.READ, Access.WEB) and mode is not Mode.MANUAL:
+        return Decision(Verdict.ALLOW, f"{mode} mode")
+    asks = "asks for everything" if mode is Mode.MANUAL else "asks before changes"
+    return Decision(Verdict.ASK, f"{mode} mode {asks}")
+
+
+def _is_about_call(rule: Rule, tool: str, subject: str) -> bool:
+    """Tell whether a rule that forbids or asks is about a call; one for any tool of a family holds for all of it."""
+    kind = _kind(tool)
+    is_named = rule.names(tool) or any({rule.tool, kind} <= family for family in _FAMILIES)
+    inside = f"{subject}/\0" if facts_of(tool).is_deep else subject  # a search of a folder reads what is in it
+    return is_named and any(rule.is_about(each) for each in (subject, inside))
+
+
+def _kind(tool: str) -> str:
+    """Return the tool that a tool is like: a promoted one runs Python."""
+    return "python" if tool.startswith(PROMOTED) else tool
+
+
+def _is_within(rule: Rule, tool: str, subject: str) -> bool:
+    """Tell whether a difference of a whole folder may show what a rule forbids (a search leaves such files out)."""
+    is_read = _takes_in(rule, Deed.SHOWS) and rule.pattern != "*"
+    return tool == "git_diff" and is_read and paths.can_be_below(rule.pattern, subject)
+
+
+def _takes_in(rule: Rule, *deeds: Deed) -> bool:
+    """Tell whether a rule is for tools that do one of these."""
+    return rule.tool == "*" or facts_of(rule.tool).deed in deeds
+
+
+def _may_break(rule: Rule, tool: str, subject: str) -> bool:
+    """Tell whether a call may do what a rule forbids without naming it."""
+    if _kind(tool) == "python":
+        return _takes_in(rule, Deed.SHOWS, Deed.CHANGES) and rule.pattern != "*"
+    return _is_within(rule, tool, subject)
+
+
+def _allows(rule: Rule, tool: str, access: Access, subject: str) -> bool:
+    """Tell whether a rule that allows covers a call; to change an added folder, it has to name the whole path."""
+    is_beyond = access is Access.WRITE and subject.startswith(("/", "../")) and not rule.pattern.startswith("/")
+    return rule.names(tool) and not is_beyond and rule.is_about(subject)
+
+
+def _needs_secret(tool: str, decision: Decision, subject: str) -> bool:
+    """Tell whether a call works on a secret file; that needs a rule or an approval, the mode is not enough."""
+    is_told = decision.verdict is Verdict.ASK or decision.rule != "" or tool == "write"
+    return is_told and facts_of(tool).is_about_paths and is_secret_path(subject)
+
+
+def _shows_secret(tool: str, access: Access, subject: str) -> bool:
+    return access is Access.READ and facts_of(tool).deed not in (Deed.LISTS, Deed.GIT) and is_secret_path(subject)

@@ -1,0 +1,44 @@
+"""Instructions, persona and skills reach the model: read when a turn begins, told anew only where they changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lmtui.core.events import ROOT, Level, Notice
+from lmtui.core.instructions import Guidance, GuidanceRead, cut_sources
+from lmtui.core.sanitize import clean_line
+from lmtui.core.window import ASSUMED_WINDOW_TOKENS
+
+if TYPE_CHECKING:
+    from lmtui.engine.desk import Desk
+
+SHARE, MAX_CHARS = 0.15, 24_000
+_CHARS_PER_TOKEN = 3.5
+
+
+async def take_guidance(desk: Desk) -> None:
+    """Read what people bring, once in a turn, and take it up where it is new."""
+    if desk.agent != ROOT or desk.guided == desk.turn_id:
+        return
+    desk.guided = desk.turn_id
+    known = desk.conversation.guidance
+    found = await desk.guide.read(guidance_chars(desk.window_tokens))
+    if _told(found) == _told(known):
+        return
+    desk.emit(GuidanceRead(agent=desk.agent, guidance=found))
+    new_cuts = [name for name in cut_sources(found.sources) if name not in cut_sources(known.sources)]
+    new_problems = [clean_line(problem) for problem in found.problems if problem not in known.problems]
+    cuts = [f"{', '.join(new_cuts)} was cut: it takes more than {SHARE:.0%} of the window"] if new_cuts else []
+    for text in (*cuts, *new_problems):
+        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=text))
+
+
+def guidance_chars(window_tokens: int) -> int:
+    """Return how much may be told, in characters: a share of the window."""
+    return min(MAX_CHARS, int((window_tokens or ASSUMED_WINDOW_TOKENS) * SHARE * _CHARS_PER_TOKEN))
+
+
+def _told(guidance: Guidance) -> Guidance:
+    """Return what counts as a change: prices do not."""
+    return replace(guidance, sources=())

@@ -1,0 +1,391 @@
+"""Notices when a model goes round in a circle: the same calls, the same failures, steps that bring nothing new.
+
+One watch for each agent, fed by events alone, so that a resumed session counts on.  First the model is told, then the turn ends
+and the user is asked.  Polling whose results change, and reading one file after the other, are none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from itertools import takewhile
+
+from lmtui.core.agent_events import WaitSet
+from lmtui.core.events import (
+    Event,
+    FilesChanged,
+    MessageAdded,
+    PlanChanged,
+    Rewound,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    TurnReason,
+    TurnStarted,
+)
+from lmtui.core.messages import Role
+from lmtui.core.model_events import Compacted
+from lmtui.core.ports import Limits
+from lmtui.engine.turn_outcome import goes_on
+
+LONGEST = 5
+_TOLD = 3
+_OVER, _OVER_CHANGING = 4, 6
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A call with its result, by a key that is equal for equal ones; `words` name it, `has_changed`: it changed something.
+
+    `given` is the same key before anything was taken out of the call for the log, where that is known.
+    """
+
+    key: tuple[str, str, str]
+    words: str = ""
+    has_changed: bool = False
+    given: tuple[str, str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Circle:
+    """The calls that come again in turn, and how often they came."""
+
+    calls: tuple[Seen, ...]
+    count: int
+    is_over: bool
+
+
+def row_at_end(trail: Sequence[Seen]) -> int:
+    """Return how often the last call was made in a row, with nothing changed meanwhile."""
+    return sum(1 for _ in takewhile(lambda each: each.key == trail[-1].key and not each.has_changed, reversed(trail)))
+
+
+def circle_at_end(trail: Sequence[Seen]) -> Circle | None:
+    """Return the circle with which a row of calls ends, None where it came fewer than three times.
+
+    Calls that change something may honestly come again: they need more rounds.
+    """
+    calls = tuple(trail)
+    for period in range(2, LONGEST + 1):
+        last = calls[-period:]
+        keys = [each.key for each in last]
+        if len(calls) < period * _TOLD or len(set(keys)) == 1:
+            continue
+        count = 1
+        while [each.key for each in calls[-period * (count + 1) : -period * count]] == keys:
+            count += 1
+        enough = _OVER_CHANGING if any(each.has_changed for each in calls[-period * count :]) else _OVER
+        if count >= _TOLD:
+            return Circle(last, count, count >= enough)
+    return None
+
+
+HELD_FROM = 3
+TOO_MANY_CALLS = "too many calls"  # the summary of a call beyond the limit of one message: it never ran
+_SHORT_CHARS = 1_000
+_TELLING_CHARS = 40
+_MOST_TRAIL = 64
+_MOST_SEEN = 10_000
+_ROW_OVER = 8
+_EDITS_TOLD, _EDITS_OVER = 3, 5
+_TEXTS_TOLD, _TEXTS_OVER = 3, 5
+_SAME = "Same result as before: you have it already. Do not make this call again. Answer the user now, in plain words."
+_SAME_FAILURE = "(This call failed in the same way before. Do it in another way, or tell the user what is missing.)"
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A circle that the model goes round in: `what` says it to the user, `advice` to the model (empty: it was told already)."""
+
+    kind: str
+    what: str
+    count: int
+    advice: str = ""
+    is_over: bool = False
+
+
+@dataclass(slots=True)
+class _Step:
+    """What one answer of the model came to so far.
+
+    Failed edits of one file count once: the model made each without seeing the others' errors.
+    """
+
+    text: str
+    calls: int = 0
+    failed: int = 0
+    failed_edits: set[str] = field(default_factory=set)
+    is_news: bool = False
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What is counted from the user's words on."""
+
+    last: deque[Seen] = field(default_factory=deque)
+    trail: deque[Seen] = field(default_factory=lambda: deque(maxlen=_MOST_TRAIL))
+    seen: set[tuple[str, str, str]] = field(default_factory=set)
+    results: set[str] = field(default_factory=set)
+    edits: dict[str, int] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+    idle: int = 0
+    errors: int = 0
+    texts: int = 0
+    text: str = ""
+
+
+def at_depth(limits: Limits, depth: int) -> Limits:
+    """Return the limits of a sub-agent: the deeper it stands, the sooner it is stopped; never later than its user wants."""
+    if depth < 1:
+        return limits
+    return replace(
+        limits,
+        max_same_tool_streak=_least(limits.max_same_tool_streak, max(3, 5 - depth)),
+        max_no_progress_iters=_least(limits.max_no_progress_iters, max(5, 9 - depth)),
+        max_errors=_least(limits.max_errors, 3),
+    )
+
+
+def _least(limit: int, most: int) -> int:
+    return min(limit, most) if limit else most
+
+
+class LoopWatch:
+    """Watches one agent.  `limits` are its own; `has_failed` tells whether the last call did."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self.has_failed = False
+        self._counts = _Counts()
+        self._step: _Step | None = None
+        self._begun: dict[str, ToolCallStarted] = {}
+        self._given: dict[str, tuple[str, str, str]] = {}
+        self._is_beginning = self._was_cut = False
+
+    @property
+    def count(self) -> int:
+        """Return how often the last call with its result is among the last ones."""
+        last = [each.key for each in self._counts.last][-self.window :]
+        return last.count(last[-1]) if last else 0
+
+    @property
+    def window(self) -> int:
+        """Return among how many calls the same one is looked for."""
+        return self.limits.max_same_tool_streak or 8
+
+    @property
+    def needs_answer(self) -> bool:
+        """Tell whether the next answer should end the task, for nothing new comes any more."""
+        return self.count >= min(HELD_FROM, _enough(self.window) - 1)
+
+    def answer(self, call_id: str, tool: str, arguments: Mapping[str, object], text: str, *, ok: bool) -> str:
+        """Return what the model gets of a call that ran, in place of a result that it has already.
+
+        A long result is left out only where it is the newest of its call: else nobody could tell which one is meant.
+        """
+        key = (tool, _digest(_canonical(arguments)), _digest(_essence(text)))
+        self._given[call_id] = key
+        recent = [each.given or each.key for each in self._counts.last][-self.window + 1 :]
+        if key not in recent:
+            return text
+        if not ok:
+            return f"{text}\n{_SAME_FAILURE}"
+        if len(text) <= _SHORT_CHARS:
+            return f"{_SAME}\n{text}"
+        newest = next(each for each in reversed(recent) if each[:2] == key[:2])
+        return _SAME if newest == key else text
+
+    def apply(self, event: Event) -> None:
+        """Take up what the agent did; live and on replay alike."""
+        match event:
+            case TurnStarted():
+                self._is_beginning = True
+            case MessageAdded(role=Role.USER):
+                self._hear(event.text)
+            case MessageAdded(role=Role.ASSISTANT):
+                self._close()
+                self._step = _Step(" ".join(event.text.split()))
+            case ToolCallStarted(by=""):
+                self._begun[event.call_id] = event
+            case ToolCallFinished() if event.call_id in self._begun:
+                self._take(event, self._begun.pop(event.call_id))
+            case FilesChanged() | PlanChanged():
+                self._change(is_files=isinstance(event, FilesChanged))
+            case Compacted() | Rewound():  # what was left out may be asked for again
+                counts = self._counts
+                counts.last.clear()
+                counts.seen.clear()
+                counts.results.clear()
+            case WaitSet():  # to look again at its time is what the wait is for
+                self._begin_anew()
+            case TurnEnded(reason=reason):
+                self._close()
+                self._was_cut = reason is TurnReason.INTERRUPTED
+            case _:
+                pass
+
+    def judge(self) -> Loop | None:
+        """End the step and return the circle that shows itself, None where there is none or it was told of already."""
+        self._close()
+        looks = (self._same, self._circle, self._edits, self._errors, self._texts, self._idle)
+        found = [loop for look in looks if (loop := look()) is not None]
+        over = next((loop for loop in found if loop.is_over), None)
+        if over:
+            return over
+        fresh = [loop for loop in found if loop.kind not in self._counts.told]
+        self._counts.told.update(loop.kind for loop in fresh[:1])
+        return fresh[0] if fresh else None
+
+    def _hear(self, text: str) -> None:
+        """Begin anew with the user's words, unless they say to go on with what was cut short."""
+        if not (self._is_beginning and self._was_cut and goes_on(text)):
+            self._begin_anew()
+        self._step, self._is_beginning = None, False
+
+    def _begin_anew(self) -> None:
+        self._counts, self._step, self.has_failed = _Counts(), None, False
+
+    def _change(self, *, is_files: bool) -> None:
+        if self._step is not None:
+            self._step.is_news = True
+        if is_files:
+            self._counts.last.clear()
+            self._counts.edits.clear()
+        if self._counts.trail:
+            self._counts.trail[-1] = replace(self._counts.trail[-1], has_changed=True)
+
+    def _take(self, event: ToolCallFinished, begun: ToolCallStarted) -> None:
+        """Take note of a call that is over."""
+        counts = self._counts
+        if event.summary == TOO_MANY_CALLS:
+            self.has_failed = True
+            return
+        key = self._key(event, begun)
+        seen = Seen(key, f"{begun.tool} {begun.title}".strip()[:80], given=self._given.pop(event.call_id, None))
+        self.has_failed = not event.ok
+        if self._step is not None:
+            is_telling = len(event.result) > _TELLING_CHARS
+            is_known = key in counts.seen or (is_telling and key[2] in counts.results)
+            is_news = not is_known and (event.ok or _has_run(event))
+            self._step.calls += 1
+            self._step.failed += not (event.ok or is_news)
+            self._step.is_news |= is_news
+        if len(counts.seen) > _MOST_SEEN:
+            counts.seen.clear()
+            counts.results.clear()
+        counts.seen.add(key)
+        counts.results.add(key[2])
+        counts.last.append(seen)
+        while len(counts.last) > self.window:
+            counts.last.popleft()
+        counts.trail.append(seen)
+        path = str(begun.arguments.get("path", ""))
+        if begun.tool == "edit" and path:
+            self._take_edit(path, is_ok=event.ok)
+
+    def _take_edit(self, path: str, *, is_ok: bool) -> None:
+        counts, failed = self._counts, self._step.failed_edits if self._step is not None else set()
+        counts.edits[path] = 0 if is_ok else counts.edits.get(path, 0) + (path not in failed)
+        if not is_ok:
+            failed.add(path)
+
+    def _key(self, event: ToolCallFinished, begun: ToolCallStarted) -> tuple[str, str, str]:
+        """Return the key of a call by what the log holds of it, where a result that came again may be told in other words."""
+        call = (event.tool, _digest(_canonical(begun.arguments)))
+        same = (each.key for each in reversed(self._counts.last) if each.key[:2] == call)
+        if event.result == _SAME and (newest := next(same, None)):
+            return newest
+        return (*call, _digest(_essence(_without_remark(event.result))))
+
+    def _close(self) -> None:
+        """End the step under way, if one is."""
+        step, counts = self._step, self._counts
+        if step is None:
+            return
+        self._step = None
+        counts.idle = 0 if step.is_news else counts.idle + 1
+        if step.calls:
+            counts.errors = counts.errors + 1 if step.failed == step.calls and not step.is_news else 0
+        is_again = bool(step.text) and step.text == counts.text and not step.is_news
+        counts.texts = counts.texts + 1 if is_again else 1
+        counts.text = step.text
+
+    def _same(self) -> Loop | None:
+        """Look among the last calls, and at the row that making room does not interrupt."""
+        count, row = self.count, row_at_end(self._counts.trail)
+        is_long = row >= min(max(_ROW_OVER, self.window), _MOST_TRAIL)
+        count = row if is_long else count
+        if count < HELD_FROM or not self.limits.max_same_tool_streak:
+            return None
+        what = f"the same call with the same result, {count} times: {self._counts.trail[-1].words}"
+        return Loop("same", what, count, is_over=is_long or count >= _enough(self.window))
+
+    def _circle(self) -> Loop | None:
+        found = circle_at_end(self._counts.trail)
+        if found is None or not self.limits.max_same_tool_streak:
+            return None
+        calls = ", ".join(each.words for each in found.calls)
+        what = f"the same {len(found.calls)} calls in turn, {found.count} times: {calls}"
+        advice = f"You go round in a circle: {calls}. Do something else, or tell the user what is missing."
+        return Loop("circle", what, found.count, advice, is_over=found.is_over)
+
+    def _edits(self) -> Loop | None:
+        path, count = max(self._counts.edits.items(), key=lambda each: each[1], default=("", 0))
+        if count < _EDITS_TOLD:
+            return None
+        advice = f"{count} edits of {path} failed. Read it again and copy the text exactly, or write the whole file."
+        return Loop("edits", f"edits of one file that fail, {count}: {path}", count, advice, is_over=count >= _EDITS_OVER)
+
+    def _errors(self) -> Loop | None:
+        count, limit = self._counts.errors, self.limits.max_errors
+        if not limit or count < max(2, limit - 2):
+            return None
+        advice = (
+            "Every call of your last steps failed. Read the errors, and do it in another way or tell the user what is missing."
+        )
+        return Loop("errors", f"steps in a row in which every call failed: {count}", count, advice, is_over=count >= limit)
+
+    def _texts(self) -> Loop | None:
+        count = self._counts.texts
+        if count < _TEXTS_TOLD:
+            return None
+        advice = "You say the same again and nothing comes of it. Do something else, or answer the user."
+        return Loop("texts", f"the same words again, {count} times", count, advice, is_over=count >= _TEXTS_OVER)
+
+    def _idle(self) -> Loop | None:
+        count, limit = self._counts.idle, self.limits.max_no_progress_iters
+        if not limit or count < limit * 2 // 3:
+            return None
+        advice = "Your last steps brought nothing new and changed nothing. Do something else, or answer the user."
+        return Loop("idle", f"steps that brought nothing new: {count}", count, advice, is_over=count >= limit)
+
+
+def _has_run(event: ToolCallFinished) -> bool:
+    """Tell whether a command ran to its end or its time: tests that fail, each time in another way, are what was asked for."""
+    return event.summary.startswith("exit ") or event.summary == "timed out"
+
+
+def _enough(window: int) -> int:
+    """Return how many of a window's calls must be the same one: more than half, and three at least."""
+    return max(3, window // 2 + 1)
+
+
+def _canonical(arguments: Mapping[str, object]) -> str:
+    return json.dumps(dict(arguments), sort_keys=True, default=str)
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _without_remark(text: str) -> str:
+    """Return a result without what `LoopWatch.answer` says of its coming again."""
+    return text.removeprefix(f"{_SAME}\n").removesuffix(f"\n{_SAME_FAILURE}")
+
+
+def _essence(text: str) -> str:
+    """Return what tells results apart; a write that changes nothing says so the second time, which is no news."""
+    return text.removesuffix(", unchanged")

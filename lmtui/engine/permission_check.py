@@ -1,0 +1,360 @@
+"""What may be done about a call, and the question where a person has to say: the permission function at this agent's desk."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+from lmtui.core.events import ROOT, ApprovalRequested, HostReached, Level, Notice, Outcome, PlanChanged, ToolOutputDelta
+from lmtui.core.hosts import NETWORK_TOOL, SHOWN_TOOLS, is_covered, wider_patterns
+from lmtui.core.messages import CallForm, ToolCall
+from lmtui.core.permissions.decide import (
+    THIS_SESSION,
+    Access,
+    Decision,
+    Effect,
+    Mode,
+    Rule,
+    Verdict,
+    decide_all,
+    strictest,
+)
+from lmtui.core.permissions.rules import mask_expressions
+from lmtui.core.permissions.suggested_rules import offered_rules
+from lmtui.core.plan import Plan
+from lmtui.core.ports import PreparedCall, Sandbox, ToolContext, no_wait
+from lmtui.core.sanitize import reveal
+from lmtui.core.sessions import Answer
+from lmtui.core.subagents import Report
+from lmtui.engine.approvals import Question
+from lmtui.engine.desk import Desk
+from lmtui.engine.planning import propose_plan
+from lmtui.engine.skill_use import used_event
+
+_WHY = "no setting and no rule allows this host"
+_ALL_HOSTS = {(Effect.ALLOW, NETWORK_TOOL, "*"), (Effect.ALLOW, NETWORK_TOOL, "")}
+_MAX_TOLD = 200
+_MAX_QUESTIONS = 20
+
+
+class CommandGate:
+    """The gate of one command; implements `core.hosts.HostGate`.  What was answered holds for the whole command.
+
+    A command cannot bury the user in questions, nor the log in lines: there is one question at a time, and of both a most.
+    """
+
+    def __init__(self, desk: Desk, call_id: str) -> None:
+        self._desk = desk
+        self._call_id = call_id
+        self._answered: dict[str, bool] = {}
+        self._asking = asyncio.Lock()
+        self._question: Question | None = None
+        self._told: set[tuple[str, str]] = set()
+        self._told_total = 0
+        self._is_closed = False
+
+    async def may_reach(self, host: str, *, is_listed: bool = False) -> bool:
+        """Return what rules and settings say of a host, else what the user says."""
+        async with self._asking:
+            decided = self._by_rules(host, is_listed=is_listed)
+            if decided is not None:
+                return decided
+            return await self._answer(host, lambda: self._request(host))
+
+    async def may_show(self, folder: str, why: str) -> bool:
+        """Return what rules say of a folder of tools, else what the user says."""
+        async with self._asking:
+            rules = [rule for rule in self._desk.all_rules() if rule.tool == SHOWN_TOOLS]
+            effects = [rule.effect for rule in rules if rule.pattern in ("*", folder)]
+            if self._is_closed or Effect.DENY in effects:
+                return False
+            if Effect.ALLOW in effects and Effect.ASK not in effects:
+                return True
+            return await self._answer(folder, lambda: self._folder_request(folder, why))
+
+    def warn(self, text: str) -> None:
+        """Show the user why a command failed."""
+        self._desk.emit(Notice(level=Level.WARNING, text=text))
+
+    def close(self) -> None:
+        """End the command's say: what it still asks is answered with no, and nothing more is written down."""
+        self._is_closed = True
+        if self._question is not None:
+            self._question.give(Answer(Outcome.NO), "interrupt")
+
+    def reached(self, host: str, sent_bytes: int, received_bytes: int, why_not: str) -> None:
+        """Write down that a host was reached, or was not: each refusal once, and of all a most."""
+        if self._is_closed or (why_not and (host, why_not) in self._told) or self._told_total > _MAX_TOLD:
+            return
+        self._told.add((host, why_not))
+        self._told_total += 1
+        if self._told_total > _MAX_TOLD:
+            host, sent_bytes, received_bytes, why_not = "…", 0, 0, "further connections of this command are not listed"
+        self._desk.emit(
+            HostReached(
+                agent=self._desk.agent,
+                call_id=self._call_id,
+                host=host,
+                sent_bytes=sent_bytes,
+                received_bytes=received_bytes,
+                why_not=why_not,
+            )
+        )
+
+    def _by_rules(self, host: str, *, is_listed: bool) -> bool | None:
+        """Return what is decided without asking: deny before ask, ask before what a rule or a setting allows."""
+        rules = [rule for rule in self._desk.all_rules() if rule.tool in (NETWORK_TOOL, "*") and _is_about(rule, host)]
+        if self._is_closed or any(rule.effect is Effect.DENY for rule in rules):
+            return False
+        allowing = [rule for rule in rules if rule.effect is Effect.ALLOW and rule.tool == NETWORK_TOOL]
+        if any(rule.effect is Effect.ASK for rule in rules):
+            return True if any(rule.source == THIS_SESSION and rule.is_exactly(host) for rule in allowing) else None
+        return True if allowing or is_listed else None
+
+    async def _answer(self, subject: str, request: Callable[[], ApprovalRequested]) -> bool:
+        """Return the answer to a question; each is asked once, and of all a most."""
+        if subject not in self._answered:
+            if len(self._answered) >= _MAX_QUESTIONS:
+                return False
+            self._question = self._desk.approvals.open(request())
+            self._answered[subject] = (await self._question.answer()).outcome is not Outcome.NO
+        return self._answered[subject]
+
+    def _request(self, host: str) -> ApprovalRequested:
+        return self._asked(NETWORK_TOOL, f"{host}:443", _WHY, (host, *wider_patterns(host)))
+
+    def _folder_request(self, folder: str, why: str) -> ApprovalRequested:
+        return self._asked(SHOWN_TOOLS, folder, why, (folder,))
+
+    def _asked(self, tool: str, text: str, why: str, patterns: Sequence[str]) -> ApprovalRequested:
+        offers = tuple(str(Rule(Effect.ALLOW, tool, pattern)) for pattern in patterns)
+        return ApprovalRequested(
+            agent=self._desk.agent,
+            approval_id=self._desk.approvals.next_id(),
+            call_id=self._call_id,
+            tool=tool,
+            text=text,
+            why=why,
+            suggested_rule=offers[0],
+            offered_rules=offers,
+            sandbox=self._desk.sandbox_text,
+        )
+
+
+def wants_network(prepared: PreparedCall) -> bool:
+    """Tell whether a command is to reach the package indexes."""
+    return prepared.tool == "shell" and prepared.arguments.get("network") is True
+
+
+def lacks_network(desk: Desk, prepared: PreparedCall) -> bool:
+    """Tell whether a command is to reach the package indexes and no rule lets it."""
+    rules = {(rule.effect, rule.tool, rule.pattern) for rule in desk.all_rules()}
+    return wants_network(prepared) and rules.isdisjoint(_ALL_HOSTS)
+
+
+def _is_about(rule: Rule, host: str) -> bool:
+    return rule.pattern == "*" or is_covered(host, [rule.pattern])
+
+
+async def question(
+    desk: Desk, call_id: str, prepared: PreparedCall, context: ToolContext, decision: Decision, *, behind: tuple[str, ...] = ()
+) -> ApprovalRequested:
+    """Return the request for one call; `behind` are the real paths behind its links.
+
+    Raises:
+        ToolError: the call cannot succeed, so there is nothing to ask about.
+    """
+    preview = await prepared.preview(context)
+    is_outside = prepared.access is not Access.EXECUTE and any(
+        subject.startswith(("/", "../")) for subject in prepared.subjects
+    )
+    offers = () if decision.takes_no_rule or is_outside else offered_rules(prepared.tool, prepared.access, prepared.subjects)
+    if not desk.approvals.is_attended and lacks_network(desk, prepared):
+        offers = ("Network(*)",)  # nobody can say yes to this one command
+    is_command = prepared.access is Access.EXECUTE
+    writes = prepared.access is Access.WRITE
+    changed = [path for path in (*prepared.subjects, *behind) if writes and path.startswith("/")]
+    return ApprovalRequested(
+        agent=desk.agent,
+        approval_id=desk.approvals.next_id(),
+        call_id=call_id,
+        tool=prepared.tool,
+        text=reveal(preview.text),
+        diff=reveal(preview.diff),
+        path=preview.path,
+        why=decision.why if not changed else f"{decision.why}; undo does not cover {reveal(', '.join(changed))}",
+        suggested_rule=offers[0] if offers else "",
+        offered_rules=offers,
+        cwd=desk.sandbox_folder if is_command else "",
+        sandbox=desk.sandbox_text,
+        limits=preview.limits,
+        uncovered=tuple(map(reveal, decision.uncovered)),
+        commands=decision.commands,
+        hunks=preview.hunks,
+        digest=hashlib.sha256(preview.text.encode("utf-8", "surrogatepass")).hexdigest(),
+    )
+
+
+def context_of(desk: Desk, call: ToolCall) -> ToolContext:
+    """Return what one call works with."""
+
+    def set_plan(plan: Plan) -> None:
+        desk.emit(PlanChanged(agent=desk.agent, plan=plan))
+
+    def on_output(text: str) -> None:
+        desk.emit(ToolOutputDelta(agent=desk.agent, call_id=call.id, text=text))
+
+    def on_reading(path: str) -> Verdict:
+        return decide_all("read", Access.READ, (path,), desk.mode, desk.all_rules()).verdict
+
+    def report(given: Report) -> None:
+        desk.report = given
+
+    def wait(until: datetime, why: str) -> None:
+        desk.waits.want(until, why, desk.now())
+
+    return ToolContext(
+        desk.reach,
+        desk.plan,
+        set_plan,
+        on_output,
+        desk.now,
+        CommandGate(desk, call.id),
+        on_reading=on_reading,
+        sees=desk.can_show,
+        knows=partial(_knows, desk),
+        children=desk.children,
+        report=report if desk.depth else None,
+        propose=lambda proposal: propose_plan(desk, proposal, desk.turn_id),
+        wait=wait if desk.agent == ROOT else no_wait,
+        step_work=desk.step.work,
+        interpreter=desk.interpreter,
+        web=desk.web,
+        skills=desk.skills,
+        use_skill=lambda used: desk.emit(used_event(used, desk.agent)),
+    )
+
+
+def _knows(desk: Desk, path: str) -> bool:
+    """Tell whether a file may be replaced whole: a model that calls in its text has to have met it in this conversation."""
+    return desk.model.calling.form is CallForm.NATIVE or desk.conversation.has_met(path)
+
+
+_MAX_PATHS = 100
+_LONG_CHARS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call whose question is open; `problem` says why it could not be asked (the call cannot succeed)."""
+
+    prepared: PreparedCall
+    decision: Decision | None = None
+    context: ToolContext | None = None
+    question: Question | None = None
+    problem: str = ""
+    behind: tuple[str, ...] = ()
+
+
+def mask_files(desk: Desk) -> None:
+    """Tell the sandbox which files the rules in force now keep from every program."""
+    desk.sandbox.mask(id(desk.approvals), mask_expressions(desk.all_rules()))
+
+
+async def learn_sandbox(desk: Desk) -> None:
+    """Start the sandbox where it is not known yet: how much is asked depends on what confines commands."""
+    if not desk.sandbox_name or desk.has_read_only is None:
+        status = await desk.sandbox.status()
+        desk.sandbox_text, desk.asks_each_command = status.text, status.asks_each_command
+        desk.sandbox_folder = status.folder
+        desk.has_read_only, desk.masks_git = status.has_read_only, status.masks_git
+    if desk.only_reads:
+        desk.is_read_only = (await desk.reach.status()).is_read_only
+
+
+async def behind_links(desk: Desk, prepared: PreparedCall) -> tuple[str, ...]:
+    """Return the real paths of a call about files where they are others than its own: rules hold for both."""
+    if prepared.access not in (Access.READ, Access.WRITE) or not 0 < len(prepared.subjects) <= _MAX_PATHS:
+        return ()
+    real = await desk.sandbox.real_paths(prepared.subjects)
+    return tuple(path for path in real if path not in prepared.subjects)
+
+
+async def decide_in_time(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
+    """Return the result of `decide`; a thread reads long texts, so that nothing else waits."""
+    if sum(map(len, prepared.subjects)) > _LONG_CHARS:
+        return await asyncio.to_thread(decide, desk, prepared, behind)
+    return decide(desk, prepared, behind)
+
+
+def decide(desk: Desk, prepared: PreparedCall, behind: tuple[str, ...] = ()) -> Decision:
+    """Return what the permission function says of a call now; `behind` are the real paths behind links."""
+    modes = (desk.mode, Mode.PLAN) if desk.is_narrow else (desk.mode,)
+    has_read_only = desk.is_read_only if desk.only_reads else desk.has_read_only is True
+    stays = prepared.tool == "shell" and prepared.arguments.get("background") is True
+    has_network = wants_network(prepared)
+    decision = strictest(
+        [
+            decide_all(
+                prepared.tool,
+                prepared.access,
+                (*prepared.subjects, *behind),
+                mode,
+                desk.all_rules(),
+                asks_each_command=desk.asks_each_command,
+                is_read_only=has_read_only and not stays and not has_network,  # these run where commands may write
+                masks_git=desk.masks_git,
+                scopes=desk.scopes.scopes,
+            )
+            for mode in modes
+        ]
+    )
+    if not has_network or decision.verdict is Verdict.DENY:
+        return decision
+    lacks_hosts = lacks_network(desk, prepared)
+    if decision.verdict is Verdict.ALLOW and lacks_hosts:
+        return Decision(Verdict.ASK, "it reaches the package indexes", reveals=decision.reveals, takes_no_rule=True)
+    takes_no_rule = decision.takes_no_rule or lacks_hosts  # a rule for the command alone does not open the network
+    return replace(decision, takes_no_rule=takes_no_rule)
+
+
+def is_answered_by_typing(desk: Desk, prepared: PreparedCall) -> bool:
+    """Tell whether only the mode or a reduced sandbox asks: a rule that asks, doubt and secrets ask the user too."""
+    mode = desk.mode if desk.mode is Mode.PLAN else Mode.AUTO
+    decision = decide_all(
+        prepared.tool, prepared.access, prepared.subjects, mode, desk.all_rules(), is_read_only=desk.is_read_only
+    )
+    return decision.verdict is Verdict.ALLOW
+
+
+def sandbox_for(desk: Desk, decision: Decision) -> Sandbox:
+    """Return the sandbox for an allowed call: read-only if it only reads, with the secret files that it names shown."""
+    sandbox = desk.sandbox.read_only() if decision.is_read_only else desk.reach
+    return sandbox.revealing(decision.reveals) if decision.reveals else sandbox
+
+
+async def ask(
+    desk: Desk,
+    call: ToolCall,
+    prepared: PreparedCall,
+    *,
+    context: ToolContext | None = None,
+    decision: Decision | None = None,
+    behind: tuple[str, ...] = (),
+) -> Asked:
+    """Open the question about a call.
+
+    Raises:
+        ToolError: the call cannot succeed, so there is nothing to ask about.
+        SandboxError: the same, from the sandbox.
+    """
+    context, decision = context or context_of(desk, call), decision or decide(desk, prepared, behind)
+    request = await question(desk, call.id, prepared, context, decision, behind=behind)
+    # a rule that is granted meanwhile does not answer a hook
+    is_hooks = decide(desk, prepared, behind).verdict is Verdict.ALLOW
+    opened = desk.approvals.open(request, lambda: not is_hooks and decide(desk, prepared, behind).verdict is Verdict.ALLOW)
+    return Asked(prepared, decision, context, opened, behind=behind)

@@ -1,0 +1,316 @@
+"""What an answer means for its turn: go on, tell the model something, or end, and why.  Pure: it looks and counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lmtui.core.agent_events import Wait, WaitSet
+from lmtui.core.budgets import ReportWritten
+from lmtui.core.events import ROOT, Level, Notice, TurnReason
+from lmtui.core.messages import Completion, FinishReason, Usage
+from lmtui.core.model_events import Reminder
+from lmtui.core.permissions.decide import Mode
+from lmtui.core.sanitize import clean_line
+from lmtui.core.task_state import missing, open_words, shown
+from lmtui.core.times import LocalZone
+from lmtui.engine.desk import Desk
+from lmtui.engine.inbox import Said
+from lmtui.engine.loop_detection import Loop
+from lmtui.engine.open_work import GateWatch
+from lmtui.engine.syntax import unparsed
+from lmtui.engine.turn_outcome import reason_of
+
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWork:
+    """What a turn leaves open, in words for a reader, and how much it is."""
+
+    parts: tuple[str, ...] = ()
+    amount: int = 0
+
+    @property
+    def nudge(self) -> str:
+        """Return what the model is told."""
+        return (
+            f"Not finished yet: {'; '.join(self.parts)}. Go on with it, and mark what is done. "
+            "If it cannot be done, say why in a line that begins with BLOCKED:"
+        )
+
+    @property
+    def error(self) -> str:
+        """Return what the user is told where it stays so."""
+        return f"not finished: {'; '.join(self.parts)}"
+
+
+async def open_work(watch: GateWatch, desk: Desk) -> OpenWork:
+    """Return what a turn that would end now leaves open; files are looked for on the disk."""
+    todos, steps, left = watch.open_todos(), watch.open_steps(), watch.remaining()
+    gone = await missing(desk.sandbox, watch.claims())
+    broken = await unparsed(desk.sandbox, watch.written)
+    task = watch.plan.task
+    parts = [open_words(steps, "plan step"), open_words(todos, "todo")]
+    if left and task is not None:
+        following = f", next is {task.remaining_queue[0]}" if task.remaining_queue else ""
+        parts.append(f"{task.processed_count:,} of {task.processed_count + left:,} processed{following}")
+    if gone:
+        parts.append(f"written, but not on the disk: {shown(list(map(clean_line, gone)))}")
+    parts += [f"{clean_line(path)} does not parse ({why})" for path, why in list(broken.items())[:_MOST_NAMED]]
+    return OpenWork(tuple(part for part in parts if part), len(todos) + len(steps) + left + len(gone) + len(broken))
+
+
+async def check_end(desk: Desk, text: str) -> tuple[str, str]:
+    """Return what the model is told before its turn may end, else what the user is told of what stays open; both may be empty.
+
+    The model is told once; again only where it did some of it meanwhile.
+    """
+    is_question = desk.approvals.is_attended and text.rstrip().endswith("?")
+    is_refused = desk.approvals.has_refused(desk.agent)
+    if is_question or is_refused or desk.mode is Mode.PLAN or reason_of(text) is not TurnReason.DONE:
+        return "", ""
+    work = await open_work(desk.gate, desk)
+    if not work.parts:
+        return "", ""
+    if desk.gate.told is None or work.amount < desk.gate.told:
+        desk.gate.told = work.amount
+        return work.nudge, ""
+    return "", work.error
+
+
+LAST_STEPS = 3
+_LEAST_STEPS = 10  # of so few none is worth a warning
+_FINISH = "Finish and check what is begun, then say what is done and what is open."
+_ENDINGS = {
+    TurnReason.DONE: "done",
+    TurnReason.LIMIT: TurnReason.LIMIT.words,
+    TurnReason.BLOCKED: "blocked",
+    TurnReason.ERROR: "stopped by an error",
+}
+_ENDINGS_USED_UP = {
+    TurnReason.WAITING: "waiting, with the budget used up",
+    TurnReason.INTERRUPTED: "stopped by you, with the budget used up",
+}
+
+
+def limit_reached(desk: Desk, usage: Usage) -> str:
+    """Return why no further request may be made in a turn that used so much, empty where one may."""
+    limits = desk.limits
+    if 0 < limits.max_iterations <= desk.task_steps.count:
+        return f"the limit of {limits.max_iterations} steps was reached"
+    if 0 < limits.max_tokens <= usage.fresh_tokens:
+        return f"the limit of {limits.max_tokens:,} tokens was reached"
+    return desk.spending.over()
+
+
+def tell_what_is_left(desk: Desk) -> None:
+    """Tell the model that the last steps begin, and model and user that most of the budget is used; each once."""
+    limits = desk.limits
+    if limits.max_iterations >= _LEAST_STEPS and limits.max_iterations - desk.task_steps.count == LAST_STEPS:
+        desk.emit(Reminder(agent=desk.agent, text=f"Only {LAST_STEPS} more steps are allowed. {_FINISH}", turn_id=desk.turn_id))
+    if warning := desk.spending.warning():
+        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=f"{warning[0].upper()}{warning[1:]}."))
+        text = f"{warning}. Begin nothing new. {_FINISH}"
+        desk.emit(Reminder(agent=desk.agent, text=text, turn_id=desk.turn_id, topic="budget"))
+
+
+def write_report(desk: Desk, reason: TurnReason) -> None:
+    """Tell what work under a budget came to; once, until there is more work to tell of."""
+    spending = desk.spending
+    ending = _ENDINGS.get(reason) or (_ENDINGS_USED_UP.get(reason) if spending.over() else None)
+    if desk.depth or not spending.budget or spending.is_reported or ending is None:
+        return
+    text = spending.deeds.report(desk.plan, spending.budget, spending.spent, ending)
+    desk.emit(ReportWritten(agent=desk.agent, text=text, turn_id=desk.turn_id))
+
+
+_MOST_MALFORMED = 3
+_MOST_EMPTY = 5
+_EMPTY_NUDGE = "Your last answer was empty. Go on with the task, or say that it is done."
+_NOTHING_DONE = (
+    "No tool was called, so nothing was looked at or changed. "
+    "If the task needs that, call a tool now; if it does not, give your answer again."
+)
+_WORKS = r"(?:creat|updat|chang|fix|add|writ|wrote|read|delet|remov|renam|mov|replac|sav|copi|run|ran|execut|install|commit)"
+_CLAIMS = re.compile(rf"\b(?:I|we)(?: have|['’]ve) (?:now )?{_WORKS}", re.IGNORECASE)
+_PASSIVE_CLAIMS = re.compile(r"\b(?:has|have) been (?:\w+ed|written|made|put)\b", re.IGNORECASE)
+_PLANS = re.compile(rf"\b(?:I|we)(?: will|'ll| would) (?:now )?(?:use|{_WORKS})", re.IGNORECASE)
+_PASSIVE_PLANS = re.compile(r"\b(?:is|are) now\b", re.IGNORECASE)
+_ABOUT_FILES = re.compile(r"\b(?:files?|folders?|lines?|scripts?)\b|\w\.[a-z]\w{0,4}\b", re.IGNORECASE)
+_ASKS_WORK = re.compile(rf"\b(?:{_WORKS}|make|edit|append|refactor|implement|convert|put|set)\w*\b", re.IGNORECASE)
+_GENERAL = re.compile(
+    r"\s*(?:please )?(?:(?:can|could) you (?:please )?)?(?:(?:tell me|explain|describe),? )?"
+    r"(?:how (?:do|does|can|could|would|should|to|is|are)|wh(?:at|ich) (?:is|are|'s) (?:an?|the (?:difference|purpose|meaning))"
+    r"|why|explain|when (?:do|does|should|is))\b",
+    re.IGNORECASE,
+)
+_ONLY_WORDS = "No tool ran in this turn: whatever the answer says, nothing was read or changed."
+_FAILED = (
+    "The last call failed, so nothing came of it. "
+    "Try another way with a tool now; if there is none, tell the user what did not work."
+)
+_EMPTY = "the model answered with nothing, {count} times in a row; try again or another model"
+_NO_CALL = (
+    "the model tried to call a tool four times, and none of the calls could be read; "
+    "try another model, or another form of calls (/calls, `lmtui models --exam NAME`)"
+)
+_CUT_CALLS = (
+    "two answers in a row were cut at the length limit inside a tool call; "
+    "raise LLM_MAX_TOKENS or the server's limit, or ask for smaller steps"
+)
+_LOOP = "the model goes round in a circle ({what}); say what it should do instead, or “go on” to let it try again"
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """Ask the model again; `reminder` is told to it before, if there is one.  `needs_call`: it should call a tool now."""
+
+    reminder: str = ""
+    needs_call: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The model has said its last word, unless the user said something meanwhile; `note` is what the user should know of it."""
+
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The turn ends here, though the model did not end it."""
+
+    reason: TurnReason
+    error: str
+
+
+class AnswerWatch:
+    """Judges the answers of one turn, one after the other.
+
+    Args:
+        task: what the user asked for.
+        most_empty: so many empty answers in a row end the turn (0: no limit).
+        trusts_words: the model is known to call tools; what it says it would do is no reason to ask again.
+    """
+
+    def __init__(self, task: str = "", *, most_empty: int = _MOST_EMPTY, trusts_words: bool = False) -> None:
+        self._most_empty = most_empty
+        self.trusts_words = trusts_words
+        is_general = _GENERAL.match(task) is not None  # a question that text can answer, whatever it names
+        self._is_about_files = bool(_ABOUT_FILES.search(task)) and not is_general
+        self._asks_work = bool(_ASKS_WORK.search(task)) and not is_general
+        self._empty = self._cut = self._malformed = 0
+        self._doubts = {_NOTHING_DONE, _FAILED}
+        self._has_called = False
+
+    def judge(
+        self, completion: Completion, loop: Loop | None = None, *, has_failed: bool = False, is_unsure: bool = False
+    ) -> GoOn | Finished | Stopped:
+        """Return what follows from an answer whose calls were run.
+
+        Args:
+            completion: the answer.
+            loop: the circle that the model was found to go round in.
+            has_failed: the last call of the turn did, and the model is one that takes that for done: it is asked once.
+            is_unsure: it may not be able to call: words without a call are asked about once where the task is about files; of
+                others, and of general questions, only words that say that something was, or would be, done.
+        """
+        calls = completion.message.tool_calls
+        is_cut = completion.finish_reason is FinishReason.LENGTH
+        self._cut = self._cut + 1 if is_cut else 0
+        if completion.finish_reason is FinishReason.CONTENT_FILTER:
+            return Stopped(TurnReason.ERROR, "the server's content filter stopped the answer")
+        if calls and loop is not None and loop.is_over:
+            return _looped(loop)
+        if (calls or completion.problem) and self._cut > 1:
+            return Stopped(TurnReason.LIMIT, _CUT_CALLS)
+        if calls:
+            self._empty = self._malformed = 0
+            self._has_called = True
+            return GoOn("\n".join(filter(None, (completion.problem, loop.advice if loop else ""))))
+        doubt = self._doubt(completion.message.text, has_failed=has_failed, is_unsure=is_unsure)
+        found = self._without_calls(completion, doubt, is_cut=is_cut, is_unsure=is_unsure)
+        return _looped(loop) if isinstance(found, GoOn) and loop is not None and loop.is_over else found
+
+    def _without_calls(self, completion: Completion, doubt: str, *, is_cut: bool, is_unsure: bool) -> GoOn | Finished | Stopped:
+        if completion.problem:
+            self._malformed += 1
+            is_enough = self._malformed > _MOST_MALFORMED
+            return Stopped(TurnReason.ERROR, _NO_CALL) if is_enough else GoOn(completion.problem)
+        if is_cut:
+            return Stopped(TurnReason.LIMIT, "the answer was cut at the length limit; say “go on” for the rest")
+        if completion.message.text.strip():
+            if doubt in self._doubts:
+                self._doubts.discard(doubt)
+                return GoOn(doubt, needs_call=is_unsure and doubt is _NOTHING_DONE)
+            is_claim = not self._has_called and self._claims(completion.message.text)
+            return Finished(_ONLY_WORDS if is_claim else "")
+        self._empty += 1
+        is_enough = 0 < self._most_empty <= self._empty
+        return Stopped(TurnReason.ERROR, _EMPTY.format(count=self._empty)) if is_enough else GoOn(_EMPTY_NUDGE)
+
+    def _doubt(self, text: str, *, has_failed: bool, is_unsure: bool) -> str:
+        """Return why an answer may not be the end, empty where it may."""
+        if self._has_called:
+            return _FAILED if has_failed else ""
+        is_said = self._claims(text) or (not self.trusts_words and self._plans(text))
+        return _NOTHING_DONE if is_said or (is_unsure and self._is_about_files) else ""
+
+    def _claims(self, text: str) -> bool:
+        """Tell whether an answer claims that something was done; without a subject, only if the user asked for work."""
+        return bool(_CLAIMS.search(text) or (self._asks_work and _PASSIVE_CLAIMS.search(text)))
+
+    def _plans(self, text: str) -> bool:
+        return bool(_PLANS.search(text) or (self._asks_work and _PASSIVE_PLANS.search(text)))
+
+
+def _looped(loop: Loop) -> Stopped:
+    return Stopped(TurnReason.LIMIT, _LOOP.format(what=loop.what))
+
+
+def judge_wait(desk: Desk, completion: Completion, turn_id: str) -> GoOn | Stopped | None:
+    """Return what follows where an answer whose calls were run says something of waiting; only the root agent waits."""
+    if desk.agent != ROOT:
+        return None
+    wait = desk.waits.after(completion, desk.now())
+    if isinstance(wait, str):
+        return GoOn(wait) if wait else None
+    desk.emit(WaitSet(until=wait.until, why=wait.why, turn_id=turn_id))
+    return Stopped(TurnReason.WAITING, "")
+
+
+class SessionSleep:
+    """The wait of one session as the scheduler sees it.
+
+    Args:
+        desk: returns the root agent's.
+        put: takes something up as a turn.
+    """
+
+    def __init__(self, desk: Callable[[], Desk], put: Callable[[Said], None]) -> None:
+        self._desk = desk
+        self._put = put
+
+    @property
+    def wait(self) -> Wait | None:
+        """Return what the session waits for, None where it does not."""
+        return self._desk().waits.current
+
+    def wake(self) -> bool:
+        """Go on; False where the session does not wait any more."""
+        wait = self.wait
+        if wait is None:
+            return False
+        now = self._desk().now().astimezone(LocalZone()).isoformat(timespec="seconds")
+        self.remind(f"It is now {now}. You waited for: {wait.why or 'this time'}. Go on with the task.")
+        return True
+
+    def remind(self, text: str) -> None:
+        """Let a turn begin with words of lmtui's own."""
+        self._put(Said(text, is_reminder=True))
+
+    def attend(self) -> None:
+        """Ask from now on: somebody is there."""
+        self._desk().approvals.attend()

@@ -1,0 +1,524 @@
+"""Sub-agents at work: each gets a brief and a desk of its own, does its task, and what it reports is checked on the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import posixpath
+import re
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import resources
+from typing import Protocol
+
+from lmtui.core.agent_events import AgentFinished, AgentStarted
+from lmtui.core.errors import SandboxError, ToolError
+from lmtui.core.events import Level, MessageAdded, Notice, TurnReason
+from lmtui.core.instructions import without_tags
+from lmtui.core.messages import Role, ToolSet, ToolSpec, Urgency
+from lmtui.core.permissions.decide import Access, SkillScope, Verdict, decide_all
+from lmtui.core.permissions.rules import MCP, Effect, Rule, parse_rule
+from lmtui.core.ports import Limits, PreparedCall, Toolbox
+from lmtui.core.subagents import (
+    AgentDefinition,
+    AgentDefinitions,
+    Brief,
+    ChildKind,
+    ChildResult,
+    NoAgentDefinitions,
+    Report,
+    ReportStatus,
+    cut,
+    results_text,
+)
+from lmtui.core.task_state import missing, path_of
+from lmtui.engine.context import Conversation
+from lmtui.engine.desk import Desk
+from lmtui.engine.entries import Entry
+from lmtui.engine.inbox import Inbox
+from lmtui.engine.instruction_events import SHARE, guidance_chars
+from lmtui.engine.roles import borrow_model
+from lmtui.engine.skill_use import SkillWatch
+from lmtui.engine.turn import Tally, work
+
+MAX_DATA_CHARS = 8_000
+MAX_INLINED_FILES, MAX_INLINED_BYTES = 3, 8_000
+_MAX_PARENT_CHARS = 400
+_WORD = re.compile(r"\w{3,}")
+
+
+def child_prompt(kind: ChildKind) -> str:
+    """Return the fixed first message of a sub-agent; the same bytes for every task."""
+    return resources.files("lmtui.engine").joinpath(f"prompts/{kind}_child.md").read_text(encoding="utf-8").strip()
+
+
+def brief_text(brief: Brief, parent_objective: str, data: str, before: str) -> str:
+    """Return a task as the first words to a sub-agent.
+
+    Args:
+        brief: the task.
+        parent_objective: what the agent that sends it works on.
+        data: what of the parent's results belongs to it.
+        before: what came of the tasks that it depends on.
+    """
+    wanted = brief.deliverable
+    paths = f" at {', '.join(wanted.paths)}" if wanted.paths else ""
+    form = f" as {wanted.format}" if wanted.format else ""
+    parts = [
+        f"Your task: {brief.objective.strip()}",
+        f"What is to come of it: a {wanted.type}{paths}{form}. {wanted.description}".strip(),
+    ]
+    if brief.constraints:
+        parts.append("Hold to this:\n" + "\n".join(f"- {each}" for each in brief.constraints))
+    if parent_objective:
+        parts.append(f"It is a part of: {cut(parent_objective, _MAX_PARENT_CHARS)}")
+    if before:
+        parts.append(f"What came of the tasks before:\n{before}")
+    if data:
+        parts.append(f"What is known already:\n{data}")
+    return "\n\n".join(parts)
+
+
+def data_for(hint: str, entries: Sequence[Entry], limit_chars: int = MAX_DATA_CHARS) -> str:
+    """Return those results of the parent's calls that have the words of a hint, best first, bounded; empty without a hint."""
+    words = {word.lower() for word in _WORD.findall(hint)}
+    if not words:
+        return ""
+    results = [entry for entry in entries if entry.message.role is Role.TOOL and entry.is_ok]
+    scored = [(_score(words, entry), place, entry) for place, entry in enumerate(results)]
+    found: list[str] = []
+    left = limit_chars
+    for score, _, entry in sorted(scored, key=lambda each: (-each[0], -each[1])):
+        text = cut(f"[{entry.title}]\n{entry.message.text}", left)
+        if score == 0 or left < len(entry.title) + 100:
+            break
+        found.append(text)
+        left -= len(text) + 2
+    return "\n\n".join(found)
+
+
+def before_text(results: Sequence[ChildResult], files: Iterable[tuple[str, str]]) -> str:
+    """Return what a sub-agent is told of the tasks that it depends on, with the text of some of their files."""
+    return "\n\n".join([results_text(results), *(f'<file path="{path}">\n{text}\n</file>' for path, text in files)])
+
+
+def _score(words: set[str], entry: Entry) -> int:
+    text = f"{entry.title} {entry.message.text[:20_000]}".lower()
+    return sum(word in text for word in words)
+
+
+_ALWAYS = "report_result"
+_SERVERS = "mcp_"
+_FORM = '<instructions from="sub-agent {name}">\n{text}\n</instructions>'
+_CUT = "\n[cut here: {count:,} more characters]"
+
+
+def instructions_text(definition: AgentDefinition, limit_chars: int) -> str:
+    """Return the instructions of a definition as a sub-agent is told them, the end of long ones left out and said to be."""
+    text = without_tags(definition.instructions)
+    if len(text) > limit_chars:
+        text = text[:limit_chars].rstrip() + _CUT.format(count=len(text) - limit_chars)
+    return _FORM.format(name=definition.name, text=text)
+
+
+def scopes_of(definition: AgentDefinition) -> tuple[SkillScope, ...]:
+    """Return what a definition leaves to be called; nothing where it does not say."""
+    allowed = _rules(definition, definition.allowed if definition.allowed is not None else ("*",), Effect.ALLOW)
+    denied = tuple(rule for rule in _rules(definition, definition.denied, Effect.DENY) if rule.pattern == "*")
+    is_limited = definition.allowed is not None or denied
+    return (SkillScope(definition.name, allowed, is_agent=True, denied=denied),) if is_limited else ()
+
+
+def denied_rules(definition: AgentDefinition) -> tuple[Rule, ...]:
+    """Return the rules that take some calls of a tool away; whole tools are left out of the scope."""
+    return tuple(rule for rule in _rules(definition, definition.denied, Effect.DENY) if rule.pattern != "*")
+
+
+def narrowed(toolbox: Toolbox, scopes: Sequence[SkillScope]) -> Toolbox:
+    """Return the tools of a sub-agent as far as its definition, and those of the agents above it, name them."""
+    for scope in scopes:
+        toolbox = NarrowedToolbox(toolbox, scope) if scope.is_agent else toolbox
+    return toolbox
+
+
+class NarrowedToolbox:
+    """Implements `core.ports.Toolbox` over another: of its tools those that a definition names, and the one that reports."""
+
+    def __init__(self, base: Toolbox, scope: SkillScope) -> None:
+        self._base, self._scope = base, scope
+
+    def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
+        """Return what the model is told of the tools."""
+        return tuple(spec for spec in self._base.specs(tools, sees=sees) if self._is_left(spec.name))
+
+    def prepare(self, name: str, arguments: str) -> PreparedCall:
+        """Check one call; see `core.ports.Toolbox.prepare`."""
+        prepared = self._base.prepare(name, arguments)
+        if not self._is_left(prepared.tool):
+            there = ", ".join(spec.name for spec in self.specs(ToolSet.ALL))
+            raise ToolError(f"{prepared.tool} is not a tool of the {self._scope.source}", f"Its tools: {there}.")
+        return prepared
+
+    def _is_left(self, tool: str) -> bool:
+        """Tell whether a tool may be called; who may call one of a server's may look for it."""
+        is_search = tool.startswith(_SERVERS) and not tool.startswith(MCP)
+        has_servers = any(rule.tool.startswith((MCP, "*")) for rule in self._scope.rules)
+        return tool == _ALWAYS or bool(self._scope.rules_for(tool)) or (is_search and has_servers)
+
+
+def _rules(definition: AgentDefinition, texts: Iterable[str], effect: Effect) -> tuple[Rule, ...]:
+    return tuple(parse_rule(text, effect, f"sub-agent {definition.name}") for text in texts)
+
+
+class Places:
+    """Hands out places in the order in which they were asked for.
+
+    Args:
+        count: tells how many there are; it may change, and counts as 1 at least.
+    """
+
+    def __init__(self, count: Callable[[], int]) -> None:
+        self._count = count
+        self._taken = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @asynccontextmanager
+    async def one(self) -> AsyncGenerator[None]:
+        """Hold a place; wait until one is free."""
+        await self._take()
+        try:
+            yield
+        finally:
+            self._give()
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncGenerator[None]:
+        """Let others have the place that is held, and wait for one at the end; who fails or is stopped does not wait."""
+        self._give()
+        has_one = False
+        try:
+            yield
+            await self._take()
+            has_one = True
+        finally:
+            if not has_one:
+                self._taken += 1  # whoever holds it is about to give it back
+
+    async def _take(self) -> None:
+        if self._taken < max(1, self._count()) and not self._waiting:
+            self._taken += 1
+            return
+        ready = asyncio.get_running_loop().create_future()
+        self._waiting.append(ready)
+        try:
+            await ready
+        except asyncio.CancelledError:
+            if ready.done() and not ready.cancelled():
+                self._give()
+            else:
+                self._waiting.remove(ready)
+            raise
+
+    def _give(self) -> None:
+        self._taken -= 1
+        while self._waiting and self._taken < max(1, self._count()):
+            ready = self._waiting.popleft()
+            if not ready.done():
+                self._taken += 1
+                ready.set_result(None)
+
+
+_STEPS = 60
+
+
+class Papers(Protocol):
+    """Where the briefs and results of sub-agents lie while they work, and after it where the settings say so.
+
+    What cannot be written is passed over: the log has it all.
+    """
+
+    def put_brief(self, agent: str, brief: Brief, told: str, *, parent: str, depth: int) -> None:
+        """Keep a brief: whose agent it is for, how deep that stands, and the words in which it was told of it."""
+
+    def put_result(self, agent: str, result: ChildResult) -> None:
+        """Keep a result, or clear away what was kept of the agent."""
+
+
+class NoPapers:
+    """Keeps nothing."""
+
+    def put_brief(self, agent: str, brief: Brief, told: str, *, parent: str, depth: int) -> None:
+        """Keep nothing."""
+
+    def put_result(self, agent: str, result: ChildResult) -> None:
+        """Keep nothing."""
+
+
+def _no_tools(kind: ChildKind, *, can_send: bool) -> Toolbox:
+    raise NotImplementedError(f"no tools for {kind} agents ({can_send=})")
+
+
+@dataclass(frozen=True, slots=True)
+class TeamParts:
+    """What the sub-agents of a session are made of.
+
+    `toolbox` returns the tools of a kind of agent, with or without those that send others; `limits` are those of each agent,
+    `parallel` tells how many may work at once.  With a `max_depth` of 0 there are none.  `definitions` are those that the user
+    and the folder define.
+    """
+
+    toolbox: Callable[..., Toolbox] = _no_tools
+    limits: Limits = field(default_factory=lambda: Limits(max_iterations=_STEPS))
+    parallel: Callable[[], int] = lambda: 1
+    max_depth: int = 0
+    papers: Papers = field(default_factory=NoPapers)
+    definitions: AgentDefinitions = field(default_factory=NoAgentDefinitions)
+
+
+class Team:
+    """Those that are at work now, by their ids, and how many there were so far (a replay counts them again).
+
+    The server does not have the models of `missing_models`, which definitions name.
+    """
+
+    def __init__(self, parts: TeamParts) -> None:
+        self.parts = parts
+        self.desks: dict[str, Desk] = {}
+        self.places = Places(parts.parallel)
+        self.count = 0
+        self.missing_models: set[str] = set()
+
+    def next_id(self) -> str:
+        """Return the id of the next one."""
+        return f"agent_{self.count + 1}"
+
+    def can_send(self, depth: int) -> bool:
+        """Tell whether an agent at a depth may have others work for it."""
+        return depth < self.parts.max_depth
+
+    def seat(self, parent: Desk, agent: str, kind: ChildKind, definition: AgentDefinition | None = None) -> Desk:
+        """Return the desk of a new agent: the parent's model, sandbox, rules and approvals, nothing of its conversation.
+
+        A definition adds instructions, and takes tools away.
+        """
+        is_narrow = kind is ChildKind.EXPLORE or parent.is_narrow
+        depth = parent.depth + 1
+        prompt = _prompt(parent, kind, definition)
+        scopes = (*parent.scopes.scopes, *(scopes_of(definition) if definition else ()))
+        desk = Desk(
+            provider=parent.provider,
+            toolbox=narrowed(self.parts.toolbox(kind, can_send=self.can_send(depth)), scopes),
+            sandbox=parent.sandbox,
+            conversation=Conversation(agent, lambda *_: prompt, parent.conversation.picture),
+            approvals=parent.approvals,
+            inbox=Inbox(),
+            settings=parent.settings,
+            role=parent.role,
+            limits=self.parts.limits,
+            mode=parent.mode,
+            rules=(*parent.rules, *(denied_rules(definition) if definition else ())),
+            emit=parent.emit,
+            now=parent.now,
+            monotonic=parent.monotonic,
+            warm_up=parent.warm_up,
+            agent=agent,
+            window_tokens=parent.window_tokens,
+            sandbox_name=parent.sandbox_name,
+            sandbox_text=parent.sandbox_text,
+            asks_each_command=parent.asks_each_command,
+            checkpoints=parent.checkpoints,
+            images=parent.images,
+            model=parent.model.another(),
+            window=parent.window.another(),
+            tool_set=ToolSet.LEAN if parent.tool_set is ToolSet.LONG else parent.tool_set,
+            edits=parent.edits,
+            main=parent.main,
+            roles=parent.roles,
+            vision=parent.vision,
+            sees=parent.sees,
+            eyes=parent.eyes,
+            depth=depth,
+            is_narrow=is_narrow,
+            urgency=Urgency.CHILD,
+            turn_id=parent.turn_id,
+            call_ids=parent.call_ids,
+            spending=parent.spending,
+            writing=parent.writing,
+            hooking=parent.hooking.another(),
+            web=parent.web,
+            scopes=SkillWatch(scopes),
+            borrowed=parent.borrowed,
+        )
+        self.desks[agent] = desk
+        return desk
+
+
+def _prompt(parent: Desk, kind: ChildKind, definition: AgentDefinition | None) -> str:
+    """Return the system prompt of a sub-agent."""
+    told = instructions_text(definition, guidance_chars(parent.window_tokens)) if definition else ""
+    return "\n\n".join(part for part in (child_prompt(kind), told, parent.conversation.guidance.instructions) if part)
+
+
+_STATUS_OF = {
+    TurnReason.DONE: ReportStatus.OK,
+    TurnReason.WAITING: ReportStatus.PARTIAL,
+    TurnReason.LIMIT: ReportStatus.PARTIAL,
+    TurnReason.BLOCKED: ReportStatus.BLOCKED,
+}
+_MAX_FILES, _MAX_ENTRIES = 50, 10_000
+
+
+class SubAgents:
+    """Implements `core.children.Children` for the agent at one desk.
+
+    Args:
+        team: the session's.
+        parent: the desk of the agent that sends them.
+    """
+
+    def __init__(self, team: Team, parent: Desk) -> None:
+        self._team = team
+        self._parent = parent
+
+    async def run(self, briefs: Sequence[Brief]) -> Sequence[ChildResult]:
+        """Do the tasks; see `core.children.Children.run`."""
+        definitions = self._team.parts.definitions
+        named = {brief.agent: await definitions.named(brief.agent) for brief in briefs if brief.agent}
+        done: dict[str, asyncio.Future[ChildResult]] = {
+            brief.task_id: asyncio.get_running_loop().create_future() for brief in briefs
+        }
+        own = self._team.places.lent() if self._parent.depth else contextlib.nullcontext()
+        async with own, asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._in_turn(brief, done, named.get(brief.agent))) for brief in briefs]
+        return [task.result() for task in tasks]
+
+    async def _in_turn(
+        self, brief: Brief, done: Mapping[str, asyncio.Future[ChildResult]], definition: AgentDefinition | None
+    ) -> ChildResult:
+        """Do a task once those that it depends on are done and a place is free."""
+        before = [await asyncio.shield(done[task_id]) for task_id in brief.depends_on]
+        failed = [result.task_id for result in before if not result.status.is_usable]
+        if failed:
+            why = f"not begun: {', '.join(failed)}, which it depends on, did not succeed"
+            result = ChildResult("", Report(ReportStatus.SKIPPED, error=why), task_id=brief.task_id)
+        else:
+            async with self._team.places.one():
+                result = await self._send(brief, before, definition)
+        done[brief.task_id].set_result(result)
+        return result
+
+    async def _send(self, brief: Brief, before: Sequence[ChildResult], definition: AgentDefinition | None) -> ChildResult:
+        """Have one agent do one task, from its start to its end in the log."""
+        parent, team = self._parent, self._team
+        agent, started = team.next_id(), parent.monotonic()
+        parent.emit(
+            AgentStarted(agent=agent, parent=parent.agent, title=brief.title, work=str(brief.kind), turn_id=parent.turn_id)
+        )
+        desk, tally = team.seat(parent, agent, brief.kind, definition), Tally()
+        result = ChildResult(agent, Report(ReportStatus.ERROR, error="it was stopped"), task_id=brief.task_id)
+        try:
+            text = await self._words(brief, before)
+            team.parts.papers.put_brief(agent, brief, text, parent=parent.agent, depth=desk.depth)
+            desk.children = SubAgents(team, desk) if team.can_send(desk.depth) else None
+            if definition is not None:
+                await self._take_up(desk, definition)
+            await work(desk, tally, partial(_tell, desk, text))
+            result = await self._checked(brief, desk, desk.report or _report_of(tally))
+        finally:
+            del team.desks[agent]
+            parent.files.update(desk.files)
+            team.parts.papers.put_result(agent, result)
+            parent.emit(
+                AgentFinished(
+                    agent=agent,
+                    outcome=_outcome(result, tally),
+                    summary=result.report.summary or result.report.error,
+                    steps=tally.iterations,
+                    usage=tally.usage,
+                    elapsed_s=round(parent.monotonic() - started, 3),
+                )
+            )
+        return result
+
+    async def _take_up(self, desk: Desk, definition: AgentDefinition) -> None:
+        """Let an agent ask the model that its definition names; what is not as the definition has it is said.
+
+        Its parent's model is asked where the server does not have that one, which is said once in a session.
+        """
+        model, missing = definition.model, self._team.missing_models
+        if model and model not in missing:
+            await borrow_model(desk, model, f"the sub-agent {definition.name}")
+            missing.update({model} if model != desk.main.model else ())
+        if len(definition.instructions) > guidance_chars(self._parent.window_tokens):
+            text = (
+                f"The instructions of the sub-agent {definition.name} were cut: they take more than {SHARE:.0%} of the window."
+            )
+            desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=text))
+
+    async def _words(self, brief: Brief, before: Sequence[ChildResult]) -> str:
+        talk = self._parent.conversation
+        told = before_text(before, await self._texts(before)) if before else ""
+        data = await asyncio.to_thread(data_for, brief.data_hint, talk.entries.copy()) if brief.data_hint else ""
+        return brief_text(brief, talk.last_task, data, told)
+
+    async def _texts(self, before: Sequence[ChildResult]) -> list[tuple[str, str]]:
+        """Return the text of the first small files that came of tasks, as far as they may be read unasked."""
+        desk = self._parent
+        found: list[tuple[str, str]] = []
+        for path in dict.fromkeys(path for result in before for path in result.report.artifacts):
+            if len(found) == MAX_INLINED_FILES:
+                break
+            try:
+                # rules hold for what a link leads to
+                paths = tuple(dict.fromkeys((path, *await desk.sandbox.real_paths([path]))))
+                if decide_all("read", Access.READ, paths, desk.mode, desk.all_rules()).verdict is not Verdict.ALLOW:
+                    continue
+                content = await desk.sandbox.read_file(path, MAX_INLINED_BYTES)
+            except SandboxError:
+                continue
+            if content.size_bytes < MAX_INLINED_BYTES and b"\0" not in content.data:
+                found.append((path, content.data.decode("utf-8", "replace")))
+        return found
+
+    async def _checked(self, brief: Brief, desk: Desk, report: Report) -> ChildResult:
+        """Return a report with what is really there: a claim that does not hold makes of `ok` a `partial`."""
+        wanted = brief.deliverable.paths if brief.deliverable.type in ("file", "files") else ()
+        claimed = list(dict.fromkeys((*wanted, *report.artifacts)))[:_MAX_FILES]
+        gone = set(await missing(self._parent.sandbox, claimed))
+        found = {path: "" if path in gone else path_of(path) for path in claimed}
+        found = {path: normal or _by_name(path, desk.files) for path, normal in found.items()}
+        lost = [path for path, known in found.items() if not known]
+        there = dict.fromkeys((*filter(None, found.values()), *desk.files))
+        status, error = report.status, report.error
+        if lost and status is ReportStatus.OK:
+            status, error = ReportStatus.PARTIAL, f"not on the disk: {', '.join(lost)}"
+        artifacts = tuple(there)[:_MAX_FILES]
+        return ChildResult(
+            desk.agent, Report(status, report.summary, artifacts, report.data, error), tuple(lost), brief.task_id
+        )
+
+
+async def _tell(desk: Desk, text: str) -> None:
+    desk.emit(MessageAdded(agent=desk.agent, role=Role.USER, text=text, turn_id=desk.turn_id))
+
+
+def _report_of(tally: Tally) -> Report:
+    """Return the report of an agent that ended without one: its last words, judged by how it ended."""
+    return Report(_STATUS_OF.get(tally.reason, ReportStatus.ERROR), tally.text, error=tally.error)
+
+
+def _outcome(result: ChildResult, tally: Tally) -> str:
+    if tally.reason in (TurnReason.INTERRUPTED, TurnReason.LIMIT):
+        return str(tally.reason)
+    return {ReportStatus.OK: "done", ReportStatus.PARTIAL: "partial", ReportStatus.BLOCKED: "blocked"}.get(
+        result.status, "failed"
+    )
+
+
+def _by_name(path: str, files: Mapping[str, None]) -> str:
+    """Return the file that the agent changed and that has the name of one that is not where it was said to be."""
+    name = posixpath.basename(path)
+    return next((each for each in files if posixpath.basename(each) == name), "")

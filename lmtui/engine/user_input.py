@@ -1,0 +1,332 @@
+"""The user's words on their way into the conversation: hooks may hold them back, and then they wait in the inbox."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from lmtui.core.errors import SandboxError, SessionFileError, ToolError
+from lmtui.core.events import Level, MessageAdded, Notice
+from lmtui.core.hooks import HookEvent
+from lmtui.core.mcp import READ_RESOURCE
+from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, ImageRef, Role, ToolCall, sniff
+from lmtui.core.model_events import Reminder
+from lmtui.core.permissions.decide import Access, Mode, Verdict, decide_all
+from lmtui.core.prompt_text import FilledPrompt, Mention, find_mentions
+from lmtui.core.sanitize import clean, clean_line
+from lmtui.core.skills import SkillUsed
+from lmtui.engine.desk import Desk
+from lmtui.engine.hook_calls import call_hooks, tell_model
+from lmtui.engine.inbox import Said
+from lmtui.engine.permission_check import context_of, decide, is_answered_by_typing
+from lmtui.engine.roles import borrow_model
+from lmtui.engine.tool_runner import run_call
+
+if TYPE_CHECKING:
+    from lmtui.engine.desk import Desk
+
+
+MAX_LINES = 200
+MAX_FILE_CHARS = 16_384
+MAX_ALL_CHARS = 65_536
+MAX_MENTIONS = 20
+_MAX_ENTRIES = 200
+_END = re.compile(r"<(?=/?resource\b)", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class _Attached:
+    """What goes with a message: parts of text for the model, pictures, and what the user is told of them.
+
+    With `is_from_file` a command's file says the text, so that it is not the user who typed what it names.
+    """
+
+    parts: list[str] = field(default_factory=list)
+    images: list[Image] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    is_from_file: bool = False
+
+    @property
+    def size_chars(self) -> int:
+        """Return how much text there is."""
+        return sum(map(len, self.parts))
+
+
+async def add_message(desk: Desk, said: Said, turn_id: str) -> None:
+    """Put the user's words into the conversation with the files they mention; the words join it whatever happens."""
+    if said.is_reminder:
+        desk.emit(Reminder(agent=desk.agent, text=said.text, turn_id=turn_id))
+        return
+    attached = _Attached(images=list(said.images), is_from_file=said.is_from_file)
+    refs: tuple[ImageRef, ...] = ()
+    try:
+        for mention in find_mentions(said.typed or said.text)[:MAX_MENTIONS]:
+            await _attach(desk, mention, attached)
+        refs = await _keep(desk, attached)
+        await _check_eyes(desk, refs, attached)
+    finally:
+        text = "\n\n".join(attached.parts)
+        desk.emit(MessageAdded(agent=desk.agent, role=Role.USER, text=said.text, turn_id=turn_id, attached=text, images=refs))
+    for note in attached.notes:
+        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=note))
+
+
+async def _attach(desk: Desk, mention: Mention, attached: _Attached) -> None:
+    path = mention.path.removeprefix("./").rstrip("/") or "."
+    name = clean_line(mention.path)
+    if mention.resource is not None:
+        await _attach_resource(desk, name, mention.resource, attached)
+        return
+    try:
+        refusal = await _refusal(desk, path)
+        if refusal:
+            attached.notes.append(f"@{name} was not sent: {refusal}")
+            return
+        if mention.path.endswith("/") or path == ".":
+            attached.parts.append(await _listing(desk, path))
+        else:
+            await _attach_file(desk, path, mention, attached)
+    except SandboxError as error:
+        if mention.looks_meant:
+            attached.notes.append(f"@{name} was not sent: {error}")
+
+
+async def _attach_resource(desk: Desk, name: str, resource: tuple[str, str], attached: _Attached) -> None:
+    """Read a resource of an MCP server: a call that the user typed, so that only a rule or nobody's being there refuses it."""
+    server, uri = resource
+    arguments = json.dumps({"server": server, "uri": uri})
+    try:
+        call = desk.toolbox.prepare(READ_RESOURCE, arguments)
+        decision = decide(desk, call)
+        is_typed = desk.approvals.is_attended and not attached.is_from_file and is_answered_by_typing(desk, call)
+        if decision.verdict is not Verdict.ALLOW and not (decision.verdict is Verdict.ASK and is_typed):
+            asks = "the agent can ask to read it" if desk.approvals.is_attended else f"the rule {call.tool} allows it"
+            way = f"; {asks}" if decision.verdict is Verdict.ASK else ""
+            attached.notes.append(f"@{name} was not sent: {decision.why}{way}")
+            return
+        found = await call.run(context_of(desk, ToolCall("mention", call.tool, arguments)))
+    except (ToolError, SandboxError) as error:
+        attached.notes.append(f"@{name} was not sent: {error}")
+        return
+    room = max(0, min(_file_limit(desk), _all_limit(desk) - attached.size_chars))
+    is_cut = len(found.text) > room
+    if is_cut:
+        attached.notes.append(f"@{name} was cut: {room:,} of {len(found.text):,} characters were sent")
+    text = _END.sub("‹", found.text[:room]) + ("\n[cut here]" if is_cut else "")
+    attached.parts.append(f'<resource server="{server}" uri="{name.partition(":")[2]}">\n{text}\n</resource>')
+    attached.images += found.images
+
+
+async def _refusal(desk: Desk, path: str) -> str:
+    """Return why a path may not be read unasked, else an empty string.
+
+    The user named it, so what manual mode would ask about is answered; what a rule asks or may hold secrets is not, as the
+    text may come from elsewhere.
+    """
+    paths = tuple(dict.fromkeys((path, *await desk.sandbox.real_paths([path]))))
+    mode = Mode.NORMAL if desk.mode is Mode.MANUAL else desk.mode
+    decision = decide_all("read", Access.READ, paths, mode, desk.all_rules())
+    if decision.verdict is Verdict.ALLOW:
+        return ""
+    return decision.why if decision.verdict is Verdict.DENY else f"{decision.why}; the agent can ask to read it"
+
+
+async def _attach_file(desk: Desk, path: str, mention: Mention, attached: _Attached) -> None:
+    try:
+        found = await desk.sandbox.read_file(path, MAX_IMAGE_BYTES + 1)
+    except SandboxError as error:
+        try:
+            attached.parts.append(await _listing(desk, path))
+        except SandboxError:
+            raise error from None
+        return
+    media_type = sniff(found.data)
+    if media_type and found.size_bytes <= MAX_IMAGE_BYTES:
+        attached.images.append(Image(path.rpartition("/")[2], media_type, found.data))
+        return
+    if b"\0" in found.data[:8192]:
+        attached.notes.append(f"@{clean_line(path)} was not sent: it is not text")
+        return
+    lines = clean(found.data.decode("utf-8", "replace")).splitlines()
+    room = min(_file_limit(desk), _all_limit(desk) - attached.size_chars)
+    attached.parts.append(_file_part(path, lines, mention, room, attached.notes))
+
+
+def _file_part(path: str, lines: Sequence[str], mention: Mention, room: int, notes: list[str]) -> str:
+    """Return a file for the model, cut to what there is room for; what is left out is said to the model and in `notes`."""
+    total = len(lines)
+    first = min(mention.first or 1, max(total, 1))
+    wanted = min(mention.last or total, total)
+    taken: list[str] = []
+    for line in lines[first - 1 : min(wanted, first - 1 + MAX_LINES)]:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        taken.append(line)
+    last = first - 1 + len(taken)
+    is_cut = last < wanted
+    where = f"lines {first}-{last} of {total}" if taken else f"none of its {total} lines"
+    if is_cut:
+        notes.append(f"@{clean_line(path)} was cut: {where} were sent; @{clean_line(path)}:{last + 1}-{wanted} sends the rest")
+    attribute = f' lines="{first}-{last} of {total}"' if is_cut or mention.first else ""
+    rest = f"\n[cut here; read it with offset={last + 1} for the rest]" if is_cut else ""
+    return f'<file path="{clean_line(path)}"{attribute}>\n' + "\n".join(taken) + f"{rest}\n</file>"
+
+
+async def _listing(desk: Desk, path: str) -> str:
+    entries = await desk.sandbox.list_directory("" if path == "." else path, 1, _MAX_ENTRIES)
+    names = (clean_line(entry.path) + ("/" if entry.kind == "dir" else "") for entry in entries)
+    more = f"\n[the first {_MAX_ENTRIES}]" if len(entries) >= _MAX_ENTRIES else ""
+    return f'<folder path="{clean_line(path)}">\n' + "\n".join(names) + f"{more}\n</folder>"
+
+
+async def _keep(desk: Desk, attached: _Attached) -> tuple[ImageRef, ...]:
+    """Keep the pictures beside the log and return what to write down of them."""
+    images, beyond = attached.images[:MAX_IMAGES], attached.images[MAX_IMAGES:]
+    if beyond:
+        attached.notes.append(f"only {MAX_IMAGES} pictures go with one message; the others were not sent")
+    if not images:
+        return ()
+    if desk.images is None:
+        attached.notes.append("pictures cannot be kept here and were not sent")
+        return ()
+    refs: list[ImageRef] = []
+    for image in images:
+        try:
+            refs.append(await asyncio.to_thread(desk.images.put, image))
+        except SessionFileError as error:
+            attached.notes.append(error.full_text())
+    return tuple(refs)
+
+
+async def _check_eyes(desk: Desk, refs: Sequence[ImageRef], attached: _Attached) -> None:
+    """Tell the user where the model sees no pictures, once its server was asked."""
+    if refs:
+        await desk.model.ready()
+        if not desk.can_show:
+            name = desk.settings.model or "the model"
+            attached.notes.append(
+                f"{name} sees no pictures: it is told only their names; choose another model, or name one for the role vision"
+            )
+
+
+def _file_limit(desk: Desk) -> int:
+    return min(MAX_FILE_CHARS, desk.result_limit_chars())
+
+
+def _all_limit(desk: Desk) -> int:
+    return min(MAX_ALL_CHARS, 2 * desk.result_limit_chars())
+
+
+_TIMEOUT_S = 60
+_MOST_CHARS = 16_000
+_UNTRUSTED = "{name} is not trusted in this folder, so its commands were left out: `lmtui config trust` shows them and asks."
+
+
+class PromptsByHand:
+    """Implements `core.prompt_files.PromptsInUse`; `put` takes the user's words."""
+
+    def __init__(self, put: Callable[[Said], None]) -> None:
+        self._put = put
+
+    def begin(self, prompt: FilledPrompt, typed: str) -> None:
+        """Take up a task that a file says."""
+        self._put(Said(typed, prompt=prompt))
+
+
+async def fill_in(desk: Desk, said: Said, turn_id: str) -> Said:
+    """Return the user's words as the file has them; only what the file and the arguments say is looked through for files."""
+    prompt = said.prompt
+    assert prompt is not None
+    name = f"/{prompt.file.name}"
+    if prompt.file.allowed is not None:
+        desk.emit(
+            SkillUsed(agent=desk.agent, skill=name, source=prompt.file.source, is_limited=True, allowed=prompt.file.allowed)
+        )
+    await borrow_model(desk, prompt.file.model, name)
+    if prompt.file.commands and not prompt.file.may_run:
+        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=_UNTRUSTED.format(name=name)))
+    text, typed = "", ""
+    for number, piece in enumerate(prompt.pieces):
+        if piece.is_foreign:
+            text += _cut(piece.text, min(_MOST_CHARS, desk.result_limit_chars()), "what the server said")
+        elif not piece.is_command:
+            text, typed = text + piece.text, typed + piece.text
+        elif prompt.file.may_run:
+            text += await _output(desk, piece.text, f"{turn_id}_{number}", turn_id)
+        else:
+            text += "[a command stood here; it was not run]"
+    return replace(
+        said, text=text, typed=typed or said.text, images=(*said.images, *prompt.images), prompt=None, is_from_file=True
+    )
+
+
+async def _output(desk: Desk, command: str, call_id: str, turn_id: str) -> str:
+    """Run one command and return what takes its place."""
+    call = ToolCall(f"prompt_{call_id}", "shell", json.dumps({"command": command, "timeout": _TIMEOUT_S}))
+    result = await run_call(desk, call, turn_id, desk.files, by="file")
+    if result.summary in ("refused", "not run", "stopped", "not understood"):
+        return f"[a command stood here; it was not run: {clean_line(result.summary)}]"
+    return _cut(result.text, _MOST_CHARS, "what the command said")
+
+
+def _cut(text: str, most: int, whose: str) -> str:
+    left = len(text) - most
+    return text[:most].rstrip("\n") + (f"\n[cut here: {left:,} more characters of {whose}]" if left > 0 else "")
+
+
+_KEPT = "What you said is kept: take it back to change it, or send nothing to try it again."
+
+
+class PromptHeld(Exception):
+    """Hooks hold the user's words back; the text says why."""
+
+
+async def accept(desk: Desk, said: Said, turn_id: str) -> None:
+    """Put the user's words into the conversation, unless a hook holds them back.
+
+    What is held back is what the user sent: a command's file is filled in anew, with its tools and its model.
+
+    Raises:
+        PromptHeld: one does; they wait in the inbox, held back.
+    """
+    try:
+        words = said if said.prompt is None else await fill_in(desk, said, turn_id)
+        if words.is_reminder or not desk.hooking.wants(HookEvent.USER_PROMPT_SUBMIT):
+            verdict = None
+        else:
+            verdict = await call_hooks(desk, HookEvent.USER_PROMPT_SUBMIT, {"prompt": words.text})
+    except asyncio.CancelledError:
+        _hold(desk, said)
+        raise
+    if verdict is None:
+        await add_message(desk, words, turn_id)
+        return
+    if verdict.blocks or verdict.ends_turn:
+        desk.hooking.ended_by = ""
+        _hold(desk, said)
+        raise PromptHeld(verdict.reason or verdict.end_reason or "it gave no reason")
+    await add_message(desk, words, turn_id)
+    tell_model(desk, verdict.context, turn_id)
+
+
+async def accept_steering(desk: Desk, said: Said, turn_id: str) -> None:
+    """Put what the user says meanwhile into the conversation; where a hook holds it back, the turn goes on without it."""
+    try:
+        await accept(desk, said, turn_id)
+    except PromptHeld as held:
+        desk.emit(Notice(agent=desk.agent, level=Level.WARNING, text=held_words(held)))
+
+
+def held_words(held: PromptHeld) -> str:
+    """Return what the user is told."""
+    return f"a hook held your words back: {held}  {_KEPT}"
+
+
+def _hold(desk: Desk, said: Said) -> None:
+    desk.inbox.hold(said)
+    desk.emit(desk.inbox.as_event(desk.agent))

@@ -1,0 +1,1 @@
+"""One folder for each feature; removing a feature leaves a program that starts."""

@@ -1,0 +1,1 @@
+"""Hooks: programs of the user that are called when something happens."""

@@ -1,0 +1,1 @@
+"""Instruction files: AGENTS.md, CLAUDE.md and their relatives, persona and profile."""

@@ -1,0 +1,1 @@
+"""Jobs: tasks that run at a time, and the scheduler that runs them."""

@@ -1,0 +1,211 @@
+"""`.lmagent/inbox/`: other programs leave tasks there as plain text, `NAME.task`; each becomes one job.
+
+A file goes only once its job is in the table, a growing one is waited for, one that cannot be read becomes `NAME.failed` with
+the reason in `NAME.failed.txt` beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmtui.core.jobs import MAX_TEXT_CHARS
+from lmtui.core.sanitize import clean_line
+
+SUFFIX = ".task"
+QUIET_S = 1.0
+_MOST_BYTES = 4 * MAX_TEXT_CHARS
+_Signature = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    signature: _Signature
+    since_s: float
+
+
+class InboxFolder:
+    """The inbox of one workspace.
+
+    Args:
+        folder: where the files are; it need not be there.
+        add: makes a job of a text; the second is unique to the file, and adding it twice makes one job.  Raises `JobsError`.
+        may_read: tells whether this folder's tasks are the user's: what an untrusted workspace brings is nobody's task.
+        on_problem: gets a line for the user, once.
+        monotonic: seconds on a clock that only goes forward.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        add: Callable[[str, str], None],
+        may_read: Callable[[], bool],
+        on_problem: Callable[[str], None],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._folder = folder
+        self._add = add
+        self._may_read = may_read
+        self._on_problem = on_problem
+        self._monotonic = monotonic
+        self._waiting: dict[str, _Waiting] = {}
+        self._told: set[str] = set()
+        self._stuck: dict[str, tuple[int, ...]] = {}
+
+    def has_news(self) -> bool:
+        """Tell whether a file lies there that was not dealt with."""
+        return bool(self._names()) and (self._may_read() or "untrusted" not in self._told)
+
+    def take(self) -> int:
+        """Make jobs of the files that are whole, in the order of their names; return how many.
+
+        Raises:
+            JobsError: a job could not be added; its file stays.
+        """
+        names = self._names()
+        self._waiting = {name: seen for name, seen in self._waiting.items() if name in names}
+        if names and not self._may_read():
+            count = f"{len(names)} tasks wait" if len(names) > 1 else "1 task waits"
+            self._tell("untrusted", f"{count} in .lmagent/inbox: this folder's inbox is not trusted (lmtui config trust)")
+            return 0
+        return sum(self._take(name) for name in names)
+
+    def _names(self) -> list[str]:
+        try:
+            if self._folder.is_symlink() or self._folder.parent.is_symlink():
+                return []
+            names = [path.name for path in self._folder.iterdir()]
+        except OSError:
+            return []
+        return sorted(name for name in names if name.endswith(SUFFIX) and not name.startswith(".") and not self._is_stuck(name))
+
+    def _is_stuck(self, name: str) -> bool:
+        """Tell whether a file was dealt with as far as that goes, stays all the same, and is the same as then."""
+        if name in self._stuck and self._stuck[name] != _state(self._folder / name):
+            del self._stuck[name]
+        return name in self._stuck
+
+    def _take(self, name: str) -> bool:
+        path = self._folder / name
+        try:
+            signature, text = self._read(path)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            self._fail(path, error.strerror or "it cannot be opened")
+            return False
+        except ValueError as error:
+            self._fail(path, str(error))
+            return False
+        if text is None:
+            return False
+        self._add(text, f"inbox {_as_text(name)} {hashlib.sha256(repr((signature, text)).encode()).hexdigest()[:16]}")
+        self._remove(path, signature)
+        return True
+
+    def _remove(self, path: Path, signature: _Signature) -> None:
+        """Let a file go whose job is in the table; where somebody has put another there, that one comes next."""
+        try:
+            if _signature(path.lstat()) == signature:
+                path.unlink()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._stuck[path.name] = _state(path)
+            why = error.strerror or "it cannot be removed"
+            self._tell(path.name, f".lmagent/inbox/{_shown(path.name)} is a job by now, but stays: {clean_line(why)}")
+
+    def _read(self, path: Path) -> tuple[_Signature, str | None]:
+        """Return a file's text, None while it may still grow.
+
+        Raises:
+            OSError: it cannot be read.
+            ValueError: it is no text; the message says why.
+        """
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise ValueError("it is no regular file")
+            if not self._is_quiet(path.name, _signature(found)):
+                return _signature(found), None
+            if found.st_size > _MOST_BYTES:
+                raise ValueError(f"it is larger than {_MOST_BYTES} bytes")
+            return _signature(found), _text_of(os.read(descriptor, _MOST_BYTES))
+        finally:
+            os.close(descriptor)
+
+    def _is_quiet(self, name: str, signature: _Signature) -> bool:
+        """Tell whether a file has been the same for a while."""
+        seen = self._waiting.get(name)
+        if seen is None or seen.signature != signature:
+            self._waiting[name] = _Waiting(signature, self._monotonic())
+            return False
+        return self._monotonic() - seen.since_s >= QUIET_S
+
+    def _fail(self, path: Path, why: str) -> None:
+        failed = path.with_suffix(".failed")
+        try:
+            path.rename(failed)
+        except OSError:
+            self._stuck[path.name] = _state(path)
+            why = f"{why}, and it cannot be put aside"
+        else:
+            _write_reason(failed, why)
+        self._tell(path.name, f".lmagent/inbox/{_shown(path.name)} is no task: {clean_line(why)}")
+
+    def _tell(self, what: str, text: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            self._on_problem(text)
+
+
+def _write_reason(failed: Path, why: str) -> None:
+    """Say beside a file that was put aside why it was; what fails here is told in any case."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with contextlib.suppress(OSError), os.fdopen(os.open(f"{failed}.txt", flags, 0o600), "w", encoding="utf-8") as file:
+        file.write(f"{why}\n")
+
+
+def _as_text(name: str) -> str:
+    """Return a file's name as text, whatever its bytes are."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def _shown(name: str) -> str:
+    return clean_line(_as_text(name))
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """Return what is another once a file, or who may do what with it, is."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return ()
+    return (*_signature(found), found.st_ctime_ns)
+
+
+def _signature(found: os.stat_result) -> _Signature:
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _text_of(data: bytes) -> str:
+    """Return a task's text.
+
+    Raises:
+        ValueError: it is none; the message says why.
+    """
+    try:
+        text = data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not UTF-8 text") from error
+    if not text:
+        raise ValueError("it is empty")
+    if len(text) > MAX_TEXT_CHARS:
+        raise ValueError(f"it has more than {MAX_TEXT_CHARS} characters")
+    return text

@@ -1,0 +1,1 @@
+"""MCP servers: configuration, connections, trust, and their tools, prompts and resources."""

@@ -1,0 +1,222 @@
+"""OAuth for servers behind an address: the SDK's flow, tokens in the keyring or a 0600 file, the way back on the loopback.
+
+Imported with the SDK only.  The browser is opened by whoever asked the user, never from here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import json
+import logging
+import urllib.parse
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
+from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from pydantic import AnyUrl, ValidationError
+
+from lmtui.core.errors import McpError
+from lmtui.features.folder_consent import replace_file
+from lmtui.features.mcp.connection import Address
+
+_log = logging.getLogger(__name__)
+_SERVICE = "lmtui-mcp"
+_ANSWER = (
+    "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nlmtui has its answer. This page can be closed.\n"
+)
+_HEAD_S = 10.0
+_CALLBACK = "/callback"
+
+Visit = Callable[[str], Awaitable[None]]
+
+
+class TokenStore:
+    """The tokens of one server, and what it registered lmtui as; implements the SDK's `TokenStorage`.
+
+    Args:
+        path: the file that is used where there is no keyring; its name is the name in the keyring.
+        client: what the user registered themselves: `client_id`, `client_secret`.
+    """
+
+    def __init__(self, path: Path, client: dict[str, str]) -> None:
+        self._path = path
+        self._client = client
+        self._keyring = _keyring()
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """Return the tokens, None where there are none yet."""
+        tokens: OAuthToken | None = _parsed(OAuthToken, (await self._read()).get("tokens"))
+        return tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Keep tokens."""
+        await self._write("tokens", tokens.model_dump(mode="json", exclude_none=True))
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return what the server registered lmtui as."""
+        if client_id := self._client.get("client_id"):
+            secret = self._client.get("client_secret") or None
+            how = self._client.get("token_endpoint_auth_method") or ("client_secret_basic" if secret else "none")
+            return OAuthClientInformationFull(client_id=client_id, client_secret=secret, token_endpoint_auth_method=how)
+        client: OAuthClientInformationFull | None = _parsed(OAuthClientInformationFull, (await self._read()).get("client"))
+        return client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Keep a registration."""
+        await self._write("client", client_info.model_dump(mode="json", exclude_none=True))
+
+    async def port(self) -> int:
+        """Return the port of the way back: the one that was registered, else one that is free now."""
+        kept = (await self._read()).get("port")
+        if isinstance(kept, int) and await _is_free(kept):
+            return kept
+        port = await _free_port()
+        await self._write("client", None)  # it was registered with another way back
+        await self._write("port", port)
+        return port
+
+    async def _read(self) -> dict[str, Any]:
+        text = await asyncio.to_thread(self._read_text)
+        try:
+            found = json.loads(text or "{}")
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    async def _write(self, name: str, value: object) -> None:
+        found = await self._read()
+        found[name] = value
+        await asyncio.to_thread(self._write_text, json.dumps(found))
+
+    def _read_text(self) -> str:
+        if self._keyring is not None:
+            return str(self._keyring.get_password(_SERVICE, self._path.stem) or "")
+        try:
+            return self._path.read_text(encoding="utf-8")
+        except OSError:
+            return ""
+
+    def _write_text(self, text: str) -> None:
+        if self._keyring is not None:
+            self._keyring.set_password(_SERVICE, self._path.stem, text)
+            return
+        try:
+            replace_file(self._path, text)
+        except OSError as error:
+            _log.warning("%s cannot be written, so the login holds for this run only: %s", self._path, error)
+
+
+async def login_of(address: Address, visit: Visit) -> OAuthClientProvider:
+    """Return what answers a server that wants a login: `visit` lets the user go to an address in their browser."""
+    assert address.token_file is not None
+    store = TokenStore(address.token_file, dict(address.oauth))
+    port = await store.port()
+    back: asyncio.Queue[AuthorizationCodeResult] = asyncio.Queue()
+
+    async def go(url: str) -> None:
+        async with _way_back(port, back):
+            await visit(url)
+            answers.append(await back.get())
+
+    answers: list[AuthorizationCodeResult] = []
+
+    async def answer() -> AuthorizationCodeResult:
+        return answers.pop()
+
+    metadata = OAuthClientMetadata(
+        client_name="lmtui",
+        redirect_uris=[AnyUrl(f"http://127.0.0.1:{port}{_CALLBACK}")],
+        grant_types=["authorization_code", "refresh_token"],
+        scope=address.oauth.get("scope") or None,
+    )
+    return OAuthClientProvider(
+        address.url, metadata, store, go, answer, client_metadata_url=address.oauth.get("client_metadata_url") or None
+    )
+
+
+async def log_in(address: Address, visit: Visit) -> None:
+    """Log in now, so that a connection finds tokens; waits for the user without a limit.
+
+    Raises:
+        McpError: it did not work.
+    """
+    first = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    headers = {**address.headers, "Accept": "application/json, text/event-stream"}
+    try:
+        auth = await login_of(address, visit)
+        async with (
+            httpx2.AsyncClient(auth=auth, timeout=httpx2.Timeout(30.0)) as client,
+            client.stream("POST", address.url, json=first, headers=headers) as response,
+        ):
+            if response.status_code in (401, 403):
+                raise McpError("the login was not accepted", "Try again, or look at the server's own pages.")
+    except (OAuthFlowError, httpx2.HTTPError, OSError, ValueError, RuntimeError) as error:
+        raise McpError(f"the login did not work: {error}", "Try again: /mcp.") from error
+
+
+@contextlib.asynccontextmanager
+async def _way_back(port: int, back: asyncio.Queue[AuthorizationCodeResult]) -> AsyncIterator[None]:
+    """Listen on the loopback for the browser that comes back with a code."""
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, TimeoutError, ValueError, IndexError):
+            async with asyncio.timeout(_HEAD_S):
+                line = (await reader.readline()).decode("latin-1")
+            target = urllib.parse.urlsplit(line.split(" ")[1])
+            given = {name: values[0] for name, values in urllib.parse.parse_qs(target.query).items()}
+            if target.path == _CALLBACK and given.get("code"):
+                back.put_nowait(AuthorizationCodeResult(code=given["code"], state=given.get("state"), iss=given.get("iss")))
+            writer.write(_ANSWER.encode("ascii"))
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(take, "127.0.0.1", port)
+    try:
+        yield
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+async def _free_port() -> int:
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port: int = server.sockets[0].getsockname()[1]
+    server.close()
+    await server.wait_closed()
+    return port
+
+
+async def _is_free(port: int) -> bool:
+    try:
+        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", port)
+    except OSError:
+        return False
+    server.close()
+    await server.wait_closed()
+    return True
+
+
+def _keyring() -> Any:  # Any: an optional package without types here
+    """Return the keyring where there is one that works."""
+    try:
+        keyring = importlib.import_module("keyring")
+        errors = importlib.import_module("keyring.errors")
+    except ImportError:
+        return None
+    try:
+        keyring.get_password(_SERVICE, "probe")
+    except (errors.KeyringError, RuntimeError, OSError):
+        return None
+    return keyring
+
+
+def _parsed(shape: Any, found: object) -> Any:  # Any: one of the SDK's own models
+    try:
+        return shape.model_validate(found) if found else None
+    except ValidationError:
+        return None

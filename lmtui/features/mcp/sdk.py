@@ -1,0 +1,426 @@
+"""The adapter of the official SDK: the only module that opens connections.  Heavy: imported in a thread, never at the start."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import anyio
+import httpx2
+from mcp import Client, MCPError, types
+from mcp.client import ClientRequestContext
+from mcp.client.auth import OAuthFlowError
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, ToolsListChanged
+from mcp.shared.message import SessionMessage
+from mcp_types import CONNECTION_CLOSED, jsonrpc_message_adapter
+from pydantic import FileUrl, ValidationError
+
+from lmtui import __version__
+from lmtui.core.errors import McpError, SandboxError
+from lmtui.core.mcp import Form, is_web_address
+from lmtui.core.messages import MAX_IMAGE_BYTES, MAX_IMAGES, Image, sniff
+from lmtui.core.ports import OutputSink, ToolResult
+from lmtui.core.programs import Served
+from lmtui.core.sanitize import Redactor, clean, clean_line
+from lmtui.features.mcp.config import ServerEntry
+from lmtui.features.mcp.connection import Address, Connection, Hooks, LinkBroken
+from lmtui.features.mcp.login import log_in, login_of
+from lmtui.features.mcp.tool_names import MAX_PROMPTS, MAX_RESOURCES, MAX_TOOLS, Offers, RawPrompt, RawResource, RawTool
+
+_NOTHING = "(the tool returned nothing)"
+_EMPTY = "(it is empty)"
+_MOST_CHARS = 1_000_000
+_MOST_BLOCKS = 200
+_Contents = types.TextResourceContents | types.BlobResourceContents
+
+
+def as_result(tool: str, found: types.CallToolResult) -> ToolResult:
+    """Return a result; what the server calls an error is one."""
+    texts: list[str] = []
+    images: list[Image] = []
+    for block in found.content:
+        text, image = _block(tool, block, len(images))
+        texts.append(text)
+        images += [image] if image is not None else []
+    text = "\n".join(texts)
+    structured = _structured(found, text)
+    text = clean("\n".join(filter(None, (text, structured)))) or _NOTHING
+    summary = clean_line(next((line for line in text.splitlines() if line.strip()), ""))[:80]
+    return ToolResult(text, summary, ok=not found.is_error, images=tuple(images))
+
+
+def as_prompt(name: str, found: types.GetPromptResult) -> ToolResult:
+    """Return what a prompt says; where the model speaks in it too, who says what stands before it."""
+    speakers = [message.role for message in found.messages]
+    names = ["" if "assistant" not in speakers else f"[{speaker}] " for speaker in speakers]
+    return _joined(name, [(who, each.content) for who, each in zip(names, found.messages, strict=True)])
+
+
+def as_resource(name: str, found: types.ReadResourceResult) -> ToolResult:
+    """Return what a resource holds."""
+    return _joined(name, [("", each) for each in found.contents])
+
+
+def _joined(name: str, parts: Sequence[tuple[str, types.ContentBlock | _Contents]]) -> ToolResult:
+    texts: list[str] = []
+    images: list[Image] = []
+    for who, part in parts[:_MOST_BLOCKS]:
+        if isinstance(part, types.TextResourceContents | types.BlobResourceContents):
+            text, image = _resource(name, part, len(images))
+        else:
+            text, image = _block(name, part, len(images))
+        texts.append(f"{who}{text}")
+        images += [image] if image is not None else []
+    if len(parts) > _MOST_BLOCKS:
+        texts.append(f"[left out: {len(parts) - _MOST_BLOCKS:,} more parts]")
+    text = "\n".join(texts)
+    left = len(text) - _MOST_CHARS
+    text = clean(text[:_MOST_CHARS]) + (f"\n[left out: {left:,} more characters]" if left > 0 else "")
+    return ToolResult(text or _EMPTY, clean_line(text[:80]), images=tuple(images))
+
+
+def _structured(found: types.CallToolResult, text: str) -> str:
+    """Return the structured content, unless a text says the same (servers repeat it there for older clients)."""
+    if found.structured_content is None:
+        return ""
+    try:
+        if text.strip() and json.loads(text) == found.structured_content:
+            return ""
+    except (ValueError, RecursionError):
+        pass
+    content = found.structured_content
+    if isinstance(content, dict) and list(content) == ["result"] and str(content["result"]).strip() == text.strip():
+        return ""
+    return json.dumps(content, ensure_ascii=False)
+
+
+def _block(tool: str, block: types.ContentBlock, shown: int) -> tuple[str, Image | None]:
+    """Return a block in words, and its picture where it is one that can be shown."""
+    if isinstance(block, types.TextContent):
+        return block.text, None
+    if isinstance(block, types.ImageContent):
+        return _picture(tool, block.data, block.mime_type, shown)
+    if isinstance(block, types.AudioContent):
+        return f"[a sound, {block.mime_type}, {_size(block.data):,} bytes: it cannot be played here]", None
+    if isinstance(block, types.ResourceLink):
+        about = f": {block.description}" if block.description else ""
+        return f"[resource {block.uri} ({block.name}){about}]", None
+    return _resource(tool, block.resource, shown, is_named=True)
+
+
+def _resource(tool: str, resource: _Contents, shown: int, *, is_named: bool = False) -> tuple[str, Image | None]:
+    if isinstance(resource, types.TextResourceContents):
+        return f"[resource {resource.uri}]\n{resource.text}" if is_named else resource.text, None
+    if (resource.mime_type or "").startswith("image/"):
+        return _picture(tool, resource.blob, resource.mime_type or "", shown)
+    return f"[resource {resource.uri}, {resource.mime_type or 'no type'}, {_size(resource.blob):,} bytes of data]", None
+
+
+def _picture(tool: str, packed: str, mime_type: str, shown: int) -> tuple[str, Image | None]:
+    try:
+        data = base64.b64decode(packed, validate=True)
+    except (binascii.Error, ValueError):
+        return "[a picture that cannot be read: its data is no base64]", None
+    media_type = sniff(data)
+    if not media_type:
+        return f"[a picture of a kind that cannot be shown ({mime_type}, {len(data):,} bytes)]", None
+    if len(data) > MAX_IMAGE_BYTES or shown >= MAX_IMAGES:
+        return f"[a picture that is left out: {len(data):,} bytes, or more than {MAX_IMAGES} of them]", None
+    return f"[picture {shown + 1}, {media_type}, {len(data):,} bytes]", Image(f"{tool} {shown + 1}", media_type, data)
+
+
+def _size(packed: str) -> int:
+    return len(packed) * 3 // 4
+
+
+__all__ = ["connect", "log_in"]
+_log = logging.getLogger(__name__)
+P = TypeVar("P")
+T = TypeVar("T")
+_MAX_LINE_BYTES = 33_554_432
+_MAX_PAGES = 50
+_HTTP_S = 30.0
+_FAILURES = (
+    MCPError,
+    OAuthFlowError,
+    OSError,
+    httpx2.HTTPError,
+    ValidationError,
+    RuntimeError,
+    ValueError,
+    SandboxError,
+    anyio.ClosedResourceError,
+)
+
+
+_BREAKS = (httpx2.TransportError, ConnectionError, SandboxError, anyio.ClosedResourceError)
+
+
+@contextlib.asynccontextmanager
+async def connect(entry: ServerEntry, address: Address, hooks: Hooks) -> AsyncIterator[Connection]:
+    """Open a connection and keep it until the block ends; it must be left by the task that entered it.
+
+    Raises:
+        McpError: there is none, or it breaks in a way that ends it.
+    """
+    try:
+        async with contextlib.AsyncExitStack() as parts:
+            client = await parts.enter_async_context(await _client(entry, address, hooks, parts))
+            tasks = await parts.enter_async_context(anyio.create_task_group())
+            parts.callback(tasks.cancel_scope.cancel)
+            tasks.start_soon(_follow_lists, client, hooks)
+            yield SdkConnection(client)
+    except (*_FAILURES, ExceptionGroup) as error:
+        raise McpError(_words(error)) from error
+
+
+async def _client(entry: ServerEntry, address: Address, hooks: Hooks, parts: contextlib.AsyncExitStack) -> Client:
+    async def on_message(message: types.ServerNotification | Exception) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            hooks.on_tools_changed()
+        elif isinstance(message, types.PromptListChangedNotification | types.ResourceListChangedNotification):
+            hooks.on_offers_changed()
+
+    async def list_roots(context: ClientRequestContext) -> types.ListRootsResult:
+        _log.debug("%s asked for the folders, request %s", entry.name, context.request_id)
+        return types.ListRootsResult(
+            roots=[types.Root(uri=FileUrl(folder.as_uri()), name=folder.name) for folder in hooks.roots]
+        )
+
+    async def elicit(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+        _log.debug("%s asked the user, request %s", entry.name, context.request_id)
+        return await _elicited(entry.name, params, hooks)
+
+    if address.process is not None:
+        transport = _over_pipes(address.process, hooks)
+    elif address.kind == "sse":
+        auth = await login_of(address, hooks.visit) if address.token_file else None
+        transport = sse_client(address.url, headers=dict(address.headers), timeout=_HTTP_S, auth=auth)
+    else:
+        auth = await login_of(address, hooks.visit) if address.token_file else None
+        timeout = httpx2.Timeout(_HTTP_S, read=entry.timeout_s)
+        client = httpx2.AsyncClient(headers=dict(address.headers), timeout=timeout, auth=auth)
+        http = await parts.enter_async_context(client)
+        transport = streamable_http_client(address.url, http_client=http)
+    return Client(
+        transport,
+        client_info=types.Implementation(name="lmtui", version=__version__),
+        message_handler=on_message,
+        list_roots_callback=list_roots,
+        elicitation_callback=elicit,
+        cache=None,
+    )
+
+
+class SdkConnection:
+    """An open connection; implements `extensions.mcp_link.Connection`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @property
+    def version(self) -> str:
+        """Return the server's name and version and the protocol's, in words."""
+        info = self._client.server_info
+        about = f"{info.name} {info.version}, " if info is not None else ""
+        return clean_line(f"{about}protocol {self._client.protocol_version}")[:120]
+
+    async def list_tools(self) -> Sequence[RawTool]:
+        """Return all its tools."""
+        if self._client.server_capabilities.tools is None:
+            return ()
+        tools = await _listed("tools", self._client.list_tools, lambda page: page.tools, MAX_TOOLS)
+        return [RawTool(tool.name, tool.description or tool.title or "", tool.input_schema) for tool in tools]
+
+    async def list_offers(self) -> Offers:
+        """Return its prompts and resources; see `Connection.list_offers`."""
+        can, client = self._client.server_capabilities, self._client
+        prompts: list[types.Prompt] = []
+        resources: list[types.Resource] = []
+        templates: list[types.ResourceTemplate] = []
+        if can.prompts is not None:
+            prompts = await _listed_if_any("prompts", client.list_prompts, lambda page: page.prompts, MAX_PROMPTS)
+        if can.resources is not None:
+            resources = await _listed_if_any("resources", client.list_resources, lambda page: page.resources, MAX_RESOURCES)
+            listing, of_page = client.list_resource_templates, lambda page: page.resource_templates
+            templates = await _listed_if_any("resource templates", listing, of_page, MAX_RESOURCES)
+        told = [RawPrompt(each.name, each.description or each.title or "", _arguments(each)) for each in prompts]
+        found = [RawResource(each.uri, each.title or each.name) for each in resources]
+        found += [RawResource(each.uri_template, each.title or each.name, is_template=True) for each in templates]
+        return Offers(tuple(told), tuple(found), can.resources is not None)
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> ToolResult:
+        """Return what a prompt says; see `Connection.get_prompt`."""
+        return as_prompt(name, await _asked(self._client.get_prompt(name, dict(arguments))))
+
+    async def read_resource(self, uri: str) -> ToolResult:
+        """Return what a resource holds; see `Connection.read_resource`."""
+        return as_resource(uri, await _asked(self._client.read_resource(uri)))
+
+    async def call(self, tool: str, arguments: Mapping[str, object], on_output: OutputSink, timeout_s: float) -> ToolResult:
+        """Call a tool; see `Connection.call`."""
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+            on_output(f"{share}{f': {clean_line(message)}' if message else ''}\n")
+
+        call = self._client.call_tool(tool, dict(arguments), read_timeout_seconds=timeout_s, progress_callback=on_progress)
+        return as_result(tool, await _asked(call))
+
+
+async def _asked(answer: Awaitable[T]) -> T:
+    """Return a server's answer.
+
+    Raises:
+        McpError: it refuses; a `LinkBroken` where it is gone.
+    """
+    try:
+        return await answer
+    except (*_FAILURES, ExceptionGroup) as error:
+        is_broken = error.code == CONNECTION_CLOSED if isinstance(error, MCPError) else isinstance(error, _BREAKS)
+        raise (LinkBroken if is_broken else McpError)(_words(error)) from error
+
+
+async def _listed(what: str, list_page: Callable[..., Awaitable[P]], of_page: Callable[[P], Sequence[T]], most: int) -> list[T]:
+    """Return what a server lists, page by page, up to a bearable number.
+
+    Raises:
+        McpError: it does not list it.
+    """
+    found: list[T] = []
+    cursor: str | None = None
+    try:
+        for _ in range(_MAX_PAGES):
+            page: Any = await list_page(cursor=cursor)  # Any: the SDK's pages have no type of their own in common
+            found += of_page(page)
+            cursor = page.next_cursor
+            if not cursor or len(found) >= most:
+                break
+    except _FAILURES as error:
+        raise McpError(f"it does not list its {what}: {_words(error)}") from error
+    return found[:most]
+
+
+async def _listed_if_any(
+    what: str, list_page: Callable[..., Awaitable[P]], of_page: Callable[[P], Sequence[T]], most: int
+) -> list[T]:
+    """Return what a server lists; one that announces it and does not list it has none (templates are often left out)."""
+    try:
+        return await _listed(what, list_page, of_page, most)
+    except McpError as error:
+        _log.info("an MCP server: %s", error)
+        return []
+
+
+def _arguments(prompt: types.Prompt) -> tuple[tuple[str, bool], ...]:
+    return tuple((each.name, bool(each.required)) for each in prompt.arguments or ())
+
+
+async def _follow_lists(client: Client, hooks: Hooks) -> None:
+    """Hear of other tools, prompts and resources where that has to be asked for (protocol 2026-07-28 and later)."""
+    can = client.server_capabilities
+    tools, prompts, resources = (bool(each and each.list_changed) for each in (can.tools, can.prompts, can.resources))
+    if not (tools or prompts or resources):
+        return
+    try:
+        async with client.listen(
+            tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
+        ) as events:
+            async for event in events:
+                (hooks.on_tools_changed if isinstance(event, ToolsListChanged) else hooks.on_offers_changed)()
+    except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
+        return  # an older server says so by itself; one that lost it is asked again at its next start
+
+
+async def _elicited(server: str, asked: types.ElicitRequestParams, hooks: Hooks) -> types.ElicitResult:
+    if isinstance(asked, types.ElicitRequestURLParams):
+        form = Form(server, clean_line(asked.message)[:1000], url=clean_line(str(asked.url))[:2000])
+        if not is_web_address(form.url):  # file:, or whatever programs of this machine listen for
+            return types.ElicitResult(action="decline")
+    else:
+        form = Form(server, clean_line(asked.message)[:1000], asked.requested_schema)
+    given = await hooks.ask(form)
+    if given is None:
+        return types.ElicitResult(action="decline")
+    content: dict[str, Any] = dict(given)  # Any: the SDK's own type of JSON values
+    return types.ElicitResult(action="accept", content=content if not form.url else None)
+
+
+@contextlib.asynccontextmanager
+async def _over_pipes(process: Served, hooks: Hooks) -> AsyncIterator[Any]:  # Any: the SDK's pair of streams is private
+    """Carry messages, a line each, to and from a program; what it says that is no message is passed over and logged."""
+    to_client, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, from_client = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def read() -> None:
+        async with to_client:
+            buffer = bytearray()
+            while piece := await process.read():
+                buffer += piece
+                if b"\n" in piece:
+                    *lines, buffer = buffer.split(b"\n")
+                    for line in lines:
+                        if (message := _message(bytes(line), hooks.redactor)) is not None:
+                            await to_client.send(message)
+                if len(buffer) > _MAX_LINE_BYTES:
+                    _log.warning("an MCP server sent a line without end")
+                    break
+        hooks.on_gone()
+
+    async def write() -> None:
+        async with from_client:
+            async for message in from_client:
+                line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                try:
+                    await process.write(line.encode() + b"\n")
+                except (SandboxError, OSError):
+                    break  # it has ended: the reader says so
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_until_closed, read)
+        tasks.start_soon(_until_closed, write)
+        try:
+            yield incoming, outgoing
+        finally:
+            tasks.cancel_scope.cancel()
+    for stream in (to_client, incoming, outgoing, from_client):
+        stream.close()
+
+
+async def _until_closed(work: Any) -> None:  # Any: a function of the transport above
+    with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+        await work()
+
+
+def _message(line: bytes, redactor: Redactor) -> SessionMessage | None:
+    if not line.strip():
+        return None
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError:
+        said = redactor.text(line.decode("utf-8", "replace"))
+        _log.info("an MCP server sent a line that is no message: %s", clean_line(said[:200]))
+        return None
+
+
+def _words(error: BaseException) -> str:
+    """Return an error in words; of a group the first that says something."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ValidationError):
+        return (
+            f"it answers what the protocol does not allow: {clean_line(str(error.errors(include_url=False)[0]['msg']))[:200]}"
+        )
+    if isinstance(error, httpx2.HTTPStatusError):  # its own words have the whole address, which may have a key in it
+        return f"{error.request.url.host} answers {error.response.status_code}"
+    if isinstance(error, TimeoutError | asyncio.TimeoutError):
+        return "it did not answer in time"
+    return clean_line(str(error))[:500] or type(error).__name__

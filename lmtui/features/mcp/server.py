@@ -1,0 +1,509 @@
+"""One server's life: started late, watched, ended with lmtui; what broke is started again at the next call, not too often."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import json
+import logging
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from lmtui.core.errors import ConfigError, McpError, SandboxError, SandboxUnavailable
+from lmtui.core.mcp import Ask, Form, McpPrompt, McpResource, ServerState, ToolChange, ask_nobody
+from lmtui.core.ports import OutputSink, ToolResult
+from lmtui.core.sanitize import Redactor, clean_line
+from lmtui.features.mcp.config import ServerEntry, variables_in
+from lmtui.features.mcp.connection import Connection, Hooks, LinkBroken, Surroundings, address_of, advice, guarded, on_host_hint
+from lmtui.features.mcp.tool_names import RawTool, harmless, told_prompts, told_resources, told_schema, tools_digest
+from lmtui.features.mcp.trust import Memory
+
+_MOST_LINES_OF_ONE = 30
+_MOST_LINES = 400
+_CHANGE_NAME_CHARS = 80
+_WORD_CHARS = 600
+_VALUE_CHARS = 200
+_HIDDEN = "  something that the model is not told: hidden signs, or what lies beyond the length that is told"
+
+
+def changes_of(accepted: Sequence[RawTool], offered: Sequence[RawTool]) -> tuple[ToolChange, ...]:
+    """Return what was added, removed and changed, in this order, each by name."""
+    before, after = _by_name(accepted), _by_name(offered)
+    found = [ToolChange("added", _name(key), _said("+ ", after[key])) for key in sorted(after.keys() - before.keys())]
+    found += [ToolChange("removed", _name(key), _said("- ", before[key])) for key in sorted(before.keys() - after.keys())]
+    for key in sorted(before.keys() & after.keys()):
+        if before[key] != after[key]:
+            found.append(ToolChange("changed", _name(key), _bounded(list(_differing(before[key], after[key])))))
+    return tuple(_within_limits(found))
+
+
+def _by_name(tools: Sequence[RawTool]) -> dict[tuple[str, int], RawTool]:
+    """Return tools by name; of several with one name each has a number."""
+    seen: Counter[str] = Counter()
+    found: dict[tuple[str, int], RawTool] = {}
+    for tool in tools:
+        found[tool.name, seen[tool.name]] = tool
+        seen[tool.name] += 1
+    return found
+
+
+def _name(key: tuple[str, int]) -> str:
+    return clean_line(key[0])[:_CHANGE_NAME_CHARS]
+
+
+def _said(sign: str, tool: RawTool) -> tuple[str, ...]:
+    words = harmless(tool.description, _WORD_CHARS)
+    schema = [f"{sign}{path}: {value}" for path, value in _flat(tool).items()]
+    return _bounded([f"{sign}{words}", *schema] if words else schema)
+
+
+def _differing(before: RawTool, after: RawTool) -> Iterator[str]:
+    old, new = harmless(before.description, _WORD_CHARS), harmless(after.description, _WORD_CHARS)
+    if old != new:
+        yield f"- {old or '(no description)'}"
+        yield f"+ {new or '(no description)'}"
+    was, now = _flat(before), _flat(after)
+    for path in dict.fromkeys((*was, *now)):
+        if was.get(path) != now.get(path):
+            if path in was:
+                yield f"- {path}: {was[path]}"
+            if path in now:
+                yield f"+ {path}: {now[path]}"
+    if old == new and was == now:
+        yield _HIDDEN
+
+
+def _flat(tool: RawTool) -> dict[str, str]:
+    """Return a schema as paths with values, in their order: `path.type` with `"string"`."""
+    told = {name: part for name, part in told_schema(tool.schema).items() if name != "type"}
+    return dict(_leaves("", told))
+
+
+def _leaves(path: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping) and value:
+        for name, part in value.items():
+            inner = path if name == "properties" and isinstance(part, Mapping) else f"{path}.{name}" if path else str(name)
+            yield from _leaves(inner, part)
+    elif isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
+        for number, part in enumerate(value, 1):
+            yield from _leaves(f"{path}.{number}", part)
+    elif path:
+        yield path[-_VALUE_CHARS:], json.dumps(value, ensure_ascii=False)[:_VALUE_CHARS]
+
+
+def _bounded(lines: list[str], most: int = _MOST_LINES_OF_ONE) -> tuple[str, ...]:
+    left = len(lines) - most
+    return tuple(lines) if left <= 0 else (*lines[:most], f"  and {left} more lines")
+
+
+def _within_limits(changes: Sequence[ToolChange]) -> Iterator[ToolChange]:
+    """Yield every change; once there are too many lines, only the names."""
+    room = _MOST_LINES
+    for change in changes:
+        yield change if room > 0 else ToolChange(change.kind, change.name)
+        room -= len(change.lines)
+
+
+_TEXT_CHARS = 120
+_NAME_CHARS = 40
+_MOST_NAMES = 20
+
+
+@dataclass(eq=False, slots=True)
+class _Call:
+    """A call that is under way: who is asked, and what was asked and answered so far."""
+
+    ask: Ask
+    notes: list[str] = field(default_factory=list)
+
+
+class Questions:
+    """The calls of one server that are under way, and what is asked during each."""
+
+    def __init__(self) -> None:
+        self._open: list[_Call] = []
+
+    @contextlib.contextmanager
+    def during(self, ask: Ask) -> Iterator[list[str]]:
+        """Put what is asked until the block ends before `ask`; the list then says what was asked and answered."""
+        call = _Call(ask)
+        self._open.append(call)
+        try:
+            yield call.notes
+        finally:
+            self._open.remove(call)
+
+    async def ask(self, form: Form) -> Mapping[str, object] | None:
+        """Put a form before who made the call that is under way; None declines it."""
+        if not self._open:
+            return None
+        call = self._open[-1]
+        found = await call.ask(form)
+        call.notes.append(form_words(form, found, is_alone=call.ask is ask_nobody))
+        return found
+
+
+def form_words(form: Form, given: Mapping[str, object] | None, *, is_alone: bool = False) -> str:
+    """Return what was asked and whether it was answered: the names of fields, never what was filled in."""
+    asked = f"[the server asked the user {harmless(form.text, _TEXT_CHARS)!r}: "
+    if given is None:
+        return asked + ("declined, as nobody is there to answer]" if is_alone else "the user declined]")
+    if form.url:
+        return f"{asked}the user opened {clean_line(form.url.partition('?')[0])[:_TEXT_CHARS]}]"
+    names = [clean_line(str(name))[:_NAME_CHARS] for name in list(given)[:_MOST_NAMES]]
+    return f"{asked}the user accepted and filled in {', '.join(names) or 'nothing'}]"
+
+
+_NAMES = r"token|secret|passw|passphrase|api.?key|credential|auth(?!or)|private|cookie|(^|[_-])(key|pat|pin|pwd)($|[_-])"
+_SECRET_NAME = re.compile(_NAMES, re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z0-9]{16,}")
+_FEWEST_OF_EACH = 3
+
+
+def secrets_of(entry: ServerEntry, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the values that an entry holds or takes from the environment and that look like secrets."""
+    return tuple(dict.fromkeys(value for value in _secrets(entry, environ) if value))
+
+
+def _secrets(entry: ServerEntry, environ: Mapping[str, str]) -> Iterator[str]:
+    options = [(name, word) for name, word in pairwise(entry.command) if name.startswith("-")]
+    options += [(word.partition("=")[0], word.partition("=")[2]) for word in entry.command]
+    for name, text in (*entry.env, *entry.headers, *entry.oauth, *options, ("", entry.url)):
+        variables = variables_in(text)
+        if not variables:
+            yield from _parts(name, text)
+        for variable in variables:
+            yield from _parts(f"{name}_{variable}", environ.get(variable, ""))
+
+
+def _parts(name: str, value: str) -> Iterator[str]:
+    """Yield a value that is a secret by its name or by its looks, with and without the scheme before it (`Bearer …`)."""
+    if "://" in value:
+        yield from _of_address(value)
+    elif _is_made(value) or (_SECRET_NAME.search(name) and not value.startswith(("/", "~/", "./", "../"))):
+        yield value
+        yield from value.split() if " " in value else ()
+
+
+def _is_made(value: str) -> bool:
+    """Tell whether a value has a long word of letters and digits mixed, as no person names a thing or a place."""
+    digits = [sum(sign.isdigit() for sign in word) for word in _WORD.findall(value)]
+    lengths = [len(word) for word in _WORD.findall(value)]
+    return any(_FEWEST_OF_EACH <= some <= all_ - _FEWEST_OF_EACH for some, all_ in zip(digits, lengths, strict=True))
+
+
+def _of_address(text: str) -> Iterator[str]:
+    """Yield the password of an address, and what of its query is one."""
+    try:
+        found = urlsplit(text)
+        password = found.password or ""
+    except ValueError:
+        return
+    yield from (password, unquote(password))
+    yield from (value for name, value in parse_qsl(found.query) if _SECRET_NAME.search(name))
+
+
+_log = logging.getLogger(__name__)
+_SDK = "lmtui.features.mcp.sdk"
+_LONGEST_PAUSE_S = 60.0
+_SHORT_LIFE_S = 10.0
+_OFFERS_S = 10.0
+
+
+class RunningServer:
+    """A server that may run: its state, its tools, and calls to them.  `offered` are others than were accepted.
+
+    `prompts` and `resources` are as it listed them last; `has_resources`: it answers for some, listed or not.
+    """
+
+    def __init__(self, memory: Memory, around: Surroundings) -> None:
+        self.memory = memory
+        self.state = ServerState.ENDED
+        self.problem = self.hint = self.place = self.version = ""
+        self._redactor = memory.log.redactor = Redactor(secrets_of(memory.written, around.environ))
+        self.tools: tuple[RawTool, ...] = memory.known.tools
+        self._around = around
+        self._task: asyncio.Task[None] | None = None
+        self._connection: Connection | None = None
+        self._settled = asyncio.Event()
+        self._wake = asyncio.Event()
+        self.prompts: tuple[McpPrompt, ...] = ()
+        self.resources: tuple[McpResource, ...] = ()
+        self.has_resources = memory.known.has_resources
+        self._is_gone = self._lists_anew = self._offers_anew = False
+        self._failures = 0
+        self._not_before = 0.0
+        self.offered: tuple[RawTool, ...] = ()
+        self.changes: tuple[ToolChange, ...] = ()
+        self._limit: asyncio.Timeout | None = None
+        self._login_url = ""
+        self._login_yes = asyncio.Event()
+        self._questions = Questions()
+
+    @property
+    def entry(self) -> ServerEntry:
+        """Return its entry as it runs."""
+        return self.memory.entry
+
+    @property
+    def is_known(self) -> bool:
+        """Tell whether its tools are known: from now, or from the last time that it ran."""
+        return bool(self.memory.known.tools_digest)
+
+    def begin(self) -> None:
+        """Start it, unless it runs."""
+        if self._task is None or self._task.done():
+            self._is_gone = False
+            self._settled.clear()
+            self._wake.clear()
+            self._set(ServerState.STARTING)
+            self._run(self._live())
+
+    def rest(self, state: ServerState) -> None:
+        """Say why it does not run."""
+        self._set(state)
+
+    async def settle(self) -> None:
+        """Wait until it is ready or is not going to be."""
+        if self._task is not None and not self._task.done():
+            await self._settled.wait()
+
+    async def call(self, tool: str, arguments: Mapping[str, object], on_output: OutputSink, ask: Ask) -> ToolResult:
+        """Call a tool; starts the server where it has ended, unless it failed just now.
+
+        Raises:
+            McpError: it does not run, or the call failed.
+        """
+        timeout_s = self.entry.timeout_s
+        return await self._ask(lambda connection: connection.call(tool, arguments, on_output, timeout_s), ask)
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str], ask: Ask) -> ToolResult:
+        """Return what a prompt says; the rest is as for `call`."""
+        return await self._ask(lambda connection: connection.get_prompt(name, arguments), ask)
+
+    async def read_resource(self, uri: str, ask: Ask) -> ToolResult:
+        """Return what a resource holds; the rest is as for `call`."""
+        return await self._ask(lambda connection: connection.read_resource(uri), ask)
+
+    async def _ask(self, work: Callable[[Connection], Awaitable[ToolResult]], ask: Ask) -> ToolResult:
+        connection = await self._connected()
+        try:
+            with self._questions.during(ask) as asked:
+                async with guarded(self.entry, self._around) as notes, asyncio.timeout(self.entry.timeout_s):
+                    result = await work(connection)
+            return replace(result, text="\n".join((result.text, *asked, *notes))) if asked or notes else result
+        except TimeoutError as error:
+            raise McpError(f"{self.entry.name} did not answer within {self.entry.timeout_s:g} s") from error
+        except LinkBroken as error:
+            self._note_gone()
+            why = f"{self.entry.name} went away during the call ({error}); it may have been done all the same"
+            raise McpError(why, "Look whether it was; the next call starts the server again.") from error
+
+    def accept_tools(self) -> None:
+        """Take the tools as they are now."""
+        if self.state is ServerState.CHANGED:
+            self._keep(self.offered)
+            self._set(ServerState.READY)
+
+    def forget_tools(self) -> None:
+        """Know no tools of it any more: what it offers next is taken as met for the first time."""
+        self.tools, self.offered, self.changes = self.memory.known.tools, (), ()
+
+    def log_in(self) -> None:
+        """Let the user log in in their browser; it goes on when they have."""
+        if self.state is ServerState.LOGIN and self._task is not None and not self._task.done():
+            self._login_yes.set()  # a call waits for it
+        elif self.state is ServerState.LOGIN:
+            self._is_gone = False
+            self._settled.clear()
+            self._run(self._log_in())
+
+    async def close(self, state: ServerState = ServerState.ENDED) -> None:
+        """End it with everything that it started."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})  # how it ended is said by `_note_end`; a cancel of this passes on
+        self._failures, self._not_before = 0, 0.0
+        self._set(state)
+
+    def _run(self, life: Coroutine[object, object, None]) -> None:
+        self._task = asyncio.create_task(life, name=f"mcp {self.entry.name}")
+        self._task.add_done_callback(self._note_end)
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        """Say so where it ended in a way that nobody thought of."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("the MCP server %s failed inside", self.entry.name, exc_info=error)
+            self._fail(f"it failed inside lmtui: {clean_line(str(error))[:200]}", hint="lmtui.log says where.")
+
+    async def _connected(self) -> Connection:
+        if self._connection is None:
+            if self._is_gone and self._task is not None:
+                await asyncio.wait({self._task})  # what is left of the last one ends first
+            wait_s = self._not_before - self._around.monotonic()
+            if wait_s > 0 and (self._task is None or self._task.done()):
+                raise McpError(f"{self.entry.name}: {self.problem}; it is tried again in {wait_s:.0f} s", self.hint)
+            self.begin()
+            await self.settle()
+        if self.state is ServerState.CHANGED:
+            raise McpError(
+                f"the tools of {self.entry.name} changed, so they are held back", "The user has to look at them: /mcp."
+            )
+        if self._connection is None:
+            raise McpError(f"{self.entry.name} does not run: {self.problem or self.state}", self.hint)
+        return self._connection
+
+    async def _live(self) -> None:
+        began = self._around.monotonic()
+        try:
+            async with asyncio.timeout(self.entry.start_timeout_s) as limit, contextlib.AsyncExitStack() as parts:
+                self._limit, self._login_url = limit, ""
+                connection = await self._open(parts)
+                await self._take_tools(connection)
+                limit.reschedule(None)
+                self._limit = None
+                began = self._around.monotonic()
+                self.version, self._connection = connection.version, connection
+                self.problem = self.hint = ""
+                self._set(ServerState.CHANGED if self.offered else ServerState.READY)
+                await self._take_offers(connection)
+                self._settled.set()
+                await self._watch(connection)
+            self._fail("it ended", ServerState.ENDED, is_early=self._around.monotonic() - began < _SHORT_LIFE_S)
+        except TimeoutError:
+            if self._login_url:
+                self._need_login()
+            else:
+                why = f"it was not ready within {self.entry.start_timeout_s:g} s"
+                self._fail(why, hint="Its log may say why; start_timeout_s sets the limit.")
+        except SandboxUnavailable as error:
+            self._fail(str(error), hint=on_host_hint(self.entry))
+        except (McpError, SandboxError, ConfigError) as error:
+            self._fail(str(error), hint=error.hint)
+        finally:
+            self._connection = None
+            self._settled.set()
+
+    async def _open(self, parts: contextlib.AsyncExitStack) -> Connection:
+        sdk = await asyncio.to_thread(importlib.import_module, _SDK)
+        place = await address_of(self.entry, self.memory, self._around, parts)
+        self.place = place.words
+        hooks = Hooks(
+            (place.root,),
+            self._note_gone,
+            self._note_tools,
+            self._note_offers,
+            self._questions.ask,
+            self._visit,
+            self._redactor,
+        )
+        connection: Connection = await parts.enter_async_context(sdk.connect(self.entry, place.address, hooks))
+        return connection
+
+    async def _take_tools(self, connection: Connection) -> None:
+        """Take a list of tools; one that is not as it was accepted is held back."""
+        found = tuple(await connection.list_tools())
+        known = self.memory.known.tools_digest
+        if known and known != tools_digest(found):
+            self.changes = await asyncio.to_thread(changes_of, self.tools, found)
+            self.offered = found
+        else:
+            self._keep(found)
+
+    def _keep(self, tools: Sequence[RawTool]) -> None:
+        self.tools, self.offered, self.changes = tuple(tools), (), ()
+        self.memory.keep(replace(self.memory.known, tools=self.tools, tools_digest=tools_digest(tools)))
+
+    async def _take_offers(self, connection: Connection) -> None:
+        """Take its prompts and resources; one that does not answer in time keeps those that were known."""
+        try:
+            async with asyncio.timeout(min(_OFFERS_S, self.entry.timeout_s)):
+                found = await connection.list_offers()
+        except TimeoutError:
+            _log.info("the MCP server %s did not list its prompts and resources in time", self.entry.name)
+            return
+        self.prompts = told_prompts(self.entry.name, found.prompts)
+        self.resources = told_resources(self.entry.name, found.resources)
+        self.has_resources = found.has_resources
+        if self.has_resources != self.memory.known.has_resources:
+            self.memory.keep(replace(self.memory.known, has_resources=self.has_resources))
+        self._around.on_change()
+
+    async def _watch(self, connection: Connection) -> None:
+        """Wait until it has ended; another list of tools is looked at meanwhile."""
+        while not self._is_gone:
+            await self._wake.wait()
+            self._wake.clear()
+            if self._lists_anew and not self._is_gone:
+                self._lists_anew = False
+                await self._take_tools(connection)
+                self._set(ServerState.CHANGED if self.offered else ServerState.READY)
+            if self._offers_anew and not self._is_gone:
+                self._offers_anew = False
+                await self._take_offers(connection)
+
+    async def _visit(self, url: str) -> None:
+        """Wait for the user's yes to a login, then open their browser; a start does not wait, it is made again after it."""
+        self._login_url = url
+        if self._limit is not None:
+            self._limit.reschedule(0)
+            await asyncio.Event().wait()
+        self._login_yes.clear()
+        self._need_login()
+        await self._login_yes.wait()
+        self._set(ServerState.READY)
+        await self._around.browse(url)
+
+    async def _log_in(self) -> None:
+        """Log in, then start."""
+        try:
+            sdk = await asyncio.to_thread(importlib.import_module, _SDK)
+            async with contextlib.AsyncExitStack() as parts:
+                place = await address_of(self.entry, self.memory, self._around, parts)
+                await sdk.log_in(place.address, self._around.browse)
+        except (McpError, ConfigError) as error:
+            self._fail(str(error), hint=error.hint)
+            self._settled.set()
+            return
+        await self._live()
+
+    def _need_login(self) -> None:
+        self.problem, self.hint = self._login_url, "Open it from /mcp, or with: lmtui mcp login " + self.entry.name
+        self._settled.set()
+        self._set(ServerState.LOGIN)
+
+    def _note_gone(self) -> None:
+        self._is_gone = True
+        self._connection = None
+        self._wake.set()
+
+    def _note_tools(self) -> None:
+        self._lists_anew = True
+        self._wake.set()
+
+    def _note_offers(self) -> None:
+        self._offers_anew = True
+        self._wake.set()
+
+    def _fail(self, why: str, state: ServerState = ServerState.FAILED, *, hint: str = "", is_early: bool = True) -> None:
+        self._failures = self._failures + 1 if is_early else 0
+        pause_s = min(_LONGEST_PAUSE_S, 2.0 ** (self._failures - 2)) if self._failures > 1 else 0.0
+        self._not_before = self._around.monotonic() + pause_s
+        last = self.memory.log.last if state is ServerState.FAILED else ""
+        self.problem = self._redactor.text(f"{why}; it said last: {last}" if last else why)
+        self.hint = (
+            advice(self.entry, f"{why}\n{self.memory.log.tail}", self.place)
+            or hint
+            or f"Its log says more: {self.memory.log.path}"
+        )
+        self._set(state)
+
+    def _set(self, state: ServerState) -> None:
+        self.state = state
+        self._around.on_change()

@@ -1,0 +1,249 @@
+"""What servers call their tools and say of them, made fit for a model and a screen: it is hostile until it has passed here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lmtui.core.errors import McpError
+from lmtui.core.mcp import PREFIX, McpPrompt, McpResource, McpTool
+from lmtui.core.prompt_text import split_arguments
+from lmtui.core.sanitize import clean, clean_path
+
+MAX_NAME_CHARS = 64
+MAX_TOOLS = 1000
+_MAX_KEY_CHARS = 24
+_MAX_DESCRIPTION_CHARS = 600
+_MAX_NESTED_CHARS = 200
+_MAX_SCHEMA_CHARS = 20_000
+_MAX_DEPTH = 12
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+_HIDDEN_NAMES = re.compile(r"<U\+[0-9A-F]{4,6}>|[\u2400-\u2421]")
+# What a chat template or our own form of calls in text would read as its own: `<|im_start|>`, `[INST]`, `<tool_call>`, fences.
+_MARKUP = re.compile(r"<\|[^|>]{0,40}\|>|</?[A-Za-z_][\w.:-]{0,40}[^<>]{0,80}>|\[/?[A-Z_]{2,20}\]|<<[^<>]{0,20}>>|```+|~~~+")
+_KEPT_WORDS = frozenset({
+    "type", "properties", "required", "items", "enum", "const", "anyOf", "oneOf", "allOf", "description",
+    "additionalProperties", "default", "prefixItems", "$ref", "$defs", "definitions", "format", "pattern",
+})  # fmt: skip
+_MAPS = frozenset({"properties", "$defs", "definitions"})
+_LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+
+
+@dataclass(frozen=True, slots=True)
+class RawTool:
+    """A tool as its server lists it."""
+
+    name: str
+    description: str = ""
+    schema: Mapping[str, Any] = field(default_factory=dict)
+
+
+def tools_digest(tools: Sequence[RawTool]) -> str:
+    """Return the hash of a list of tools, whatever their order: all that a model is told of them."""
+    told = sorted((tool.name, tool.description, json.dumps(tool.schema, sort_keys=True, default=str)) for tool in tools)
+    return hashlib.sha256(json.dumps(told).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def told_tools(server: str, tools: Iterable[RawTool], taken: set[str]) -> tuple[McpTool, ...]:
+    """Return a server's tools as the model is told of them, sorted by name; `taken` are names that others have."""
+    found: list[McpTool] = []
+    for tool in sorted(tools, key=lambda tool: tool.name)[:MAX_TOOLS]:
+        name = told_name(server, tool.name, taken)
+        taken.add(name)
+        schema = told_schema(tool.schema)
+        found.append(McpTool(name, server, tool.name, harmless(tool.description, _MAX_DESCRIPTION_CHARS), schema))
+    return tuple(found)
+
+
+def told_name(server: str, tool: str, taken: Iterable[str] = ()) -> str:
+    """Return `mcp__server__tool` in letters, digits, `_` and `-`, at most 64 of them; a short hash makes it the only one."""
+    head = f"{PREFIX}{server_key(server)}__"
+    wanted = head + plain(tool)
+    if len(wanted) <= MAX_NAME_CHARS and wanted not in taken:
+        return wanted
+    mark = _mark(f"{server}\0{tool}")
+    return f"{head}{plain(tool)[: MAX_NAME_CHARS - len(head) - 7]}_{mark}"
+
+
+def server_key(server: str) -> str:
+    """Return what stands for a server in the names of its tools: its name, or what no other server has, so that rules hold."""
+    key = re.sub("_{2,}", "_", plain(server))
+    if key == server and len(key) <= _MAX_KEY_CHARS:
+        return key
+    return f"{key[: _MAX_KEY_CHARS - 7].rstrip('_')}_{_mark(server)}"
+
+
+def _mark(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+
+
+def plain(name: str) -> str:
+    """Return a name in the characters that every API takes."""
+    return _NOT_IN_NAMES.sub("_", name).strip("_") or "x"
+
+
+def harmless(text: str, most: int) -> str:
+    """Return a server's words on one line, without hidden characters and without what a chat template would obey."""
+    text = _HIDDEN_NAMES.sub("", clean(text[: most * 4]))
+    text = _MARKUP.sub(" ", text)
+    text = " ".join(text.split())
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def told_schema(schema: Mapping[str, Any]) -> dict[str, object]:
+    """Return a JSON Schema with its words cleaned and without what no model needs; a large one tells its top level alone."""
+    slim = _slim(schema, 0)
+    slim.setdefault("properties", {})
+    if len(json.dumps(slim)) > _MAX_SCHEMA_CHARS:
+        properties = slim["properties"] if isinstance(slim["properties"], dict) else {}
+        top = {name: {"type": value.get("type", "object")} for name, value in properties.items() if isinstance(value, dict)}
+        slim = {"type": "object", "properties": dict(list(top.items())[:100]), "required": slim.get("required", [])}
+    return {"type": "object", **{key: value for key, value in slim.items() if key != "type"}}
+
+
+def _slim(value: Mapping[str, Any], depth: int) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, each in value.items():
+        if key not in _KEPT_WORDS or depth > _MAX_DEPTH:
+            continue
+        if key == "description":
+            if isinstance(each, str) and each:
+                found[key] = harmless(each, _MAX_NESTED_CHARS)
+        elif key in _MAPS and isinstance(each, dict):
+            found[key] = {_word(name): _part(part, depth) for name, part in each.items()}
+        elif key in _LISTS and isinstance(each, list):
+            found[key] = [_part(part, depth) for part in each]
+        elif key in ("items", "additionalProperties") and isinstance(each, dict):
+            found[key] = _part(each, depth)
+        else:
+            found[key] = _words(each)
+    return found
+
+
+def _part(part: object, depth: int) -> object:
+    return _slim(part, depth + 1) if isinstance(part, dict) else part if isinstance(part, bool) else {}
+
+
+def _words(value: object) -> object:
+    """Return a value whose texts are on one line and free of hidden characters; they are data, so nothing else is taken out."""
+    if isinstance(value, str):
+        return _word(value)
+    if isinstance(value, list):
+        return [_words(each) for each in value[:200]]
+    return {_word(str(key)): _words(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+def _word(text: str) -> str:
+    return _HIDDEN_NAMES.sub("", clean(text[:_MAX_NESTED_CHARS])).replace("\n", " ")
+
+
+MAX_PROMPTS = 200
+MAX_RESOURCES = 1000
+MAX_URI_CHARS = 2000
+_MAX_ARGUMENTS = 20
+_MAX_ARGUMENT_CHARS = 64
+_MAX_WORDS_CHARS = 120
+_MAX_LISTED = 200
+_PLAIN_URI = re.compile(rf'[^\s"]{{1,{MAX_URI_CHARS}}}')
+_ARGUMENT = re.compile(rf"[^\s=<>\[\]]{{1,{_MAX_ARGUMENT_CHARS}}}")
+
+
+@dataclass(frozen=True, slots=True)
+class RawPrompt:
+    """A prompt as its server lists it: `arguments` by name, each with whether it is required."""
+
+    name: str
+    description: str = ""
+    arguments: tuple[tuple[str, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RawResource:
+    """A resource as its server lists it, or a template of several."""
+
+    uri: str
+    title: str = ""
+    is_template: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What a server lists beside its tools; `has_resources`: it answers for resources, listed or not."""
+
+    prompts: tuple[RawPrompt, ...] = ()
+    resources: tuple[RawResource, ...] = ()
+    has_resources: bool = False
+
+
+def told_prompts(server: str, prompts: Iterable[RawPrompt]) -> tuple[McpPrompt, ...]:
+    """Return a server's prompts under names that can be typed; one that wants what cannot be typed is left out."""
+    found: list[McpPrompt] = []
+    taken: set[str] = set()
+    for prompt in sorted(prompts, key=lambda prompt: prompt.name)[:MAX_PROMPTS]:
+        fits = [_can_be_told(name, _ARGUMENT) for name, _ in prompt.arguments[:_MAX_ARGUMENTS]]
+        arguments = tuple(each for each, fit in zip(prompt.arguments, fits, strict=False) if fit)
+        if sum(is_required for _, is_required in arguments) < sum(is_required for _, is_required in prompt.arguments):
+            continue
+        name = told_name(server, prompt.name, taken)
+        taken.add(name)
+        found.append(
+            McpPrompt(name, server, server_key(server), prompt.name, harmless(prompt.description, _MAX_WORDS_CHARS), arguments)
+        )
+    return tuple(found)
+
+
+def told_resources(server: str, resources: Sequence[RawResource]) -> tuple[McpResource, ...]:
+    """Return a server's resources; one whose address hides something or cannot be typed is left out."""
+    return tuple(
+        McpResource(server_key(server), each.uri, harmless(each.title, _MAX_WORDS_CHARS), each.is_template)
+        for each in resources[:MAX_RESOURCES]
+        if _can_be_told(each.uri, _PLAIN_URI)
+    )
+
+
+def listing(resources: Sequence[McpResource]) -> str:
+    """Return resources as the model reads them."""
+    lines = [f"{each.uri}{'  (a template)' if each.is_template else ''}  {each.title}".rstrip() for each in resources]
+    rest = [f"(and {len(lines) - _MAX_LISTED} more)"] if len(lines) > _MAX_LISTED else []
+    return "\n".join([*lines[:_MAX_LISTED], *rest]) or "(the server lists no resources)"
+
+
+def argument_hint(prompt: McpPrompt) -> str:
+    """Return how a prompt's arguments are typed: `<required> [optional]`."""
+    return " ".join(f"<{name}>" if is_required else f"[{name}]" for name, is_required in prompt.arguments)
+
+
+def typed_arguments(prompt: McpPrompt, words: str) -> Mapping[str, str]:
+    """Return the arguments that were typed, by position or as `name=value`; more words than places join the last one.
+
+    Raises:
+        McpError: a required one is missing, or the prompt takes none.
+    """
+    names = [name for name, _ in prompt.arguments]
+    usage = f"Type: /{prompt.name} {argument_hint(prompt)}".rstrip()
+    found: dict[str, str] = {}
+    last = ""
+    for word in split_arguments(words):
+        name, sign, value = word.partition("=")
+        if sign and name in names:
+            found[name] = value
+            continue
+        free = next((each for each in names if each not in found), "")
+        if free:
+            found[free], last = word, free
+        elif last:
+            found[last] += f" {word}"
+        else:
+            raise McpError(f"/{prompt.name} has no place for {clean_path(word)[:40]!r}", usage)
+    missing = [name for name, is_required in prompt.arguments if is_required and not found.get(name)]
+    if missing:
+        raise McpError(f"/{prompt.name} needs {', '.join(missing)}", usage)
+    return found
+
+
+def _can_be_told(text: str, pattern: re.Pattern[str]) -> bool:
+    return pattern.fullmatch(text) is not None and clean_path(text) == text

@@ -1,0 +1,384 @@
+"""The tools of one session: our own, and those of servers behind them.  The model's list of them stays.
+
+The list is settled at the first request of a conversation, since each change of it makes the model read everything anew; it is
+looked at again where room is made, as everything is read anew then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lmtui.core.errors import McpError, ToolError
+from lmtui.core.events import ROOT, Envelope, ModelChanged, TurnStarted
+from lmtui.core.mcp import PREFIX, READ_RESOURCE, McpPrompt, McpServer, McpTool
+from lmtui.core.messages import ToolSet, ToolSpec
+from lmtui.core.model_events import Compacted
+from lmtui.core.permissions.decide import Access
+from lmtui.core.ports import OutputSink, PreparedCall, Preview, Toolbox, ToolContext, ToolResult
+from lmtui.core.prompt_text import FilledPrompt, Piece, PromptFile, find_prompt, slash_call
+from lmtui.core.sanitize import clean_line
+from lmtui.features.call_arguments import check_arguments, fitted, read_arguments
+from lmtui.features.mcp.servers import McpRoom
+from lmtui.features.mcp.tool_names import argument_hint, server_key, typed_arguments
+from lmtui.features.slash_commands.prompt_files import MarkdownPrompts
+
+_TITLE_CHARS = 80
+
+Perform = Callable[[McpTool, Mapping[str, object], OutputSink], Awaitable[ToolResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCall:
+    """A call of one tool; implements `core.ports.PreparedCall`.
+
+    `schema` is the server's own, `place` what is around the server, `perform` does it.
+    """
+
+    spec: McpTool
+    arguments: Mapping[str, object]
+    schema: Mapping[str, Any]
+    place: str
+    perform: Perform
+
+    @property
+    def tool(self) -> str:
+        """Return the name by which the model calls it, and rules name it."""
+        return self.spec.name
+
+    @property
+    def title(self) -> str:
+        """Return the arguments in a few words."""
+        words = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
+        return clean_line(words)[:_TITLE_CHARS]
+
+    @property
+    def access(self) -> Access:
+        """Return that it may do anything: what a server says of its tools is not believed."""
+        return Access.EXECUTE
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """Return the server and the server's own name for the tool."""
+        return (f"{self.spec.server}/{self.spec.own_name}",)
+
+    async def preview(self, context: ToolContext) -> Preview:
+        """Return the whole call."""
+        del context  # the workspace has nothing to do with it
+        await self._check()
+        told = json.dumps(self.arguments, indent=1, ensure_ascii=False)
+        limits = f"server {self.spec.server}" + (f", {self.place}" if self.place else "")
+        return Preview(f"{self.spec.name}\n{told}", limits=clean_line(limits))
+
+    async def run(self, context: ToolContext) -> ToolResult:
+        """Ask the server."""
+        await self._check()
+        try:
+            return await self.perform(self.spec, self.arguments, context.on_output)
+        except McpError as error:
+            raise ToolError(str(error), error.hint) from error
+
+    async def _check(self) -> None:
+        await check_arguments(self.spec.name, self.arguments, self.schema, self.spec.parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCall:
+    """A search among the tools of servers; it changes nothing.  Implements `core.ports.PreparedCall`."""
+
+    tool: str
+    query: str
+    answer: Callable[[str], Awaitable[str]]
+
+    @property
+    def arguments(self) -> Mapping[str, object]:
+        """Return the words."""
+        return {"query": self.query}
+
+    @property
+    def title(self) -> str:
+        """Return the words."""
+        return clean_line(self.query)[:_TITLE_CHARS]
+
+    @property
+    def access(self) -> Access:
+        """Return that it does nothing."""
+        return Access.NONE
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """Return nothing: no rule is about it."""
+        return ()
+
+    async def preview(self, context: ToolContext) -> Preview:
+        """Return the words."""
+        del context  # nobody is asked about a search
+        return Preview(self.query)
+
+    async def run(self, context: ToolContext) -> ToolResult:
+        """Search."""
+        del context  # it touches nothing
+        text = await self.answer(self.query)
+        return ToolResult(text, "tools of servers")
+
+
+SEARCH = "mcp_search"
+_MOST_FOUND = 5
+_MOST_NAMED = 12
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_SUFFIXES = ("ies", "es", "s", "ing", "ed", "er")
+_K1, _B = 1.4, 0.6
+_NAME_WEIGHT, _SERVER_WEIGHT = 4, 2
+
+
+def search_spec(servers: Sequence[McpServer]) -> ToolSpec:
+    """Return what the model is told: which servers there are, and how to find and call their tools."""
+    names = [server.name[:24] for server in servers]
+    listed = ", ".join(names[:_MOST_NAMED]) + (f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else "")
+    text = f"Find tools of {listed} by words; call one by its name, or here."
+    properties: dict[str, object] = {
+        "query": {"type": "string"},
+        "call": {"type": "string"},
+        "arguments": {"type": "object"},
+    }
+    return ToolSpec(SEARCH, text, {"type": "object", "properties": properties})
+
+
+def found_text(query: str, tools: Sequence[McpTool]) -> str:
+    """Return the best few tools with their schemas, as the model reads them."""
+    best = search(query, tools)
+    if not best:
+        servers = sorted({tool.server for tool in tools})
+        return f"No tool fits {query[:80]!r}. Servers: {', '.join(servers) or 'none is ready'}. Try other words."
+    lines = [
+        f"{tool.name}: {tool.description}\n  arguments: {json.dumps(tool.parameters, ensure_ascii=False)}" for tool in best
+    ]
+    return "\n".join([*lines, f"({len(tools)} tools in all; call one by its name, or with {SEARCH} call=… arguments={{…}})"])
+
+
+def search(query: str, tools: Sequence[McpTool], most: int = _MOST_FOUND) -> list[McpTool]:
+    """Return the tools that fit words best, by BM25 over names, descriptions and arguments; names weigh more."""
+    wanted = set(_words(query))
+    texts = [Counter(_terms(tool)) for tool in tools]
+    if not wanted or not texts:
+        return []
+    lengths = [sum(text.values()) for text in texts]
+    mean = sum(lengths) / len(lengths) or 1.0
+    rare = {word: _rarity(sum(1 for text in texts if text[word]), len(texts)) for word in wanted}
+    scores = [
+        sum(rare[word] * text[word] * (_K1 + 1) / (text[word] + _K1 * (1 - _B + _B * length / mean)) for word in wanted)
+        for text, length in zip(texts, lengths, strict=True)
+    ]
+    order = sorted(range(len(tools)), key=lambda i: (-scores[i], tools[i].name))
+    return [tools[i] for i in order[:most] if scores[i] > 0]
+
+
+def _rarity(count: int, total: int) -> float:
+    return math.log(1 + (total - count + 0.5) / (count + 0.5))
+
+
+def _terms(tool: McpTool) -> Iterable[str]:
+    for _ in range(_NAME_WEIGHT):
+        yield from _words(tool.own_name)
+    for _ in range(_SERVER_WEIGHT):
+        yield from _words(tool.server)
+    yield from _words(tool.description)
+    properties = tool.parameters.get("properties")
+    if isinstance(properties, dict):
+        for name, value in properties.items():
+            yield from _words(name)
+            yield from _words(str(value.get("description", "")) if isinstance(value, dict) else "")
+
+
+def _words(text: str) -> list[str]:
+    return [_stem(word.lower()) for word in _WORD.findall(text)]
+
+
+def _stem(word: str) -> str:
+    """Return a word without its common endings, so that `creating tickets` finds `create_ticket`."""
+    for suffix in _SUFFIXES:
+        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
+            word = word[: -len(suffix)] + ("y" if suffix == "ies" else "")
+            break
+    return word[:-1] if len(word) > 3 and word.endswith("e") else word
+
+
+_PATIENCE_S = 10.0
+_MARK = re.compile(r"<(?=/?prompt\b)", re.IGNORECASE)
+
+
+class AllPrompts:
+    """Implements `core.prompt_files.PromptFiles`.
+
+    Args:
+        files: those of Markdown files.
+        room: the servers.
+        is_on: servers are started.
+    """
+
+    def __init__(self, files: MarkdownPrompts, room: McpRoom, *, is_on: bool) -> None:
+        self._files, self._room, self._is_on = files, room, is_on
+
+    def found(self) -> Sequence[PromptFile]:
+        """Return every command as it is now; see `core.prompt_files.PromptFiles.found`."""
+        prompts = [_as_file(prompt) for prompt in self._room.prompts()]
+        names = {prompt.name: prompt.source for prompt in prompts}
+        files = [
+            replace(each, problem=f"hidden by {names[each.name]}") if each.name in names else each
+            for each in self._files.found()
+        ]
+        return sorted((*files, *prompts), key=lambda file: (file.name, bool(file.problem)))
+
+    async def read(self, text: str) -> FilledPrompt | None:
+        """Return the prompt that a typed text calls up; see `core.prompt_files.PromptFiles.read`."""
+        name, words = slash_call(text.strip()) or ("", "")
+        if self._is_on and name.startswith(PREFIX):
+            if name not in {prompt.name for prompt in self._room.prompts()}:
+                await self._room.settle(_PATIENCE_S)
+            prompt = next((prompt for prompt in self._room.prompts() if prompt.name == name), None)
+            if prompt is not None:
+                return await self._filled(prompt, text.strip(), words)
+        return find_prompt(await asyncio.to_thread(self._files.found), text)
+
+    async def _filled(self, prompt: McpPrompt, typed: str, words: str) -> FilledPrompt:
+        said = await self._room.get_prompt(prompt, typed_arguments(prompt, words))
+        pieces = (
+            Piece(f'{typed}\n\n<prompt from="MCP server {prompt.server_key}">\n'),
+            Piece(_MARK.sub("‹", said.text), is_foreign=True),
+            Piece("\n</prompt>"),
+        )
+        return FilledPrompt(_as_file(prompt), pieces, said.images)
+
+
+def _as_file(prompt: McpPrompt) -> PromptFile:
+    source = f"MCP server {prompt.server_key}"
+    return PromptFile(prompt.name, "", source, prompt.description, argument_hint(prompt), is_own=False)
+
+
+_SHARE = 0.05
+_ASSUMED_WINDOW_TOKENS = 32_768
+
+
+class McpToolbox:
+    """Implements `core.ports.Toolbox`.
+
+    Args:
+        base: our own tools; none of a server's stands in the place of one of them.
+        room: the servers.
+        is_ours: tells whether a name is that of one of our own tools.
+        is_begun: the conversation has begun, so that the list is settled when it is first told.
+    """
+
+    def __init__(self, base: Toolbox, room: McpRoom, is_ours: Callable[[str], bool], *, is_begun: bool = False) -> None:
+        self._base = base
+        self._room = room
+        self._is_ours = is_ours
+        self._window_tokens = 0
+        self._is_begun = is_begun
+        self._settled: dict[ToolSet, tuple[ToolSpec, ...]] = {}
+
+    def begin_with(self, past: Sequence[Envelope]) -> None:
+        """Take note of what was there before: the size of the window."""
+        events = (each.event for each in reversed(past))
+        changes = (event for event in events if isinstance(event, ModelChanged) and event.agent == ROOT)
+        last = next(changes, None)
+        self._window_tokens = last.window_tokens if last is not None else 0
+
+    def follow(self, envelope: Envelope) -> None:
+        """Take note of an event of the session."""
+        match envelope.event:
+            case ModelChanged(agent=agent, window_tokens=tokens) if agent == ROOT:
+                self._window_tokens = tokens
+            case TurnStarted():
+                self._is_begun = True
+            case Compacted():
+                self._settled.clear()
+            case _:
+                pass
+
+    def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
+        """Return what the model is told of the tools."""
+        own = self._settled.get(tools)
+        if own is None:
+            own = self._offer()
+            if self._is_begun:
+                self._settled[tools] = own
+        return (*self._base.specs(tools, sees=sees), *own)
+
+    def prepare(self, name: str, arguments: str) -> PreparedCall:
+        """Check one call; see `core.ports.Toolbox.prepare`."""
+        wanted = name.strip()
+        if wanted.lower() == SEARCH:
+            return self._search(arguments)
+        if wanted == READ_RESOURCE:
+            return self._read(read_arguments(wanted, arguments))
+        if wanted.lower().startswith(PREFIX):
+            return self._call(wanted, read_arguments(wanted, arguments))
+        if not self._is_ours(wanted):
+            alone = [tool for tool in self._room.tools() if _folded(tool.own_name) == _folded(wanted)]
+            if len(alone) == 1:
+                return self._call(alone[0].name, read_arguments(wanted, arguments))
+        return self._base.prepare(name, arguments)
+
+    def _offer(self) -> tuple[ToolSpec, ...]:
+        """Return the tools with their schemas as far as they are worth their price, else one that finds them."""
+        tools = self._room.tools()
+        share = int((self._window_tokens or _ASSUMED_WINDOW_TOKENS) * _SHARE)
+        is_fitting = sum(tool.tokens for tool in tools) <= share
+        told = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools) if is_fitting else ()
+        is_all = is_fitting and not self._room.is_unknown()
+        servers = [server for server in self._room.servers() if server.is_open]
+        return told if is_all or not servers else (*told, search_spec(servers))
+
+    def _search(self, arguments: str) -> PreparedCall:
+        given = read_arguments(SEARCH, arguments)
+        if called := given.get("call") or given.get("name") or given.get("tool"):
+            inner = given.get("arguments")
+            return self._call(str(called), inner if isinstance(inner, dict) else read_arguments(SEARCH, str(inner or "")))
+        query = given.get("query")
+        if not isinstance(query, str) or not query.strip():
+            raise ToolError(f"{SEARCH} needs query: a few words for what the tool should do, such as create issue")
+        return SearchCall(SEARCH, query, self._found)
+
+    async def _found(self, query: str) -> str:
+        await self._room.settle(_PATIENCE_S if self._room.is_unknown() else 0)
+        return found_text(query, self._room.tools())
+
+    def _call(self, name: str, arguments: Mapping[str, object]) -> PreparedCall:
+        return self._prepared(self._named(name), arguments)
+
+    def _read(self, given: Mapping[str, object]) -> PreparedCall:
+        tool = self._room.reader(str(given.get("server", "")))
+        if tool is None:
+            raise ToolError(f"no MCP server {str(given.get('server', ''))[:40]!r} with resources is ready")
+        return self._prepared(tool, {"uri": given.get("uri", "")})
+
+    def _prepared(self, tool: McpTool, arguments: Mapping[str, object]) -> PreparedCall:
+        schema, place = self._room.details(tool)
+        return ServerCall(tool, fitted(arguments, schema), schema, place, self._room.call)
+
+    def _named(self, name: str) -> McpTool:
+        tools = self._room.tools()
+        for fold in (str, _folded):
+            found = [tool for tool in tools if fold(tool.name) == fold(name) or fold(tool.own_name) == fold(name)]
+            exact = next((tool for tool in found if fold(tool.name) == fold(name)), None)
+            if exact is not None or len(found) == 1:
+                return exact or found[0]
+        closed = next(
+            (server for server in self._room.servers() if name.startswith(f"{PREFIX}{server_key(server.name)}__")), None
+        )
+        if closed is not None and not closed.is_open:
+            raise ToolError(
+                f"{name[:64]} cannot be called now; server {closed.name}: {closed.state}", "The user can look: /mcp."
+            )
+        raise ToolError(f"there is no tool {name[:64]!r}. Find one with {SEARCH}, by words for what it should do.")
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("-", "_")

@@ -1,0 +1,1 @@
+"""Skills, tools that were made of functions, and sub-agents defined in Markdown files."""

@@ -1,0 +1,280 @@
+"""Which skills of a folder wait for the user's yes: one holds for a SKILL.md as it is, and is asked for anew once it changed.
+
+Nothing of a skill's own is run or obeyed before.  The answers are kept at user level.  Blocks (disk).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmtui.core.errors import ConfigError
+from lmtui.core.sanitize import clean, clean_line
+from lmtui.core.skills import SkillSource, SkillState
+from lmtui.core.trust import TrustItem, check_shown
+from lmtui.features.folder_consent import replace_file
+from lmtui.paths import state_dir
+from lmtui.plain_files import NotPlain, list_plain, read_plain
+
+SKILL_FILE = "SKILL.md"
+FOLDERS = (".lmagent/skills", ".agents/skills", ".claude/skills")
+MAX_SKILL_BYTES = 262_144
+_MOST_SKILLS = 200
+_MOST_FILES, _MOST_DEPTH = 50, 4
+_PASSED_OVER = frozenset({"__pycache__", "node_modules", ".git"})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder that holds skills, `below` a `root`; above the root links are the user's own affair."""
+
+    source: SkillSource
+    root: Path
+    below: str
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawSkill:
+    """A skill as it lies there: its folder, its SKILL.md (None where it cannot be read) and why."""
+
+    place: Place
+    folder: str
+    data: bytes | None
+    problem: str = ""
+
+    @property
+    def shown(self) -> str:
+        """Return its SKILL.md as the user knows it."""
+        return clean_line(f"{self.place.shown}/{self.folder}/{SKILL_FILE}")
+
+
+def places(workspace: Path, settings: Path, home: Path) -> list[Place]:
+    """Return where skills may lie, the nearest first."""
+    shipped = Path(__file__).parent / "shipped"
+    return [
+        *(Place(SkillSource.FOLDER, workspace, folder, folder) for folder in FOLDERS),
+        Place(SkillSource.USER, settings / "skills", "", str(settings / "skills")),
+        *(Place(SkillSource.USER, home / folder, "", f"~/{folder}") for folder in FOLDERS[1:]),
+        Place(SkillSource.SHIPPED, shipped, "", "lmtui"),
+    ]
+
+
+def skills_in(place: Place) -> list[RawSkill]:
+    """Return what is in a place, by name; nothing where it is not there or is behind a link."""
+    entries = _entries(place.root, place.below, follows=place.source is not SkillSource.FOLDER)
+    names = [name for name, is_folder in entries if is_folder and not name.startswith(".")]
+    raw = [_raw(place, name) for name in names[:_MOST_SKILLS]]
+    return [each for each in raw if each is not None]
+
+
+def files_beside(place: Place, folder: str) -> list[str]:
+    """Return the other files of a skill, relative to its folder."""
+    found: list[str] = []
+    _walk(*_root_of(place, folder), "", found)
+    return found
+
+
+def read_beside(place: Place, folder: str, file: str, max_bytes: int) -> bytes | None:
+    """Return a file of a skill, None where there is none; it must lie in the skill's folder.
+
+    Raises:
+        NotPlain: it is a link, no regular file, or lies elsewhere.
+    """
+    parts = file.removeprefix("./").split("/")
+    if file.startswith("/") or any(part in ("", ".", "..") or "\0" in part for part in parts):
+        raise NotPlain("it is not in the skill's folder")
+    root, below = _root_of(place, folder)
+    return read_plain(root, "/".join((*filter(None, [below]), *parts)), max_bytes)
+
+
+def _root_of(place: Place, folder: str) -> tuple[Path, str]:
+    """Return where links stop being followed for a skill, and its folder below that.
+
+    Who keeps their own skills elsewhere and links to them means it; in a folder that others may have made nothing is a link.
+    """
+    return (place.root, f"{place.below}/{folder}") if place.source is SkillSource.FOLDER else (place.root / folder, "")
+
+
+def _raw(place: Place, folder: str) -> RawSkill | None:
+    try:
+        data = read_beside(place, folder, SKILL_FILE, MAX_SKILL_BYTES + 1)
+    except (NotPlain, OSError) as error:
+        return RawSkill(place, folder, None, clean_line(str(error)))
+    if data is None:
+        return None
+    is_long = len(data) > MAX_SKILL_BYTES
+    return (
+        RawSkill(place, folder, None, f"it has more than {MAX_SKILL_BYTES:,} bytes")
+        if is_long
+        else RawSkill(place, folder, data)
+    )
+
+
+def _walk(root: Path, folder: str, within: str, found: list[str]) -> None:
+    if within.count("/") >= _MOST_DEPTH:
+        return
+    for name, is_folder in _entries(root, "/".join(filter(None, (folder, within.rstrip("/")))), follows=False):
+        if len(found) >= _MOST_FILES or name in _PASSED_OVER:
+            continue
+        if is_folder:
+            _walk(root, folder, f"{within}{name}/", found)
+        elif f"{within}{name}" != SKILL_FILE:
+            found.append(f"{within}{name}")
+
+
+def _entries(root: Path, below: str, *, follows: bool) -> Iterator[tuple[str, bool]]:
+    """Yield the names of files and folders by name; links are passed over, or with `follows` those to folders are taken."""
+    if not follows:
+        yield from ((name, kind == "folder") for name, kind in list_plain(root, below) if kind != "other")
+        return
+    try:
+        with os.scandir(root / below) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in found:
+        is_folder = entry.is_dir()
+        if is_folder or entry.is_file(follow_symlinks=False):
+            yield entry.name, is_folder
+
+
+_MAX_BYTES = 1_048_576
+_MOST_ANSWERS = 1_000
+_SHOWN_CHARS = 120
+_READER = "lmtui.features.skills.reader"  # imports the YAML parser, which takes a while
+_DESCRIPTION = re.compile(r"^description:\s*(.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Digests of skills that were answered with yes or no."""
+
+    allowed: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+
+    def state_of(self, raw: RawSkill) -> SkillState:
+        """Return where a folder's skill stands."""
+        mark = digest(raw)
+        if mark in self.allowed:
+            return SkillState.READY
+        return SkillState.REFUSED if mark in self.refused else SkillState.WAITING
+
+
+def digest(raw: RawSkill) -> str:
+    """Return what a yes holds for: the skill's folder and its SKILL.md to the byte."""
+    return hashlib.sha256(os.fsencode(f"{raw.place.below}/{raw.folder}\0") + (raw.data or b"")).hexdigest()
+
+
+def read_answers(workspace: Path) -> Answers:
+    """Return what was answered for a folder."""
+    try:
+        with _file(workspace).open("rb") as file:
+            found = json.loads(file.read(_MAX_BYTES))
+    except (OSError, ValueError):
+        return Answers()
+    lists = [found.get(name) if isinstance(found, dict) else None for name in ("allowed", "refused")]
+    allowed, refused = (frozenset(map(str, each)) if isinstance(each, list) else frozenset() for each in lists)
+    return Answers(allowed, refused)
+
+
+class SkillsTrust:
+    """What a folder's skills wait for; implements `core.trust.Trust`."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+
+    def waiting(self) -> Sequence[TrustItem]:
+        """Return the skills that were not asked about yet, as they are now."""
+        return [_item(raw) for raw in self._in_state(SkillState.WAITING)]
+
+    def refused(self) -> Sequence[TrustItem]:
+        """Return those that were answered with no and are the same since."""
+        return [_item(raw) for raw in self._in_state(SkillState.REFUSED)]
+
+    def trusted(self) -> Sequence[TrustItem]:
+        """Return those that were answered with yes and are the same since."""
+        return [_item(raw) for raw in self._in_state(SkillState.READY)]
+
+    def revoke(self) -> None:
+        """Forget every answer for the folder."""
+        if read_answers(self._workspace) != Answers():
+            _write(self._workspace, Answers())
+
+    def answered_elsewhere(self) -> bool | None:
+        """Return what another lmtui was answered; None where something still waits, or there is nothing."""
+        answers = read_answers(self._workspace)
+        states = {answers.state_of(raw) for raw in self._raw()}
+        return None if not states or SkillState.WAITING in states else SkillState.REFUSED not in states
+
+    def answer(self, shown: Sequence[TrustItem], *, is_trusted: bool) -> None:
+        """Keep the answer for what was shown of what waits, or else of what was refused.
+
+        Raises:
+            ConfigError: it is another by now, or it cannot be kept.
+        """
+        open_ones = self._in_state(SkillState.WAITING) or self._in_state(SkillState.REFUSED)
+        check_shown([_item(raw) for raw in open_ones], shown)
+        marks = {digest(raw) for raw in open_ones}
+        known = read_answers(self._workspace)
+        if is_trusted:
+            _write(self._workspace, Answers(known.allowed | marks, known.refused - marks))
+        else:
+            _write(self._workspace, Answers(known.allowed - marks, known.refused | marks))
+
+    def _raw(self) -> list[RawSkill]:
+        folders = [Place(SkillSource.FOLDER, self._workspace, folder, folder) for folder in FOLDERS]
+        return [raw for place in folders for raw in skills_in(place) if raw.data is not None]
+
+    def _in_state(self, state: SkillState) -> list[RawSkill]:
+        answers = read_answers(self._workspace)
+        return [raw for raw in self._raw() if answers.state_of(raw) is state]
+
+
+def _item(raw: RawSkill) -> TrustItem:
+    about = _description(raw.data or b"", raw.folder)
+    short = about if len(about) <= _SHOWN_CHARS else f"{about[:_SHOWN_CHARS].rstrip()}…"
+    return TrustItem("skill", raw.shown, clean_line(f"{raw.folder}: {short}" if short else raw.folder), digest(raw))
+
+
+def _description(data: bytes, folder: str) -> str:
+    """Return what a skill says of itself, also where its front matter is broken."""
+    reader = importlib.import_module(_READER)
+    try:
+        return str(reader.read_skill(data, folder).description)
+    except reader.BrokenSkill:
+        match = _DESCRIPTION.search(clean(data[:4096].decode("utf-8", "replace")))
+        return match[1].strip() if match else ""
+
+
+def folders_with_yes() -> tuple[str, ...]:
+    """Return the folders one of whose skills was answered with yes.  Blocks."""
+    found: list[str] = []
+    for file in sorted((state_dir() / "skills").glob("*.json")):
+        try:
+            kept = json.loads(file.read_bytes()[:_MAX_BYTES])
+        except (OSError, ValueError):
+            continue
+        if isinstance(kept, dict) and kept.get("allowed") and isinstance(kept.get("folder"), str):
+            found.append(kept["folder"])
+    return tuple(found)
+
+
+def _file(workspace: Path) -> Path:
+    return state_dir() / "skills" / f"{hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]}.json"
+
+
+def _write(workspace: Path, answers: Answers) -> None:
+    file = _file(workspace)
+    allowed, refused = sorted(answers.allowed)[:_MOST_ANSWERS], sorted(answers.refused)[:_MOST_ANSWERS]
+    told = {"folder": str(workspace), "allowed": allowed, "refused": refused}
+    try:
+        replace_file(file, json.dumps(told))
+    except OSError as error:
+        raise ConfigError(f"the answer could not be kept in {file}: {error.strerror}", "Free the disk.") from error

@@ -1,0 +1,199 @@
+"""The sub-agents that the user and the folder define: which there are, and what the model is told of them.
+
+Nothing of a folder's is used before the user's yes, which is for all of its files as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import hashlib
+import importlib
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from pathlib import Path
+
+from lmtui.core.errors import ToolError
+from lmtui.core.instructions import SKILLS, Guidance, GuidanceSource, Guide
+from lmtui.core.messages import ToolSet, ToolSpec
+from lmtui.core.ports import PreparedCall, TokenCounter, Toolbox
+from lmtui.core.sanitize import clean_line
+from lmtui.core.skills import SkillSource, SkillState
+from lmtui.core.subagents import AgentDefinition
+from lmtui.core.trust import TrustItem
+from lmtui.features.folder_consent import Brought, FolderYes
+from lmtui.features.skills.service import LEAST_TOLD_TOKENS, MOST_TOLD_TOKENS, list_text
+from lmtui.features.skills.skill_folders import Place
+from lmtui.plain_files import NotPlain, list_plain, read_plain
+
+KIND = "sub-agent"
+FOLDERS = (".lmagent/agents", ".claude/agents")
+_READER = "lmtui.features.skills.reader"
+_MAX_BYTES, _MOST_FILES = 262_144, 200
+_SHOWN_CHARS = 120
+_HEAD = "Sub-agents with instructions of their own; name one that fits as `agent` in `delegate`, or in a task of `decompose`:"
+_MORE = "and {count} more: a name that there is not lists them all"
+_ARGUMENT = {"type": "string", "description": "a sub-agent of the list"}
+_TRUST = "Only the user's yes lets it be used: `lmtui config trust`, or /trust on the screen."
+
+
+class AgentFiles:
+    """Implements `core.agent_definitions.AgentDefinitions` over the files of a workspace and its user.
+
+    Args:
+        workspace: the folder in work.
+        settings: the user's folder for settings.
+        count_tokens: prices what the model is told.
+        canonical: returns our name of a tool, raises `ToolError` where there is none.
+    """
+
+    def __init__(self, workspace: Path, settings: Path, count_tokens: TokenCounter, canonical: Callable[[str], str]) -> None:
+        self._places = [
+            *(Place(SkillSource.FOLDER, workspace, folder, folder) for folder in FOLDERS),
+            Place(SkillSource.USER, settings / "agents", "", str(settings / "agents")),
+            Place(SkillSource.USER, Path.home() / FOLDERS[1], "", f"~/{FOLDERS[1]}"),
+        ]
+        self._count_tokens = count_tokens
+        self._parsed = lru_cache(_MOST_FILES)(partial(_parsed, canonical))
+        self.trust = FolderYes(workspace, "agents", lambda: self._brought(self._of_folder()))
+        self.has_any = False
+        self.problems: tuple[str, ...] = ()
+
+    async def found(self) -> Sequence[AgentDefinition]:
+        """Return every definition that is there now, by name; what is broken, hidden or waits too."""
+        return await asyncio.to_thread(self._look)
+
+    async def told(self, most_tokens: int) -> tuple[str, int]:
+        """Return what the model is told of them in so many tokens, and what that costs; `has_any` is up to date then."""
+        found = await self.found()
+        ready = [(each.name, each.description) for each in found if each.state is SkillState.READY]
+        self.has_any = bool(ready)
+        self.problems = tuple(each.problem for each in found if each.state is SkillState.BROKEN)
+        return list_text(_HEAD, _MORE, ready, most_tokens, self._count_tokens)
+
+    async def named(self, name: str) -> AgentDefinition:
+        """Return a definition; see `core.agent_definitions.AgentDefinitions.named`."""
+        found, wanted = await self.found(), _key(name)
+        named = sorted(
+            (each for each in found if _key(each.name) == wanted), key=lambda each: each.state is not SkillState.READY
+        )
+        if named and named[0].state is SkillState.READY:
+            return named[0]
+        names = [each.name for each in found if each.state is SkillState.READY]
+        there = f"There are: {', '.join(names)}." if names else "There are none."
+        if named:
+            why = named[0].problem or f"{named[0].place} {named[0].state}"
+            raise ToolError(f"the sub-agent {named[0].name} cannot be used: {why}", f"{_TRUST} {there}")
+        close = difflib.get_close_matches(wanted, names, n=1)
+        raise ToolError(f"there is no sub-agent {name[:60]!r}", f"Did you mean {close[0]}? {there}" if close else there)
+
+    def _look(self) -> list[AgentDefinition]:
+        own = self._of_folder()  # once: what is trusted is what is used
+        brought = self._brought(own)
+        is_trusted = not brought.digest or self.trust.holds(brought.digest)
+        state = SkillState.READY if is_trusted else SkillState.REFUSED if self.trust.refused() else SkillState.WAITING
+        found = [replace(each, state=state) if each.state is SkillState.READY else each for each, _ in own]
+        found += [each for place in self._places if place.source is SkillSource.USER for each, _ in self._in(place)]
+        first: dict[str, AgentDefinition] = {}
+        for number, each in enumerate(found):
+            if each.state is SkillState.READY and (before := first.setdefault(_key(each.name), each)) is not each:
+                found[number] = replace(each, state=SkillState.HIDDEN, problem=f"the one in {before.place} goes before it")
+        return sorted(found, key=lambda each: each.name)
+
+    def _of_folder(self) -> list[tuple[AgentDefinition, bytes]]:
+        return [each for place in self._places if place.source is SkillSource.FOLDER for each in self._in(place)]
+
+    def _in(self, place: Place) -> Iterator[tuple[AgentDefinition, bytes]]:
+        """Yield what the Markdown files of a place define, each with its bytes.  Blocks; no link in a place is followed."""
+        names = [name for name, kind in list_plain(place.root, place.below) if kind != "folder" and name.endswith(".md")]
+        for name in names[:_MOST_FILES]:
+            shown = clean_line(f"{place.shown}/{name}")
+            try:
+                data = read_plain(place.root, "/".join(filter(None, (place.below, name))), _MAX_BYTES + 1) or b""
+            except NotPlain as error:
+                yield _broken(name, shown, f"it was not read: {error}"), b""
+                continue
+            if len(data) > _MAX_BYTES:
+                yield _broken(name, shown, f"it has more than {_MAX_BYTES:,} bytes"), b""
+                continue
+            yield self._parsed(data, name, shown), data
+
+    def _brought(self, own: Sequence[tuple[AgentDefinition, bytes]]) -> Brought:
+        whole = [(each, data) for each, data in own if each.state is SkillState.READY]
+        items = tuple(
+            TrustItem(KIND, each.place, clean_line(f"{each.name}: {each.description[:_SHOWN_CHARS]}")) for each, _ in whole
+        )
+        marks = (f"{each.place}\0{hashlib.sha256(data).hexdigest()}" for each, data in whole)
+        return Brought(items, hashlib.sha256("\0".join(marks).encode("utf-8", "surrogatepass")).hexdigest() if whole else "")
+
+
+class AgentToolbox:
+    """Implements `core.ports.Toolbox` over another: `delegate` has an argument more while there are definitions."""
+
+    def __init__(self, base: Toolbox, agents: AgentFiles) -> None:
+        self._base, self._agents = base, agents
+
+    def specs(self, tools: ToolSet = ToolSet.FULL, *, sees: bool = False) -> tuple[ToolSpec, ...]:
+        """Return what the model is told of the tools; in a small set nothing of definitions."""
+        specs = self._base.specs(tools, sees=sees)
+        is_told = self._agents.has_any and tools in (ToolSet.FULL, ToolSet.ALL)
+        return tuple(_with_agent(spec) if spec.name == "delegate" else spec for spec in specs) if is_told else specs
+
+    def prepare(self, name: str, arguments: str) -> PreparedCall:
+        """Check one call; see `core.ports.Toolbox.prepare`."""
+        return self._base.prepare(name, arguments)
+
+
+def _with_agent(spec: ToolSpec) -> ToolSpec:
+    properties = spec.parameters["properties"]
+    assert isinstance(properties, dict)
+    return replace(spec, parameters={**spec.parameters, "properties": {**properties, "agent": _ARGUMENT}})
+
+
+def _parsed(canonical: Callable[[str], str], data: bytes, name: str, shown: str) -> AgentDefinition:
+    reader = importlib.import_module(_READER)
+    try:
+        found: AgentDefinition = reader.read_agent(data, name.removesuffix(".md"), shown, canonical)
+    except reader.BrokenSkill as error:
+        return _broken(name, shown, f"line {error.line}: {error}")
+    return found
+
+
+def _broken(name: str, shown: str, why: str) -> AgentDefinition:
+    return AgentDefinition(clean_line(name.removesuffix(".md")), "", shown, state=SkillState.BROKEN, problem=f"{shown}: {why}")
+
+
+def _key(name: str) -> str:
+    return name.strip().lower().replace("_", "-").replace(" ", "-")
+
+
+# A third of what instructions get, which are counted in characters: a twentieth of the window.
+AGENTS = "sub-agents"
+_TOKENS_PER_CHAR = 1 / 3 / 3.5
+
+
+class SkillsGuide:
+    """Implements `core.guidance.Guide` over another.
+
+    `told` returns the list of skills in at most so many tokens, and its price; `agents`, if any, have half of that room.
+    """
+
+    def __init__(
+        self, base: Guide, told: Callable[[int], Awaitable[tuple[str, int]]], agents: AgentFiles | None = None
+    ) -> None:
+        self._base, self._told, self._agents = base, told, agents
+
+    async def read(self, limit_chars: int) -> Guidance:
+        """Return what is there now."""
+        most_tokens = max(LEAST_TOLD_TOKENS, min(MOST_TOLD_TOKENS, int(limit_chars * _TOKENS_PER_CHAR)))
+        agents, price = await self._agents.told(most_tokens // 2) if self._agents is not None else ("", 0)
+        skills, tokens = await self._told(most_tokens - price)
+        found = await self._base.read(limit_chars)
+        lists = [(name, cost) for name, text, cost in (("skills", skills, tokens), (AGENTS, agents, price)) if text]
+        return replace(
+            found,
+            skills="\n\n".join(filter(None, (skills, agents))),
+            sources=(*found.sources, *(GuidanceSource(SKILLS, *each) for each in lists)),
+            problems=(*found.problems, *(self._agents.problems if self._agents is not None else ())),
+        )

@@ -1,0 +1,1 @@
+"""Slash commands that are Markdown files."""

@@ -1,0 +1,150 @@
+"""Markdown files that are slash commands: found, read, and the ones with commands of a folder's kept until they are trusted."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from lmtui.core.prompt_text import OWN_NAMES, PromptFile
+from lmtui.core.sanitize import clean, clean_line
+from lmtui.core.trust import TrustItem
+from lmtui.features.folder_consent import Brought, FolderYes
+from lmtui.features.instructions.files import read_front
+from lmtui.features.skills.allowed_tools import allowed_rules
+from lmtui.paths import config_dir
+from lmtui.plain_files import NotPlain, is_plain_folder, list_plain, read_plain
+
+FOLDER_PLACES = (".lmagent/commands", ".claude/commands")
+OWN_PLACE = "commands"
+_MAX_BYTES = 262_144
+_MOST_FILES, _MOST_FOLDERS, _MOST_DEEP = 500, 200, 4
+_SHOWN_CHARS = 120
+
+
+class MarkdownPrompts:
+    """The commands of files; those of servers join them in `mcp_prompts`.
+
+    Args:
+        workspace: the folder.
+        canonical: returns our name of a tool, and raises `ToolError` where there is none.
+    """
+
+    def __init__(self, workspace: Path, canonical: Callable[[str], str]) -> None:
+        self._workspace = workspace
+        self._canonical = canonical
+
+    def found(self) -> Sequence[PromptFile]:
+        """Return every file as it is now; see `core.prompt_files.PromptFiles.found`."""
+        files = read_files(self._workspace)  # once: what is trusted is what is used
+        is_trusted = commands_trust(self._workspace).holds(digest_of(files))
+        known: dict[str, PromptFile] = {}
+        hidden: list[PromptFile] = []
+        for raw in files:
+            file = self._checked(raw)
+            if file.problem or file.name in known:
+                other = known[file.name].source if file.name in known else ""
+                hidden.append(file if file.problem else replace(file, problem=f"hidden by {other}"))
+            else:
+                known[file.name] = file if file.is_own or is_trusted or not file.commands else replace(file, may_run=False)
+        return sorted((*known.values(), *hidden), key=lambda file: (file.name, bool(file.problem)))
+
+    def _checked(self, raw: PromptFile) -> PromptFile:
+        if raw.problem:
+            return raw
+        if raw.name.lower() in OWN_NAMES:
+            return replace(raw, problem=f"hidden by lmtui's own /{raw.name}; give the file another name")
+        if raw.allowed is None:
+            return raw
+        rules, warnings = allowed_rules(raw.allowed[0], self._canonical)
+        return replace(raw, allowed=rules, warnings=(*raw.warnings, *warnings))
+
+
+def commands_trust(workspace: Path) -> FolderYes:
+    """Return what the commands inside a folder's files wait for."""
+
+    def brought() -> Brought:
+        files = read_files(workspace)
+        items = [
+            TrustItem("command", file.source, clean_line(f"/{file.name} runs {command}"))
+            for file in _with_commands(files)
+            for command in file.commands
+        ]
+        return Brought(tuple(items), digest_of(files))
+
+    return FolderYes(workspace, "commands", brought)
+
+
+def digest_of(found: Sequence[PromptFile]) -> str:
+    """Return the hash of the folder's files that run commands, empty where there are none."""
+    files = _with_commands(found)
+    text = "\0".join(f"{file.source}\0{file.body}" for file in files)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if files else ""
+
+
+def _with_commands(found: Sequence[PromptFile]) -> list[PromptFile]:
+    return [file for file in found if not file.is_own and file.commands]
+
+
+def read_files(workspace: Path) -> list[PromptFile]:
+    """Read every file, the folder's before the user's own; `allowed` still are its words.  Blocks.
+
+    A folder's place that is a link, or behind one, is passed over; the user's own may be a link.
+    """
+    folders = [(workspace, name, False) for name in FOLDER_PLACES if is_plain_folder(workspace, name)]
+    places = [*folders, (config_dir(), OWN_PLACE, True)]
+    return [
+        _read(root, path, place, is_own=is_own) for root, place, is_own in places for path in _paths(root, place, is_own=is_own)
+    ]
+
+
+def _paths(root: Path, place: str, *, is_own: bool) -> Iterator[str]:
+    """Yield the first Markdown files below a place, relative to the root; links below it are not followed."""
+    found = (f"{place}/{path}" for path in _all_paths(root / place, "")) if is_own else _all_paths(root, place)
+    return itertools.islice(found, _MOST_FILES)
+
+
+def _all_paths(root: Path, place: str) -> Iterator[str]:
+    folders = [(place, 0)]
+    for _ in range(_MOST_FOLDERS):
+        if not folders:
+            return
+        folder, depth = folders.pop()
+        inner: list[tuple[str, int]] = []
+        for name, kind in list_plain(root, folder):
+            path = f"{folder}/{name}" if folder else name
+            if kind != "folder" and name.lower().endswith(".md"):
+                yield path
+            elif kind == "folder" and not name.startswith(".") and depth < _MOST_DEEP:
+                inner.append((path, depth + 1))
+        folders += reversed(inner)
+
+
+def _read(root: Path, path: str, place: str, *, is_own: bool) -> PromptFile:
+    name = ":".join(Path(path).relative_to(place).with_suffix("").parts)
+    source = str(root / path) if is_own else path
+    like = PromptFile(clean_line(name), "", clean_line(source), is_own=is_own)
+    if any(sign in name for sign in " ./\n\t"):
+        return replace(like, problem="its name has a blank or a dot in it, so it cannot be typed")
+    try:
+        top, below = (root / place, str(Path(path).relative_to(place))) if is_own else (root, path)
+        data = read_plain(top, below, _MAX_BYTES + 1)
+    except NotPlain as error:
+        return replace(like, problem=f"not read: {error}")
+    if data is None or len(data) > _MAX_BYTES:
+        return replace(like, problem="not read: it is larger than 256 KB" if data else "not read: it is gone")
+    front = read_front(clean(data.decode("utf-8-sig", "replace")))
+    allowed = front.fields.get("allowed-tools", front.fields.get("allowed_tools"))
+    first = next((line.strip("# ") for line in front.body.split("\n") if line.strip("# ")), "")
+    return replace(
+        like,
+        body=front.body,
+        description=clean_line(front.fields.get("description") or first)[:_SHOWN_CHARS],
+        argument_hint=clean_line(front.fields.get("argument-hint", ""))[:60],
+        allowed=(allowed.strip("[]"),) if allowed is not None else None,
+        model=clean_line(front.fields.get("model", "")),
+        problem="" if front.body else "it says nothing",
+        warnings=(front.problem,) if front.problem else (),
+    )

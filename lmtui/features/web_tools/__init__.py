@@ -1,0 +1,1 @@
+"""Fetching web pages as text."""

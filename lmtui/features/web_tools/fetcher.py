@@ -1,0 +1,245 @@
+"""Fetching pages under the sandbox's network policy: the host is asked about, looked up once, and that address is connected to.
+
+Only GET, at most 5 MB and 30 s for all of it but the user's answers.  A redirect is a new address: another public host is
+asked about, a private one is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import importlib
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+
+from lmtui.core.errors import ToolError
+from lmtui.core.hosts import HostGate, is_covered, is_public
+from lmtui.core.sanitize import clean_line
+from lmtui.core.web import Address, Page, read_address
+
+if TYPE_CHECKING:
+    from lmtui.features.web_tools.request import Answer
+
+
+_TIME_S = 20
+_SELECTOR_PROBLEMS = {3: "matches nothing on the page", 4: "is not a CSS selector"}  # by the converter's exit code
+_CONVERTER = Path(__file__).with_name("html_converter.py")
+
+
+async def to_markdown(html: str, selector: str = "") -> str:
+    """Return a page as Markdown, or only what a CSS selector matches.
+
+    Raises:
+        ToolError: it takes too long or breaks the parser, or the selector is invalid or matches nothing.
+    """
+    environ = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": os.pathsep.join(_own_places())}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-P",
+        str(_CONVERTER),
+        selector,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=environ,
+        cwd="/",
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(_TIME_S):
+            out, _ = await process.communicate(html.encode("utf-8", "replace"))
+    except TimeoutError as error:
+        raise ToolError("the page is too much to be read as text") from error
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    if why := _SELECTOR_PROBLEMS.get(process.returncode or 0):
+        raise ToolError(f"css_selector {selector[:80]!r} {why}", "Leave it out to get the whole page.")
+    if process.returncode:
+        raise ToolError("the page cannot be read as HTML")
+    return out.decode("utf-8", "replace")
+
+
+def _own_places() -> list[str]:
+    """Return where modules are taken from: never the folder one stands in, which is somebody else's."""
+    here = Path.cwd().resolve()
+    return [path for path in sys.path if Path(path).is_absolute() and Path(path).resolve() != here]
+
+
+MAX_BYTES = 5_000_000
+TIME_S = 30.0
+_LOOKUP_S = 10.0
+_MOST_REDIRECTS = 5
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_TEXT = ("text/", "application/json", "application/xml", "application/yaml", "application/toml", "application/javascript")
+_HTML = ("text/html", "application/xhtml+xml")
+_NO_CHARSETS = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape"})
+_REQUEST = "lmtui.features.web_tools.request"
+_OFF = 'The user can allow single hosts: --network proxy, or network = "proxy" in the settings.'
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+Convert = Callable[[str, str], Awaitable[str]]
+Send = Callable[[str, str, int, str], Awaitable["Answer"]]
+
+
+class _Time:
+    """What is left of the time for a page."""
+
+    def __init__(self, most_s: float) -> None:
+        self._most_s = self._left_s = most_s
+
+    @contextlib.asynccontextmanager
+    async def running(self, address: Address) -> AsyncIterator[None]:
+        """Count the time of a block, and end it where none is left.
+
+        Raises:
+            ToolError: none is left.
+        """
+        began = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(self._left_s):
+                yield
+        except TimeoutError as error:
+            raise ToolError(f"{address.place} did not answer within {self._most_s:g} s") from error
+        finally:
+            self._left_s -= asyncio.get_running_loop().time() - began
+
+
+class WebClient:
+    """Implements `core.web.Web`.
+
+    Args:
+        network: the policy for commands: `off`, `proxy` (single hosts) or `on`.
+        hosts: patterns that the settings allow.
+        convert: turns HTML, or what a CSS selector matches in it, into Markdown.
+        resolve: returns the addresses of a host name.
+        send: sends one request; see `web_request.send`.
+        roots: a file of certificate authorities that replaces the system's.
+        time_s: how long a page may take, including redirects.
+    """
+
+    def __init__(
+        self,
+        network: str,
+        hosts: tuple[str, ...],
+        convert: Convert,
+        *,
+        resolve: Resolve | None = None,
+        send: Send | None = None,
+        roots: str = "",
+        time_s: float = TIME_S,
+    ) -> None:
+        self._network = network
+        self._hosts = hosts
+        self._convert = convert
+        self._resolve = resolve or _look_up
+        self._given_send = send
+        self._roots = roots
+        self._time_s = time_s
+
+    async def get(self, address: Address, gate: HostGate | None, *, selector: str = "") -> Page:
+        """Fetch a page; see `core.web.Web.get`."""
+        if self._network == "off":
+            raise ToolError("the network is off", _OFF)
+        may_be_private = not address.is_public
+        time = _Time(self._time_s)
+        for _ in range(_MOST_REDIRECTS + 1):
+            await self._ask(address, gate)
+            async with time.running(address):
+                ip = await self._address_of(address, may_be_private=may_be_private)
+                answer = await self._send(address, ip)
+            if gate is not None:
+                gate.reached(address.host, len(address.url), len(answer.body), "")
+            if answer.status not in _REDIRECTS or not answer.location:
+                return await self._page(address, answer, selector)
+            following = read_address(_joined(address, answer.location))
+            if following.place != address.place and not following.is_public:
+                raise ToolError(f"it leads to {following.place}, which is not on the public internet: fetch that by itself")
+            address, may_be_private = following, may_be_private and not following.is_public
+        raise ToolError(f"more than {_MOST_REDIRECTS} redirects")
+
+    async def _ask(self, address: Address, gate: HostGate | None) -> None:
+        """Ask whether a public host may be reached.
+
+        Raises:
+            ToolError: it may not.
+        """
+        if not address.is_public:
+            return
+        is_listed = self._network == "on" or is_covered(address.host, self._hosts)
+        if gate is None or not await gate.may_reach(address.host, is_listed=is_listed):
+            raise ToolError(f"{address.host} may not be reached", "The user decides about hosts: ask, or find another way.")
+
+    async def _address_of(self, address: Address, *, may_be_private: bool) -> str:
+        """Look a host up.
+
+        Raises:
+            ToolError: it has no address, or one that is not of the public internet though its name is.
+        """
+        try:
+            async with asyncio.timeout(_LOOKUP_S):
+                found = await self._resolve(address.host, address.port)
+        except (OSError, UnicodeError, TimeoutError) as error:
+            raise ToolError(f"{address.host} was not found") from error
+        private = [ip for ip in found if not is_public(ip)]
+        if not found or (private and not may_be_private):
+            why = f"its address {private[0]} is not on the public internet" if private else "it has no address"
+            raise ToolError(f"{address.host} is not fetched: {why}")
+        return found[0]
+
+    async def _send(self, address: Address, ip: str) -> Answer:
+        send: Send = self._given_send or (await asyncio.to_thread(importlib.import_module, _REQUEST)).send
+        return await send(address.url, ip, MAX_BYTES, self._roots)
+
+    async def _page(self, address: Address, answer: Answer, selector: str) -> Page:
+        if answer.status >= 400:
+            raise ToolError(f"{address.url} answered {answer.status}")
+        media_type = answer.media_type or "text/plain"
+        total = len(answer.body)
+        if not _is_text(media_type):
+            return Page(address.url, media_type, data=answer.body, total_bytes=total, is_cut=answer.is_cut)
+        text = answer.body.decode(_known(answer.encoding), "replace")
+        is_html = media_type in _HTML
+        if is_html:
+            text = await self._convert(text, selector)
+        is_selected = is_html and bool(selector)
+        return Page(address.url, media_type, text, total_bytes=total, is_cut=answer.is_cut, is_selected=is_selected)
+
+
+def _is_text(media_type: str) -> bool:
+    return media_type.startswith(_TEXT) or media_type in _HTML or media_type.endswith(("+json", "+xml"))
+
+
+def _joined(address: Address, location: str) -> str:
+    """Return where a redirect leads.
+
+    Raises:
+        ToolError: to nothing that is an address.
+    """
+    try:
+        return urljoin(address.url, location)
+    except ValueError as error:
+        raise ToolError(f"{address.place} leads to {clean_line(location)[:80]!r}, which is no address") from error
+
+
+def _known(encoding: str) -> str:
+    """Return an encoding that pages are written in; Python's own for other things (hex, punycode) break, or take hours."""
+    try:
+        name = codecs.lookup(encoding).name
+        _ = b"a".decode(name, "replace")
+    except (LookupError, ValueError):
+        return "utf-8"
+    return "utf-8" if name in _NO_CHARSETS else name
+
+
+async def _look_up(host: str, port: int) -> list[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(each[4][0]) for each in found]

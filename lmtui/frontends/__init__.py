@@ -1,1 +1,0 @@
-"""Front ends without a screen."""

@@ -1,0 +1,395 @@
+"""One task without a screen: the answer on standard output, what is for people on standard error, exit codes as a contract."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shlex
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+from lmtui.app.host import Runtime, encode_event
+from lmtui.core.agent_events import PlanProposed, WaitSet
+from lmtui.core.errors import ConfigError, LmtuiError, UsageError
+from lmtui.core.event_text import model_words
+from lmtui.core.events import (
+    ROOT,
+    ApprovalRequested,
+    Envelope,
+    Event,
+    Level,
+    Notice,
+    RetryScheduled,
+    SandboxSelected,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    TurnReason,
+    TurnStarted,
+)
+from lmtui.core.messages import Image
+from lmtui.core.permissions.rules import Mode
+from lmtui.core.plan_mode import grant_lines, proposal_lines
+from lmtui.core.prompt_text import AS_WORDS, slash_call
+from lmtui.core.sanitize import clean, clean_line, clean_path, counted
+from lmtui.core.sessions import AnswerForm, Session
+from lmtui.core.times import LocalZone, moment_text
+from lmtui.headless.inputs import joined
+from lmtui.headless.slash_commands import Begin, read_task
+
+EXIT_NEEDS_APPROVAL = 3
+NO_PLAN = "no plan came: the model only answered in words, and nothing was changed; ask again, or try another model"
+
+
+def approve_open(session: Session, *, allows_named: bool, err: TextIO) -> bool:
+    """Approve the plan that waits, as the command line said; False where none does.
+
+    With `allows_named` the files and commands that it names may be used without asking, as far as that is safe; what is left
+    out is said.
+    """
+    asked = session.plans.open
+    if asked is None:
+        return False
+    for line in proposal_lines(asked.proposal):
+        print(line, file=err)
+    grants = session.plans.grants(asked.proposal)
+    for line in grant_lines(grants) if allows_named else ():
+        print(line, file=err)
+    session.plans.approve(asked.proposal_id, rules=grants.rules if allows_named else (), by="flag")
+    return True
+
+
+def has_planned(session: Session) -> bool:
+    """Tell whether the model proposed a plan."""
+    return any(isinstance(each.event, PlanProposed) for each in session.history())
+
+
+def show_open(session: Session, asked: PlanProposed, out: TextIO, err: TextIO) -> int:
+    """Print the plan that waits for a person and how to answer it, and return the exit code."""
+    for line in proposal_lines(asked.proposal):
+        print(line, file=out)
+    print(f"lmtui: the plan waits for your word: lmtui resume {session.id} (on a terminal), or with --approve", file=err)
+    return EXIT_NEEDS_APPROVAL
+
+
+def plan_object(asked: PlanProposed) -> dict[str, object]:
+    """Return a plan as `--output json` has it."""
+    return {"id": asked.proposal_id, **asdict(asked.proposal)}
+
+
+EXIT_UNFINISHED = 2
+_MOST_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class HeadlessTask:
+    """What to run: a text with pictures, in a new session or an earlier one (`session_id`), told as `parsers` lists it.
+
+    Without a text an earlier session goes on, or shows the plan that waits in it.  `approves`: a plan is approved unseen, and
+    `allows_named`: what it names may then be used without asking.  `is_words`: no part of the text is a command.  `piped` is
+    what came on standard input beside the text.  The answer matches `schema`, and goes into `answer_file` too.  Of a task that
+    `is_ephemeral` no session stays.
+    """
+
+    text: str
+    session_id: str = ""
+    output: str = "text"
+    images: tuple[Image, ...] = ()
+    approves: bool = False
+    allows_named: bool = False
+    is_words: bool = False
+    piped: str = ""
+    schema: AnswerForm | None = None
+    answer_file: Path | None = None
+    is_ephemeral: bool = False
+
+    @property
+    def words(self) -> str:
+        """Return what the model is told."""
+        text = joined(self.text or "Go on.", self.piped)
+        return self.schema.told(text) if self.schema is not None else text
+
+
+async def run_headless(runtime: Runtime, task: HeadlessTask, out: TextIO, err: TextIO) -> int:
+    """Run one task to its end and return the exit code.  The runtime stays open; the caller closes it."""
+    session: Session | None = None
+    wants_plan = runtime.plans_first and not task.session_id
+    if task.is_words or not task.text or task.words != task.text:
+        if not task.is_words and (call := slash_call(task.text)) is not None:
+            raise UsageError(f"/{call[0]} takes no standard input and no schema", f"Say in words what to do.  {AS_WORDS}")
+        begin = _begin(task)
+    else:
+        begin = await read_task(runtime.extensions, task.text, task.images)
+    try:
+        if task.session_id:
+            runtime.take_server_of(task.session_id)
+        if note := await runtime.choose_server():
+            print(note, file=err)
+        await runtime.require_sandbox()
+        session = await (runtime.open_session(task.session_id) if task.session_id else runtime.new_session())
+        reporter = Reporter(task.output, out, err)
+        with _stopping(session):
+            await _turns(session, task, begin, reporter, err)
+            if task.schema is not None:
+                await _match(session, task.schema, reporter)
+    except (UsageError, ConfigError):
+        raise
+    except LmtuiError as error:
+        print(f"lmtui: {error.full_text()}", file=err)
+        if task.output != "text":
+            print(json.dumps(_failure(session, error, task.output)), file=out)
+        return 1
+    if task.answer_file is not None:
+        _write_answer(task.answer_file, reporter.answer)
+    reporter.model, reporter.allowing = runtime.model, runtime.unattended()
+    code = _told(session, task, reporter, out, err, wants_plan=wants_plan)
+    if task.is_ephemeral:
+        await runtime.archive.delete(session.id)
+    return code
+
+
+def _told(session: Session, task: HeadlessTask, reporter: Reporter, out: TextIO, err: TextIO, *, wants_plan: bool) -> int:
+    """Print what comes at the end of a task and return the exit code."""
+    for rule in dict.fromkeys(reporter.allowing):
+        print(_refusal(clean_line(rule), session.mode), file=err)
+    for refused in reporter.refused:
+        print(f"refused: {refused}; nobody was there to say yes, and no rule can", file=err)
+    asked = session.plans.open
+    if asked is None or reporter.has_failed:
+        return reporter.finish(session, lacks=NO_PLAN if wants_plan and not has_planned(session) else "")
+    if task.output == "json":
+        told = reporter.as_object(session) or _failure(session, None, task.output)
+        print(json.dumps({**told, "status": "blocked", "exit_code": EXIT_NEEDS_APPROVAL, "plan": plan_object(asked)}), file=out)
+    return show_open(session, asked, out if task.output == "text" else err, err)
+
+
+async def _match(session: Session, schema: AnswerForm, reporter: Reporter) -> None:
+    """Have the model answer again while its answer does not match, a few times."""
+    for left in reversed(range(_MOST_TRIES)):
+        if not reporter.is_done:
+            return
+        answer, why = schema.read(reporter.answer)
+        if not why:
+            reporter.answer = answer
+            return
+        if not left:
+            reporter.lacks = f"the answer does not match the schema: {why}"
+            return
+        unsubscribe = session.subscribe(reporter.take)
+        try:
+            session.submit(why)
+            await session.wait_idle()
+        finally:
+            unsubscribe()
+
+
+def _write_answer(path: Path, answer: str) -> None:
+    try:
+        path.write_text(f"{answer}\n" if answer else "", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"the answer cannot be written to {path}: {error.strerror}") from error
+
+
+def _refusal(rule: str, mode: Mode) -> str:
+    """Return what was refused and what would allow it; the mode alone opens no host, and what asks in `auto` asks again."""
+    other = "" if mode is Mode.AUTO or rule.startswith("Network(") else " or --mode auto"
+    return f"refused: {rule}; nobody was there to approve it.  Allow it with --allow {shlex.quote(rule)}{other}"
+
+
+async def _turns(session: Session, task: HeadlessTask, begin: Begin, reporter: Reporter, err: TextIO) -> None:
+    if task.output == "stream-json":
+        for envelope in session.history():
+            reporter.print_line(envelope)
+    else:
+        for envelope in _said_at_opening(session.history()):
+            reporter.take(envelope)
+    unsubscribe = session.subscribe(reporter.take)
+    try:
+        if task.text or session.plans.open is None:
+            begin(session)
+            await session.wait_idle()
+        if task.approves and approve_open(session, allows_named=task.allows_named, err=err):
+            await session.wait_idle()
+    finally:
+        unsubscribe()
+
+
+def _said_at_opening(history: Sequence[Envelope]) -> Iterator[Envelope]:
+    """Return the warnings since the last turn ended: what does not hold in this session, said when it was opened."""
+    ended = [place for place, envelope in enumerate(history) if isinstance(envelope.event, TurnEnded)]
+    for envelope in history[ended[-1] + 1 if ended else 0 :]:
+        if isinstance(envelope.event, Notice) and envelope.event.level is not Level.INFO:
+            yield envelope
+
+
+def _begin(task: HeadlessTask) -> Begin:
+    """Return what gives a session words, or lets it go on."""
+    return lambda session: session.submit(task.words, typed=task.text or "Go on.", images=task.images)
+
+
+@contextlib.contextmanager
+def _stopping(session: Session) -> Iterator[None]:
+    """Let Ctrl+C, SIGTERM and SIGHUP interrupt the turn, so that everything is saved and the exit code is 130."""
+    loop = asyncio.get_running_loop()
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` sets it
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
+        loop.add_signal_handler(number, session.interrupt)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+class Reporter:
+    """Turns events into output as they happen; `refused` is what only a person could have allowed, each with why it asked."""
+
+    def __init__(self, output: str, out: TextIO, err: TextIO) -> None:
+        self._output = output
+        self._out = out
+        self._err = err
+        self._titles: dict[str, str] = {}
+        self._end: TurnEnded | None = None
+        self.model = ""
+        self._commands: dict[str, dict[str, object]] = {}
+        self.refused: list[str] = []
+        self.allowing: Sequence[str] = ()
+        self.answer = ""
+        self.lacks = ""
+
+    def take(self, envelope: Envelope) -> None:
+        """Take one event."""
+        if isinstance(envelope.event, TurnStarted):
+            self._end = None
+        elif self._end is not None:
+            return  # what is learned behind the turn's back is no part of its story, which ends with `turn_ended`
+        elif isinstance(envelope.event, TurnEnded):
+            self._end = envelope.event
+            self.answer = envelope.event.text
+        self._count(envelope.event)
+        if isinstance(envelope.event, ApprovalRequested) and not envelope.event.suggested_rule:
+            self.refused.append(clean_line(f"{envelope.event.tool}, as {envelope.event.why}"))
+        if self._output == "stream-json":
+            self.print_line(envelope)
+        elif self._output == "text":
+            self._tell(envelope)
+
+    def print_line(self, envelope: Envelope) -> None:
+        """Print one event as a line of JSON."""
+        print(encode_event(envelope), file=self._out, flush=True)
+
+    def _count(self, event: Event) -> None:
+        """Take note of what the result lists."""
+        match event:
+            case ToolCallStarted(tool="shell", call_id=call_id, title=title):
+                self._commands[call_id] = {"command": title, "ok": False}
+            case ToolCallFinished(call_id=call_id, ok=ok) if call_id in self._commands:
+                self._commands[call_id]["ok"] = ok
+            case _:
+                pass
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether the last turn ended well."""
+        return self._end is not None and self._end.exit_code == 0
+
+    @property
+    def has_failed(self) -> bool:
+        """Tell whether the last turn was cut short: that, and not a plan that waits, is what came of it."""
+        return self._end is not None and self._end.reason in (TurnReason.ERROR, TurnReason.LIMIT, TurnReason.INTERRUPTED)
+
+    def as_object(self, session: Session, lacks: str = "") -> dict[str, object]:
+        """Return the last turn as `--output json` has it, empty where there was none; `lacks` is what it did not bring."""
+        if self._end is None:
+            return {}
+        fields = asdict(self._end)
+        names = ("status", "exit_code", "text", "files_changed", "usage", "iterations", "elapsed_s", "sandbox", "error")
+        unfinished = {"status": "limit", "exit_code": EXIT_UNFINISHED, "error": lacks} if lacks else {}
+        told = {"session": session.id, **{name: fields[name] for name in names}, "text": self.answer, **unfinished}
+        refused = [*({"rule": rule} for rule in self.allowing), *({"why": why} for why in self.refused)]
+        return {**told, "model": self.model, "commands": list(self._commands.values()), "refused": refused}
+
+    def finish(self, session: Session, lacks: str = "") -> int:
+        """Print what comes at the end and return the exit code; a turn that is done may lack what was asked for."""
+        end = self._end
+        if end is None:
+            print("lmtui: the session ended before its turn", file=self._err)
+            return 1
+        lacks = lacks or self.lacks if end.exit_code == 0 else ""
+        if self._output == "json":
+            print(json.dumps(self.as_object(session, lacks)), file=self._out)
+        elif self._output == "text":
+            if self.answer.strip():
+                print(clean(self.answer), file=self._out)
+            if end.error:
+                print(f"lmtui: {clean(end.error)}", file=self._err)
+            self._err.write(_summary(session, end))
+        if lacks:
+            print(f"lmtui: {lacks}", file=self._err)
+        return EXIT_UNFINISHED if lacks else end.exit_code
+
+    def _tell(self, envelope: Envelope) -> None:
+        line = ""
+        match envelope.event:
+            case SandboxSelected(text=text, is_weaker=is_weaker, reason=reason):
+                line = f"sandbox: {text}" + (f"  ({reason})" if is_weaker and reason else "")
+            case ToolCallStarted(call_id=call_id, title=title):
+                self._titles[call_id] = clean_path(title)[:100]
+            case ToolCallFinished() as event:
+                line = _call_line(event, self._titles.pop(event.call_id, ""))
+            case RetryScheduled(attempt=attempt, attempts=attempts, wait_s=wait_s, reason=reason):
+                times = f" ({attempt} of {attempts})" if attempt else ""
+                line = f"{clean_line(reason)}; again in {wait_s:g} s{times}"
+            case WaitSet(until=until, why=why):
+                when = moment_text(until, datetime.now(UTC), LocalZone())
+                line = f"waits until {when}: {clean_line(why)}  (lmtui or `lmtui scheduler` goes on then)"
+            case Notice(level=level, text=text) if level is not Level.INFO:
+                line = f"{level}: {clean_line(text)}"
+            case event:
+                line = model_words(event)
+        if line:
+            print(line, file=self._err, flush=True)
+
+
+def _call_line(event: ToolCallFinished, title: str) -> str:
+    sign = "✓" if event.ok else "✗"
+    summary = f"  {clean_line(event.summary)}" if event.summary else ""
+    who = f"{clean_line(event.agent)} " if event.agent != ROOT else ""
+    line = f"{who}{sign} {clean_line(event.tool):<13} {title}{summary}  {event.elapsed_ms} ms"
+    if event.ok or event.tool == "shell":
+        return line
+    why = event.result.strip().partition("\n")[0]
+    return f"{line}\n    {clean_line(why)[:200]}" if why else line
+
+
+def _summary(session: Session, end: TurnEnded) -> str:
+    files = f", {counted(len(end.files_changed), 'file')} changed" if end.files_changed else ""
+    where = f", sandbox {end.sandbox}" if end.sandbox else ""
+    steps = counted(end.iterations, "step")
+    return f"[{end.reason.words} in {end.elapsed_s:.1f} s, {steps}{files}{where}; session {session.id}]\n"
+
+
+def _failure(session: Session | None, error: LmtuiError | None, output: str) -> dict[str, object]:
+    """Return the object that stands for a run which could not begin, or without an error for one that needs a person."""
+    failed: dict[str, object] = {
+        "session": session.id if session else "",
+        "status": "error" if error else "blocked",
+        "exit_code": 1 if error else EXIT_NEEDS_APPROVAL,
+        "text": "",
+        "files_changed": [],
+        "usage": {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0},
+        "iterations": 0,
+        "elapsed_s": 0.0,
+        "sandbox": "",
+        "error": error.full_text() if error else "",
+    }
+    if output == "stream-json":
+        return {"kind": "turn_ended", "reason": "error", **failed}
+    return {**failed, "model": "", "commands": [], "refused": []}

@@ -1,0 +1,293 @@
+"""Finding model servers on this machine and what they really serve.  Looking never loads a model.
+
+All places are asked at once, and each for every kind of server: the kinds are told apart by endpoints of their own, never by
+the port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lmtui.core.errors import UsageError
+from lmtui.core.hosts import base_url, root_url, without_alias
+from lmtui.core.sanitize import clean_line
+from lmtui.core.servers import ServedModel, ServerFound, ServerKind
+from lmtui.models.endpoint import is_local, llama_cpp_url, ollama_url
+from lmtui.models.servers import llama_cpp, lm_studio, ollama
+from lmtui.models.servers.client import Client, Reply, has_list, items, number, part, text, words
+from lmtui.paths import state_dir
+
+
+@dataclass(frozen=True, slots=True)
+class ServerChoice:
+    """An address and a model on it; an empty address is no choice.  Keys are never kept here."""
+
+    url: str = ""
+    model: str = ""
+
+
+def read_choice() -> ServerChoice:
+    """Return what was chosen last; an unreadable file is no choice."""
+    try:
+        found = json.loads(_file().read_text(encoding="utf-8"))
+        url, model = found["url"], found["model"]
+        if isinstance(url, str) and isinstance(model, str) and base_url(url):
+            return ServerChoice(url, model)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, UsageError):
+        pass
+    return ServerChoice()
+
+
+def write_choice(choice: ServerChoice) -> None:
+    """Keep a choice; where that cannot be written the next start asks again."""
+    try:
+        _file().parent.mkdir(parents=True, exist_ok=True)
+        _file().write_text(json.dumps({"url": choice.url, "model": choice.model}), encoding="utf-8")
+    except OSError:
+        return
+
+
+def _file() -> Path:
+    return state_dir() / "server.json"
+
+
+LOADING = "it is still loading its model; look again in a moment"
+CHECK = "check the address and the port"
+_LOGIN = re.compile(r"log.?in|sign.?in|password|captive|authenticat", re.IGNORECASE)
+_NO_MODELS = {
+    ServerKind.LM_STUDIO: "it has no models yet: download one in LM Studio",
+    ServerKind.OLLAMA: "it has no models yet: get one with `ollama pull NAME`",
+    ServerKind.LLAMA_CPP: "it lists no models: start it with -m FILE, or with --models-dir DIR",
+}
+
+
+def no_models(kind: str) -> str:
+    """Return what is said of a server without models."""
+    return next((note for each, note in _NO_MODELS.items() if each == kind), "it lists no models")
+
+
+def refused(key: str) -> str:
+    """Return what is said where the key is not taken."""
+    return "it refuses the key" if key else "it wants a key (--api-key, LLM_API_KEY)"
+
+
+def is_loading(reply: Reply) -> bool:
+    """Tell whether a server says that its model is not there yet."""
+    return reply.status == 503 and "loading" in reply.start.lower()
+
+
+def what_answers(reply: Reply) -> str:
+    """Return what it is that answers where a model server was expected."""
+    if not reply.status:
+        return f"something is there, but {reply.why}; {CHECK}"
+    if 300 <= reply.status < 400:
+        return f"it sends elsewhere (HTTP {reply.status}): a proxy or a login stands before it; {CHECK}"
+    is_page = "html" in reply.content_type or reply.start.lstrip()[:1] == "<"
+    if is_page and _LOGIN.search(reply.start):
+        return f"a login page answers (HTTP {reply.status}): a proxy stands before the server, or this is another service"
+    if is_page:
+        return f"a web page answers (HTTP {reply.status}), no model server; {CHECK}"
+    if reply.status == 404:
+        return f"it answers, but has no list of models (HTTP 404); {CHECK}"
+    if reply.status >= 500:
+        return f"it fails (HTTP {reply.status}: {_start(reply)}); look at its log"
+    if reply.value is not None:
+        return f"it answers with JSON that is no list of models (HTTP {reply.status}: {_start(reply)}); {CHECK}"
+    return f"it answers, but not as a model server (HTTP {reply.status}: {_start(reply) or 'nothing'}); {CHECK}"
+
+
+def _start(reply: Reply) -> str:
+    return clean_line(" ".join(reply.start.split())[:60])
+
+
+_OWNERS = {"vllm": ServerKind.VLLM, "sglang": "SGLang", "koboldcpp": "KoboldCpp", "tabbyapi": "TabbyAPI"}
+_WINDOW_PLACES = {
+    "KoboldCpp": ("/api/extra/true_max_context_length", "", "value"),
+    "TabbyAPI": ("/v1/model", "parameters", "max_seq_len"),
+}
+_ALWAYS_LOADED = (ServerKind.VLLM, "SGLang", "KoboldCpp")
+
+
+def is_listing(value: Any) -> bool:
+    """Tell whether this is a list of models in OpenAI's form."""
+    return has_list(value, "data")
+
+
+def kind_of(value: Any) -> str:
+    """Return the kind of server that a listing is from, as its models' owner says."""
+    listed = items(value, "data")
+    owners = {text(each, "owned_by").lower() for each in listed}
+    told = next((kind for owner, kind in _OWNERS.items() if owner in owners), "")
+    return told or (ServerKind.VLLM if any("max_model_len" in each for each in listed) else ServerKind.OTHER)
+
+
+def models(value: Any, kind: str) -> tuple[ServedModel, ...]:
+    """Return the models; only those that are loaded are listed by some kinds."""
+    is_loaded = True if kind in _ALWAYS_LOADED else None
+    return tuple(_model(each, is_loaded) for each in items(value, "data"))
+
+
+async def window_of(client: Client, kind: str, limit_s: float) -> int:
+    """Return the window of the one model that some kinds serve, from an endpoint of their own; 0 where it is not told."""
+    if kind not in _WINDOW_PLACES:
+        return 0
+    path, inside, key = _WINDOW_PLACES[kind]
+    value = (await client.get(path, limit_s)).ok
+    return number(part(value, inside) if inside else value, key)
+
+
+def _model(item: dict[str, Any], is_loaded: bool | None) -> ServedModel:
+    options = words(item, "supported_parameters")
+    takes = words(part(item, "architecture"), "input_modalities")
+    return ServedModel(
+        name=text(item, "id"),
+        window_tokens=number(item, "max_model_len", "context_window", "context_length") or number(part(item, "meta"), "n_ctx"),
+        is_loaded=is_loaded,
+        has_tools="tools" in options if options else None,
+        has_vision="image" in takes if takes else None,
+    )
+
+
+PROBE_TIMEOUT_S = 0.9
+_PATIENT_S = 4.0  # for one that is far away, or that the user named: it may be busy with loading a model
+_KNOWN_SERVER_TIMEOUT_S = 10.0
+_FIRST_SHARE = 0.7  # of the time for the lists; the rest is for what each model can do
+KNOWN_ADDRESSES = (
+    ("LM Studio", "http://127.0.0.1:1234"),
+    ("Ollama", "http://127.0.0.1:11434"),
+    ("llama.cpp", "http://127.0.0.1:8080"),
+    ("vLLM", "http://127.0.0.1:8000"),
+    ("SGLang", "http://127.0.0.1:30000"),
+    ("KoboldCpp", "http://127.0.0.1:5001"),
+    ("TabbyAPI", "http://127.0.0.1:5000"),
+    ("Jan", "http://127.0.0.1:1337"),
+)
+
+
+async def find_servers(extra: tuple[str, ...] = (), key: str = "") -> list[ServerFound]:
+    """Ask the usual ports, where the environment points, and the addresses in `extra`; return what answered.
+
+    Of the addresses in `extra` it is also told what is wrong with them.  The key is sent to those only: what happens to
+    listen on a usual port has no claim to it.
+    """
+    named = {root_url(address) for address in extra}
+    told = (ollama_url(os.environ.get("OLLAMA_HOST", "")), llama_cpp_url(os.environ))
+    addresses = [*extra, *(url for _, url in KNOWN_ADDRESSES), *(url for url in told if url)]
+    roots: dict[str, str] = {}
+    for root in map(root_url, addresses):
+        roots.setdefault(without_alias(root), root)
+    patient = {root: root in named or not is_local(root) for root in roots.values()}
+    looks = (
+        look_at(root, key if root in named else "", _PATIENT_S if is_patient else PROBE_TIMEOUT_S, is_named=root in named)
+        for root, is_patient in patient.items()
+    )
+    return [server for server in await asyncio.gather(*looks) if server is not None]
+
+
+async def look_at(url: str, key: str = "", limit_s: float = PROBE_TIMEOUT_S, *, is_named: bool = False) -> ServerFound | None:
+    """Return what one address serves, None where no model server answers.
+
+    One that refuses the key has no models and a note; with `is_named` so has whatever else answers there.
+    """
+    root = root_url(url)
+    end = asyncio.get_running_loop().time() + limit_s
+    async with Client(root, key) as client:
+        answers = await _ask(client, base_url(url), limit_s * _FIRST_SHARE)
+        found = _recognise(root, key, answers)
+        if found is not None:
+            left_s = end - asyncio.get_running_loop().time()
+            return _said(await _with_details(client, found, max(0.1, left_s)))
+    if is_named and answers.listed.is_there:
+        return ServerFound(ServerKind.UNKNOWN, root, (), what_answers(answers.listed))
+    return None
+
+
+async def served_model(url: str, key: str, model: str) -> ServedModel | None:
+    """Return what is told of a model (the only or the loaded one, if the name is empty), None where nothing is."""
+    server = await look_at(url, key, _KNOWN_SERVER_TIMEOUT_S)
+    if server is None:
+        return None
+    found = _named(server, model) if model else _only(server)
+    return replace(found, server=str(server.kind)) if found is not None else None
+
+
+def _named(server: ServerFound, model: str) -> ServedModel | None:
+    names = (model, f"{model}:latest") if server.kind == ServerKind.OLLAMA else (model,)
+    return next((each for each in server.models if each.name in names or each.instance == model), None)
+
+
+def _only(server: ServerFound) -> ServedModel | None:
+    """Return the model that answers where none is named: the loaded one, or the only one."""
+    chatting = [each for each in server.models if not each.is_embedder]
+    return next((each for each in chatting if each.is_loaded), chatting[0] if len(chatting) == 1 else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What the endpoints that tell the kinds apart answered."""
+
+    listed: Reply
+    lm_v1: Reply
+    lm_v0: Reply
+    tags: Reply
+    running: Reply
+    props: Reply
+
+
+async def _ask(client: Client, base: str, limit_s: float) -> _Answers:
+    paths = (
+        f"{base}/models",
+        lm_studio.V1,
+        lm_studio.V0,
+        ollama.TAGS,
+        ollama.RUNNING,
+        llama_cpp.PROPS,
+    )
+    return _Answers(*await asyncio.gather(*(client.get(path, limit_s) for path in paths)))
+
+
+def _recognise(root: str, key: str, answers: _Answers) -> ServerFound | None:
+    """Return the server behind some answers; other kinds imitate Ollama's endpoints, so it comes after them."""
+    listed, props = answers.listed.ok, answers.props.ok
+    owner = kind_of(listed)
+    if lm_studio.is_v1(answers.lm_v1.ok):
+        return ServerFound(ServerKind.LM_STUDIO, root, lm_studio.models_v1(answers.lm_v1.ok), can_load=True)
+    if lm_studio.is_v0(answers.lm_v0.ok):
+        return ServerFound(ServerKind.LM_STUDIO, root, lm_studio.models_v0(answers.lm_v0.ok))
+    is_other = is_listing(listed) and owner != ServerKind.OTHER
+    if not is_other and (llama_cpp.is_props(props) or llama_cpp.is_ours(listed)):
+        note = refused(key) if answers.props.is_key_refused else ""
+        can_load = llama_cpp.is_router(listed, props)
+        return ServerFound(ServerKind.LLAMA_CPP, root, llama_cpp.models(listed, props), note, can_load)
+    if not is_other and isinstance(answers.tags.ok, dict) and "models" in answers.tags.ok:
+        return ServerFound(ServerKind.OLLAMA, root, ollama.models(answers.tags.ok, answers.running.ok), can_load=True)
+    if is_listing(listed):
+        return ServerFound(owner, root, models(listed, owner))
+    if answers.listed.is_key_refused or answers.lm_v1.is_key_refused:
+        return ServerFound(ServerKind.OTHER, root, (), refused(key))
+    if is_loading(answers.listed):
+        return ServerFound(ServerKind.LLAMA_CPP, root, (), LOADING)
+    return None
+
+
+async def _with_details(client: Client, found: ServerFound, limit_s: float) -> ServerFound:
+    """Ask what the lists do not tell."""
+    if found.kind == ServerKind.OLLAMA:
+        return replace(found, models=await ollama.with_abilities(client, found.models, limit_s))
+    if found.kind == ServerKind.LLAMA_CPP and found.can_load:
+        return replace(found, models=await llama_cpp.ask_router(client, found.models, limit_s))
+    if len(found.models) == 1 and not found.models[0].window_tokens:
+        window = await window_of(client, found.kind, limit_s)
+        return replace(found, models=(replace(found.models[0], window_tokens=window),)) if window else found
+    return found
+
+
+def _said(found: ServerFound) -> ServerFound:
+    """Return a server with a note where it has nothing to offer."""
+    return found if found.models or found.note else replace(found, note=no_models(found.kind))

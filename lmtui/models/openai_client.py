@@ -1,0 +1,383 @@
+"""Any server with the chat-completions API, through openai's async client.
+
+The SDK carries the HTTP (pool, proxies, TLS, key); what comes back is parsed here, because the SDK takes a stream that was cut
+for a whole one and throws at a bad line.  Its own retries are off: ours can be seen and stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.hosts import base_url
+from lmtui.core.messages import CallForm, ModelPiece, ModelRequest, QueuedPiece, RetryPiece, SilencePiece, Urgency
+from lmtui.core.servers import ServedModel, ServerKind
+from lmtui.models.discovery import served_model
+from lmtui.models.endpoint import LOCAL_KEY, is_local
+from lmtui.models.provider_errors import RetryPolicy, not_a_server, status_error, unreachable, with_retries
+from lmtui.models.request_encoding import RequestWriter
+from lmtui.models.stream_accumulator import Assembler, SseDecoder
+
+if TYPE_CHECKING:
+    import httpx2
+    import openai
+
+
+_MOST_IN_A_ROW = 8
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    """A request that waits: whose it is, how urgent, and the future that is done when its turn comes."""
+
+    owner: int
+    urgency: Urgency
+    number: int
+    turn: asyncio.Future[None] = field(repr=False)
+
+
+class Slots:
+    """The slots of one endpoint."""
+
+    def __init__(self, count: int = 1) -> None:
+        self._count = max(1, count)
+        self._busy = 0
+        self._waiting: list[_Waiter] = []
+        self._numbers = itertools.count()
+        self._last_owner = -1
+        self._in_a_row = 0
+
+    @property
+    def count(self) -> int:
+        """Return how many requests the server works on at once."""
+        return self._count
+
+    def resize(self, count: int) -> None:
+        """Take another number of slots; requests that run go on."""
+        self._count = max(1, count)
+        self._admit()
+
+    def before(self, owner: int, urgency: Urgency) -> int:
+        """Return how many requests would be served before this one: those that run and hold every slot, and those ahead."""
+        if self._busy < self._count and not self._waiting:
+            return 0
+        return self._busy + sum(each.urgency <= urgency for each in self._waiting if each.owner != owner)
+
+    @asynccontextmanager
+    async def take(self, owner: int, urgency: Urgency) -> AsyncIterator[None]:
+        """Hold a slot; waits for one.  `owner` tells conversations apart."""
+        waiter = _Waiter(owner, urgency, next(self._numbers), asyncio.get_running_loop().create_future())
+        self._waiting.append(waiter)
+        self._admit()
+        try:
+            await waiter.turn
+        except asyncio.CancelledError:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            else:  # its turn came in the moment of the cancel
+                self._release()
+            raise
+        try:
+            yield
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        self._busy -= 1
+        self._admit()
+
+    def _admit(self) -> None:
+        """Give free slots to those whose turn it is."""
+        while self._waiting and self._busy < self._count:
+            waiter = min(self._waiting, key=self._order)
+            self._waiting.remove(waiter)
+            self._in_a_row = self._in_a_row + 1 if waiter.owner == self._last_owner else 0
+            self._last_owner = waiter.owner
+            self._busy += 1
+            waiter.turn.set_result(None)
+
+    def _order(self, waiter: _Waiter) -> tuple[int, bool, int]:
+        is_hot = waiter.owner == self._last_owner and self._in_a_row < _MOST_IN_A_ROW
+        return (waiter.urgency, not is_hot, waiter.number)
+
+
+class Patience:
+    """Measures the silence of one request; keep-alive lines do not end it.
+
+    Args:
+        url: the server's address, for the error.
+        limit_s: the longest silence in seconds; 0: no limit.
+        is_attended: a user is present who can stop the wait.
+    """
+
+    def __init__(self, url: str, limit_s: float, *, is_attended: bool) -> None:
+        self._url, self._limit_s, self._is_attended = url, limit_s, is_attended
+        self._silent_since = self._told_at = time.monotonic()
+
+    def heard(self) -> None:
+        """Restart the count after the server sent something."""
+        self._silent_since = self._told_at = time.monotonic()
+
+    async def until(self, task: asyncio.Future[Any]) -> AsyncGenerator[SilencePiece, None]:
+        """Wait for a task and cancel it at the end; yield a piece each time the silence reaches the limit.
+
+        Raises:
+            ProviderError: the silence is too long and the session is unattended.
+        """
+        try:
+            while not task.done():
+                left_s = max(0.0, self._told_at + self._limit_s - time.monotonic()) if self._limit_s > 0 else None
+                if (await asyncio.wait({task}, timeout=left_s))[0]:
+                    break
+                self._told_at = time.monotonic()
+                if not self._is_attended:
+                    raise ProviderError(
+                        Fault.TIMEOUT,
+                        f"{self._url} has not answered for {self._limit_s:g} s",
+                        "Check the server. If the model needs longer to read the prompt, raise LLM_TIMEOUT (0: no limit).",
+                    )
+                yield SilencePiece(self._told_at - self._silent_since)
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+
+
+_MANY_SLOTS = 8
+
+
+class OpenAICompatible:
+    """A model server behind one address; implements `core.ports.Provider`.
+
+    Args:
+        url: root, `/v1` or full chat-completions address.
+        key: sent as a bearer token; local servers take any.
+        stall_timeout_s: silence after the first token that counts as a broken connection, before it that is told, or ends the
+            request where nobody is there; 0: no limit.
+        retry: how often and how long faults that pass are waited for.
+        slots: how many requests the server works on at once; 0: as many as it tells, else one for a local server.
+        context_tokens: the window of the model, used if the server does not report one.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str = "",
+        *,
+        stall_timeout_s: float = 560.0,
+        retry: RetryPolicy | None = None,
+        slots: int = 0,
+        context_tokens: int = 0,
+    ) -> None:
+        self._url = base_url(url)
+        self._key = key or LOCAL_KEY
+        self._stall_timeout_s = stall_timeout_s
+        self._retry = retry or RetryPolicy()
+        self._writers: dict[int, RequestWriter] = {}
+        self._client: openai.AsyncOpenAI | None = None
+        self._slots_by_hand = slots
+        self._context_tokens = context_tokens
+        self._extra: dict[str, object] = {}
+        self._has_answered = False
+        self.slots = Slots(slots or self._usual_slots(""))
+
+    @property
+    def url(self) -> str:
+        """Return the base address, without key."""
+        return self._url
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+        """Yield the pieces of one answer; see `core.ports.Provider.stream`."""
+        owner = id(request.messages[0]) if request.messages else 0
+        before = self.slots.before(owner, request.urgency)
+        if before:
+            yield QueuedPiece(before)
+        async with self.slots.take(owner, request.urgency), contextlib.aclosing(self._answer(request)) as pieces:
+            async for piece in pieces:
+                self._has_answered = self._has_answered or not isinstance(piece, RetryPiece | SilencePiece)
+                yield piece
+
+    async def _answer(self, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+        """Yield the pieces of an answer; a server that refuses a field of its own kind's is asked once more without it."""
+        policy = self._retry if not self._has_answered else self._retry.for_known_server()
+        for extra in dict.fromkeys((tuple(self._extra.items()), ())):
+            body = self._writer(request).write(request, dict(extra))
+            try:
+                async with contextlib.aclosing(with_retries(partial(self._attempt, body, request), policy)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+                return
+            except ProviderError as error:
+                if error.fault is not Fault.REJECTED or not extra or request.hold:
+                    raise
+                self._extra = {}
+
+    async def served(self, model: str) -> ServedModel | None:
+        """Return what the server tells of a model; see `core.ports.Provider.served`."""
+        found = await served_model(self._url, self._key, model)
+        if found is not None:
+            self._extra = {"return_progress": True} if found.server == ServerKind.LLAMA_CPP else {}
+        if not self._slots_by_hand:
+            self.slots.resize((found.slots if found else 0) or self._usual_slots(found.server if found else ""))
+        if self._context_tokens and not (found and found.window_tokens):
+            return replace(found or ServedModel(model), window_tokens=self._context_tokens)
+        return found
+
+    def _usual_slots(self, kind: str) -> int:
+        """Return how many requests are sent at once where the server does not tell: one to a local one, which has one GPU."""
+        is_single = kind in (ServerKind.LM_STUDIO, ServerKind.OLLAMA, ServerKind.LLAMA_CPP) or is_local(self._url)
+        return 1 if is_single and kind != ServerKind.VLLM else _MANY_SLOTS
+
+    async def close(self) -> None:
+        """Close the connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def _writer(self, request: ModelRequest) -> RequestWriter:
+        """Return the writer of this conversation, told apart by its first message (the same object through a session)."""
+        first = id(request.messages[0]) if request.messages else 0
+        if first not in self._writers and len(self._writers) >= 64:
+            self._writers.clear()
+        return self._writers.setdefault(first, RequestWriter())
+
+    async def _attempt(self, body: bytes, request: ModelRequest) -> AsyncGenerator[ModelPiece, None]:
+        form = CallForm.SCHEMA if request.hold else request.call_form
+        assembler = Assembler(lambda: f"call_{uuid.uuid4().hex[:12]}", time.monotonic, request.tools, form)
+        decoder = SseDecoder()
+        patience = Patience(self._url, self._stall_timeout_s, is_attended=request.is_attended)
+        opening = asyncio.ensure_future(self._open(body, request.model))
+        async with contextlib.aclosing(patience.until(opening)) as silences:
+            async for silence in silences:
+                yield silence
+        response = opening.result()
+        try:
+            self._check_type(response)
+            chunks = response.aiter_bytes()
+            while not assembler.is_over:
+                reading = asyncio.ensure_future(self._next(chunks, assembler))
+                if not assembler.has_output:
+                    async with contextlib.aclosing(patience.until(reading)) as silences:
+                        async for silence in silences:
+                            yield silence
+                if (chunk := await reading) is None:
+                    break
+                for data in decoder.feed(chunk):
+                    patience.heard()
+                    for piece in assembler.feed(data):
+                        yield piece
+        finally:
+            await response.aclose()
+        for data in decoder.finish():
+            for piece in assembler.feed(data):
+                yield piece
+        pieces, completion = assembler.finish()
+        for piece in pieces:
+            yield piece
+        yield completion
+
+    async def _open(self, body: bytes, model: str) -> httpx2.Response:
+        import httpx2  # noqa: PLC0415  (half a second of imports belongs to the first request, not to start-up)
+        import openai  # noqa: PLC0415
+
+        try:
+            stream: openai.AsyncStream[object] = await self._sdk().post(
+                "/chat/completions",
+                cast_to=object,
+                content=body,
+                options={"headers": {"Content-Type": "application/json"}},
+                stream=True,
+                stream_cls=openai.AsyncStream[object],
+            )
+        except openai.APIStatusError as error:
+            kind = error.response.headers.get("content-type", "")
+            body_text = self._without_key(error.response.text)
+            problem = status_error(self._url, model, error.status_code, body_text, kind)
+            problem.retry_after_s = _retry_after_s(error.response.headers.get("retry-after"))
+            raise problem from error
+        except openai.APIConnectionError as error:
+            raise unreachable(self._url, _cause(error)) from error
+        except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise ProviderError(
+                Fault.REJECTED, f"no request could be sent to {self._url}: {self._without_key(str(error))}"
+            ) from error
+        return stream.response
+
+    async def _next(self, chunks: Any, assembler: Assembler) -> bytes | None:
+        import httpx2  # noqa: PLC0415
+
+        limit_s = self._stall_timeout_s if assembler.has_output and self._stall_timeout_s > 0 else None
+        try:
+            async with asyncio.timeout(limit_s):
+                return bytes(await anext(chunks))
+        except StopAsyncIteration:
+            return None
+        except TimeoutError as error:
+            raise ProviderError(
+                Fault.TIMEOUT,
+                f"{self._url} has said nothing for {self._stall_timeout_s:.0f} s in the middle of an answer",
+                "Look at the server; LLM_TIMEOUT sets this limit.",
+            ) from error
+        except httpx2.HTTPError as error:
+            raise ProviderError(
+                Fault.CUT,
+                f"the connection to {self._url} broke in the middle of an answer",
+                "The server may have stopped or run out of memory; look at its log.",
+            ) from error
+
+    def _check_type(self, response: httpx2.Response) -> None:
+        kind = response.headers.get("content-type", "")
+        if "html" in kind:
+            raise not_a_server(self._url, kind, "a web page")
+
+    def _without_key(self, text: str) -> str:
+        """Return a text of the server's or the SDK's that shows no key."""
+        return text if self._key == LOCAL_KEY else text.replace(self._key, "•••")
+
+    def _sdk(self) -> openai.AsyncOpenAI:
+        if self._client is None:
+            import httpx2  # noqa: PLC0415
+            import openai  # noqa: PLC0415
+
+            timeout = httpx2.Timeout(None, connect=10.0, write=60.0)
+            self._client = openai.AsyncOpenAI(
+                base_url=self._url,
+                api_key=self._key,
+                max_retries=0,
+                timeout=timeout,
+                organization="",
+                project="",
+                # a redirect would carry the whole conversation to a server that nobody named
+                http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False, timeout=timeout),
+            )
+        return self._client
+
+
+def _retry_after_s(value: str | None) -> float:
+    """Return the seconds of a Retry-After header (RFC 9110 §10.2.3; the date form counts as unknown), at most 10 minutes."""
+    try:
+        told_s = float(value or 0)
+    except ValueError:
+        return 0.0
+    return min(told_s, 600.0) if told_s > 0 else 0.0  # "nan" is no number to wait for
+
+
+def _cause(error: BaseException) -> str:
+    """Return the innermost reason of a failed connection, in words."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    if isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return text.strip()[:120] or type(error).__name__

@@ -1,0 +1,1 @@
+"""Reads tool calls out of what models write: native, tagged, JSON, Harmony and other forms."""

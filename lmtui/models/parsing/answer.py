@@ -1,0 +1,313 @@
+"""The parser of one answer: text and thinking go in as they come, pieces come out as soon as they are certain."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from lmtui.core.messages import CallForm, CallPiece, ModelPiece, ToolSpec
+from lmtui.models.parsing.answer_builder import Called, Gathered, RepetitionGuard, has_stray_end, identity
+from lmtui.models.parsing.call_block import Entry
+from lmtui.models.parsing.call_items import CUT
+from lmtui.models.parsing.call_shapes import Meant, Refused, calls_in
+from lmtui.models.parsing.literals import ToolNames, Unreadable, parameters, read_json, required
+from lmtui.models.parsing.scanner import Scanner, State
+
+
+def problem_text(refused: Refused, specs: tuple[ToolSpec, ...], form: CallForm) -> str:
+    """Return why nothing was run and how to call instead; the only names in it are tools and their own arguments."""
+    if refused.spec is None:
+        return f"Nothing was run: {refused.why}. The tools are: {', '.join(spec.name for spec in specs)}."
+    return f"{refused.spec.name} was not run: {refused.why}. {wanted(refused.spec, form)}"
+
+
+def wanted(spec: ToolSpec, form: CallForm) -> str:
+    """Return how a tool is to be called."""
+    names = required(spec) or tuple(parameters(spec))[:1]
+    if form is CallForm.NATIVE:
+        needs = f" with {' and '.join(names)}" if names else ""
+        return f"Send the whole call again as a tool call of {spec.name}{needs}."
+    call = json.dumps({"name": spec.name, "arguments": dict.fromkeys(names, "…")}, ensure_ascii=False)
+    shown = f"<tool_call>{call}</tool_call>" if form is CallForm.TEXT else call
+    return f"Send the whole call again as one JSON object, quotes and line breaks inside texts escaped:\n{shown}"
+
+
+DONE = "done"
+_HEAD = re.compile(r'\s*\{\s*"name"\s*:\s*"([^"\\]{1,100})"\s*,\s*"arguments"\s*:\s*\{\s*')
+_ANSWER = re.compile(r'"answer"\s*:\s*"')
+_HEAD_CHARS = 400
+_CODE = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|u(?![dD][89abAB])[0-9a-fA-F]{4}"
+_WHOLE = re.compile(rf'(?:[^"\\]+|\\(?:{_CODE}|[^u]))*', re.DOTALL)
+_ESCAPE = re.compile(rf"\\(?:{_CODE}|.)", re.DOTALL)
+_LONGEST_ESCAPE = 12
+
+
+class SchemaReader:
+    """Reads one object; text of the answer is given out as it comes.
+
+    `is_other`: this is no such object (the server did not hold to the schema), `raw` is to be read as any other text.
+    """
+
+    def __init__(self, tools: ToolNames, gathered: Gathered) -> None:
+        self.is_other = False
+        self._tools = tools
+        self._out = gathered
+        self._parts: list[str] = []
+        self._head = ""
+        self._name = ""
+        self._size = 0
+        self._pending: str | None = None
+        self._is_answered = False
+        self._is_decided = False
+
+    @property
+    def raw(self) -> str:
+        """Return all text as it came."""
+        return "".join(self._parts)
+
+    def feed(self, text: str) -> None:
+        """Take more text."""
+        self._parts.append(text)
+        if self._is_answered:
+            return
+        if self._pending is not None:
+            self._stream(text)
+        elif not self._is_decided:
+            self._head += text
+            self._look()
+        if self._name:
+            self._size += len(text)
+            self._out.pieces.append(CallPiece(0, self._name, self._size))
+
+    def _look(self) -> None:
+        start = self._head.lstrip()
+        if start and start[0] != "{":
+            self.is_other = self._is_decided = True
+            return
+        found = _HEAD.match(self._head)
+        if found is None:
+            self._is_decided = len(self._head) > _HEAD_CHARS
+            return
+        spec = self._tools.find(found[1])
+        if found[1] != DONE or spec is not None:
+            self._name = spec.name if spec else ""
+            self._is_decided = True
+            return
+        answer = _ANSWER.match(self._head, found.end())
+        if answer is not None:
+            self._is_decided = True
+            self._pending = ""
+            self._stream(self._head[answer.end() :])
+        elif len(self._head) - found.end() > 40:
+            self._is_decided = True
+
+    def _stream(self, text: str) -> None:
+        """Give out what is whole of the answer: escapes may be in pieces, one that is none stays as it is."""
+        data = (self._pending or "") + text
+        at = 0
+        while True:
+            whole = _WHOLE.match(data, at)
+            end = whole.end() if whole else at
+            self._out.say(_ESCAPE.sub(_character, data[at:end]))
+            at = end
+            if at >= len(data) or data[at] == '"' or len(data) - at <= _LONGEST_ESCAPE:
+                break
+            self._out.say(data[at])
+            at += 1
+        self._is_answered = data[at : at + 1] == '"'
+        self._pending = data[at:] if not self._is_answered else ""
+
+    def finish(self, *, is_cut: bool) -> None:
+        """Take note that no more comes."""
+        raw = self.raw
+        if self._pending is not None or not raw.strip():
+            return
+        try:
+            value = read_json(raw, may_close=not is_cut)
+        except Unreadable as error:
+            spec = self._tools.find(self._name) if self._name else None
+            self._take(raw, Refused(CUT if is_cut else str(error), spec))
+            return
+        answer = _answer(value)
+        if answer is not None and self._tools.find(DONE) is None:
+            self._out.say(answer)
+            return
+        for found in calls_in(value, self._tools, is_marked=True)[:1]:
+            self._take(raw, found)
+            return
+        self._out.say(raw)
+
+    def _take(self, raw: str, found: Meant | Refused) -> None:
+        self._out.call([Entry(raw, "schema", [found])], raw, is_marked=True)
+
+
+def _character(found: re.Match[str]) -> str:
+    try:
+        return str(json.loads(f'"{found[0]}"')).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    except ValueError:
+        return found[0]
+
+
+def _answer(value: object) -> str | None:
+    """Return the answer of a `done` object."""
+    if not isinstance(value, dict) or value.get("name") != DONE:
+        return None
+    arguments = value.get("arguments")
+    texts = [each for each in arguments.values() if isinstance(each, str)] if isinstance(arguments, dict) else []
+    return texts[0] if len(texts) == 1 else None
+
+
+_THOUGHT_CHARS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an answer was in the end.
+
+    `problem` says, for the model, why something that it meant as a call was not run; `stopped`, for the user, why the answer
+    ended before the server ended it.
+    """
+
+    text: str
+    thinking: str
+    calls: tuple[Called, ...]
+    problem: str = ""
+    stopped: str = ""
+
+
+class AnswerParser:
+    """Reads one answer; the result does not depend on how it was cut into pieces.
+
+    The server's own structured calls are not read here: tell of them with `has_native_calls`, then all text is text.
+    Where only the end of thinking is marked, what was given out as text becomes thinking in the result.
+
+    Args:
+        tools: what may be called; nothing else ever is.
+        form: how the model was asked to call.
+        is_guarded: a model that repeats itself without end is stopped.
+    """
+
+    def __init__(self, tools: tuple[ToolSpec, ...] = (), form: CallForm = CallForm.NATIVE, *, is_guarded: bool = True) -> None:
+        self.names = ToolNames(tools)
+        self._form = form
+        self._out = Gathered()
+        self._scanner = Scanner(self.names, self._out)
+        self._schema = SchemaReader(self.names, self._out) if form is CallForm.SCHEMA else None
+        self._guard = RepetitionGuard()
+        self._thought_guard = RepetitionGuard()
+        self._is_guarded = is_guarded
+        self._stopped = ""
+        self._has_field = False
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether nothing that may still come counts: the server can be stopped."""
+        return bool(self._stopped or self._scanner.stopped)
+
+    def feed(self, text: str) -> list[ModelPiece]:
+        """Take some more of the answer's text."""
+        if self._guard.passes(text):
+            if self._schema is not None or self._stopped or self._scanner.stopped:
+                self._scan(text)
+            else:
+                self._scanner.feed(text)
+            return self._pieces()
+        for part in self._guard.parts(text):
+            if self.is_over:
+                break
+            self._scan(part)
+            is_code = self._scanner.state in (State.CODE, State.CALLS)
+            if self._guard.feed(part, is_code=is_code) and self._is_guarded and not self._scanner.stopped:
+                self._stopped = "it repeated itself"
+        return self._pieces()
+
+    def feed_thinking(self, text: str) -> list[ModelPiece]:
+        """Take some more of the thinking that the server told apart."""
+        self._has_field = True
+        for part in self._thought_guard.parts(text):
+            if self.is_over:
+                break
+            self._out.think(part)
+            if self._thought_guard.feed(part) and self._is_guarded:
+                self._stopped = "it repeated itself in its thinking"
+        return self._pieces()
+
+    def has_native_calls(self) -> None:
+        """Take note that the server sent calls of its own."""
+        self._out.is_native = True
+
+    def finish(self, *, is_cut: bool = False) -> tuple[list[ModelPiece], Answer]:
+        """Return the last pieces and the whole; `is_cut`: the server ended the answer at its limit of tokens."""
+        is_cut = is_cut or bool(self._stopped)
+        if self._schema is not None:
+            self._schema.finish(is_cut=is_cut)
+        self._scanner.finish(is_cut=is_cut)
+        self._out.finish(is_over=bool(self._scanner.stopped))
+        if self._stopped and self._guard.period and self._scanner.state is not State.THINK:
+            self._out.trim(self._guard.period)
+        found = [(entry.form, each) for entry, each in self._out.found()]
+        text = self._out.text()
+        if not found and not self._out.is_native and self._out.is_blank:
+            found = self._found_in_thinking(is_cut=is_cut)
+        pieces = self._pieces()
+        calls = _once(found, text)
+        stopped = self._stopped or self._scanner.stopped
+        answer = Answer(text, "".join(self._out.thinking), calls, self._problem(found, calls, text), stopped)
+        return pieces, answer
+
+    def _scan(self, text: str) -> None:
+        if self.is_over:
+            return
+        if self._schema is None:
+            self._scanner.feed(text)
+            return
+        self._schema.feed(text)
+        if self._schema.is_other:
+            raw, self._schema = self._schema.raw, None
+            self._scanner.feed(raw)
+
+    def _pieces(self) -> list[ModelPiece]:
+        pieces = self._out.pieces
+        if pieces:
+            self._out.pieces = []
+        return pieces
+
+    def _found_in_thinking(self, *, is_cut: bool) -> list[tuple[str, Meant | Refused]]:
+        """Return the calls at the very end of thinking that no answer follows.
+
+        Where the thinking was closed, only calls between marks count: without them it is a draft.
+        """
+        thinking = "".join(self._out.thinking)[-_THOUGHT_CHARS:]
+        if not thinking.strip():
+            return []
+        inner = Gathered(remark_chars=0)
+        scanner = Scanner(self.names, inner)
+        scanner.feed(thinking)
+        scanner.finish(is_cut=is_cut)
+        inner.finish()
+        if not inner.ends_with_call:
+            return []
+        is_closed = self._scanner.thought_is_closed or (self._has_field and self._scanner.state is not State.THINK)
+        found = [(entry.form, each) for entry, each in inner.found() if isinstance(each, Meant)]
+        return [each for each in found if not is_closed or each[0] not in ("json", "fence", "python")]
+
+    def _problem(self, found: list[tuple[str, Meant | Refused]], calls: tuple[Called, ...], text: str) -> str:
+        for form, meant in found:
+            is_torn = isinstance(meant, Meant) and form == "xml" and has_stray_end(text)
+            each = Refused("it is not clear where one of its values ends", meant.spec) if is_torn else meant
+            if isinstance(each, Refused) and not (calls and each.why == CUT):
+                return problem_text(each, self.names.specs, self._form)
+        if not calls and not text and "answer itself" in self._scanner.stopped and not self._out.is_native:
+            return "No tool was run: the answer of a tool comes only after a call of it. Call the tool, then wait."
+        return ""
+
+
+def _once(found: list[tuple[str, Meant | Refused]], text: str) -> tuple[Called, ...]:
+    """Return each call once, in their order; none whose values may go on behind it."""
+    calls: dict[tuple[str, str], Called] = {}
+    for form, each in found:
+        if isinstance(each, Meant) and not (form == "xml" and has_stray_end(text)):
+            called = Called(each.spec.name, json.dumps(each.arguments, ensure_ascii=False), form)
+            calls.setdefault(identity(each), called)
+    return tuple(calls.values())

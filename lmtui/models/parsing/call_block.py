@@ -1,0 +1,299 @@
+"""A run of calls: their marks, fences and separators, one after another, until something else stands there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lmtui.core.messages import ToolSpec
+from lmtui.models.parsing.call_items import Found, Item, JsonItem, PythonItem
+from lmtui.models.parsing.call_shapes import Meant, Refused
+from lmtui.models.parsing.literals import ToolNames, required
+from lmtui.models.parsing.tags import OPENING, Kind, TagItem, mark_at, may_be_mark, opened
+
+FENCES = frozenset(
+    ("", "json", "jsonc", "json5", "tool_call", "tool_calls", "tool_code", "tool", "tools", "xml", "python", "py", "function")
+)
+JSON_FENCES = frozenset(("javascript", "js", "typescript", "ts", "bash", "sh", "shell", "console", "text", "txt", "plaintext"))
+FENCE = re.compile(r"(`{3,20})[ \t]*([\w+\-.#]{0,30})[ \t]*(?:\r?\n|\Z)")
+FENCE_MAY_COME = re.compile(r"`{1,20}[ \t]{0,20}[\w+\-.#]{0,30}[ \t]{0,20}\r?\Z")
+WORD = re.compile(r"[A-Za-z_][\w.\-]{0,80}(?::\d{1,4})?")
+_SPACE = re.compile(r"\s*")
+_TAG_MAY_COME = re.compile(r"</?(?:[A-Za-z｜][\w｜:\-]{0,60}(?:[=\s][^<>\n]{0,230})?)?\Z")
+_NESTED = re.compile(r"<([A-Za-z_][\w\-]{0,60})>")
+_CALL_ID = re.compile(r"\[CALL_ID\]\s*[\w\-]{1,64}\s*")
+_CALL_ID_MAY_COME = re.compile(r"\[(?:C(?:A(?:L(?:L(?:_(?:I(?:D(?:\]\s*[\w\-]{0,64}\s*)?)?)?)?)?)?)?)?\Z")
+_NUMBER_MAY_COME = re.compile(r":\d{0,4}\Z")
+_TICKS = re.compile(r"`+")
+_WINDOW = 8192
+_MAX_STRAYS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What one item gave: its text as it came, the name of its shape, and the calls in it."""
+
+    raw: str
+    form: str
+    found: Found
+
+
+class CallZone:
+    """Takes text from a place where a call may stand.
+
+    Attributes:
+        entries: what was found so far.
+        is_marked: marks say that these are calls; else it is for the reader to judge.
+        is_done: what stands at the place where `feed` stopped belongs to it no more.
+        thinks: thinking begins there, inside the zone.
+        rejected: what an item took that is no call (`has_rejected`); it is to be read again as text.
+        fence: the backticks of an open fence; `is_spoilt`: it holds something else too, so it is code.
+        returned: what an item took to look ahead and does not need.
+        item: the call that is being written.
+    """
+
+    def __init__(self, tools: ToolNames, *, is_marked: bool = False, hint: ToolSpec | None = None, form: str = "") -> None:
+        self.entries: list[Entry] = []
+        self.is_marked = is_marked
+        self.is_done = False
+        self.thinks = False
+        self.rejected = ""
+        self.has_rejected = False
+        self.fence = ""
+        self.is_spoilt = False
+        self.returned = ""
+        self.item: Item | None = None
+        self._tools = tools
+        self._hint = hint
+        self._is_unknown = False
+        self._form = form
+        self._raw: list[str] = []
+        self._strays = 0
+        self._had_fence = False
+        self._prints = False
+        self._is_json_only = False
+
+    @property
+    def raw(self) -> str:
+        """Return the text as it came, without what was rejected."""
+        return "".join(self._raw)
+
+    def expect(self, spec: ToolSpec | None) -> None:
+        """Take the next object as the arguments of a tool; None: of one that there is not."""
+        self._hint = spec
+        self._is_unknown = spec is None
+
+    def feed(self, text: str, at: int, *, is_final: bool = False, is_cut: bool = False) -> int:
+        """Take text from a place on; return where it stopped: at the end if more is needed, behind a call, or when done."""
+        count = len(self.entries)
+        while not self.is_done and not self.thinks and len(self.entries) == count:
+            if self._is_in_item():
+                at = self._feed_item(text, at, is_final=is_final, is_cut=is_cut)
+                if self._is_in_item() or self.returned:
+                    return at
+                continue
+            space = _SPACE.match(text, at)
+            start = space.end() if space else at
+            end = start if start >= len(text) else self._step(text, start, is_final=is_final)
+            if end < 0:
+                return at
+            self._raw.append(text[at:end])
+            at = end
+            if start >= len(text):
+                self.is_done = is_final
+                return at
+        return at
+
+    def _is_in_item(self) -> bool:
+        return self.item is not None
+
+    def _feed_item(self, text: str, at: int, *, is_final: bool, is_cut: bool) -> int:
+        item = self.item
+        while item is not None and at < len(text):
+            at += item.feed(text[at : at + _WINDOW])
+            if item.is_hopeless or item.is_done:
+                self._take_item(is_cut=False)
+                return at
+        if item is not None and is_final:
+            item.finish()
+            if item.is_hopeless and is_cut and self.entries and item.raw.startswith("{"):
+                self.item = None
+            else:
+                self._take_item(is_cut=is_cut)
+            self.is_done = True
+        return at
+
+    def _take_item(self, *, is_cut: bool) -> None:
+        item, self.item = self.item, None
+        if item is None:
+            return
+        raw, self.returned = item.raw, item.left
+        found = [] if item.is_hopeless else item.found(is_cut=is_cut)
+        if self._is_unknown and found:
+            found = [Refused("there is no such tool")]
+        self._hint, self._is_unknown = None, False
+        if not found:
+            self.rejected, self.has_rejected = raw, True
+            self.is_done = True
+            return
+        self._raw.append(raw)
+        form = "fence" if self._had_fence and item.form == "json" else self._form or item.form
+        self.entries.append(Entry(raw, "tag" if self.is_marked and form == "json" else form, found))
+        self._strays = 0
+
+    def _step(self, text: str, at: int, *, is_final: bool) -> int:
+        """Take the next token; return where it ends, -1 where more must come first."""
+        if self.fence and self._is_json_only and text[at] not in "{[`":
+            self._end()
+            return at
+        mark = mark_at(text, at)
+        if mark is not None:
+            return self._take_mark(mark.kind, at, at + mark.size)
+        first = text[at]
+        if not is_final and may_be_mark(text, at):
+            return -1
+        if first == "{":
+            self.item = self._json()
+        elif first == "`":
+            return self._take_fence(text, at, is_final=is_final)
+        elif first == "<":
+            return self._take_tag(text, at, is_final=is_final)
+        elif first == "[":
+            return self._take_list(text, at, is_final=is_final)
+        elif first in "}]),;>" and self.entries and self._strays < _MAX_STRAYS:
+            self._strays += 1
+            return at + 1
+        elif first.isalpha() or first == "_":
+            return self._take_word(text, at, is_final=is_final)
+        else:
+            self._end()
+        return at
+
+    def _json(self) -> JsonItem:
+        hint = ToolSpec("", "", {}) if self._is_unknown else self._hint
+        return JsonItem(self._tools, hint=hint, is_marked=self.is_marked or self._is_unknown)
+
+    def _take_mark(self, kind: Kind, at: int, end: int) -> int:
+        match kind:
+            case Kind.OPEN | Kind.SOFT | Kind.CLOSE | Kind.SEP:
+                self.is_marked = self.is_marked or kind is Kind.OPEN
+                return end
+            case Kind.THINK:
+                self.thinks = True
+                return at
+            case _:
+                self._end()
+                return at
+
+    def _end(self) -> None:
+        """Say that something else stands here; inside a fence it is code, and so is all of the fence."""
+        self.is_done = True
+        self.is_spoilt = bool(self.fence)
+
+    def _take_fence(self, text: str, at: int, *, is_final: bool) -> int:
+        if self.fence:
+            return self._close_fence(text, at, is_final=is_final)
+        found = FENCE.match(text, at)
+        if not is_final and (found is None or found.end() == len(text)) and FENCE_MAY_COME.match(text, at):
+            return -1
+        if found is None or found[2].lower() not in FENCES | JSON_FENCES or (self.entries and self._hint is None):
+            self._end()
+            return at
+        self.fence, self._had_fence = found[1], True
+        self._prints, self._is_json_only = found[2].lower() == "tool_code", found[2].lower() in JSON_FENCES
+        return found.end()
+
+    def _close_fence(self, text: str, at: int, *, is_final: bool) -> int:
+        ticks = _TICKS.match(text, at)
+        end = ticks.end() if ticks else at
+        if end == len(text) and not is_final:
+            return -1
+        if end - at < len(self.fence) or text[end : end + 1] not in ("", "\n", "\r", " ", "<"):
+            self._end()
+            return at
+        self.fence = ""
+        return end
+
+    def _take_tag(self, text: str, at: int, *, is_final: bool) -> int:
+        found = OPENING.match(text, at)
+        if found is not None:
+            if found[1] in ("function", "invoke", "tool_call", "function_call") or self._tools.find(found[2] or found[3]):
+                self.is_marked = True
+            self.item = opened(found, self._tools)
+            return at
+        nested = _NESTED.match(text, at)
+        spec = self._tools.find(nested[1]) if nested else None
+        if nested is not None and spec is not None:
+            self.item = TagItem(spec, nested[0], rf"</{re.escape(nested[1])}>", is_nested=True)
+            return at
+        if text[at + 1 : at + 2] == "{":
+            return at + 1
+        if not is_final and _TAG_MAY_COME.match(text, at):
+            return -1
+        self._end()
+        return at
+
+    def _take_list(self, text: str, at: int, *, is_final: bool) -> int:
+        if not is_final and self._hint is not None and _CALL_ID_MAY_COME.match(text, at):
+            return -1
+        call_id = _CALL_ID.match(text, at)
+        if call_id is not None and self._hint is not None:
+            return call_id.end()
+        inner = text[at + 1 : at + 40].lstrip()
+        if not inner and not is_final and len(text) - at < 40:
+            return -1
+        if inner[:1] == "{":
+            self.item = self._json()
+        elif (inner[:1].isalpha() or inner[:1] == "_") and not self._is_json_only:
+            self.item = PythonItem(self._tools)
+        elif inner[:1] == "]" and self.is_marked:
+            return at + 1
+        else:
+            self._end()
+        return at
+
+    def _take_word(self, text: str, at: int, *, is_final: bool) -> int:
+        word = WORD.match(text, at)
+        end = word.end() if word else at
+        space = _SPACE.match(text, end)
+        behind = space.end() if space else end
+        if not is_final and (end == len(text) or (behind == len(text) and self.is_marked)):
+            return -1
+        if not is_final and (_NUMBER_MAY_COME.match(text, end) or _CALL_ID_MAY_COME.match(text, behind)):
+            return -1
+        spec = self._tools.find(word[0]) if word else None
+        next_mark = mark_at(text, behind)
+        if not is_final and next_mark is None and behind < len(text) and may_be_mark(text, behind):
+            return -1
+        if word and word[0] == "functools" and text[end : end + 1] == "[":
+            self.is_marked = True
+            return end
+        if self._prints and word and word[0] == "print" and text[end : end + 1] == "(":
+            return end + 1
+        is_args = text[behind : behind + 1] in ("{", "`") or bool(_CALL_ID.match(text, behind))
+        is_args = is_args or (next_mark is not None and next_mark.kind is Kind.SEP)
+        if text[end : end + 1] == "(" and spec is not None:
+            self.item = PythonItem(self._tools)
+            return at
+        if self._hint is None and is_args and (self.is_marked or (spec is not None and end == behind)):
+            name = word[0] if word else ""
+            if name.lower() in ("function", "json", "call"):
+                return end
+            self.expect(spec)
+            return end
+        if text.startswith("<arg_key>", behind) and self.is_marked:
+            self.item = TagItem(spec, word[0] if word else "", r"</tool_call>")
+            return at
+        if not is_final and self.is_marked and "<arg_key>".startswith(text[behind:]):
+            return -1
+        if (
+            self.is_marked
+            and spec is not None
+            and not required(spec)
+            and next_mark is not None
+            and next_mark.kind is Kind.CLOSE
+        ):
+            self.entries.append(Entry(text[at:end], "tag", [Meant(spec, {})]))
+            return end
+        self._end()
+        return at

@@ -1,0 +1,205 @@
+"""What went wrong at a model server, in words that name it and the way out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, replace
+
+from lmtui.core.errors import ContextOverflow, Fault, ProviderError
+from lmtui.core.messages import ModelPiece, RetryPiece
+from lmtui.core.sanitize import clean_line
+
+PASSING = frozenset({Fault.UNREACHABLE, Fault.BUSY, Fault.LOADING, Fault.SERVER_ERROR, Fault.CUT})
+"""Faults that pass by themselves: the request may be sent again."""
+
+_OVERFLOW = re.compile(
+    r"context (?:length|size|window)|exceed_context|maximum context|too many tokens|context_length_exceeded"
+    r"|greater than the context",
+    re.IGNORECASE,
+)
+_NO_MODEL = re.compile(r"model.{0,80}(?:not found|does not exist|not loaded|no such|unknown|invalid)|no models? loaded", re.I)
+_LOADING = re.compile(r"loading|is starting|not ready", re.IGNORECASE)
+_NO_MEMORY = re.compile(
+    r"insufficient (?:system )?resources|not enough (?:resources|memory)|out of memory|requires more system memory"
+    r"|(?:unable|failed) to allocate|cudaMalloc|ErrorOutOfDeviceMemory",
+    re.IGNORECASE,
+)
+_TITLE = re.compile(r"<title[^>]*>([^<]+)", re.IGNORECASE)
+_TAG = re.compile(r"<[^<>]*>")
+_NO_TOOLS = re.compile(r"does not support tools|requires --jinja|--enable-auto-tool-choice", re.IGNORECASE)
+_WINDOW = re.compile(
+    r"(?:context size \(|maximum context length (?:is|of) |maximum context of |\d\s*>\s*)(\d{3,7})", re.IGNORECASE
+)
+
+
+def unreachable(url: str, why: str) -> ProviderError:
+    """Return the error for a server that does not answer at all."""
+    return ProviderError(
+        Fault.UNREACHABLE,
+        f"no model server answers at {url} ({why})",
+        "Start it, or name another with --url; `lmtui models` shows what is running, `lmtui demo` needs none.",
+    )
+
+
+def not_a_server(url: str, content_type: str, start: str) -> ProviderError:
+    """Return the error for something that answers but is no model server."""
+    kind = content_type.partition(";")[0] or "no content type"
+    return ProviderError(
+        Fault.NOT_A_MODEL_SERVER,
+        f"{url} answers, but not as a model server (it sent {kind}: {clean_line(start[:60])!r})",
+        "Check the address: it should be like http://127.0.0.1:1234/v1.",
+    )
+
+
+def status_error(url: str, model: str, status: int, body: str, content_type: str = "") -> ProviderError:
+    """Return the error for an HTTP status of 400 and above."""
+    said = error_text(body)
+    if status in (408, 409, 429):
+        return ProviderError(Fault.BUSY, f"{url} is busy (HTTP {status}: {said})", "Wait a little and try again.")
+    if status == 503 and _LOADING.search(said):
+        hint = "It is waited for; a large model takes minutes."
+        return ProviderError(Fault.LOADING, f"{url} is still loading the model", hint)
+    if _OVERFLOW.search(said):
+        return overflow(said, body)
+    if _NO_TOOLS.search(said):
+        hint = "Set call_form to text, or start the server with tool calls."
+        return ProviderError(Fault.NO_TOOLS, f"{url} takes no tools for {model or 'its model'}: {said}", hint)
+    if "html" in content_type and (status < 500 or status == 501):
+        return not_a_server(url, content_type, body.strip())
+    if status in (401, 403):
+        hint = "Give the server's key with --api-key, or set LLM_API_KEY or OPENAI_API_KEY."
+        return ProviderError(Fault.KEY_REFUSED, f"{url} refuses the key (HTTP {status})", hint)
+    if _NO_MODEL.search(said) or (status == 404 and "model" in said.lower()):
+        hint = "`lmtui models` lists what the server has; choose with --model."
+        return ProviderError(Fault.UNKNOWN_MODEL, f"{url} has no model {model!r}: {said}", hint)
+    if status == 404:
+        return not_a_server(url, content_type or "HTTP 404", said)
+    if status >= 500:
+        return ProviderError(Fault.SERVER_ERROR, f"{url} failed (HTTP {status}: {said})", "Look at the server's log.")
+    return ProviderError(Fault.REJECTED, f"{url} rejects the request (HTTP {status}: {said})", "Look at the server's log.")
+
+
+def load_failed(url: str, model: str, status: int, body: str, *, verb: str = "load") -> ProviderError:
+    """Return the error for a model that could not be loaded or unloaded; `status` 0: no answer came, `body` says why."""
+    said = error_text(body)
+    if not status:
+        return unreachable(url, said)
+    if _NO_MEMORY.search(said):
+        hint = "Unload another model, or ask for a smaller window."
+        return ProviderError(Fault.REJECTED, f"{url} has no memory for {model}: {said}", hint)
+    if status in (401, 403):
+        hint = "Give the server's key with --api-key; LM Studio's keys have a permission of their own for loading."
+        return ProviderError(Fault.KEY_REFUSED, f"{url} refuses the key (HTTP {status})", hint)
+    if status == 404 or _NO_MODEL.search(said):
+        hint = "Look again to see what it has."
+        return ProviderError(Fault.UNKNOWN_MODEL, f"{url} has no model {model!r} to {verb}: {said}", hint)
+    return ProviderError(Fault.SERVER_ERROR, f"{url} could not {verb} {model}: {said}", "Look at the server's log.")
+
+
+def stream_error(error: object) -> ProviderError:
+    """Return the error for an error object inside a stream that had begun well."""
+    said = error_text(json.dumps({"error": error}, default=str))
+    if _OVERFLOW.search(said):
+        return overflow(said, said)
+    return ProviderError(Fault.STREAM_ERROR, f"the server broke off with an error: {said}", "Look at the server's log.")
+
+
+def overflow(said: str, body: str) -> ContextOverflow:
+    """Return the error for a request that is larger than the window; the window is read from the text where it is there."""
+    match = re.search(r'"n_ctx"\s*:\s*(\d{1,9})\b', body) or _WINDOW.search(said)
+    window = int(match[1]) if match else 0
+    size = f" of {window:,} tokens" if window else ""
+    return ContextOverflow(
+        f"the request does not fit the model's window{size}: {said}",
+        "Start a new session, or load the model with a larger context.",
+        window,
+    )
+
+
+def error_text(body: str) -> str:
+    """Return the message inside an error body of any server, cleaned, at most 300 characters."""
+    try:
+        value: object = json.loads(body)
+    except (ValueError, RecursionError):
+        value = body
+    for key in ("error", "message", "detail"):
+        if isinstance(value, dict) and value.get(key):
+            value = value[key]
+            if isinstance(value, dict):
+                value = value.get("message") or value
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    if text.lstrip()[:1] == "<":
+        text = _page_text(text)
+    return clean_line(" ".join(text.split()))[:300] or "no reason given"
+
+
+def _page_text(page: str) -> str:
+    """Return what a page says: its title, else its words without the tags."""
+    title = _TITLE.search(page)
+    return title[1] if title and title[1].strip() else _TAG.sub(" ", page)
+
+
+_GONE_DELAY_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How faults that pass are waited for.
+
+    `retries` counts attempts after the first; the wait doubles from `first_delay_s` to `max_delay_s`, or is what the server
+    asks for.  A server that loads a model is asked every `loading_delay_s` up to `loading_limit_s`, whatever `retries` says;
+    one that has answered before and is gone (it is being restarted) up to `gone_limit_s`.
+    """
+
+    retries: int = 3
+    first_delay_s: float = 0.5
+    max_delay_s: float = 20.0
+    loading_delay_s: float = 1.0
+    loading_limit_s: float = 900.0
+    gone_limit_s: float = 0.0
+
+    def for_known_server(self) -> RetryPolicy:
+        """Return how long a server is waited for that has answered before; without retries at all it is not."""
+        return replace(self, gone_limit_s=self.loading_limit_s) if self.retries else self
+
+
+async def with_retries(
+    attempt: Callable[[], AsyncGenerator[ModelPiece, None]], policy: RetryPolicy
+) -> AsyncGenerator[ModelPiece, None]:
+    """Yield the pieces of the first attempt that succeeds, and a `RetryPiece` before each further one.
+
+    Raises:
+        ProviderError: the last attempt's, or the first that no waiting mends.
+    """
+    failures = 0
+    loading_s = gone_s = 0.0
+    while True:
+        pieces = attempt()
+        try:
+            async with contextlib.aclosing(pieces):
+                async for piece in pieces:
+                    yield piece
+            return
+        except ProviderError as error:
+            if error.fault not in PASSING:
+                raise
+            if error.fault is Fault.LOADING and loading_s < policy.loading_limit_s:
+                wait_s = error.retry_after_s or policy.loading_delay_s
+                loading_s += wait_s
+                retry = RetryPiece(failures, policy.retries, wait_s, str(error))
+            elif error.fault is Fault.UNREACHABLE and gone_s < policy.gone_limit_s:
+                wait_s = min(policy.first_delay_s + gone_s / 2, _GONE_DELAY_S)
+                gone_s += wait_s
+                retry = RetryPiece(0, 0, wait_s, f"the server is waited for: {error}")
+            elif failures < policy.retries:
+                wait_s = error.retry_after_s or min(policy.first_delay_s * 2**failures, policy.max_delay_s)
+                failures += 1
+                retry = RetryPiece(failures, policy.retries, wait_s, str(error))
+            else:
+                raise
+        yield retry
+        await asyncio.sleep(retry.wait_s)

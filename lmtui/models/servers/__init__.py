@@ -1,0 +1,1 @@
+"""What each kind of model server offers: LM Studio, Ollama, llama.cpp and its router."""

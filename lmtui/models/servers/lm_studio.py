@@ -1,0 +1,135 @@
+"""Loading and unloading in LM Studio from 0.4 on: `/api/v1/models/load` and `/unload`.
+
+It would load a model a second time beside the instance that is there, so that one goes first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from lmtui.core.servers import LoadProgress, ServedModel, ServerFound
+from lmtui.models.endpoint import is_local
+from lmtui.models.provider_errors import load_failed
+from lmtui.models.servers.client import Client, flag, has_list, items, number, part, text, words
+from lmtui.models.servers.load_request import LOAD_LIMIT_S, UNLOAD_LIMIT_S, MemoryGate, Wanted, loaded, passing
+
+V1, V0 = "/api/v1/models", "/api/v0/models"
+
+
+def is_v1(value: Any) -> bool:
+    """Tell whether this is the listing of 0.4 and later."""
+    listed = items(value, "models")
+    return has_list(value, "models") and all("key" in each and "loaded_instances" in each for each in listed)
+
+
+def is_v0(value: Any) -> bool:
+    """Tell whether this is the older listing."""
+    listed = items(value, "data")
+    return bool(listed) and all("state" in each or "compatibility_type" in each or "arch" in each for each in listed)
+
+
+def models_v1(value: Any) -> tuple[ServedModel, ...]:
+    """Return the models of the newer listing, a line for each loaded instance."""
+    return tuple(model for each in items(value, "models") for model in _instances(each))
+
+
+def models_v0(value: Any) -> tuple[ServedModel, ...]:
+    """Return the models of the older listing."""
+    return tuple(_model_v0(each) for each in items(value, "data"))
+
+
+def _instances(item: dict[str, Any]) -> list[ServedModel]:
+    loaded = items(item, "loaded_instances")
+    return [_model_v1(item, each, is_only=len(loaded) == 1) for each in loaded] or [_model_v1(item, None, is_only=True)]
+
+
+def _model_v1(item: dict[str, Any], instance: dict[str, Any] | None, *, is_only: bool) -> ServedModel:
+    able, config = part(item, "capabilities"), part(instance, "config")
+    key, name = text(item, "key"), text(instance, "id")
+    reasoning = part(able, "reasoning")
+    return ServedModel(
+        name=key if is_only or not name else name,
+        window_tokens=number(config, "context_length"),
+        is_loaded=instance is not None,
+        has_tools=flag(able, "trained_for_tool_use"),
+        has_vision=flag(able, "vision"),
+        thinks=text(reasoning, "default") != "off" if reasoning else None,
+        max_window_tokens=number(item, "max_context_length"),
+        size_bytes=number(item, "size_bytes"),
+        quantisation=text(part(item, "quantization"), "name"),
+        slots=number(config, "parallel"),
+        instance="" if name == key else name,
+        is_embedder=item.get("type") == "embedding",
+    )
+
+
+def _model_v0(item: dict[str, Any]) -> ServedModel:
+    is_loaded = item.get("state") == "loaded"
+    return ServedModel(
+        name=text(item, "id"),
+        window_tokens=number(item, "loaded_context_length") if is_loaded else 0,
+        is_loaded=is_loaded,
+        has_tools="tool_use" in words(item, "capabilities") if "capabilities" in item else None,
+        has_vision=item.get("type") == "vlm",
+        max_window_tokens=number(item, "max_context_length"),
+        quantisation=text(item, "quantization"),
+        is_embedder=item.get("type") == "embeddings",
+        is_loading=item.get("state") == "loading",
+    )
+
+
+LOAD, UNLOAD = "/api/v1/models/load", "/api/v1/models/unload"
+LARGE_BYTES = 1_000_000_000
+
+
+async def load(client: Client, wanted: Wanted, gate: MemoryGate) -> AsyncGenerator[LoadProgress, None]:
+    """Load a model; one that is loaded already with the wanted window stays as it is."""
+    model, server = wanted.model, wanted.server
+    if model.is_loaded and wanted.window_tokens in (0, model.window_tokens):
+        yield loaded(model.window_tokens)
+        return
+    going = [model] if model.is_loaded else []
+    going += [each for each in server.models if wanted.one_model and _is_in_the_way(each, model)]
+    async with aclosing(_make_room(client, server, going, gate)) as steps:
+        async for step in steps:
+            yield step
+    body: dict[str, object] = {"model": model.name, "echo_load_config": True}
+    if wanted.window_tokens:
+        body["context_length"] = wanted.window_tokens
+    task = asyncio.create_task(client.post(LOAD, body, LOAD_LIMIT_S))
+    async with aclosing(passing(task, f"loading {model.name}", wanted.tick_s)) as steps:
+        async for step in steps:
+            yield step
+    reply = task.result()
+    if text(reply.ok, "status") != "loaded":
+        raise load_failed(server.url, model.name, reply.status, reply.start or reply.why)
+    served = number(part(reply.ok, "load_config"), "context_length")
+    yield loaded(served, wanted.window_tokens)
+
+
+async def unload(client: Client, server: ServerFound, model: ServedModel) -> None:
+    """Let a loaded instance go."""
+    reply = await client.post(UNLOAD, {"instance_id": model.instance or model.name}, UNLOAD_LIMIT_S)
+    if not text(reply.ok, "instance_id"):
+        raise load_failed(server.url, model.name, reply.status, reply.start or reply.why, verb="unload")
+
+
+async def _make_room(
+    client: Client, server: ServerFound, going: Sequence[ServedModel], gate: MemoryGate
+) -> AsyncGenerator[LoadProgress, None]:
+    before = gate.available() if going else 0
+    for model in going:
+        yield LoadProgress(f"unloading {model.name}")
+        await unload(client, server, model)
+    if going and is_local(server.url):
+        async with aclosing(gate.wait(before, sum(model.size_bytes for model in going))) as steps:
+            async for step in steps:
+                yield step
+
+
+def _is_in_the_way(other: ServedModel, model: ServedModel) -> bool:
+    is_large = not other.size_bytes or other.size_bytes >= LARGE_BYTES
+    return bool(other.is_loaded) and other.name != model.name and is_large and not other.is_embedder

@@ -1,0 +1,376 @@
+"""One streamed answer, put together: text, thinking and tool calls merged by index, and how it ended.
+
+Format: the chat-completion chunks of the OpenAI API; `reasoning_content` (LM Studio, llama.cpp) and `reasoning` (Ollama, vLLM)
+are the local servers' fields for thinking, `timings` and `prompt_progress` are llama.cpp's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.messages import (
+    CallForm,
+    CallPiece,
+    Completion,
+    FinishReason,
+    Message,
+    ModelPiece,
+    PrefillPiece,
+    Role,
+    Timings,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
+from lmtui.models.parsing.answer import Answer, AnswerParser
+from lmtui.models.parsing.call_shapes import Meant, with_arguments
+from lmtui.models.parsing.literals import ToolNames, Unreadable, read_json
+from lmtui.models.provider_errors import stream_error
+
+MAX_EVENT_BYTES = 16 * 1024 * 1024
+
+
+class SseDecoder:
+    """Turns bytes into the `data` of events; however the bytes are split, the events are the same."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._data: list[bytes] = []
+        self._data_bytes = 0
+
+    def feed(self, chunk: bytes) -> list[str]:
+        """Return the data of each event that this chunk completes.
+
+        Raises:
+            ProviderError: an event is larger than 16 MiB.
+        """
+        self._buffer += chunk
+        _check_size(len(self._buffer))
+        if b"\n" not in chunk and b"\r" not in chunk:
+            return []
+        held = b"\r" if self._buffer.endswith(b"\r") else b""
+        text = bytes(self._buffer[: len(self._buffer) - len(held)]).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        lines = text.split(b"\n")
+        self._buffer = bytearray(lines.pop() + held)
+        return [event for line in lines if (event := self._take(line)) is not None]
+
+    def finish(self) -> list[str]:
+        """Return what the stream's end completes (servers forget the last blank line)."""
+        events = self.feed(b"\n") + self.feed(b"\n\n")
+        self._buffer.clear()
+        return events
+
+    def _take(self, line: bytes) -> str | None:
+        if line:
+            field, _, value = line.partition(b":")
+            if field == b"data":
+                self._data.append(value.removeprefix(b" "))
+            elif line.startswith(b"{"):
+                self._data.append(line)
+            else:
+                return None
+            self._data_bytes += len(line) + 1
+            _check_size(self._data_bytes)
+            return None
+        if not self._data:
+            return None
+        data, self._data, self._data_bytes = b"\n".join(self._data), [], 0
+        return data.decode("utf-8", "replace")
+
+
+def _check_size(size_bytes: int) -> None:
+    if size_bytes > MAX_EVENT_BYTES:
+        raise ProviderError(Fault.GARBAGE, "the server sent an event of more than 16 MiB")
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """A call of the server's."""
+
+    name: str
+    arguments: str
+
+
+def mended(name: str, arguments: str, tools: ToolNames, *, is_cut: bool = False) -> Native:
+    """Return a call with a tool's own name and with arguments that are JSON, as far as they have one meaning.
+
+    What has none stays as it is: whoever runs it says so.  With `is_cut` (the answer ended at its limit) none is closed.
+    """
+    spec = tools.find(name)
+    name = spec.name if spec is not None else name
+    if not arguments.strip():
+        return Native(name, "{}")
+    try:
+        value = json.loads(arguments)
+        if isinstance(value, dict):
+            return Native(name, arguments)
+    except (ValueError, RecursionError):
+        try:
+            value = read_json(arguments, may_close=not is_cut)
+        except Unreadable:
+            return Native(name, arguments)
+    if value is None:
+        return Native(name, "{}")
+    found = with_arguments(spec, value) if spec is not None and isinstance(value, dict | str) else None
+    if not isinstance(found, Meant):
+        return Native(name, arguments)
+    return Native(name, json.dumps(found.arguments, ensure_ascii=False))
+
+
+_DECODER = json.JSONDecoder()
+_MOST = 10**12  # no server counts more tokens or milliseconds
+
+
+@dataclass(slots=True)
+class _CallParts:
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+    size_chars: int = 0
+
+
+class Assembler:
+    """Takes the data of each event of one stream and gives pieces; `finish` gives the whole.
+
+    Args:
+        new_id: makes an id for a call that the server sent without one.
+        now: seconds on a clock that only goes forward.
+        tools: what the model may call in its text, where the server sends no calls of its own.
+        form: how the model was asked to call.
+    """
+
+    def __init__(
+        self,
+        new_id: Callable[[], str],
+        now: Callable[[], float],
+        tools: tuple[ToolSpec, ...] = (),
+        form: CallForm = CallForm.NATIVE,
+    ) -> None:
+        self._new_id = new_id
+        self._now = now
+        self._started = now()
+        self._first: float | None = None
+        self._parser = AnswerParser(tools, form)
+        self._calls: dict[int, _CallParts] = {}
+        self._places: dict[int, int] = {}
+        self._finish: str | None = None
+        self._usage: Usage | None = None
+        self._timings: Timings | None = None
+        self._model = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether nothing that the server may still send counts: the stream can be closed."""
+        return self._parser.is_over
+
+    @property
+    def has_output(self) -> bool:
+        """Tell whether anything of the answer has arrived."""
+        return self._first is not None
+
+    def feed(self, data: str) -> list[ModelPiece]:
+        """Take the data of one event.
+
+        Raises:
+            ProviderError: it is not JSON, not a chunk, or an error object.
+        """
+        if data == "[DONE]":
+            return []
+        try:
+            data = data.strip()
+            chunk, end = _DECODER.raw_decode(data)
+            if end != len(data):
+                chunk = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise ProviderError(
+                Fault.GARBAGE,
+                f"the server sent a line that is not JSON: {data[:80]!r}",
+                "Try again; if it stays, look at the server's log.",
+            ) from error
+        if not isinstance(chunk, dict):
+            raise ProviderError(Fault.GARBAGE, f"the server sent something that is not an answer: {data[:80]!r}")
+        if chunk.get("error"):
+            raise stream_error(chunk["error"])
+        return self._take(chunk)
+
+    def finish(self) -> tuple[list[ModelPiece], Completion]:
+        """Return the last pieces and the whole answer.
+
+        Raises:
+            ProviderError: the stream ended without saying why: the connection was cut.
+        """
+        if self._finish is None and not self._parser.is_over:
+            raise ProviderError(
+                Fault.CUT,
+                "the server's answer broke off in the middle",
+                "The server may have stopped or run out of memory; look at its log.",
+            )
+        is_cut = self._finish in _CUT_SHORT
+        pieces, answer = self._parser.finish(is_cut=is_cut)
+        calls = self._sent_calls(is_cut=is_cut) if self._calls else self._found_calls(answer)
+        ended = self._now()
+        first = ended if self._first is None else self._first
+        reason = _finish_reason(self._finish or "stop", has_calls=bool(calls))
+        return pieces, Completion(
+            Message(Role.ASSISTANT, answer.text, answer.thinking, calls),
+            reason,
+            self._usage,
+            first - self._started,
+            ended - first,
+            self._model,
+            "" if self._calls else answer.problem,
+            answer.stopped,
+            self._timings,
+        )
+
+    def _found_calls(self, answer: Answer) -> tuple[ToolCall, ...]:
+        return tuple(ToolCall(self._new_id(), each.name, each.arguments, each.form) for each in answer.calls)
+
+    def _sent_calls(self, *, is_cut: bool) -> tuple[ToolCall, ...]:
+        """Return the server's own calls, each once."""
+        calls: dict[tuple[str, str], ToolCall] = {}
+        for _, parts in sorted(self._calls.items()):
+            each = mended(parts.name, "".join(parts.arguments), self._parser.names, is_cut=is_cut)
+            if (each.name, each.arguments) not in calls:
+                calls[each.name, each.arguments] = ToolCall(parts.id or self._new_id(), each.name, each.arguments)
+        return tuple(calls.values())
+
+    def _take(self, chunk: dict[str, object]) -> list[ModelPiece]:
+        pieces: list[ModelPiece] = []
+        choices = chunk.get("choices")
+        choice = choices[0] if choices and isinstance(choices, list) else None
+        if isinstance(choice, dict):
+            delta = choice.get("delta") or choice.get("message")
+            if isinstance(delta, dict):
+                pieces = self._take_delta(delta)
+            if isinstance(choice.get("finish_reason"), str):
+                self._finish = choice["finish_reason"]
+        if not self._model and isinstance(chunk.get("model"), str):
+            self._model = str(chunk["model"])
+        if "usage" in chunk or "timings" in chunk or "prompt_progress" in chunk:
+            self._measure(chunk, pieces)
+        return pieces
+
+    def _measure(self, chunk: dict[str, object], pieces: list[ModelPiece]) -> None:
+        """Take what the server counted and measured."""
+        if isinstance(usage := chunk.get("usage"), dict):
+            self._usage = _usage(usage)
+        if isinstance(timings := chunk.get("timings"), dict):
+            self._timings = _timings(timings)
+        if isinstance(progress := chunk.get("prompt_progress"), dict):
+            pieces.append(_prefill(progress))
+
+    def _take_delta(self, delta: dict[str, object]) -> list[ModelPiece]:
+        content = delta.get("content")
+        if len(delta) == 1 and content and isinstance(content, str):
+            if self._first is None:
+                self._first = self._now()
+            return self._parser.feed(content)
+        pieces: list[ModelPiece] = []
+        thoughts = _parts(delta.get("reasoning_content") or delta.get("reasoning"), is_thinking=True)
+        for text, is_thinking in (*thoughts, *_parts(content), *_parts(delta.get("refusal"))):
+            self._mark()
+            pieces += self._parser.feed_thinking(text) if is_thinking else self._parser.feed(text)
+        calls = delta.get("tool_calls")
+        for position, call in enumerate(calls if isinstance(calls, list) else []):
+            if isinstance(call, dict):
+                pieces.append(self._take_call(call, position))
+        return pieces
+
+    def _take_call(self, call: dict[str, object], position: int) -> CallPiece:
+        self._mark()
+        self._parser.has_native_calls()
+        index = call.get("index")
+        key = self._key(index if isinstance(index, int) else position, call.get("id"))
+        parts = self._calls.setdefault(key, _CallParts())
+        if isinstance(call.get("id"), str) and not parts.id:
+            parts.id = str(call["id"])
+        function = call.get("function")
+        if isinstance(function, dict):
+            name, arguments = function.get("name"), function.get("arguments")
+            if isinstance(name, str) and name and not parts.name:
+                parts.name = name
+            if isinstance(arguments, dict):
+                arguments = json.dumps(arguments)
+            if isinstance(arguments, str):
+                parts.arguments.append(arguments)
+                parts.size_chars += len(arguments)
+        return CallPiece(key, parts.name, parts.size_chars)
+
+    def _key(self, index: int, call_id: object) -> int:
+        """Return where a call is collected: some servers send index 0 for every call, then a new id begins a new one."""
+        key = self._places.get(index, index)
+        known = self._calls.get(key)
+        if known is not None and isinstance(call_id, str) and call_id and known.id and known.id != call_id:
+            key = max(self._calls) + 1
+        self._places[index] = key
+        return key
+
+    def _mark(self) -> None:
+        if self._first is None:
+            self._first = self._now()
+
+
+_THINKING = ("thinking", "reasoning")
+
+
+def _parts(content: object, levels: int = 4, *, is_thinking: bool = False) -> list[tuple[str, bool]]:
+    """Return the texts of what a server sent as content, and whether each is thinking: a text, or parts of several types.
+
+    Parts are those of OpenAI's `content` arrays (`type`: text, output_text, refusal) and Mistral's (`thinking`, nested).
+    """
+    if isinstance(content, str):
+        return [(content, is_thinking)] if content else []
+    if isinstance(content, list) and levels:
+        return [found for each in content for found in _parts(each, levels - 1, is_thinking=is_thinking)]
+    if not isinstance(content, dict):
+        return []
+    is_thinking = is_thinking or content.get("type") in _THINKING
+    names = (*_THINKING, "text", "content", "refusal")
+    inner = next((content[name] for name in names if isinstance(content.get(name), str | list) and content[name]), None)
+    return _parts(inner, levels, is_thinking=is_thinking)
+
+
+_CUT_SHORT = ("length", "max_tokens")
+
+
+def _finish_reason(text: str, *, has_calls: bool) -> FinishReason:
+    if text in _CUT_SHORT:
+        return FinishReason.LENGTH
+    if text == "content_filter":
+        return FinishReason.CONTENT_FILTER
+    return FinishReason.TOOL_CALLS if has_calls else FinishReason.STOP
+
+
+def _usage(usage: dict[str, object]) -> Usage:
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    return Usage(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")), _count(cached))
+
+
+def _timings(timings: dict[str, object]) -> Timings:
+    """Return llama.cpp's measurements (tools/server/README.md: milliseconds, tokens)."""
+    return Timings(
+        read_tokens=_count(timings.get("prompt_n")),
+        read_s=_seconds(timings.get("prompt_ms")),
+        cached_tokens=_count(timings.get("cache_n")),
+        written_tokens=_count(timings.get("predicted_n")),
+        written_s=_seconds(timings.get("predicted_ms")),
+    )
+
+
+def _prefill(progress: dict[str, object]) -> PrefillPiece:
+    """Return llama.cpp's progress: `processed` of `total` tokens, those of its cache included."""
+    total = _count(progress.get("total"))
+    return PrefillPiece(min(_count(progress.get("processed")) / total, 1.0) if total else 0.0, total)
+
+
+def _seconds(value: object) -> float:
+    return value / 1000 if isinstance(value, int | float) and 0 < value < _MOST else 0.0
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and 0 < value < _MOST else 0

@@ -1,0 +1,1 @@
+"""The line-based front end: a conversation without a full screen."""

@@ -1,0 +1,554 @@
+"""The linear mode from start to end: asks for a line, follows the turn that it starts, asks what must be approved."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmtui.core.agent_events import PlanProposed
+from lmtui.core.errors import LmtuiError, ToolError, UsageError
+from lmtui.core.events import ApprovalRequested, ApprovalResolved, Envelope, Outcome, SandboxSelected
+from lmtui.core.look_alikes import approval_warning, warning
+from lmtui.core.permissions.rules import Deed, GrantScope, facts_of
+from lmtui.core.plan_mode import grant_lines, proposal_lines
+from lmtui.core.proposals import Proposal, from_text, to_text
+from lmtui.core.sanitize import clean_line, counted, reveal, reveal_line
+from lmtui.core.sessions import Answer, SessionHost
+from lmtui.headless.trust import KEY, choose_reach, offer
+from lmtui.paths import state_dir
+from lmtui.plain.commands import Commands, Left
+from lmtui.plain.event_printer import INDENT
+from lmtui.plain.session import Desk, LineTerminal, Room, Terminal
+
+YES = ("y", "yes")
+
+
+def ask_for_server(desk: Desk, silent: str = "") -> None:
+    """Let the user choose a model: a running one, an address, the demo, or `silent` (the stored server, if it does not answer).
+
+    Raises:
+        EOFError: the user leaves.
+    """
+    note = f"no answer from {clean_line(silent)}, the server that you chose last" if silent else desk.host.setup_note
+    desk.say(note, "looking for model servers on the usual ports")
+    found = [(server, model.name) for server in desk.room.wait(desk.host.servers.find()) for model in server.chat_models]
+    for number, (server, name) in enumerate(found, 1):
+        desk.say(f"{number}. {clean_line(name)}, {clean_line(server.kind)} at {clean_line(server.url)}")
+    if not found:
+        desk.say("no model server answers here")
+    while True:
+        keep = ", or enter to keep that server" if silent else ""
+        typed = desk.terminal.read(f"a number, an address such as http://127.0.0.1:8080, or demo{keep}: ").strip()
+        if silent and not typed:
+            return None
+        try:
+            if typed.isdecimal() and 0 < int(typed) <= len(found):
+                server, name = found[int(typed) - 1]
+                return desk.room.wait(desk.host.servers.use(server.url, name))
+            if typed == "demo":
+                return desk.room.wait(desk.host.start_demo())
+            if "." in typed or ":" in typed:
+                return desk.room.wait(desk.host.servers.use(typed, ""))
+        except LmtuiError as error:
+            desk.say(f"error: {error.full_text()}")
+
+
+def ask_for_trust(desk: Desk) -> None:
+    """Ask whether what the folder brings holds; an empty answer leaves it open."""
+    waiting = desk.host.trust.waiting()
+    if not waiting:
+        return
+    desk.say("this folder brings settings of its own; they do not hold until you trust them:")
+    for item in waiting:
+        desk.say(f"  {clean_line(item.kind)} in {reveal_line(item.source)}: {reveal_line(item.text)}")
+        if found := warning((item.text,)):
+            desk.say(f"  {found}")
+    desk.terminal.drop_typed()
+    typed = desk.terminal.read(f"trust all of these, yes or no{offer(waiting)}? ").strip().lower()
+    if typed == KEY and offer(waiting):
+        servers = desk.host.extensions.mcp
+        choose_reach(
+            waiting,
+            lambda name, reach: desk.room.do(lambda: servers.choose_reach(name, reach)),
+            desk.terminal.read,
+            desk.say,
+        )
+        ask_for_trust(desk)
+        return
+    try:
+        if typed:
+            desk.host.trust.answer(waiting, is_trusted=typed in YES)
+    except LmtuiError as error:
+        desk.say(f"error: {error.full_text()}", "they do not hold")
+    else:
+        desk.say("they hold from the next session on" if typed in YES else "they do not hold")
+
+
+CHOICES = {
+    "y": ("yes", "approve it and let it be carried out"),
+    "g": ("grant", "approve it and allow what it names, after a list of that"),
+    "e": ("edit", "change it in your editor (VISUAL or EDITOR)"),
+    "f": ("change", "say what should be different; words may follow at once"),
+    "n": ("no", "drop it; plan mode stays on"),
+    "l": ("later", "leave it waiting; /plan asks again"),
+}
+_LETTERS = " ".join(CHOICES)
+
+Editor = Callable[[str], str | None]
+
+
+def ask_plan(desk: Desk, edit: Editor | None = None) -> bool:
+    """Ask about the plan that waits, if one does; True where the session goes on by the answer.
+
+    `edit` returns what an editor made of a text, None where there is none.
+    """
+    asked = desk.act(lambda session: session.plans.open)
+    if asked is None:
+        return False
+    proposal = asked.proposal
+    _show(desk, proposal)
+    while True:
+        letter, words = _chosen(desk.terminal.read(f"your answer ({_LETTERS}): "))
+        if letter == "e":
+            proposal = _edited(desk, proposal, edit or _in_editor)
+            _show(desk, proposal)
+            continue
+        try:
+            done = _answer(desk, asked, proposal, letter, words)
+        except ToolError as error:
+            desk.say(f"error: {error.full_text()}")
+            continue
+        if done is not None:
+            return done
+
+
+def _show(desk: Desk, proposal: Proposal) -> None:
+    desk.say("a plan waits for your word:", *(f"  {line}" for line in proposal_lines(proposal)), "choices:")
+    desk.say(*(f"  {letter} or {word}: {text}" for letter, (word, text) in CHOICES.items()))
+    desk.terminal.drop_typed()  # what was typed before the question was there is no answer to it
+
+
+def _chosen(typed: str) -> tuple[str, str]:
+    """Return the letter of what was typed and the words behind it; an empty letter where it is no choice."""
+    head, _, words = typed.strip().partition(" ")
+    found = next((letter for letter, (word, _) in CHOICES.items() if head.lower() in (letter, word)), "")
+    return (found, words.strip()) if not words or found == "f" else ("", "")
+
+
+def _answer(desk: Desk, asked: PlanProposed, proposal: Proposal, letter: str, words: str) -> bool | None:
+    """Give an answer; True or False where the question is done, None where it goes on."""
+    edited = proposal if proposal != asked.proposal else None
+
+    match letter:
+        case "y":
+            desk.act(lambda session: session.plans.approve(asked.proposal_id, edited))
+            return True
+        case "g":
+            grants = desk.act(lambda session: session.plans.grants(proposal))
+            desk.say(*grant_lines(grants) if grants.rules or grants.left_out else ("nothing that it names can be allowed",))
+            desk.terminal.drop_typed()
+            if desk.terminal.read("approve it with these rules, for this session? yes or no: ").strip().lower() in ("y", "yes"):
+                desk.act(lambda session: session.plans.approve(asked.proposal_id, edited, rules=grants.rules))
+                return True
+        case "f":
+            said = words or desk.terminal.read("what should be different? this goes to the model: ").strip()
+            desk.act(lambda session: session.plans.revise(asked.proposal_id, said))
+            return True
+        case "n":
+            desk.act(lambda session: session.plans.reject(asked.proposal_id))
+            desk.say("the plan is dropped; /mode and a name leaves plan mode")
+            return False
+        case "l":
+            desk.say("the plan waits; /plan asks again")
+            return False
+        case _:
+            desk.say(f"one of these letters, or its word: {_LETTERS}")
+    return None
+
+
+def _edited(desk: Desk, proposal: Proposal, edit: Editor) -> Proposal:
+    """Return the plan as the user changed it; what is no plan is opened again, with the reason."""
+    text = to_text(proposal)
+    while True:
+        written = edit(text)
+        if written is None:
+            desk.say("there is no editor, or it did not end well: set VISUAL or EDITOR; the plan stays as it was")
+            return proposal
+        try:
+            return from_text(written)
+        except UsageError as error:
+            text = written
+            desk.say(f"error: {error}")
+            if desk.terminal.read("edit it again? yes or no, which drops the changes: ").strip().lower() not in ("y", "yes"):
+                return proposal
+
+
+def _in_editor(text: str) -> str | None:
+    """Return what the user's editor made of a text; blocks until it ends."""
+    try:
+        command = shlex.split(os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip())
+    except ValueError:  # a quotation in it that does not end
+        return None
+    if not command:
+        return None
+    with tempfile.TemporaryDirectory(prefix="lmtui-plan-") as folder:
+        path = Path(folder) / "plan.txt"
+        path.write_text(text, encoding="utf-8")
+        try:
+            ended = subprocess.run([*command, str(path)], check=False)
+            return path.read_text(encoding="utf-8") if ended.returncode == 0 else None
+        except (OSError, UnicodeError):
+            return None
+
+
+SHELL, NETWORK, SHOWN = "shell", "network", "tools"
+PLACES = {GrantScope.WORKSPACE: "in this folder", GrantScope.USER: "everywhere"}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One way to answer: its letter, its word, and what it does."""
+
+    letter: str
+    word: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One thing that `always` may mean."""
+
+    rule: str
+    scope: GrantScope
+
+    def __str__(self) -> str:
+        return f"{reveal_line(self.rule)}, {PLACES[self.scope]}"
+
+
+def approval_lines(request: ApprovalRequested) -> Iterator[str]:
+    """Return everything that is to be known before an answer, the text that would run or change unabridged."""
+    yield f"approval needed: {_deed(request)}"
+    text = request.diff if "\n@@" in request.diff else "\n".join(part for part in (request.text, request.diff) if part)
+    yield from (f"{INDENT}{line}" for line in reveal(text).split("\n"))
+    if found := approval_warning(request):
+        yield found
+    conditions = [
+        counted(request.commands, "command") if request.commands else "",
+        f"in {clean_line(request.cwd)}" if request.cwd else "",
+        clean_line(request.limits),
+        f"sandbox {clean_line(request.sandbox)}" if request.sandbox else "",
+    ]
+    if any(conditions):
+        yield f"it would run: {', '.join(part for part in conditions if part)}"
+    if request.uncovered:
+        yield f"not covered by your rules: {'; '.join(map(reveal_line, request.uncovered))}"
+    elif request.why:
+        yield f"it asks because: {clean_line(request.why)}"
+
+
+def choices_of(request: ApprovalRequested) -> list[Choice]:
+    """Return what may be answered."""
+    found = [Choice("y", "yes", "let it happen this once")]
+    if request.suggested_rule:
+        found.append(Choice("s", "session", f"and allow {reveal_line(request.suggested_rule)} until this session ends"))
+        found.append(Choice("a", "always", "and keep a rule that you choose next"))
+    found.append(Choice("n", "no", "refuse"))
+    found.append(Choice("f", "because", "refuse and tell the model why; words may follow at once"))
+    if request.tool == SHELL:
+        found.append(Choice("e", "edit", "write the command that runs instead"))
+    return found
+
+
+def choice_lines(request: ApprovalRequested) -> Iterator[str]:
+    """Return the choices, one a line."""
+    return (f"  {each.letter} or {each.word}: {each.text}" for each in choices_of(request))
+
+
+def chosen(request: ApprovalRequested, typed: str) -> tuple[str, str]:
+    """Return the letter of what was typed and the words behind it; an empty letter where it is no choice."""
+    head, _, words = typed.strip().partition(" ")
+    for each in choices_of(request):
+        if head.lower() in (each.letter, each.word) and (not words or each.letter == "f"):
+            return each.letter, words.strip()
+    return "", ""
+
+
+def direct_answer(request: ApprovalRequested, letter: str, words: str) -> Answer | None:
+    """Return the answer behind a letter; None where more must be asked."""
+    match letter:
+        case "y":
+            return Answer(Outcome.ONCE)
+        case "s":
+            return Answer(Outcome.SESSION, rule=request.suggested_rule)
+        case "n":
+            return Answer(Outcome.NO)
+        case "f" if words:
+            return Answer(Outcome.NO, feedback=words)
+        case _:
+            return None
+
+
+def grant_choices(request: ApprovalRequested) -> list[Grant]:
+    """Return what may be granted for always, the narrowest first."""
+    rules = request.offered_rules or ((request.suggested_rule,) if request.suggested_rule else ())
+    return [Grant(rule, scope) for scope in PLACES for rule in dict.fromkeys(rules)]
+
+
+def _deed(request: ApprovalRequested) -> str:
+    who = clean_line(request.agent)
+    who = "lmtui" if who == "root" else who
+    if request.tool == NETWORK:
+        return "a command wants to reach the host"
+    if request.tool == SHOWN:
+        return "a command needs this folder of tools, read-only"
+    if request.tool == SHELL:
+        return f"{who} asks to run a command"
+    verb = "read" if facts_of(request.tool).deed is Deed.SHOWS else "change"
+    deed = f"{verb} {reveal_line(request.path)}" if request.path else f"use {clean_line(request.tool)}"
+    return f"{who} asks to {deed}"
+
+
+EXIT_INTERRUPTED = 130
+FENCE = "```"
+SETTLE_S = 2.0
+LOOK_S = 0.2
+PROMPT, MORE_PROMPT = "you: ", "more: "
+
+
+@dataclass(frozen=True, slots=True)
+class PlainStart:
+    """How the linear mode begins; the fields are those of the full-screen app."""
+
+    session_id: str = ""
+    task: str = ""
+    is_demo: bool = False
+
+
+def run_plain(open_host: Callable[[], SessionHost], start: PlainStart) -> int:
+    """Run the linear mode on this process's terminal and return the exit code.  Blocks until the user leaves.
+
+    Raises:
+        LmtuiError: the host or the session cannot be opened.
+    """
+    if not sys.stdin.isatty():
+        raise UsageError("--plain needs a terminal to read from", 'Use `lmtui run "TASK"` without one.')
+    terminal = LineTerminal(state_dir() / "history" / "plain")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave_now)
+    return Console(terminal).run(open_host, start)
+
+
+def _leave_now(*_: object) -> None:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    sys.exit(EXIT_INTERRUPTED)
+
+
+class Console:
+    """Talks with one user over one terminal; for `settle_s` it waits for what is learned while a session opens."""
+
+    def __init__(self, terminal: Terminal, settle_s: float = SETTLE_S) -> None:
+        self._terminal = terminal
+        self._settle_s = settle_s
+        self._stops = 0
+        self._resolved: set[str] = set()
+        self._left: PlanProposed | None = None
+
+    def run(self, open_host: Callable[[], SessionHost], start: PlainStart) -> int:
+        """Open the host, talk until the user leaves, close everything, and return the exit code."""
+        room = Room()
+        host: SessionHost | None = None
+        serving: Future[None] | None = None
+        try:
+            host = room.do(open_host)
+            self._desk = Desk(room, host, self._terminal)
+            self._commands = Commands(self._desk)
+            self._begin(start)
+            serving = room.start(host.jobs.serve())
+            if start.session_id:
+                self._follow()
+            return self._talk(start.task)
+        except KeyboardInterrupt:
+            return EXIT_INTERRUPTED
+        except (EOFError, Left):
+            return 0
+        finally:
+            if serving is not None:
+                _ = serving.cancel()
+            if host is not None:
+                room.wait(host.close())
+            room.close()
+
+    def _begin(self, start: PlainStart) -> None:
+        host, room = self._desk.host, self._desk.room
+        self._terminal.say(f"lmtui, plain mode, in {clean_line(str(host.workspace))}. /help says what can be done.")
+        if start.is_demo:
+            room.wait(host.start_demo())
+            self._terminal.say(f"the model is a script; the tools and the files in {host.workspace} are real")
+        elif host.setup_note:
+            ask_for_server(self._desk)
+        elif silent := room.wait(host.servers.silent_choice()):
+            ask_for_server(self._desk, silent)
+        ask_for_trust(self._desk)
+        self._desk.open(start.session_id)
+        if start.session_id:
+            self._commands.tell_where_it_stands()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Say what is learned while a session opens, above all which sandbox it has; it may also come later."""
+        until = time.monotonic() + self._settle_s
+        while (left := until - time.monotonic()) > 0:
+            try:
+                envelope = self._desk.inbox.get(timeout=left)
+            except queue.Empty:
+                return
+            if envelope is not None:
+                self._tell(envelope)
+                if isinstance(envelope.event, SandboxSelected):
+                    return
+
+    # -- talking --------------------------------------------------------------------------------------------------------
+
+    def _talk(self, task: str) -> int:
+        text, is_leaving = task, False
+        if task:
+            self._terminal.say(f"{PROMPT}{clean_line(task)}")
+        while True:
+            try:
+                self._take(text or self._typed())
+                text, is_leaving = "", False
+            except KeyboardInterrupt:
+                if is_leaving:
+                    raise
+                text, is_leaving = "", True
+                self._terminal.say("\nctrl+c once more leaves")
+
+    def _typed(self) -> str:
+        """Read what the user says: a line, lines that end in a backslash, or lines between two fences."""
+        self._tell_waiting()
+        line = self._terminal.read(PROMPT, is_kept=True)
+        if line.strip() == FENCE:
+            return "\n".join(iter(lambda: self._terminal.read(MORE_PROMPT).rstrip("\r"), FENCE))
+        lines = [line]
+        while lines[-1].endswith("\\"):
+            lines[-1] = lines[-1][:-1]
+            lines.append(self._terminal.read(MORE_PROMPT))
+        return "\n".join(lines)
+
+    def _take(self, text: str) -> None:
+        """Do what a text says."""
+        if not text.strip() or self._commands.run(text):
+            self._left = None if text.strip() == "/plan" else self._left
+            self._tell_waiting()
+            self._follow()
+            return
+        if text.startswith("!"):
+            command = text.lstrip("!").strip()
+            if not command:
+                self._terminal.say("! runs a shell command; with !! the model is not told of it")
+                return
+            self._desk.act(lambda session: session.waiting.run_command(command, is_told=not text.startswith("!!")))
+        else:
+            self._desk.act(lambda session: session.submit(text))
+        self._follow()
+
+    def _follow(self) -> None:
+        """Tell what happens until the session rests, and ask about the plan that it ends with."""
+        self._follow_turn()
+        while (asked := self._desk.act(lambda session: session.plans.open)) is not None and asked is not self._left:
+            if ask_plan(self._desk):
+                self._follow_turn()
+            else:
+                self._left = asked
+
+    def _follow_turn(self) -> None:
+        """Tell what happens until the session rests; ctrl+c stops it, a second one leaves."""
+        self._stops = 0
+        rest = self._desk.room.start(self._desk.session.wait_idle())
+        rest.add_done_callback(lambda _: self._desk.inbox.put(None))
+        while not (rest.done() and self._desk.inbox.empty()):
+            try:
+                envelope = self._desk.inbox.get(timeout=LOOK_S)
+                if envelope is not None:
+                    self._tell(envelope)
+            except queue.Empty:
+                continue
+            except KeyboardInterrupt:
+                self._stop()
+
+    def _stop(self) -> None:
+        self._stops += 1
+        if self._stops > 1:
+            raise KeyboardInterrupt
+        self._terminal.say("\nstopping; ctrl+c once more leaves")
+        self._desk.act(lambda session: session.interrupt())
+
+    def _tell_waiting(self) -> None:
+        while not self._desk.inbox.empty():
+            envelope = self._desk.inbox.get()
+            if envelope is not None:
+                self._tell(envelope)
+
+    def _tell(self, envelope: Envelope) -> None:
+        self._desk.say(*self._desk.teller.tell(envelope))
+        match envelope.event:
+            case ApprovalRequested() as request if not self._stops:
+                self._ask(request)
+            case ApprovalResolved(approval_id=approval_id):
+                self._resolved.add(approval_id)
+            case _:
+                pass
+
+    # -- approvals ------------------------------------------------------------------------------------------------------
+
+    def _ask(self, request: ApprovalRequested) -> None:
+        answer = None
+        self._desk.say(*approval_lines(request), "choices:", *choice_lines(request))
+        letters = " ".join(each.letter for each in choices_of(request))
+        self._terminal.drop_typed()  # what was typed before the question was there is no answer to it
+        while answer is None:
+            try:
+                typed = self._terminal.read(f"your answer ({letters}): ")
+            except EOFError:
+                self._desk.act(lambda session: session.answer(request.approval_id, Answer(Outcome.NO)))
+                raise
+            letter, words = chosen(request, typed)
+            answer = direct_answer(request, letter, words) or self._ask_more(request, letter)
+            if not letter:
+                self._terminal.say(f"one of these letters, or its word: {letters}")
+        given = answer
+        self._desk.act(lambda session: session.answer(request.approval_id, given))
+
+    def _ask_more(self, request: ApprovalRequested, letter: str) -> Answer | None:
+        match letter:
+            case "f":
+                return Answer(Outcome.NO, feedback=self._terminal.read("why not? this goes to the model: ").strip())
+            case "a":
+                return self._ask_grant(request)
+            case "e":
+                start = request.text if "\n" not in request.text and request.text.isprintable() else ""
+                edited = self._terminal.read("the command instead, empty goes back: ", start=start)
+                return Answer(Outcome.ONCE, edited=edited if edited != request.text else "") if edited.strip() else None
+            case _:
+                return None
+
+    def _ask_grant(self, request: ApprovalRequested) -> Answer | None:
+        grants = grant_choices(request)
+        self._desk.say("which rule is kept?", *(f"  {number}. {grant}" for number, grant in enumerate(grants, 1)))
+        typed = self._terminal.read("its number, empty goes back: ").strip()
+        if not (typed.isdecimal() and 0 < int(typed) <= len(grants)):
+            self._terminal.say("no rule is kept")
+            return None
+        grant = grants[int(typed) - 1]
+        return Answer(Outcome.ALWAYS, rule=grant.rule, scope=grant.scope)

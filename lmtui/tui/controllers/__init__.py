@@ -1,0 +1,1 @@
+"""Controllers: each answers some commands of the workbench."""

@@ -1,0 +1,200 @@
+"""The open sessions of the app: opens, drives and closes them.  Each is driven in a Textual worker whose group is its id."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual.app import App
+from textual.worker import Worker
+
+from lmtui.core.messages import Image
+from lmtui.core.prompt_text import FilledPrompt
+
+if TYPE_CHECKING:
+    from lmtui.core.sessions import Session, SessionHost, SessionSummary
+    from lmtui.tui.router import Feed, Router
+
+
+MOST_OPEN = 20
+MOST_MARKS = 200
+_MOST_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSessions:
+    """The ids of the open sessions, the one on screen, and those that are marked."""
+
+    ids: tuple[str, ...] = ()
+    active: str = ""
+    marks: frozenset[str] = field(default_factory=frozenset)
+
+
+class OpenStore:
+    """One file in the user's state folder, named after a hash of the workspace's path."""
+
+    def __init__(self, folder: Path, workspace: Path) -> None:
+        name = hashlib.sha256(str(workspace).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        self._path = folder / f"{name}.json"
+
+    def read(self) -> OpenSessions:
+        """Return what was kept; a file that cannot be read is as if there were none."""
+        try:
+            with self._path.open("rb") as file:
+                value = json.loads(file.read(_MOST_BYTES))
+        except (OSError, ValueError):
+            return OpenSessions()
+        if not isinstance(value, dict):
+            return OpenSessions()
+        active = value.get("active")
+        return OpenSessions(
+            tuple(_texts(value.get("open")))[:MOST_OPEN],
+            active if isinstance(active, str) else "",
+            frozenset(_texts(value.get("marks"))),
+        )
+
+    def write(self, opened: OpenSessions) -> None:
+        """Keep it, in one step: the session on screen and the newest of the others.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        ids = [each for each in opened.ids if each != opened.active][-(MOST_OPEN - 1) :]
+        ids += [opened.active] if opened.active else []
+        value = {"open": sorted(ids), "active": opened.active, "marks": sorted(opened.marks)[-MOST_MARKS:]}
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        new = self._path.with_suffix(f".{os.getpid()}.new")
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            json.dump(value, file)
+        new.replace(self._path)
+
+
+def _texts(value: object) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+class Desk:
+    """What lies open: the host and the router of the open sessions, each once it is there."""
+
+    def __init__(self, app: App[Any]) -> None:
+        self.router: Router | None = None
+        self.host: SessionHost | None = None
+        self._app = app
+        self.parked: dict[str, SessionSummary] = {}
+        self.marks: set[str] = set()
+        self._wakes: dict[str, asyncio.Event] = {}
+        self._workers: dict[str, Worker[None]] = {}
+
+    @property
+    def active(self) -> Feed | None:
+        """Return the session on screen."""
+        return self.router.active if self.router is not None else None
+
+    @property
+    def feeds(self) -> Mapping[str, Feed]:
+        """Return the open sessions by id."""
+        return self.router.feeds if self.router is not None else {}
+
+    @property
+    def order(self) -> list[str]:
+        """Return the ids of all that is open, read or `parked` (open before a restart, and read when it is shown), by age."""
+        return sorted({*self.feeds, *self.parked})
+
+    @property
+    def running(self) -> list[Feed]:
+        """Return the sessions in which a turn is under way."""
+        return [feed for feed in self.feeds.values() if feed.session.is_running]
+
+    async def open(self, session_id: str = "") -> Feed:
+        """Open a session (a new one without id) and put it on screen.
+
+        Raises:
+            LmtuiError: it cannot be opened; what was on screen stays.
+        """
+        assert self.router is not None
+        known = self.router.feeds.get(session_id)
+        if known is not None:
+            self.router.show(known)
+            return known
+        assert self.host is not None
+        session = await (self.host.open_session(session_id) if session_id else self.host.new_session())
+        feed = self.router.add(session)
+        self.parked.pop(session.id, None)
+        self._start_driving(session)
+        self.router.show(feed)
+        return feed
+
+    def submit(self, feed: Feed, text: str, *, is_now: bool = False, typed: str = "", images: Sequence[Image] = ()) -> None:
+        """Give a text to a session; see `core.sessions.Session.submit`."""
+        give = feed.session.steer if is_now else feed.session.submit
+        give(text, typed=typed if typed != text else "", images=images)
+        self._wake(feed)
+
+    def run_command(self, feed: Feed, command: str, *, is_told: bool) -> None:
+        """Run a command of the user's own in a session."""
+        feed.session.waiting.run_command(command, is_told=is_told)
+        self._wake(feed)
+
+    def begin_prompt(self, feed: Feed, prompt: FilledPrompt, typed: str) -> None:
+        """Give the command of a file to a session."""
+        feed.session.prompts.begin(prompt, typed)
+        self._wake(feed)
+
+    def go_on(self, feed: Feed) -> None:
+        """Let a session take up what an interrupt left waiting."""
+        feed.session.waiting.go_on()
+        self._wake(feed)
+
+    def _wake(self, feed: Feed) -> None:
+        self._start_driving(feed.session)
+        self._wakes[feed.session.id].set()
+
+    async def rename(self, session_id: str, title: str) -> None:
+        """Give a session a title, an open one or one on disk."""
+        feed = self.feeds.get(session_id)
+        if feed is not None:
+            feed.session.rename(title)
+            return
+        assert self.host is not None
+        session = await self.host.open_session(session_id)
+        session.rename(title)
+        await session.close()
+
+    def forget(self, session_id: str) -> None:
+        """Stop listening to a session that is gone."""
+        self.parked.pop(session_id, None)
+        if self.router is not None:
+            self.router.remove(session_id)
+        self._wakes.pop(session_id, None)
+        worker = self._workers.pop(session_id, None)
+        if worker is not None:
+            worker.cancel()
+
+    async def close(self) -> None:
+        """Close every session and the host; idempotent."""
+        for session_id in list(self.feeds):
+            self.forget(session_id)
+        host, self.host = self.host, None
+        if host is not None:
+            await host.close()
+
+    def _start_driving(self, session: Session) -> None:
+        worker = self._workers.get(session.id)
+        if worker is None or worker.is_finished:
+            wake = self._wakes.setdefault(session.id, asyncio.Event())
+            self._workers[session.id] = self._app.run_worker(
+                self._drive(session, wake), name="session", group=session.id, exit_on_error=False
+            )
+
+    async def _drive(self, session: Session, wake: asyncio.Event) -> None:
+        while True:
+            await wake.wait()
+            wake.clear()
+            await session.wait_idle()

@@ -1,1 +1,0 @@
-"""Parts of the workbench, each answering some of its commands."""

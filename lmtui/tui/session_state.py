@@ -1,0 +1,396 @@
+"""What is known of one session, reduced from its events.  No widgets, no clock: times are the events' own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from lmtui.core import events
+from lmtui.core.agent_events import (
+    AgentFinished,
+    AgentStarted,
+    BackgroundChanged,
+    Job,
+    JobsChanged,
+    PlanDecided,
+    PlanProposed,
+    WaitSet,
+)
+from lmtui.core.events import ROOT, Envelope, FilesChanged, FilesRestored, TurnReason, step_id
+from lmtui.core.messages import Role
+from lmtui.core.model_events import VisionChanged
+from lmtui.core.plan import Plan
+from lmtui.core.plan_mode import PlanMode, after
+from lmtui.core.sanitize import clean_line, clean_path
+from lmtui.core.times import as_utc
+from lmtui.core.workspace import BackgroundCommand, FileChange, FileChangeKind
+
+_STATES = {"done": "done", "partial": "partial", "limit": "partial"}
+
+
+@dataclass(slots=True)
+class Agent:
+    """A sub-agent.  `state` is working, waits, done, partial or failed; `doing` its latest call, or its report at the end."""
+
+    id: str
+    parent: str
+    title: str
+    state: str = "working"
+    doing: str = ""
+
+
+class Agents:
+    """Every sub-agent of a session in the order in which they began."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, Agent] = {}
+        self._asked: dict[str, str] = {}
+
+    def apply(self, envelope: Envelope) -> bool:
+        """Take in one event; True if something of an agent is another."""
+        event = envelope.event
+        if isinstance(event, AgentStarted):
+            self.by_id[event.agent] = Agent(event.agent, event.parent, clean_line(event.title))
+            return True
+        if isinstance(event, events.ApprovalResolved):
+            agent = self.by_id.get(self._asked.pop(event.approval_id, ""))
+        else:
+            agent = self.by_id.get(event.agent)
+        if agent is None:
+            return False
+        match event:
+            case AgentFinished():
+                agent.state = _STATES.get(event.outcome, "failed")
+                agent.doing = clean_line(event.summary or event.outcome)
+            case events.ApprovalRequested():
+                self._asked[event.approval_id] = agent.id
+                agent.state = "waits"
+            case events.ApprovalResolved() if agent.state == "waits":
+                agent.state = "working"
+            case events.ToolCallStarted():
+                agent.doing = clean_path(f"{event.tool} {event.title}".strip())
+            case _:
+                return False
+        return True
+
+    def in_order(self) -> list[tuple[int, Agent]]:
+        """Return the agents, each behind its parent, with how deep it stands (from 0)."""
+        children: dict[str, list[Agent]] = {}
+        for agent in self.by_id.values():
+            parent = agent.parent if agent.parent in self.by_id and agent.parent != agent.id else ROOT
+            children.setdefault(parent, []).append(agent)
+        found: list[tuple[int, Agent]] = []
+        seen: set[str] = set()
+        stack = [(0, agent) for agent in reversed(children.get(ROOT, []))]
+        while stack:
+            depth, agent = stack.pop()
+            if agent.id not in seen:
+                seen.add(agent.id)
+                found.append((depth, agent))
+                stack += [(depth + 1, child) for child in reversed(children.get(agent.id, []))]
+        return found
+
+
+_OPPOSITE = {
+    FileChangeKind.ADDED: FileChangeKind.DELETED,
+    FileChangeKind.DELETED: FileChangeKind.ADDED,
+    FileChangeKind.MODIFIED: FileChangeKind.MODIFIED,
+}
+
+
+class ChangedFiles:
+    """The changes by file.  Each event counts once, however often it is given."""
+
+    def __init__(self) -> None:
+        self.net: dict[str, FileChange] = {}
+        self._steps: dict[str, list[tuple[str, FileChange]]] = {}
+        self._undone: list[tuple[str, FileChange]] = []
+        self._seq = 0
+
+    def copy(self) -> ChangedFiles:
+        """Return the same state, to be carried on apart."""
+        other = ChangedFiles()
+        other.net, other._seq = dict(self.net), self._seq
+        other._steps = {path: list(steps) for path, steps in self._steps.items()}
+        other._undone = list(self._undone)
+        return other
+
+    def apply(self, envelope: Envelope) -> Mapping[str, FileChange]:
+        """Take one event and return what it did to files; nothing for an event that is not about files, or is known."""
+        event = envelope.event
+        if not isinstance(event, FilesChanged | FilesRestored) or envelope.seq <= self._seq:
+            return {}
+        self._seq = envelope.seq
+        told = {change.path: change for change in event.changes}
+        changes = {path: told.get(path, FileChange(path, FileChangeKind.MODIFIED)) for path in event.files}
+        match event:
+            case FilesChanged():
+                for path, change in changes.items():
+                    self._steps.setdefault(path, []).append((step_id(envelope.seq), change))
+                    self._add(path, change)
+                return changes
+            case FilesRestored(action="redo"):
+                self._bring_back(event.calls, changes)
+            case FilesRestored(action="restore"):
+                self._put_back(changes, step_id(envelope.seq))
+            case FilesRestored():
+                self._take_away(event.calls, changes, step_id(envelope.seq))
+        for path in changes:
+            self.net.pop(path, None)
+            for _, change in self._steps.get(path, ()):
+                self._add(path, change)
+        return changes
+
+    def _add(self, path: str, change: FileChange) -> None:
+        before = self.net.get(path)
+        self.net[path] = change if before is None else _join(before, change)
+
+    def _take_away(self, ids: tuple[str, ...], changes: Mapping[str, FileChange], own_id: str) -> None:
+        for path, change in changes.items():
+            steps = self._steps.get(path, [])
+            taken = [step for step in steps if step[0] in ids]
+            self._undone += taken
+            self._steps[path] = [step for step in steps if step[0] not in ids]
+            if not taken:
+                self._put_back({path: change}, own_id)
+
+    def _bring_back(self, ids: tuple[str, ...], changes: Mapping[str, FileChange]) -> None:
+        for path in changes:
+            back = [step for step in self._undone if step[0] in ids and step[1].path == path]
+            self._undone = [step for step in self._undone if step not in back]
+            self._steps.setdefault(path, []).extend(back)
+
+    def _put_back(self, changes: Mapping[str, FileChange], own_id: str) -> None:
+        """Drop the latest changes that a restored file exactly undoes; what undoes only a part of them is one more change."""
+        for path, change in changes.items():
+            steps = self._steps.setdefault(path, [])
+            for at in range(len(steps) - 1, -1, -1):
+                if _undoes(change, [step for _, step in steps[at:]]):
+                    del steps[at:]
+                    break
+            else:
+                steps.append((own_id, change))
+
+
+def _undoes(change: FileChange, steps: list[FileChange]) -> bool:
+    whole = steps[0]
+    for step in steps[1:]:
+        whole = _join(whole, step)
+    counts = (whole.removed_lines, whole.added_lines)
+    return change.kind is _OPPOSITE[whole.kind] and (change.added_lines, change.removed_lines) == counts
+
+
+def _join(first: FileChange, then: FileChange) -> FileChange:
+    """Return two changes of one file as one; a file that was added stays added until it is deleted."""
+    kind = then.kind
+    if first.kind is FileChangeKind.ADDED and kind is FileChangeKind.MODIFIED:
+        kind = FileChangeKind.ADDED
+    joined = "\n".join(diff.rstrip("\n") for diff in (first.diff, then.diff) if diff)
+    return FileChange(
+        then.path,
+        kind,
+        first.added_lines + then.added_lines,
+        first.removed_lines + then.removed_lines,
+        joined and joined + "\n",
+    )
+
+
+LAST_LINE_CHARS = 120
+
+
+class Doing(StrEnum):
+    """What the agent of a session is doing."""
+
+    NOTHING = "nothing"
+    WAITING_FOR_MODEL = "waiting_for_model"
+    READING = "reading"
+    THINKING = "thinking"
+    WRITING = "writing"
+    WRITING_CALL = "writing_call"
+    RUNNING_TOOL = "running_tool"
+    RETRYING = "retrying"
+
+
+@dataclass(slots=True)
+class Activity:
+    """What goes on: `detail` is a tool with its title or a reason, `since` when it began, `chars` how much was written.
+
+    Of a prompt that is read: how far (`ratio`, -1 is unknown), how many `tokens`, about how long, how many others come first.
+    """
+
+    doing: Doing = Doing.NOTHING
+    detail: str = ""
+    since: datetime | None = None
+    ratio: float = -1.0
+    chars: int = 0
+    wait_s: float = 0.0
+    tokens: int = 0
+    estimate_s: float = 0.0
+    queued: int = -1
+
+
+@dataclass(slots=True)
+class Facts:
+    """The state of a session as panels around the transcript show it."""
+
+    title: str = ""
+    workspace: str = ""
+    model: str = ""
+    role: str = ""
+    url: str = ""
+    window_tokens: int = 0
+    is_blind: bool = False
+    mode: str = ""
+    sandbox: events.SandboxSelected | None = None
+    plan: Plan = field(default_factory=Plan)
+    agents: Agents = field(default_factory=Agents)
+    jobs: tuple[Job, ...] = ()
+    background: tuple[BackgroundCommand, ...] = ()
+    wakes: datetime | None = None
+    queued: tuple[str, ...] = ()
+    is_queue_paused: bool = False
+    approvals: dict[str, events.ApprovalRequested] = field(default_factory=dict)
+    planning: PlanMode = field(default_factory=PlanMode)
+    usage: events.UsageUpdated | None = None
+    activity: Activity = field(default_factory=Activity)
+    changed_files: ChangedFiles = field(default_factory=ChangedFiles)
+    is_running: bool = False
+    reason: TurnReason | None = None
+    error: str = ""
+    last_line: str = ""
+    _running_tools: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+
+    @property
+    def changes(self) -> Mapping[str, FileChange]:
+        """Return what the session changed, by file."""
+        return self.changed_files.net
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether the session waits for its user: for an approval, or a word on its plan."""
+        return bool(self.approvals) or (self.proposal is not None and not self.is_running)
+
+    @property
+    def proposal(self) -> PlanProposed | None:
+        """Return the plan that waits for an answer."""
+        return self.planning.asked
+
+    def apply(self, envelope: Envelope) -> None:
+        """Take in one event."""
+        event = envelope.event
+        self.changed_files.apply(envelope)
+        self.agents.apply(envelope)
+        if event.agent != events.ROOT and not isinstance(event, events.ApprovalRequested | events.ApprovalResolved):
+            return
+        if event.durable:
+            self.planning = after(self.planning, event)
+        match event:
+            case events.TextDelta() | events.ThinkingDelta() | events.PrefillProgress() | events.CallProgress():
+                self._apply_stream(event, envelope.time)
+            case events.ToolCallStarted() | events.ToolCallFinished() | events.RetryScheduled():
+                self._apply_step(event, envelope.time)
+            case events.TurnStarted() | events.TurnEnded() | events.MessageAdded() | PlanDecided():
+                self._apply_turn(event, envelope.time)
+            case events.ApprovalRequested():
+                self.approvals[event.approval_id] = event
+            case events.ApprovalResolved():
+                self.approvals.pop(event.approval_id, None)
+            case JobsChanged():
+                self.jobs = event.jobs
+            case BackgroundChanged():
+                self.background = event.commands
+            case _:
+                self._apply_setting(event)
+
+    def _apply_setting(self, event: events.Event) -> None:
+        match event:
+            case events.SessionOpened():
+                self.workspace = event.workspace
+            case events.SessionRenamed():
+                self.title = clean_line(event.title)
+            case events.ModelChanged():
+                self.model, self.url, self.role = clean_line(event.model), event.url, event.role
+                self.window_tokens = event.window_tokens
+            case VisionChanged():
+                self.is_blind = event.sees is False and not event.by
+            case WaitSet():
+                self.wakes = as_utc(event.until)
+            case events.ModeChanged():
+                self.mode = clean_line(event.mode)
+            case events.SandboxSelected():
+                self.sandbox = event
+            case events.PlanChanged():
+                self.plan = event.plan
+            case events.InboxChanged():
+                self.queued, self.is_queue_paused = event.queued, event.is_paused
+            case events.UsageUpdated():
+                self.usage = event
+                self.window_tokens = event.window_tokens or self.window_tokens
+            case _:
+                pass
+
+    def _apply_turn(
+        self, event: events.TurnStarted | events.TurnEnded | events.MessageAdded | PlanDecided, time: datetime
+    ) -> None:
+        match event:
+            case events.TurnStarted():
+                self.is_running, self.reason, self.error, self.wakes = True, None, "", None
+                self.activity = Activity(Doing.WAITING_FOR_MODEL, since=time)
+            case events.TurnEnded():
+                self.is_running, self.reason, self.error = False, event.reason, clean_line(event.error)
+                self.activity = Activity()
+                self._running_tools.clear()
+            case PlanDecided():
+                if self.reason is TurnReason.WAITING and self.wakes is None:
+                    self.reason = TurnReason.DONE  # it was the plan that was waited for
+            case events.MessageAdded():
+                text = event.text.strip()
+                if text:
+                    self.last_line = clean_line(text.splitlines()[-1])[:LAST_LINE_CHARS]
+                if event.role is Role.USER and not self.title:
+                    self.title = clean_line(text.splitlines()[0] if text else "")[:LAST_LINE_CHARS]
+                if self.is_running and not self._running_tools:
+                    self.activity = Activity(Doing.WAITING_FOR_MODEL, since=time)
+
+    def _apply_step(
+        self, event: events.ToolCallStarted | events.ToolCallFinished | events.RetryScheduled, time: datetime
+    ) -> None:
+        match event:
+            case events.ToolCallStarted():
+                self._running_tools[event.call_id] = (clean_path(f"{event.tool}: {event.title}".rstrip(": ")), time)
+            case events.ToolCallFinished():
+                self._running_tools.pop(event.call_id, None)
+            case events.RetryScheduled():
+                reason = clean_line(event.reason)
+                self.activity = Activity(Doing.RETRYING, reason, time, wait_s=event.wait_s)
+                return
+        if self._running_tools:
+            detail, since = next(iter(self._running_tools.values()))
+            self.activity = Activity(Doing.RUNNING_TOOL, detail, since)
+        else:
+            self.activity = Activity(Doing.WAITING_FOR_MODEL, since=time)
+
+    def _apply_stream(
+        self, event: events.TextDelta | events.ThinkingDelta | events.PrefillProgress | events.CallProgress, time: datetime
+    ) -> None:
+        match event:
+            case events.TextDelta():
+                self._enter(Doing.WRITING, time)
+                self.activity.chars += len(event.text)
+            case events.ThinkingDelta():
+                self._enter(Doing.THINKING, time)
+                self.activity.chars += len(event.text)
+            case events.PrefillProgress():
+                self._enter(Doing.READING, time)
+                activity = self.activity
+                activity.ratio, activity.queued = event.ratio, event.queued
+                activity.tokens, activity.estimate_s = event.tokens or activity.tokens, event.estimate_s or activity.estimate_s
+            case events.CallProgress():
+                self._enter(Doing.WRITING_CALL, time)
+                self.activity.detail, self.activity.chars = clean_line(event.tool), event.size_chars
+
+    def _enter(self, doing: Doing, time: datetime) -> None:
+        if self.activity.doing is not doing:
+            self.activity = Activity(doing, since=time)

@@ -1,0 +1,147 @@
+"""Tells the user at another window that a session is done or waits, and keeps the window's title.
+
+Sequences: OSC 9 (iTerm2, Windows Terminal, WezTerm, kitty), OSC 777 (urxvt, foot, Ghostty), OSC 2 for the title, xterm's
+CSI 22/23 t to keep and give back the title that was there.  Inside tmux they are wrapped, so that it passes them on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lmtui.core.events import TurnReason
+from lmtui.core.sanitize import clean_line
+
+if TYPE_CHECKING:
+    from lmtui.tui.router import Feed
+    from lmtui.tui.session_state import Facts
+
+AWAY_S, QUIET_S = 30.0, 3.0
+TITLE_CHARS, TEXT_CHARS = 60, 120
+KEEP_TITLE, GIVE_TITLE_BACK = "\x1b[22;2t", "\x1b[23;2t"
+_OSC_777 = ("foot", "ghostty", "rxvt")
+_ENDS = {
+    TurnReason.DONE: "done",
+    TurnReason.WAITING: "is waiting for its time",
+    TurnReason.BLOCKED: "blocked",
+    TurnReason.LIMIT: TurnReason.LIMIT.words,
+    TurnReason.ERROR: "stopped by an error",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    is_running: bool = False
+    approvals: frozenset[str] = frozenset()
+
+
+class Attention:
+    """Watches the facts of all sessions.  `way` is the setting: auto, osc9, osc777, bell or off."""
+
+    def __init__(
+        self, write: Callable[[str], None], way: str, environ: Mapping[str, str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._write = write
+        self._way = chosen_way(way, environ)
+        self._is_in_tmux = bool(environ.get("TMUX"))
+        self._clock = clock
+        self._seen: dict[str, _Seen] = {}
+        self._title = ""
+        self._is_in_front = True
+        self._knows_focus = False
+        self._last_key = clock()
+
+    def focus_changed(self, *, is_in_front: bool) -> None:
+        """Take note that the terminal said whether it is in front."""
+        self._knows_focus, self._is_in_front = True, is_in_front
+
+    def key_pressed(self) -> None:
+        """Take note that somebody is there."""
+        self._last_key = self._clock()
+
+    @property
+    def is_away(self) -> bool:
+        """Tell whether nobody looks: the window is not in front, or where no terminal says so, no key was pressed lately."""
+        return not self._is_in_front if self._knows_focus else self._clock() - self._last_key > AWAY_S
+
+    @property
+    def is_quiet(self) -> bool:
+        """Tell whether nobody types."""
+        return self.is_away or self._clock() - self._last_key > QUIET_S
+
+    def look(self, feeds: Iterable[Feed], active: Feed | None) -> None:
+        """Compare with what was seen last: tell what is new, and bring the title in line."""
+        for feed in feeds:
+            facts, before = feed.facts, self._seen.get(feed.session.id, _Seen())
+            now = _Seen(facts.is_running, frozenset(facts.approvals))
+            if now != before:
+                self._seen[feed.session.id] = now
+                text = _news(facts, before, now)
+                if text and self.is_away:
+                    self._notify(text)
+        title = title_text(active.facts if active is not None else None, sum(feed.facts.waits for feed in feeds))
+        if title != self._title:
+            if not self._title:
+                self._write(KEEP_TITLE)
+            self._title = title
+            self._write(f"\x1b]2;{title}\x07")
+
+    def leave(self) -> None:
+        """Give the window's title back."""
+        if self._title:
+            self._title = ""
+            self._write(GIVE_TITLE_BACK)
+
+    def _notify(self, text: str) -> None:
+        text = text.replace(";", ",")  # it parts arguments: `9;4;…` is a progress bar in some terminals
+        match self._way:
+            case "osc9":
+                self._write(self._wrapped(f"\x1b]9;{text}\x07"))
+            case "osc777":
+                self._write(self._wrapped(f"\x1b]777;notify;lmtui;{text}\x07"))
+            case "bell":
+                self._write("\x07")
+
+    def _wrapped(self, sequence: str) -> str:
+        return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\" if self._is_in_tmux else sequence
+
+
+def chosen_way(way: str, environ: Mapping[str, str]) -> str:
+    """Return how to notify: what the setting says, for `auto` what the terminal is known to take, else its bell."""
+    if way != "auto":
+        return way
+    term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
+    if any(name in f"{term} {program}".lower() for name in _OSC_777):
+        return "osc777"
+    knows_osc_9 = program in ("iTerm.app", "WezTerm") or "kitty" in term or bool(environ.get("WT_SESSION"))
+    return "osc9" if knows_osc_9 else "bell"
+
+
+def title_text(facts: Facts | None, waiting: int) -> str:
+    """Return the window's title: what waits first, then what goes on."""
+    if facts is None:
+        return "lmtui"
+    state = f"{waiting} waiting" if waiting else "working" if facts.is_running else ""
+    mode = "plan mode" if facts.planning.is_on else ""
+    name = _short(facts.title, TITLE_CHARS)
+    return " · ".join(part for part in (state, mode, name, "lmtui") if part)
+
+
+def _news(facts: Facts, before: _Seen, now: _Seen) -> str:
+    name = _short(facts.title, TITLE_CHARS) or "session"
+    asked = now.approvals - before.approvals
+    if asked:
+        request = facts.approvals[min(asked)]
+        return _short(f"{name} waits for you: {request.tool} {request.text.partition(chr(10))[0]}", TEXT_CHARS)
+    if before.is_running and facts.waits and facts.proposal is not None:
+        return _short(f"{name} waits for you: plan {facts.proposal.proposal.title}", TEXT_CHARS)
+    if before.is_running and not now.is_running and facts.reason in _ENDS:
+        return _short(f"{name}: {_ENDS[facts.reason]}" + (f", {facts.error}" if facts.error else ""), TEXT_CHARS)
+    return ""
+
+
+def _short(text: str, size: int) -> str:
+    line = clean_line(text)
+    return line if len(line) <= size else line[: size - 1] + "…"

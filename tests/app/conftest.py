@@ -1,0 +1,86 @@
+"""Runtimes on a folder and a home of their own, against scripted servers, without isolation."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmtui.app.host import Runtime, open_runtime
+from lmtui.config import Config
+from lmtui.core.events import Event, ModelChanged
+from lmtui.core.sessions import Session
+from lmtui.models.demo_scripts import Scenario, ScriptedCall, ScriptedTurn
+from lmtui.models.scripted_server import ScriptedServer
+
+WRITE = ScriptedTurn("Writing.", calls=(ScriptedCall("write", {"path": "a.txt", "content": "one\n"}),))
+DONE = ScriptedTurn("All is done.")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("OLLAMA_HOST", raising=False)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+Serve = Callable[..., Awaitable[ScriptedServer]]
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    servers: list[ScriptedServer] = []
+
+    async def start(*turns: ScriptedTurn, **options: Any) -> ScriptedServer:
+        server = await ScriptedServer(Scenario(turns, **options)).__aenter__()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        await server.__aexit__(None, None, None)
+
+
+Open = Callable[..., Runtime]
+
+
+@pytest.fixture
+async def open_one(workspace: Path) -> AsyncIterator[Open]:
+    runtimes: list[Runtime] = []
+
+    def start(url: str = "", **settings: Any) -> Runtime:
+        config = dataclasses.replace(Config(sandbox="process", max_retries=0), url=url, **settings)
+        runtime = open_runtime(workspace, config, is_attended=False)
+        runtimes.append(runtime)
+        return runtime
+
+    yield start
+    for runtime in runtimes:
+        await runtime.close()
+
+
+async def run(session: Session, text: str = "do it") -> list[Event]:
+    """Run one task and return what was published meanwhile."""
+    events: list[Event] = []
+    unsubscribe = session.subscribe(lambda envelope: events.append(envelope.event))
+    session.submit(text)
+    await session.wait_idle()
+    unsubscribe()
+    await window_known(session)
+    return events
+
+
+async def window_known(session: Session) -> None:
+    """Wait until the look at the server is over: a look that is cancelled may leave its socket to the garbage collector."""
+    async with asyncio.timeout(5):
+        while not [each.event for each in session.history() if isinstance(each.event, ModelChanged)][-1].window_tokens:
+            await asyncio.sleep(0.01)

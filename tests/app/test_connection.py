@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import ProviderError
+from lmtui.core.events import ModelChanged
+from lmtui.models.discovery import find_servers
+from lmtui.models.scripted_server import ScriptedServer
+from lmtui.paths import state_dir
+from tests.app.conftest import DONE, Open, Serve, run
+
+# A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture
+async def usual(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> ScriptedServer:
+    """A server that is found without being named."""
+    if await find_servers():
+        pytest.skip("a model server runs on this machine's usual ports")
+    server = await serve(DONE, DONE)
+    monkeypatch.setenv("OLLAMA_HOST", server.url.removesuffix("/v1"))
+    return server
+
+
+async def test_the_server_that_is_found_is_used_and_said(open_one: Open, usual: ScriptedServer) -> None:
+    runtime = open_one(api_key="sk-canary")
+    note = await runtime.choose_server()
+    assert usual.url.removesuffix("/v1") in note
+    assert "scripted" in note
+    assert runtime.setup_note == ""
+    await run(await runtime.new_session())
+    assert "canary" not in usual.requests[0].authorization
+    assert await runtime.choose_server() == ""
+
+
+async def test_a_server_that_is_found_is_not_kept_for_the_next_start(open_one: Open, usual: ScriptedServer) -> None:
+    await open_one().choose_server()
+    assert open_one().setup_note
+
+
+async def test_a_named_model_is_asked_for_on_the_server_that_is_found(open_one: Open, usual: ScriptedServer) -> None:
+    assert "model mine" in await open_one(model="mine").choose_server()
+
+
+async def test_a_named_server_is_not_replaced(open_one: Open, usual: ScriptedServer) -> None:
+    assert await open_one("http://127.0.0.1:9").choose_server() == ""
+
+
+async def test_nothing_found_says_what_to_do(open_one: Open) -> None:
+    if await find_servers():
+        pytest.skip("a model server runs on this machine's usual ports")
+    with pytest.raises(ProviderError, match="no model server answers") as caught:
+        await open_one().choose_server()
+    assert "--url" in caught.value.hint
+
+
+async def test_a_chosen_server_is_kept_without_its_key(home: Path, open_one: Open, serve: Serve) -> None:
+    server = await serve(DONE)
+    first = open_one(api_key="sk-canary")
+    await first.servers.use(server.url, "scripted")
+    second = open_one(api_key="sk-canary")
+    assert second.setup_note == ""
+    await run(await second.new_session())
+    assert server.requests[0].body["model"] == "scripted"
+    assert server.requests[0].authorization == "Bearer sk-canary"
+    assert not any(b"canary" in path.read_bytes() for path in home.rglob("*") if path.is_file())
+
+
+async def test_the_settings_come_before_what_was_chosen(open_one: Open, serve: Serve) -> None:
+    chosen, named = await serve(DONE), await serve(DONE)
+    await open_one().servers.use(chosen.url, "nosuch")
+    await run(await open_one(named.url).new_session())
+    assert named.requests
+    assert not chosen.requests
+
+
+async def test_a_session_is_taken_up_with_its_own_model_not_with_one_of_a_turn(open_one: Open, serve: Serve) -> None:
+    server = await serve(DONE)
+    first = open_one(server.url, model="scripted")
+    session = await first.new_session()
+    session.emit(ModelChanged(model="borrowed", url=server.url, is_for_turn=True))
+    await first.close()
+    second = open_one()
+    second.take_server_of(session.id)
+    again = await second.open_session(session.id)
+    changes = [each.event for each in again.history() if isinstance(each.event, ModelChanged)]
+    assert (changes[-1].model, [change.model for change in changes if change.is_for_turn]) == ("scripted", ["borrowed"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "null", "{", '{"url": 3, "model": ""}', '{"url": "ftp://x", "model": ""}', '{"url": null, "model": null}'],
+)
+async def test_a_choice_that_cannot_be_read_is_none(open_one: Open, text: str) -> None:
+    state_dir().mkdir(parents=True)
+    (state_dir() / "server.json").write_text(text)
+    assert open_one().setup_note
+
+
+async def test_an_address_at_which_nothing_answers_is_said_and_not_kept(open_one: Open) -> None:
+    runtime = open_one()
+    with pytest.raises(ProviderError, match=r"no answer from http://127\.0\.0\.1:9"):
+        await runtime.servers.use("127.0.0.1:9", "")
+    assert runtime.setup_note
+    assert open_one().setup_note
+
+
+async def test_an_address_at_which_something_else_answers_is_said_and_not_kept(open_one: Open) -> None:
+    async def hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(hello, "127.0.0.1", 0) as web:
+        port = web.sockets[0].getsockname()[1]
+        with pytest.raises(ProviderError, match="is not a model server"):
+            await open_one().servers.use(f"http://127.0.0.1:{port}", "")
+    assert open_one().setup_note
+
+
+async def test_a_kept_choice_that_is_gone_is_told_at_the_next_start(open_one: Open, serve: Serve) -> None:
+    server = await serve(DONE)
+    await open_one().servers.use(server.url, "scripted")
+    assert await open_one().servers.silent_choice() == ""
+    await server.__aexit__(None, None, None)
+    assert await open_one().servers.silent_choice()
+    assert await open_one("http://127.0.0.1:9").servers.silent_choice() == ""

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from contextlib import aclosing
+from pathlib import Path
+
+import psutil
+import pytest
+
+from lmtui.app.model_servers import FILES_URL, Embedded
+from lmtui.core.errors import ProviderError
+from lmtui.core.servers import ServerKind
+from lmtui.models.embedded.engine import ModelFile
+
+FILES = [
+    ModelFile("a-Q4_K_M", Path("/models/x/a-Q4_K_M.gguf"), 4_700_000_000, "Q4_K_M", "LM Studio"),
+    ModelFile("b", Path("/models/x/b.gguf"), 2_000_000, "", "hub"),
+    ModelFile("b", Path("/models/y/b.gguf"), 2_000_000, "", "hub"),
+]
+
+
+def embedded(*, can_run: bool, files: list[ModelFile] = FILES) -> Embedded:
+    return Embedded(lambda: files, lambda: can_run)
+
+
+async def test_files_are_a_server_among_others() -> None:
+    (server,) = await embedded(can_run=True).found(is_alone=False)
+    assert (server.kind, server.url, server.can_load) == (ServerKind.FILES, FILES_URL, True)
+    assert [model.name for model in server.models] == ["a-Q4_K_M", "b (hub, x)", "b (hub, y)"]
+    assert (server.models[0].size_bytes, server.models[0].quantisation) == (4_700_000_000, "Q4_K_M")
+    assert [model.is_loaded for model in server.models] == [False] * 3
+
+
+async def test_without_the_wheel_files_are_hinted_at_where_nothing_else_is_there() -> None:
+    (server,) = await embedded(can_run=False).found(is_alone=True)
+    assert server.models == ()
+    assert "lmtui[embedded]" in server.note
+    assert await embedded(can_run=False).found(is_alone=False) == []
+
+
+async def test_no_files_are_no_server() -> None:
+    assert await embedded(can_run=True, files=[]).found(is_alone=True) == []
+
+
+async def test_without_the_wheel_nothing_is_started() -> None:
+    with pytest.raises(ProviderError, match="wheel is needed") as caught:
+        await anext(embedded(can_run=False).load("a-Q4_K_M"))
+    assert "lmtui[embedded]" in caught.value.hint
+
+
+async def test_a_file_that_is_gone_is_told() -> None:
+    mine = embedded(can_run=True)
+    _ = await mine.found(is_alone=False)
+    with pytest.raises(ProviderError, match=r"no model file /models/x/a-Q4_K_M\.gguf"):
+        _ = [step async for step in mine.load("a-Q4_K_M")]
+    assert (mine.url, mine.model, mine.key_for("http://127.0.0.1:5")) == ("", "", "")
+    mine.stop()
+
+
+async def test_of_two_loads_at_once_the_first_is_given_up(tmp_path: Path) -> None:
+    path = tmp_path / "a.gguf"
+    path.write_bytes(b"GGUF")
+    mine = embedded(can_run=True)
+    first, second = mine.load(str(path)), mine.load(str(path))
+    async with aclosing(first), aclosing(second):
+        _ = await anext(first)
+        _ = await anext(second)
+        with pytest.raises(ProviderError, match="does not run"):
+            _ = [step async for step in first]
+    mine.stop()
+    assert not [child for child in psutil.Process().children() if "child.py" in " ".join(child.cmdline())]

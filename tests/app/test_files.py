@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import SandboxError
+from lmtui.core.workspace import FoldersChanged
+from tests.app.conftest import Open
+
+
+async def test_the_editor_gets_files_of_the_workspace_and_no_others(workspace: Path, tmp_path: Path, open_one: Open) -> None:
+    outside = tmp_path / "outside.txt"
+    outside.write_text("secret")
+    (workspace / "a.txt").write_text("one")
+    (workspace / "-rf").write_text("a name like an option")
+    (workspace / "inner").symlink_to("a.txt")
+    (workspace / "outer").symlink_to(outside)
+    (workspace / "folder").mkdir()
+    files = open_one().files
+    assert await files.real_path("a.txt") == workspace / "a.txt"
+    assert await files.real_path("inner") == workspace / "a.txt"
+    assert str(await files.real_path("-rf")).startswith("/")
+    for path in ("outer", "folder", "nowhere", "../outside.txt", str(outside), ".lmagent/config.toml"):
+        with pytest.raises(SandboxError):
+            await files.real_path(path)
+
+
+async def test_all_paths_come_with_a_note_where_there_are_too_many(workspace: Path, open_one: Open) -> None:
+    (workspace / "a.txt").write_text("one")
+    files = open_one().files
+    assert await files.paths() == ["a.txt"]
+    assert files.paths_note == ""
+
+
+async def test_up_to_sixteen_mebibytes_are_read_and_the_whole_size_is_known(workspace: Path, open_one: Open) -> None:
+    (workspace / "big.txt").write_bytes(b"x" * 17_000_000)
+    found = await open_one().files.read("big.txt")
+    assert (len(found.data), found.size_bytes) == (16_777_216, 17_000_000)
+
+
+async def test_listeners_are_told_until_they_end_it(workspace: Path, open_one: Open) -> None:
+    told: list[FoldersChanged] = []
+    files = open_one().files
+    end = files.changed(told.append)
+    files.watch([""])
+    (workspace / "a.txt").write_text("one")
+    async with asyncio.timeout(10):
+        while not told:
+            await asyncio.sleep(0.01)
+    end()
+    (workspace / "b.txt").write_text("two")
+    await asyncio.sleep(0.4)
+    assert told == [FoldersChanged(frozenset({""}))]

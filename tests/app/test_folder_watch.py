@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from lmtui.app.workspace_files import FolderWatch
+from lmtui.core.workspace import FoldersChanged
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+
+
+class Watched:
+    def __init__(self, root: Path) -> None:
+        self.told: list[FoldersChanged] = []
+        self.watch = FolderWatch(root.resolve(), self.told.append)
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not is_so():
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def watched(tmp_path: Path) -> AsyncIterator[Watched]:
+    for name in ("src", "other", ".git"):
+        (tmp_path / name).mkdir()
+    found = Watched(tmp_path)
+    yield found
+    found.watch.close()
+
+
+async def test_changes_in_watched_folders_are_told_together_and_others_not(watched: Watched, tmp_path: Path) -> None:
+    watched.watch.watch(frozenset({"", "src"}))
+    (tmp_path / "src" / "a.py").write_text("x")
+    (tmp_path / "b.txt").write_text("x")
+    (tmp_path / "other" / "c.txt").write_text("x")
+    await watched.until(lambda: len(watched.told) == 1)
+    assert watched.told == [FoldersChanged(frozenset({"", "src"}))]
+
+
+async def test_git_is_told_of_but_not_its_locks(watched: Watched, tmp_path: Path) -> None:
+    watched.watch.watch(frozenset({""}))
+    lock = tmp_path / ".git" / "index.lock"
+    lock.write_text("")
+    await asyncio.sleep(0.4)
+    assert watched.told == []
+    lock.rename(tmp_path / ".git" / "index")
+    await watched.until(lambda: bool(watched.told))
+    assert watched.told == [FoldersChanged(frozenset(), has_git_changed=True)]
+
+
+async def test_what_is_no_longer_watched_is_not_told(watched: Watched, tmp_path: Path) -> None:
+    watched.watch.watch(frozenset({"", "src"}))
+    watched.watch.watch(frozenset({"other"}))
+    (tmp_path / "src" / "a.py").write_text("x")
+    (tmp_path / "other" / "b.py").write_text("x")
+    await watched.until(lambda: bool(watched.told))
+    assert watched.told == [FoldersChanged(frozenset({"other"}))]
+
+
+async def test_a_folder_behind_a_link_is_not_watched(watched: Watched, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("src")
+    watched.watch.watch(frozenset({"link", "src/..", "nowhere"}))
+    assert watched.watch.folders == frozenset()
+
+
+async def test_a_folder_that_goes_is_told_and_forgotten(watched: Watched, tmp_path: Path) -> None:
+    watched.watch.watch(frozenset({"", "src"}))
+    (tmp_path / "src").rmdir()
+    await watched.until(lambda: bool(watched.told))
+    assert watched.watch.folders == {""}
+
+
+async def test_nothing_is_told_after_the_end(watched: Watched, tmp_path: Path) -> None:
+    watched.watch.watch(frozenset({"src"}))
+    (tmp_path / "src" / "a.py").write_text("x")
+    await asyncio.sleep(0.05)
+    watched.watch.close()
+    watched.watch.close()
+    watched.watch.watch(frozenset({"src"}))
+    await asyncio.sleep(0.4)
+    assert watched.told == []
+
+
+async def test_a_folder_that_took_the_name_of_one_moved_away_is_watched_too(watched: Watched, tmp_path: Path) -> None:
+    watched.watch.watch(frozenset({"", "src"}))
+    (tmp_path / "src").rename(tmp_path / "old")
+    (tmp_path / "src").mkdir()
+    await watched.until(lambda: bool(watched.told))
+    watched.watch.watch(frozenset({"", "src", "old"}))
+    watched.told.clear()
+    (tmp_path / "src" / "a.py").write_text("x")
+    await watched.until(lambda: bool(watched.told))
+    assert watched.told == [FoldersChanged(frozenset({"src"}))]
+    watched.watch.watch(frozenset({"", "old"}))
+    watched.watch.watch(frozenset({""}))
+    assert watched.watch.folders == {""}

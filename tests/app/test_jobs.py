@@ -1,0 +1,477 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmtui.app.host import Runtime
+from lmtui.app.job_serving import new_record
+from lmtui.app.reports import list_sessions, session_events
+from lmtui.core.agent_events import JobsChanged
+from lmtui.core.errors import JobsError, UsageError
+from lmtui.core.events import ModeChanged, Notice, ToolCallFinished, TurnEnded
+from lmtui.core.jobs import JobKind, JobRecord, NewJob
+from lmtui.core.permissions.rules import Mode
+from lmtui.engine.session import EngineSession
+from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
+from lmtui.paths import inbox_dir
+from tests.app.conftest import DONE, WRITE, Open, Serve, run
+
+# A look at the server that is cancelled while it connects may leave its socket to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+PATIENCE_S = 30.0
+
+
+async def one_pass(runtime: Runtime) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        await runtime.jobs.serve(until_empty=True)
+
+
+async def serve_until(runtime: Runtime, is_so: Callable[[], bool]) -> None:
+    task = asyncio.ensure_future(runtime.jobs.serve())
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not is_so():
+                assert not task.done(), task
+                await asyncio.sleep(0.01)
+    finally:
+        await runtime.jobs.stop()
+
+
+async def the_job(runtime: Runtime, number: int = 0) -> JobRecord:
+    return (await runtime.jobs.read()).records[number]
+
+
+async def test_a_job_runs_as_a_session_of_its_own_named_after_it(workspace: Path, open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(DONE)).url)
+    await runtime.jobs.add(NewJob(text="say hello\nto everyone", title="Hello"))
+    await one_pass(runtime)
+    job = await the_job(runtime)
+    assert (job.runs, job.last_outcome, job.due, job.state) == (1, "done", None, "done")
+    found = list_sessions(workspace)
+    assert [(each.id, each.title, each.state) for each in found] == [(job.last_session, "Hello", "done")]
+
+
+async def test_the_session_of_a_job_that_has_run_is_let_go_of(open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(DONE)).url)
+    await runtime.jobs.add(NewJob(text="say hello"))
+    await one_pass(runtime)
+    gc.collect()
+    wanted = (await the_job(runtime)).last_session
+    assert not [each for each in gc.get_objects() if isinstance(each, EngineSession) and each.id == wanted]
+
+
+async def test_what_would_ask_is_refused_and_a_rule_of_the_job_allows_it(workspace: Path, open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(WRITE, DONE)).url)
+    await runtime.jobs.add(NewJob(text="write", mode="manual"))
+    await one_pass(runtime)
+    assert (await the_job(runtime)).last_outcome == "blocked"
+    assert not (workspace / "a.txt").exists()
+    await runtime.jobs.add(NewJob(text="write", mode="manual", allow=("Write(a.txt)",)))
+    await one_pass(runtime)
+    assert (await the_job(runtime, 1)).last_outcome == "done"
+    assert (workspace / "a.txt").read_text() == "one\n"
+    refused = next(event for event in events_of(workspace, (await the_job(runtime)).last_session, ToolCallFinished))
+    assert "nobody is there" in refused.result
+
+
+def events_of(workspace: Path, session_id: str, kind: type[ToolCallFinished]) -> list[ToolCallFinished]:
+    return [each.event for each in session_events(workspace, session_id) if isinstance(each.event, kind)]
+
+
+async def test_jobs_of_a_fixed_session_go_on_in_it(workspace: Path, open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(DONE, DONE)).url)
+    session = await runtime.new_session()
+    await run(session, "begin")
+    await session.close()
+    await runtime.jobs.add(NewJob(text="go on", session=session.id[-6:]))
+    await one_pass(runtime)
+    assert (await the_job(runtime)).last_session == session.id
+    assert len([each for each in session_events(workspace, session.id) if isinstance(each.event, TurnEnded)]) == 2
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        NewJob(text="  "),
+        NewJob(text="x", schedule="weekly"),
+        NewJob(text="x", schedule="at 2020-01-01T00:00Z"),
+        NewJob(text="x", zone="Mars/Olympus"),
+        NewJob(text="x", mode="yolo"),
+        NewJob(text="x", allow=("(",)),
+    ],
+)
+async def test_what_cannot_be_a_job_is_refused(workspace: Path, open_one: Open, wanted: NewJob) -> None:
+    with pytest.raises(UsageError):
+        await open_one().jobs.add(wanted)
+    assert not (workspace / ".lmagent").exists()
+
+
+async def test_jobs_are_paused_resumed_run_and_removed_by_an_end_of_their_id(open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(DONE)).url)
+    job = await runtime.jobs.add(NewJob(text="later", schedule="daily 03:00", title="Later"))
+    assert not (await runtime.jobs.pause(job.id[-5:])).is_enabled
+    await one_pass(runtime)
+    assert (await runtime.jobs.resume("Later")).due == job.due
+    await runtime.jobs.run_now(job.id)
+    await one_pass(runtime)
+    assert (await the_job(runtime)).runs == 1
+    assert (await the_job(runtime)).due == job.due
+    await runtime.jobs.remove(job.id)
+    assert (await runtime.jobs.read()).records == ()
+    with pytest.raises(JobsError, match="no job"):
+        await runtime.jobs.remove(job.id)
+
+
+async def test_a_job_whose_server_is_away_is_tried_again_without_a_session_for_each_try(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    away = open_one("http://127.0.0.1:9")
+    await away.jobs.add(NewJob(text="hello"))
+    await one_pass(away)
+    job = await the_job(away)
+    assert (job.tries, job.runs, job.attempts, job.lease, job.state) == (1, 0, 0, None, "waiting")
+    assert job.last_outcome.startswith("waiting for the server: no model server answers at http://127.0.0.1:9")
+    assert timedelta(seconds=20) < (job.again or job.created) - datetime.now(UTC) < timedelta(seconds=31)
+    await one_pass(away)
+    assert (await the_job(away)).tries == 1  # it is not its time yet
+    assert not list_sessions(workspace)
+    await away.jobs.run_now(job.id)
+    await one_pass(open_one((await serve(DONE)).url))
+    job = await the_job(away)
+    assert (job.last_outcome, job.tries, job.again, job.runs) == ("done", 0, None, 1)
+
+
+async def test_a_run_that_loses_its_server_goes_on_in_its_session_when_it_is_back(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    server = await serve(DONE)
+    away = open_one(server.url, max_retries=0)
+    session = await away.new_session()
+    await server.__aexit__(None, None, None)
+    await run_without_server(session, "hello")
+    await session.close()
+    begun = replace(new_record("hello", ""), due=datetime.now(UTC), begun_session=session.id, begun_seq=3, tries=1)
+    await away.jobs.put(begun)
+    again = await serve(DONE)
+    await one_pass(open_one(again.url))
+    job = await the_job(away)
+    assert (job.last_outcome, job.last_session, job.tries) == ("done", session.id, 0)
+    assert "server was away" in again.requests[-1].body["messages"][-1]["content"]
+    assert len(list_sessions(workspace)) == 1
+
+
+async def run_without_server(session: EngineSession, text: str) -> None:
+    session.submit(text)
+    await session.wait_idle()
+    end = next(each.event for each in reversed(session.history()) if isinstance(each.event, TurnEnded))
+    assert (end.reason, end.fault) == ("error", "unreachable")
+
+
+async def test_a_stop_saves_the_run_and_the_next_scheduler_goes_on_in_its_session(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    slow = ScriptedTurn("I begin now and shall be long about it, word after word, until somebody stops me here.", rate=5.0)
+    server = await serve(slow, DONE)
+    first = open_one(server.url)
+    await first.jobs.add(NewJob(text="be long"))
+    await serve_until(first, lambda: bool(server.open_streams))
+    job = await the_job(first)
+    assert (job.lease, job.attempts, job.runs) == (None, 0, 0)
+    assert job.begun_session
+    await first.close()
+    second = open_one(server.url)
+    await one_pass(second)
+    job = await the_job(second)
+    assert (job.last_outcome, job.runs) == ("done", 1)
+    assert len(list_sessions(workspace)) == 1
+    reminder = server.requests[-1].body["messages"][-1]["content"]
+    assert "was stopped while you worked" in reminder
+
+
+async def test_a_session_that_waits_is_woken_at_its_time(workspace: Path, open_one: Open, serve: Serve) -> None:
+    until = (datetime.now(UTC) + timedelta(seconds=2)).isoformat(timespec="seconds")
+    server = await serve(ScriptedTurn(f"WAIT: {until}: the build"), DONE)
+    runtime = open_one(server.url)
+    session = await runtime.new_session()
+    await run(session)
+    await runtime.close()  # what it waits for is written down by then
+    again = open_one(server.url)
+    job = await the_job(again)
+    assert (job.kind, job.session, job.title) == (JobKind.WAKE, session.id, "the build")
+    assert list_sessions(workspace)[0].wakes == job.due
+    await serve_until(again, lambda: any(each.last_outcome for each in again.jobs.known))
+    assert (await the_job(again)).last_outcome == "done"
+    assert list_sessions(workspace)[0].state == "done"
+    assert len(server.requests) == 2
+
+
+async def test_words_of_the_user_end_the_wait_and_nothing_wakes_it(open_one: Open, serve: Serve) -> None:
+    soon = (datetime.now(UTC) + timedelta(hours=1)).isoformat(timespec="seconds")
+    server = await serve(ScriptedTurn(f"WAIT: {soon}: the build"), DONE)
+    runtime = open_one(server.url)
+    session = await runtime.new_session()
+    await run(session)
+    await run(session, "never mind")
+    await runtime.jobs.close()
+    job = await the_job(runtime)
+    assert (job.due, job.state) == (None, "done")
+    assert "went on before" in job.last_outcome
+
+
+async def test_a_wait_that_ran_out_while_lmtui_was_closed_goes_on_at_once(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    server = await serve(ScriptedTurn("WAIT: in 1s: the build"), DONE)
+    runtime = open_one(server.url)
+    await run(await runtime.new_session())
+    await runtime.close()
+    await asyncio.sleep(1.1)
+    again = open_one(server.url)
+    await serve_until(again, lambda: list_sessions(workspace)[0].state == "done")
+    assert len(server.requests) == 2
+
+
+async def test_a_wait_in_the_past_is_refused_and_the_model_is_told_what_time_it_is(open_one: Open, serve: Serve) -> None:
+    server = await serve(ScriptedTurn("WAIT: 2026-01-01T00:00Z: the new year"), DONE)
+    runtime = open_one(server.url)
+    session = await runtime.new_session()
+    await run(session)
+    assert len(server.requests) == 2
+    assert "is over: it is 2" in server.requests[-1].body["messages"][-1]["content"]
+    assert (await runtime.jobs.read()).records == ()
+
+
+async def begun_and_over(runtime: Runtime, turn: str = "go on", **fields: Any) -> EngineSession:
+    """Leave what a kill leaves between the end of a job's turn and the table."""
+    session = await runtime.new_session()
+    await run(session, "begin")
+    seq = session.history()[-1].seq
+    await run(session, turn)
+    await session.close()
+    record = replace(new_record("go on", ""), due=datetime.now(UTC), begun_session=session.id, begun_seq=seq, attempts=1)
+    await runtime.jobs.put(replace(record, **fields))
+    return session
+
+
+async def test_a_job_whose_end_only_the_table_does_not_know_is_not_run_again(open_one: Open, serve: Serve) -> None:
+    server = await serve(DONE, DONE, DONE)
+    runtime = open_one(server.url)
+    await begun_and_over(runtime)
+    await one_pass(runtime)
+    job = await the_job(runtime)
+    assert (job.last_outcome, job.runs, job.begun_session, job.begun_seq) == ("done", 1, "", 0)
+    assert len(server.requests) == 2
+
+
+async def test_the_end_of_the_users_own_turn_is_not_the_jobs(open_one: Open, serve: Serve) -> None:
+    server = await serve(DONE, DONE, DONE)
+    runtime = open_one(server.url)
+    await begun_and_over(runtime, "what is this?")
+    await one_pass(runtime)
+    assert (await the_job(runtime)).last_outcome == "done"
+    assert len(server.requests) == 3
+
+
+async def test_after_its_run_a_session_has_the_mode_that_it_had(workspace: Path, open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(DONE, WRITE, DONE)).url, mode="manual")
+    session = await runtime.new_session()
+    await run(session, "begin")
+    await session.close()
+    await runtime.jobs.add(NewJob(text="write", session=session.id, mode="auto"))
+    await one_pass(runtime)
+    assert (workspace / "a.txt").exists()
+    assert (await runtime.open_session(session.id)).mode is Mode.MANUAL
+
+
+async def test_the_mode_of_a_job_that_was_killed_does_not_stay(open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(DONE, DONE)).url, mode="manual")
+    session = await begun_and_over(runtime, mode="auto")
+    left = await runtime.open_session(session.id)
+    left.set_mode(Mode.AUTO)
+    await left.close()
+    await one_pass(runtime)
+    assert (await runtime.open_session(session.id)).mode is Mode.MANUAL
+
+
+@pytest.mark.parametrize("policy", [{"mode": "auto"}, {"allow": ("Write(a.txt)",)}, {"deny": ("Write(a.txt)",)}])
+async def test_a_job_with_a_policy_waits_until_its_session_is_closed(
+    workspace: Path, open_one: Open, serve: Serve, policy: dict[str, Any]
+) -> None:
+    runtime = open_one((await serve(DONE, DONE)).url)
+    session = await runtime.new_session()
+    await run(session, "begin")
+    await runtime.jobs.add(NewJob(text="go on", session=session.id, **policy))
+    await one_pass(runtime)
+    job = await the_job(runtime)
+    assert (job.runs, job.attempts, job.lease) == (0, 0, None)
+    assert (await runtime.jobs.runs.run(job, _nothing)).is_busy
+    await session.close()
+    await one_pass(runtime)
+    assert (await the_job(runtime)).last_outcome == "done"
+
+
+async def _nothing(*_: object) -> None:
+    raise AssertionError("it began")
+
+
+async def test_two_jobs_of_one_session_run_one_behind_the_other(workspace: Path, open_one: Open, serve: Serve) -> None:
+    slow = ScriptedTurn("A story that goes on for a while, word by word.", rate=20.0)
+    server = await serve(DONE, slow, slow)
+    runtime = open_one(server.url)
+    session = await runtime.new_session()
+    await run(session, "begin")
+    await session.close()
+    for mode in ("auto", "manual"):
+        await runtime.jobs.add(NewJob(text=f"go on: {mode}", session=session.id, mode=mode))
+    await serve_until(runtime, lambda: sum(each.runs for each in runtime.jobs.known) == 2)
+    events = [each.event for each in session_events(workspace, session.id)]
+    marks = [each.mode if isinstance(each, ModeChanged) else each.kind for each in events]
+    shown = [mark for mark in marks if mark in (*Mode, "turn_started", "turn_ended")]
+    turn = ["turn_started", "turn_ended"]
+    assert shown == ["normal", *turn, "auto", *turn, "normal", "manual", *turn, "normal"]
+
+
+async def test_a_stop_while_the_scheduler_enters_leaves_it_free(open_one: Open) -> None:
+    runtime = open_one()
+    for delay_s in (0.0, 0.0, 0.001):
+        task = asyncio.ensure_future(runtime.jobs.serve())
+        await asyncio.sleep(delay_s)
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+    assert not runtime.jobs.is_scheduled()
+    await one_pass(runtime)
+
+
+async def test_the_inbox_of_a_trusted_folder_makes_jobs_and_of_another_none(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    server = await serve(DONE)
+    inbox_dir(workspace).mkdir(parents=True)
+    (inbox_dir(workspace) / "a.task").write_text("hello from a script")
+    careful = open_one(server.url)
+    told: list[str] = []
+    careful.jobs.on_problem = told.append
+    await one_pass(careful)
+    assert (await careful.jobs.read()).records == ()
+    assert len(told) == 1
+    trusting = open_one(server.url, inbox="on")
+    await one_pass(trusting)
+    assert (await the_job(trusting)).last_outcome == "done"
+    assert not [*inbox_dir(workspace).iterdir()]
+
+
+async def test_a_table_of_somebody_elses_runs_nothing_and_is_told(
+    workspace: Path, open_one: Open, serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await serve(DONE)
+    runtime = open_one(server.url)
+    await runtime.jobs.add(NewJob(text="rm -rf ~"))
+    await runtime.close()
+    monkeypatch.setenv("LMTUI_HOME", str(home.parent / "another"))
+    mine = open_one(server.url)
+    session = await mine.new_session()
+    await one_pass(mine)
+    assert len(server.requests) == 0
+    assert [each.event.text for each in session.history() if isinstance(each.event, Notice) and "not run" in each.event.text]
+
+
+async def test_open_sessions_are_told_of_the_jobs_also_those_that_open_later(open_one: Open, serve: Serve) -> None:
+    runtime = open_one((await serve(DONE)).url)
+    session = await runtime.new_session()
+    seen: list[JobsChanged] = []
+    session.subscribe(lambda each: seen.append(each.event) if isinstance(each.event, JobsChanged) else None)
+    await runtime.jobs.add(NewJob(text="later", schedule="daily 03:00"))
+    await one_pass(runtime)
+    assert [job.title for job in seen[-1].jobs] == ["later"]
+    assert [job.title for job in runtime.jobs.told().jobs] == ["later"]
+
+
+async def test_a_session_that_the_user_opens_while_its_job_runs_stays_open(open_one: Open, serve: Serve) -> None:
+    slow = ScriptedTurn("A long story that goes on for a while, told word by word.", rate=20.0)
+    server = await serve(ScriptedTurn("", calls=(ScriptedCall("get_time", {}),)), slow)
+    runtime = open_one(server.url)
+    await runtime.jobs.add(NewJob(text="tell"))
+    opened = []
+
+    async def watch() -> None:
+        while not (job := await the_job(runtime)).begun_session:
+            await asyncio.sleep(0.01)
+        opened.append(await runtime.open_session(job.begun_session))
+
+    await asyncio.gather(one_pass(runtime), watch())
+    assert not opened[0].is_closed
+    assert (await the_job(runtime)).last_outcome == "done"
+
+
+async def test_a_session_that_waits_is_woken_by_the_lmtui_that_has_it_open(open_one: Open, serve: Serve) -> None:
+    until = (datetime.now(UTC) + timedelta(seconds=3)).isoformat(timespec="seconds")
+    server = await serve(ScriptedTurn(f"WAIT: {until}: the build"), DONE)
+    holder, other = open_one(server.url), open_one(server.url)
+    session = await holder.new_session()
+    await run(session)
+    other_serving = asyncio.ensure_future(other.jobs.serve())
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not any(job.due and job.due < datetime.now(UTC) for job in other.jobs.known):
+                await asyncio.sleep(0.05)
+        assert (await the_job(other)).lease is None
+        await serve_until(holder, lambda: len(server.requests) == 2)
+    finally:
+        await other.jobs.stop()
+    assert other_serving.cancelled()
+    assert next(each.event.status for each in session.history() if isinstance(each.event, TurnEnded)) == "waiting"
+
+
+@pytest.mark.parametrize("policy", [{}, {"mode": "auto"}])
+async def test_a_session_that_the_user_opens_while_its_job_opens_it_is_the_users(
+    open_one: Open, serve: Serve, policy: dict[str, Any]
+) -> None:
+    runtime = open_one((await serve(DONE, DONE, DONE)).url)
+    session = await runtime.new_session()
+    await run(session, "begin")
+    await session.close()
+    job = await runtime.jobs.add(NewJob(text="go on", session=session.id, **policy))
+
+    async def began(*_: object) -> None:
+        assert not policy
+
+    running = asyncio.ensure_future(runtime.jobs.runs.run(job, began))
+    mine = await runtime.open_session(session.id)
+    end = await running
+    assert end.is_busy is bool(policy)
+    assert end.outcome == ("" if policy else "done")
+    assert not mine.is_closed
+    assert mine.mode is Mode.NORMAL
+    assert await runtime.open_session(session.id) is mine
+
+
+@pytest.mark.parametrize(
+    "fields", [{"text": "caf\udce9"}, {"text": "x", "title": "\ud800"}, {"text": "x", "allow": ("Shell(\udce9)",)}]
+)
+async def test_what_is_no_text_is_a_clear_error(open_one: Open, fields: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="is no text"):
+        await open_one().jobs.add(NewJob(**fields))
+
+
+async def test_a_table_that_cannot_be_read_is_told_of_and_where_it_is_now(
+    workspace: Path, open_one: Open, serve: Serve
+) -> None:
+    (workspace / ".lmagent").mkdir()
+    (workspace / ".lmagent" / "index.db").write_bytes(b"not a database at all" * 300)
+    runtime = open_one((await serve(DONE)).url)
+    session = await runtime.new_session()
+    await one_pass(runtime)
+    (told,) = (
+        each.event.text
+        for each in session.history()
+        if isinstance(each.event, Notice) and "could not be read" in each.event.text
+    )
+    assert ".aside" in told

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lmtui.app.extensions import read_skills
+from lmtui.core.mcp import McpServer, ServerState
+from lmtui.core.messages import ToolSet, ToolSpec
+from lmtui.engine.context import system_prompt
+from lmtui.features.mcp.toolbox import search_spec
+from lmtui.models.request_encoding import wire_tool
+from lmtui.models.tokens import count_tokens
+from lmtui.tools.registry import ToolRegistry
+
+SERVERS = [McpServer(name, "mcp.json", ServerState.READY) for name in ("files", "time", "git", "fetch", "issues")]
+
+
+def price(specs: tuple[ToolSpec, ...], encoding: str, text: str = "") -> int:
+    told = json.dumps([wire_tool(spec) for spec in specs], ensure_ascii=False)
+    return count_tokens(told, encoding) + count_tokens("\n\n".join((system_prompt(), text)).strip(), encoding)
+
+
+@pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base"])
+async def test_all_that_people_bring_costs_little_as_long_as_it_is_not_used(workspace: object, encoding: str) -> None:
+    registry = ToolRegistry()
+    _, _, (skills, _) = await read_skills(workspace)  # type: ignore[arg-type]
+    full = registry.specs(ToolSet.FULL)
+    skill = next(spec for spec in registry.specs(ToolSet.ALL) if spec.name == "skill")  # told as soon as there are skills
+    bare = price(full, encoding)
+    told = price((*full, skill, search_spec(SERVERS)), encoding, skills)
+    assert told - bare <= 400

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lmtui.app.rules import kept_problems, rules_in_force, unmatched
+from lmtui.config import Config
+from lmtui.core.errors import UsageError
+from lmtui.core.permissions.decide import Access, Effect, GrantScope, Mode, Rule, Verdict, decide
+from lmtui.store.rules import add_rule
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "work"
+    (path / "secrets" / "deep").mkdir(parents=True)
+    (path / "secrets" / "deep" / "k").write_text("x")
+    return path
+
+
+@pytest.mark.parametrize("pattern", ["../x", "[z-a]", "a**b", "", "~/x", "{a"])
+@pytest.mark.parametrize("kind", ["allow", "ask", "deny"])
+def test_a_pattern_in_the_settings_that_is_none_is_an_error_that_names_the_rule(folder: Path, kind: str, pattern: str) -> None:
+    texts = (f"Read({pattern})",)
+    config = {"allow": Config(allow=texts), "ask": Config(ask=texts), "deny": Config(deny=texts)}[kind]
+    with pytest.raises(UsageError) as found:
+        rules_in_force(config, folder)
+    assert f"Read({pattern})" in found.value.full_text()
+    assert found.value.hint or not pattern
+
+
+def test_a_tool_by_another_name_has_its_pattern_normalized(folder: Path) -> None:
+    rules = rules_in_force(Config(deny=("Read_file(./secrets/)",)), folder)
+    assert rules == (Rule(Effect.DENY, "read", "secrets", "settings"),)
+
+
+def test_a_kept_rule_that_is_not_understood_is_told_and_never_opens_anything(folder: Path) -> None:
+    add_rule(folder, "Read(../x)", GrantScope.WORKSPACE, Effect.DENY)
+    add_rule(folder, "Write(a**b)", GrantScope.USER, Effect.ASK)
+    add_rule(folder, "Edit([z-a])", GrantScope.USER, Effect.ALLOW)
+    add_rule(folder, "Edit(src/**)", GrantScope.USER, Effect.ALLOW)
+    rules = rules_in_force(Config(), folder)
+    assert decide("read", Access.READ, "any/file", Mode.AUTO, rules).verdict is Verdict.DENY
+    assert decide("write", Access.WRITE, "any/file", Mode.AUTO, rules).verdict is Verdict.ASK
+    assert [str(rule) for rule in rules if rule.effect is Effect.ALLOW] == ["Edit(src/**)"]
+    told = kept_problems(folder)
+    assert len(told) == 3
+    assert all(name in " ".join(told) for name in ("Read(../x)", "Write(a**b)", "Edit([z-a])", "rules.toml"))
+
+
+def test_rules_that_match_no_file_are_found(folder: Path) -> None:
+    texts = ("Read(secrets/**)", "Read(secret)", "Read(**/k)", "Read(secrets/deep)", "Read(*.pem)", "Read", "Shell(rm *)")
+    rules = rules_in_force(Config(deny=texts), folder)
+    assert [str(rule) for rule in unmatched(rules, folder)] == ["Read(secret)", "Read(*.pem)"]
+
+
+def test_a_rule_about_tools_names_a_whole_path(folder: Path) -> None:
+    assert [str(rule) for rule in rules_in_force(Config(allow=("Tools(/srv/x)", "Tools")), folder)] == [
+        "Tools(/srv/x)",
+        "Tools",
+    ]
+    with pytest.raises(UsageError, match="never matches"):
+        rules_in_force(Config(allow=("Tools(srv/x)",)), folder)

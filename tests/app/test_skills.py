@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from lmtui.app.extensions import read_skills, shelf_of
+from lmtui.core.events import ApprovalRequested, Envelope, Event, MessageAdded, Outcome, ToolCallFinished
+from lmtui.core.messages import Role, ToolSet
+from lmtui.core.ports import Policy
+from lmtui.core.sessions import Answer
+from lmtui.core.skills import SkillUsed
+from lmtui.models.demo_scripts import ScriptedCall, ScriptedTurn
+from lmtui.models.request_encoding import wire_tool
+from lmtui.models.scripted_server import ScriptedServer
+from lmtui.models.tokens import count_tokens
+from lmtui.tools.registry import ToolRegistry
+from tests.app.answering import answering
+from tests.app.conftest import DONE, Open, Serve, run
+
+COUNT = '''\
+import json
+from pathlib import Path
+
+LIMIT = 3
+
+
+async def count_words(path: str, least: int = 1) -> dict[str, int]:
+    """Count the words of a text file."""
+    print("counting")
+    found: dict[str, int] = {}
+    for word in Path(path).read_text().split():
+        found[word] = found.get(word, 0) + 1
+    return json.loads(json.dumps({word: count for word, count in found.items() if count >= least}))
+
+
+def fails(path: str) -> str:
+    """Fail."""
+    raise ValueError(path)
+
+
+def untidy(path, *rest) -> set[int]:
+    return LIMIT
+'''
+PROMOTE = ScriptedTurn(calls=(ScriptedCall("promote_skill", {"file_path": "words.py", "function_name": "count_words"}),))
+CALL = ScriptedTurn(calls=(ScriptedCall("skill__count_words", {"path": "a.txt", "least": "2"}),))
+
+
+def results(events: list[Event]) -> list[tuple[str, bool]]:
+    return [(event.result, event.ok) for event in events if isinstance(event, ToolCallFinished)]
+
+
+def told(server: ScriptedServer, request: int = -1) -> list[str]:
+    return [tool["function"]["name"] for tool in server.requests[request].body["tools"]]
+
+
+@pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base"])
+async def test_all_that_ship_and_the_tool_that_reads_them_cost_little(workspace: Path, encoding: str) -> None:
+    skills, _, (text, _) = await read_skills(workspace)
+    assert [skill.name for skill in skills] == [
+        "document",
+        "find-bug",
+        "refactor-safely",
+        "release-notes",
+        "review-change",
+        "write-tests",
+    ]
+    assert not [skill for skill in skills if skill.problem or skill.warnings]
+    schema = next(spec for spec in ToolRegistry().specs(ToolSet.ALL) if spec.name == "skill")
+    assert count_tokens(text, encoding) + count_tokens(json.dumps(wire_tool(schema)), encoding) <= 220
+    for skill in skills:
+        body = (await shelf_of(workspace, count_tokens).use(skill.name)).text
+        assert len(body.splitlines()) < 60
+        assert skill.body_tokens < 700
+
+
+@pytest.mark.bubblewrap
+async def test_a_function_is_promoted_by_a_yes_called_with_another_and_there_after_a_restart(
+    workspace: Path, serve: Serve, open_one: Open
+) -> None:
+    (workspace / "words.py").write_text(COUNT)
+    (workspace / "a.txt").write_text("one two two")
+    server, again = await serve(PROMOTE, CALL, DONE), await serve(CALL, DONE)
+    runtime = open_one(server.url, sandbox="bubblewrap", mode="auto")
+    session = await runtime.new_session(Policy(is_attended=True))
+    asked = answering(session, Outcome.ONCE)
+    (promoted, _), (counted, is_ok) = results(await run(session))
+    assert "skill__count_words is a tool now" in promoted
+    assert (counted, is_ok) == ('counting\n{"two": 2}', True)
+    assert [each.tool for each in asked] == ["promote_skill"]
+    assert "+async def count_words(path: str, least: int = 1) -> dict[str, int]:" in asked[0].diff
+    assert "+LIMIT = 3" not in asked[0].diff
+    assert "skill__count_words" not in told(server)
+    await runtime.close()
+
+    later = open_one(again.url, sandbox="bubblewrap", mode="normal")
+    session = await later.new_session(Policy(is_attended=True))
+    asked = answering(session, Outcome.ONCE)
+    assert results(await run(session)) == [('counting\n{"two": 2}', True)]
+    assert "skill__count_words" in told(again)
+    assert [(each.tool, each.suggested_rule) for each in asked] == [("skill__count_words", "Skill__count_words")]
+    assert "def count_words" in asked[0].text
+
+
+async def test_a_no_keeps_nothing(workspace: Path, serve: Serve, open_one: Open, home: Path) -> None:
+    (workspace / "words.py").write_text(COUNT)
+    server = await serve(PROMOTE, CALL, DONE)
+    runtime = open_one(server.url, mode="auto", allow=("Promote_skill", "Write"))
+    session = await runtime.new_session(Policy(is_attended=True))
+    assert answering(session, Outcome.NO) == []
+    first, second = results(await run(session))
+    assert "the user refused it" in first[0]
+    assert (second[1], "there is no tool" in second[0]) == (False, True)
+    assert not list(home.glob("state/promoted/*/*"))
+
+
+async def test_what_changed_after_it_was_shown_is_not_kept(workspace: Path, serve: Serve, open_one: Open, home: Path) -> None:
+    (workspace / "words.py").write_text(COUNT)
+    server = await serve(PROMOTE, DONE)
+    runtime = open_one(server.url, mode="auto")
+    session = await runtime.new_session(Policy(is_attended=True))
+
+    def change_and_allow(envelope: Envelope) -> None:
+        if isinstance(envelope.event, ApprovalRequested):
+            (workspace / "words.py").write_text(COUNT.replace("found.get(word, 0) + 1", "666"))
+            asyncio.get_running_loop().call_soon(session.answer, envelope.event.approval_id, Answer(Outcome.ONCE))
+
+    _ = session.subscribe(change_and_allow)
+    ((result, is_ok),) = results(await run(session))
+    assert (is_ok, "was changed after the user saw it" in result) == (False, True)
+    assert not list(home.glob("state/promoted/*/*.json"))
+
+
+async def test_a_function_that_cannot_be_a_tool_is_refused_with_every_reason(
+    workspace: Path, serve: Serve, open_one: Open
+) -> None:
+    (workspace / "words.py").write_text(COUNT)
+    call = ScriptedCall("promote_skill", {"file_path": "words.py", "function_name": "untidy"})
+    server = await serve(ScriptedTurn(calls=(call,)), DONE)
+    session = await open_one(server.url, mode="auto").new_session(Policy(is_attended=True))
+    ((result, is_ok),) = results(await run(session))
+    assert not is_ok
+    for reason in ("no docstring", "*args", "argument path has no type hint", "set[int]", "it uses LIMIT"):
+        assert reason in result
+
+
+async def test_the_user_promotes_by_hand_and_is_asked_all_the_same(workspace: Path, serve: Serve, open_one: Open) -> None:
+    (workspace / "words.py").write_text(COUNT)
+    server = await serve(DONE)
+    runtime = open_one(server.url, mode="auto")
+    session = await runtime.new_session(Policy(is_attended=True))
+    asked = answering(session, Outcome.ONCE)
+    session.skills.promote("words.py", "fails", "breaks")
+    await session.wait_idle()
+    assert [each.tool for each in asked] == ["promote_skill"]
+    assert [tool.name for tool in runtime.extensions.skills.promoted()] == ["skill__breaks"]
+    assert server.requests == []
+    assert runtime.extensions.skills.remove("skill__breaks")
+    assert not runtime.extensions.skills.promoted()
+
+
+async def test_what_goes_wrong_in_a_promoted_tool_is_told_as_a_failure(workspace: Path, serve: Serve, open_one: Open) -> None:
+    (workspace / "words.py").write_text(COUNT)
+    bad = ScriptedTurn(calls=(ScriptedCall("skill__fails", {"path": ["no"]}), ScriptedCall("skill__fails", {"path": "x y z"})))
+    server = await serve(bad, DONE)
+    runtime = open_one(server.url, mode="auto")
+    session = await runtime.new_session(Policy(is_attended=True))
+    _ = answering(session, Outcome.ONCE)
+    session.skills.promote("words.py", "fails")
+    await session.wait_idle()
+    wrong, failed = results(await run(session))
+    assert (wrong[1], "do not fit" in wrong[0]) == (False, True)
+    assert (failed[1], "ValueError: x y z" in failed[0]) == (False, True)
+
+
+async def test_plan_mode_and_rules_hold_for_promoted_tools(workspace: Path, serve: Serve, open_one: Open) -> None:
+    (workspace / "words.py").write_text(COUNT)
+    (workspace / "a.txt").write_text("one two two")
+    server = await serve(CALL, DONE)
+    for mode, denied in (("plan", ()), ("auto", ("Shell",))):
+        runtime = open_one(server.url, mode="auto")
+        session = await runtime.new_session(Policy(is_attended=True))
+        _ = answering(session, Outcome.ONCE)
+        session.skills.promote("words.py", "count_words")
+        await session.wait_idle()
+        runtime = open_one(server.url, mode=mode, deny=denied)
+        session = await runtime.new_session()
+        ((result, is_ok),) = results(await run(session))
+        assert (is_ok, "Refused" in result) == (False, True)
+
+
+async def test_a_skill_that_the_user_names_holds_for_that_turn_alone(
+    workspace: Path, serve: Serve, open_one: Open, home: Path
+) -> None:
+    folder = home / "config" / "skills" / "look"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: look\ndescription: Look.\nallowed-tools: Read\n---\nLook twice.\n")
+    write = ScriptedTurn(calls=(ScriptedCall("write", {"path": "b.txt", "content": "two\n"}),))
+    server = await serve(write, DONE, write, DONE)
+    runtime = open_one(server.url, mode="auto")
+    session = await runtime.new_session()
+    events: list[Event] = []
+    _ = session.subscribe(lambda envelope: events.append(envelope.event))
+    session.skills.begin(await runtime.extensions.skills.use("look"), "at the pond")
+    await session.wait_idle()
+    said = next(event for event in events if isinstance(event, MessageAdded) and event.role is Role.USER)
+    assert said.text.startswith("at the pond\n\n")
+    assert "Look twice." in said.text
+    assert [event.skill for event in events if isinstance(event, SkillUsed)] == ["look"]
+    assert [is_ok for _, is_ok in results(events)] == [False]
+    assert [is_ok for _, is_ok in results(await run(session, "now write it"))] == [True]
+
+
+async def test_a_skill_tells_of_the_tools_it_names_that_are_seldom_told(workspace: Path, home: Path) -> None:
+    folder = home / "config" / "skills" / "data"
+    folder.mkdir(parents=True)
+    text = "---\nname: data\ndescription: Data.\nallowed-tools: Read data_view\n---\nUse `python` and `promote_skill`.\n"
+    (folder / "SKILL.md").write_text(text)
+    used = await shelf_of(workspace, count_tokens).use("data")
+    for name in ("data_view", "python", "promote_skill"):
+        assert f"There is a tool {name}:" in used.text
+    assert "There is a tool read" not in used.text
+    assert used.allowed == ("Read", "Data_view")

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lmtui.app.trust import FolderTrust
+from lmtui.config import Loaded, load_config
+from tests.trusting import say
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    settings = tmp_path / "work" / ".lmagent" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('mode = "auto"\n')
+    return tmp_path / "work"
+
+
+def looked_at(folder: Path) -> FolderTrust:
+    def load() -> Loaded:
+        return load_config(folder, {}, {})
+
+    return FolderTrust(folder, load(), load, lambda _: None)
+
+
+def test_what_was_refused_no_longer_waits_and_can_be_answered_again(folder: Path) -> None:
+    say(looked_at(folder), is_trusted=False)
+    trust = looked_at(folder)
+    assert not trust.waiting()
+    assert [item.text for item in trust.refused()] == ["mode = auto"]
+    say(trust, is_trusted=True)
+    assert not trust.refused()
+    assert trust.is_trusted
+
+
+def test_a_change_after_a_refusal_waits_anew(folder: Path) -> None:
+    say(looked_at(folder), is_trusted=False)
+    (folder / ".lmagent" / "config.toml").write_text('mode = "auto"\nallow = ["Shell(*)"]\n')
+    trust = looked_at(folder)
+    assert len(trust.waiting()) == 2
+    assert not trust.refused()
+
+
+def test_nothing_was_refused_before_the_first_answer(folder: Path) -> None:
+    assert not looked_at(folder).refused()
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_an_answer_that_another_lmtui_kept_is_taken_up(folder: Path, answer: bool) -> None:
+    used: list[str] = []
+    loaded = load_config(folder, {}, {})
+    trusted = replace(loaded, config=replace(loaded.config, mode="auto"))
+    trust = FolderTrust(folder, loaded, lambda: trusted, lambda config: used.append(config.mode))
+    assert trust.answered_elsewhere() is None
+    say(looked_at(folder), is_trusted=answer)
+    assert trust.answered_elsewhere() is answer
+    assert used == (["auto"] if answer else [])

@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lmtui.core.jobs import JobKind, JobRecord, Missed
+from lmtui.features.jobs import leases
+from lmtui.features.jobs.leases import AWAY_S, LEASE_S, MOST_ATTEMPTS, MOST_TRIES, Moment, Owner
+
+START = datetime(2026, 3, 14, 14, 2, tzinfo=UTC)
+JOB = JobRecord(id="a", text="task", title="task", created=START, due=START)
+
+
+def moment(seconds: float = 0.0, *, wall_s: float | None = None) -> Moment:
+    return Moment(START + timedelta(seconds=seconds if wall_s is None else wall_s), seconds)
+
+
+def claimed(job: JobRecord, at: Moment, me: Owner, alive: bool = True) -> list[JobRecord]:
+    tokens = itertools.count()
+    return [*leases.claim_due([job], at, me, new_token=lambda: f"{me.pid}.{next(tokens)}", is_alive=lambda *_: alive)]
+
+
+ONE, OTHER = Owner("here", 1, 1.0), Owner("here", 2, 2.0)
+FAR = Owner("elsewhere", 1, 1.0)
+
+
+def test_a_claimed_job_is_nobody_elses_until_its_lease_ends_or_its_owner_is_gone() -> None:
+    held = claimed(JOB, moment(), ONE)[0]
+    assert claimed(held, moment(LEASE_S - 1), OTHER) == []
+    assert len(claimed(held, moment(LEASE_S), OTHER)) == 1
+    assert len(claimed(held, moment(1), OTHER, alive=False)) == 1
+
+
+def test_setting_the_clock_ends_no_lease_on_the_same_machine() -> None:
+    held = claimed(JOB, moment(), ONE)[0]
+    assert claimed(held, moment(1, wall_s=7200), OTHER) == []
+    assert len(claimed(held, moment(1, wall_s=7200), FAR)) == 1
+
+
+def test_the_owner_on_another_machine_is_not_looked_for_here() -> None:
+    held = claimed(JOB, moment(), ONE)[0]
+    assert claimed(held, moment(1), FAR, alive=False) == []
+
+
+def test_a_job_that_ends_its_owner_three_times_is_given_up_and_says_so() -> None:
+    job = JOB
+    for _ in range(MOST_ATTEMPTS):
+        job = claimed(job, moment(), ONE, alive=False)[0]
+        assert job.lease is not None
+    given_up = claimed(job, moment(), ONE, alive=False)[0]
+    assert (given_up.is_enabled, given_up.lease) == (False, None)
+    assert "3 times" in given_up.last_outcome
+
+
+def test_a_stop_by_hand_is_no_crash_and_the_next_run_goes_on_where_it_began() -> None:
+    job = claimed(JOB, moment(), ONE)[0]
+    job = next(leases.begun([job], "1.0", "session", 7))
+    job = next(leases.given_back([job], "1.0"))
+    assert (job.lease, job.attempts, job.begun_session, job.due) == (None, 0, "session", START)
+    job = next(leases.begun([claimed(job, moment(), OTHER)[0]], "2.0", "session", 30))
+    assert job.begun_seq == 7  # it goes on with what began there
+    job = next(leases.ended([job], "2.0", "done", START))
+    assert (job.begun_session, job.begun_seq, job.last_session, job.runs, job.due) == ("", 0, "session", 1, None)
+
+
+def test_who_lost_a_claim_changes_nothing_any_more() -> None:
+    held = claimed(claimed(JOB, moment(), ONE)[0], moment(LEASE_S), OTHER)
+    assert [*leases.ended(held, "1.0", "done", START)] == []
+    assert [*leases.renewed(held, ["1.0"], ONE, moment())] == []
+    assert [*leases.given_back(held, "1.0")] == []
+
+
+def test_a_run_that_was_missed_is_left_out_by_policy_only() -> None:
+    daily = replace(JOB, schedule="daily 14:02", zone="UTC")
+    late = moment(86_400 * 3 + 3600)
+    ran = claimed(daily, late, ONE)[0]
+    assert ran.lease is not None
+    skipped = claimed(replace(daily, missed=Missed.SKIP), late, ONE)[0]
+    assert (skipped.lease, skipped.due, skipped.last_outcome) == (None, START + timedelta(days=4), "missed")
+    assert claimed(replace(daily, missed=Missed.SKIP), moment(60), ONE)[0].lease is not None
+    assert claimed(replace(JOB, missed=Missed.SKIP), late, ONE)[0].lease is not None  # it has no other time
+
+
+def test_three_days_away_make_one_run() -> None:
+    daily = replace(JOB, schedule="daily 14:02", zone="UTC")
+    late = moment(86_400 * 3 + 3600)
+    job = next(leases.ended(claimed(daily, late, ONE), "1.0", "done", late.wall))
+    assert job.due == START + timedelta(days=4)
+
+
+def test_run_now_during_a_run_is_another_run() -> None:
+    job = claimed(JOB, moment(), ONE)[0]
+    again = replace(job, due=START + timedelta(seconds=5))
+    ended = next(leases.ended([again], "1.0", "done", START + timedelta(seconds=9)))
+    assert ended.due == START + timedelta(seconds=5)
+
+
+def test_a_clock_that_was_a_year_ahead_puts_nothing_off() -> None:
+    ahead = START + timedelta(days=365)
+    job = replace(JOB, schedule="daily 09:00", zone="UTC", due=ahead + timedelta(days=1), last_run=ahead)
+    healed = next(leases.healed([job], START))
+    assert healed.due == datetime(2026, 3, 15, 9, 0, tzinfo=UTC)
+
+
+def test_a_clock_that_is_set_back_an_hour_runs_nothing_twice() -> None:
+    ran = datetime(2026, 3, 14, 9, 0, tzinfo=UTC)
+    job = replace(JOB, schedule="daily 09:00", zone="UTC", due=ran + timedelta(days=1), last_run=ran)
+    assert [*leases.healed([job], ran - timedelta(hours=1))] == []
+    wake = replace(JOB, kind=JobKind.WAKE, schedule="at 2026-04-01T00:00:00Z", due=START + timedelta(days=18))
+    assert [*leases.healed([wake], START)] == []
+
+
+def test_what_runs_at_start_is_due_once() -> None:
+    job = replace(JOB, schedule="startup", due=None)
+    started = [*leases.started_up([job], START)]
+    assert [each.due for each in started] == [START]
+    assert [*leases.started_up(started, START)] == []
+    ended = next(leases.ended(claimed(started[0], moment(), ONE), "1.0", "done", START))
+    assert (ended.due, ended.state) == (None, "waiting")
+
+
+@dataclass
+class World:
+    """Schedulers on one table; each runs what it claimed until it ends, crashes or sleeps."""
+
+    jobs: dict[str, JobRecord]
+    now_s: float = 0.0
+    alive: set[int] = field(default_factory=lambda: {1, 2, 3})
+    running: dict[str, tuple[int, str]] = field(default_factory=dict)
+    done: list[str] = field(default_factory=list)
+    crashes: int = 0
+    tokens: itertools.count[int] = field(default_factory=itertools.count)
+
+    def write(self, changed: list[JobRecord]) -> list[JobRecord]:
+        self.jobs |= {each.id: each for each in changed}
+        return changed
+
+    def claim(self, pid: int, most: int) -> None:
+        found = leases.claim_due(
+            [*self.jobs.values()], moment(self.now_s), Owner("here", pid, float(pid)),
+            new_token=lambda: str(next(self.tokens)), is_alive=lambda pid, _: pid in self.alive, most=most,
+        )  # fmt: skip
+        for job in self.write([*found]):
+            if job.lease is not None:
+                assert job.id not in self.running, "two schedulers run one job"
+                self.running[job.id] = (pid, job.lease.token)
+
+    def renew(self, pid: int) -> None:
+        tokens = [token for owner, token in self.running.values() if owner == pid]
+        self.write([*leases.renewed([*self.jobs.values()], tokens, Owner("here", pid, float(pid)), moment(self.now_s))])
+
+    def end(self, job_id: str, outcome: str) -> None:
+        _, token = self.running.pop(job_id)
+        records = [*self.jobs.values()]
+        if outcome == "back":
+            self.write([*leases.given_back(records, token)])
+        else:
+            assert self.write([*leases.ended(records, token, outcome, START)])
+            self.done.append(job_id)
+
+    def crash(self, pid: int) -> None:
+        self.crashes += 1
+        self.alive.discard(pid)
+        self.running = {job: held for job, held in self.running.items() if held[0] != pid}
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["claim", "end", "back", "crash", "start", "time"]), st.integers(1, 3), st.integers(1, 4)),
+    max_size=60,
+)
+
+
+@settings(max_examples=300)
+@given(STEPS, st.integers(1, 6))
+def test_whatever_happens_each_job_runs_at_least_once_and_never_by_two(steps: list[tuple[str, int, int]], count: int) -> None:
+    world = World({str(number): replace(JOB, id=str(number)) for number in range(count)})
+    pids = {1: 1, 2: 2, 3: 3}
+    for action, place, number in steps:
+        pid = pids[place]
+        mine = [job for job, (owner, _) in world.running.items() if owner == pid]
+        match action:
+            case "claim" if pid in world.alive:
+                world.claim(pid, number)
+            case "end" | "back" if mine:
+                world.end(mine[number % len(mine)], "done" if action == "end" else "back")
+            case "crash":
+                world.crash(pid)
+            case "start" if pid not in world.alive:
+                pids[place] = pid + 10  # another process
+                world.alive.add(pid + 10)
+            case "time":
+                world.now_s += LEASE_S / 2
+                for each in world.alive:  # who lives renews in time
+                    world.renew(each)
+            case _:
+                pass
+    world.alive.add(9)
+    for job_id in [*world.running]:
+        world.end(job_id, "done")
+    for _ in range(count):
+        world.claim(9, 1)
+        for job_id in [*world.running]:
+            world.end(job_id, "done")
+    given_up = [job.id for job in world.jobs.values() if not job.is_enabled]
+    assert sorted([*world.done, *given_up]) == sorted(world.jobs)  # who ended it has said so: it runs no second time
+    assert not given_up or world.crashes >= MOST_ATTEMPTS
+
+
+def away(job: JobRecord, at_s: float) -> JobRecord:
+    """Run a job at a time and find no server."""
+    held = claimed(job, moment(at_s), ONE)[0]
+    assert held.lease is not None
+    return next(leases.put_off([held], held.lease.token, "nothing answers", moment(at_s).wall))
+
+
+def test_a_job_without_a_server_is_tried_again_later_and_later_and_at_last_given_up() -> None:
+    job, at_s, waits = JOB, 0.0, list[float]()
+    while job.due is not None:
+        job = away(job, at_s)
+        if job.again is not None:
+            waits.append((job.again - START).total_seconds() - at_s)
+            assert claimed(job, moment(at_s + waits[-1] - 1), ONE) == []
+            at_s += waits[-1]
+    assert waits[: len(AWAY_S)] == [*AWAY_S]
+    assert len(waits) == MOST_TRIES - 1
+    assert sum(waits) > 11 * 3600
+    assert job.last_outcome == f"error: nothing answers (tried {MOST_TRIES} times)"
+    assert (job.runs, job.tries, job.again, job.attempts, job.lease) == (1, 0, None, 0, None)
+
+
+def test_the_beat_of_a_job_that_was_put_off_stays() -> None:
+    daily = replace(JOB, schedule="every 1h")
+    job = away(away(daily, 0.0), 40.0)
+    assert (job.due, job.tries, job.last_outcome) == (START, 2, "waiting for the server: nothing answers")
+    held = claimed(job, moment(200.0), ONE)[0]
+    assert held.lease is not None
+    done = next(leases.ended([held], held.lease.token, "done", moment(210.0).wall))
+    assert (done.due, done.tries, done.again) == (START + timedelta(hours=1), 0, None)
+
+
+def test_a_time_that_is_not_to_be_made_up_for_is_not_waited_for() -> None:
+    job = replace(JOB, schedule="every 1h", missed=Missed.SKIP)
+    for at_s in (0.0, 31.0, 92.0):
+        job = away(job, at_s)
+        assert job.tries
+    job = away(job, 213.0)
+    assert (job.last_outcome, job.due) == ("error: nothing answers (tried 4 times)", START + timedelta(hours=1))
+
+
+def test_what_waits_for_the_server_goes_on_as_soon_as_another_job_had_it() -> None:
+    job = away(away(JOB, 0.0), 31.0)
+    now = moment(40.0).wall
+    assert [each.again for each in leases.server_is_back([job], now)] == [now]
+    assert [*leases.server_is_back([JOB], now)] == []
+
+
+def test_a_clock_that_was_ahead_puts_no_try_off() -> None:
+    job = away(JOB, 0.0)
+    assert [each.again for each in leases.healed([job], START - timedelta(days=2))] == [START - timedelta(days=2)]
+    assert [*leases.healed([job], START)] == []

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import ToolError
+from lmtui.core.messages import ToolSet
+from lmtui.core.skills import SkillState
+from lmtui.core.window import bytes_by_four
+from lmtui.features.instructions.files import InstructionFiles
+from lmtui.features.skills.subagent_files import AgentFiles, AgentToolbox, SkillsGuide
+from lmtui.tools.registry import ToolRegistry
+from tests.trusting import say
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+def files(workspace: Path) -> AgentFiles:
+    return AgentFiles(workspace, workspace.parent / "settings", bytes_by_four, ToolRegistry().canonical)
+
+
+def make(folder: Path, name: str = "heron", description: str = "Looks for frogs.", body: str = "Stand still.") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.md"
+    path.write_text(f"---\nname: {name}\ndescription: {description}\ntools: Read\n---\n{body}\n")
+    return path
+
+
+async def states(agents: AgentFiles) -> dict[str, SkillState]:
+    return {each.place: each.state for each in await agents.found()}
+
+
+async def test_each_place_is_looked_into_and_the_folders_goes_first(workspace: Path) -> None:
+    for folder in (".lmagent/agents", ".claude/agents"):
+        make(workspace / folder)
+    make(workspace.parent / "settings/agents")
+    make(workspace.parent / "user/.claude/agents", "egret")
+    agents = files(workspace)
+    say(agents.trust, is_trusted=True)
+    own = f"{workspace.parent / 'settings/agents'}/heron.md"
+    assert await states(agents) == {
+        ".lmagent/agents/heron.md": SkillState.READY,
+        ".claude/agents/heron.md": SkillState.HIDDEN,
+        own: SkillState.HIDDEN,
+        "~/.claude/agents/egret.md": SkillState.READY,
+    }
+    assert (await agents.named("heron")).place == ".lmagent/agents/heron.md"
+
+
+async def test_those_of_a_folder_wait_for_a_yes_and_a_change_asks_again(workspace: Path) -> None:
+    path = make(workspace / ".claude/agents")
+    agents = files(workspace)
+    (item,) = agents.trust.waiting()
+    assert (item.kind, item.source, item.text) == (
+        "sub-agent",
+        ".claude/agents/heron.md",
+        "heron: Looks for frogs.",
+    )
+    assert await agents.told(300) == ("", 0)
+    with pytest.raises(ToolError, match="waits for trust"):
+        await agents.named("heron")
+    say(agents.trust, is_trusted=True)
+    assert (await agents.named("heron")).instructions == "Stand still."
+    path.write_text(path.read_text().replace("Stand still.", "Fly away."))
+    assert len(agents.trust.waiting()) == 1
+    with pytest.raises(ToolError, match="waits for trust"):
+        await agents.named("heron")
+    say(agents.trust, is_trusted=False)
+    assert await states(agents) == {".claude/agents/heron.md": SkillState.REFUSED}
+
+
+async def test_the_users_own_need_no_yes(workspace: Path) -> None:
+    make(workspace.parent / "settings/agents")
+    agents = files(workspace)
+    assert not agents.trust.waiting()
+    assert (await agents.named("Heron")).description == "Looks for frogs."
+
+
+async def test_a_yes_is_for_the_files_of_one_folder(workspace: Path) -> None:
+    make(workspace / ".claude/agents")
+    say(files(workspace).trust, is_trusted=True)
+    other = workspace.parent / "other"
+    make(other / ".claude/agents")
+    assert len(files(other).trust.waiting()) == 1
+
+
+async def test_one_that_cannot_be_read_is_named_and_the_others_are_there(workspace: Path) -> None:
+    folder = workspace.parent / "settings/agents"
+    make(folder)
+    (folder / "bad.md").write_text("---\nname: bad\ndescription: [open\n---\nDo.\n")
+    (folder / "long.md").write_bytes(b"x" * 300_000)
+    (folder / "notes.txt").write_text("no agent")
+    agents = files(workspace)
+    text, _ = await agents.told(300)
+    assert "- heron: Looks for frogs." in text
+    assert [problem.removeprefix(f"{folder}/")[:16] for problem in agents.problems] == ["bad.md: line 3: ", "long.md: it has "]
+
+
+async def test_links_of_a_folder_are_not_followed(workspace: Path) -> None:
+    secret = make(workspace.parent / "secret", "secret")
+    folder = workspace / ".claude/agents"
+    folder.mkdir(parents=True)
+    (folder / "link.md").symlink_to(secret)
+    (found,) = await files(workspace).found()
+    assert (found.state, found.problem) == (SkillState.BROKEN, ".claude/agents/link.md: it was not read: it is a link")
+    (workspace / ".lmagent").mkdir()
+    (workspace / ".lmagent/agents").symlink_to(secret.parent)
+    assert len(await files(workspace).found()) == 1
+
+
+async def test_an_unknown_name_lists_those_there_are(workspace: Path) -> None:
+    for name in ("heron", "egret"):
+        make(workspace.parent / "settings/agents", name)
+    with pytest.raises(ToolError, match="no sub-agent 'herron'") as raised:
+        await files(workspace).named("herron")
+    assert raised.value.hint == "Did you mean heron? There are: egret, heron."
+    with pytest.raises(ToolError) as raised:
+        await AgentFiles(workspace, workspace, bytes_by_four, ToolRegistry().canonical).named("heron")
+    assert raised.value.hint == "There are none."
+
+
+async def test_the_list_has_a_part_of_the_room_of_skills(workspace: Path) -> None:
+    for number in range(60):
+        make(workspace.parent / "settings/agents", f"agent-{number:02}", "Does one thing well. " * 20)
+    agents = files(workspace)
+    asked: list[int] = []
+
+    async def told(most_tokens: int) -> tuple[str, int]:
+        asked.append(most_tokens)
+        return "Skills", 2
+
+    guide = SkillsGuide(InstructionFiles(workspace, workspace, bytes_by_four), told, agents)
+    found = await guide.read(24_000)
+    price = {source.name: source.tokens for source in found.sources}["sub-agents"]
+    share = int(24_000 / 3 / 3.5)
+    assert share // 4 < price <= share // 2
+    assert asked == [share - price]
+    assert "and " in found.skills.splitlines()[-1]
+    assert found.skills.startswith("Skills\n\nSub-agents with instructions")
+
+
+async def test_without_definitions_nothing_is_told(workspace: Path) -> None:
+    agents = files(workspace)
+
+    async def told(most_tokens: int) -> tuple[str, int]:
+        return f"Skills in {most_tokens}", 2
+
+    base = InstructionFiles(workspace, workspace, bytes_by_four)
+    assert await SkillsGuide(base, told, agents).read(24_000) == await SkillsGuide(base, told).read(24_000)
+    registry = ToolRegistry()
+    for tools in ToolSet:
+        assert AgentToolbox(registry, agents).specs(tools) == registry.specs(tools)
+
+
+async def test_the_argument_is_told_where_there_are_definitions_and_room(workspace: Path) -> None:
+    make(workspace.parent / "settings/agents")
+    agents, registry = files(workspace), ToolRegistry()
+    toolbox = AgentToolbox(registry, agents)
+    await agents.told(300)
+    told = {spec.name: spec for spec in toolbox.specs(ToolSet.FULL)}
+    properties = told["delegate"].parameters["properties"]
+    assert isinstance(properties, dict)
+    assert "agent" in properties
+    assert [spec for spec in told.values() if spec.name != "delegate"] == [
+        spec for spec in registry.specs(ToolSet.FULL) if spec.name != "delegate"
+    ]
+    assert toolbox.specs(ToolSet.LONG) == registry.specs(ToolSet.LONG)
+    assert toolbox.prepare("delegate", '{"objective": "x", "agent": "heron"}').arguments["agent"] == "heron"

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.errors import ConfigError
+from lmtui.core.trust import TrustItem
+from lmtui.features.folder_consent import Brought, FolderYes
+from tests.trusting import say
+
+ITEM = TrustItem("hook", "hooks.json", "Stop: true")
+ONE, TWO = (TrustItem("hook", "hooks.json", "Stop: true", digest) for digest in ("one", "two"))
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+class Folder:
+    def __init__(self, path: Path) -> None:
+        self.brought = Brought((ITEM,), "one")
+        self.yes = FolderYes(path, "hooks", lambda: self.brought)
+        self.other = FolderYes(path, "commands", lambda: self.brought)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_what_was_not_asked_about_waits_and_holds_once_answered(folder: Folder) -> None:
+    assert (folder.yes.waiting(), folder.yes.holds("one"), folder.yes.answered_elsewhere()) == ((ONE,), False, None)
+    say(folder.yes, is_trusted=True)
+    assert (folder.yes.waiting(), folder.yes.holds("one"), folder.yes.answered_elsewhere()) == ((), True, True)
+    assert folder.other.waiting() == (ONE,)
+
+
+def test_a_change_asks_again_and_a_no_can_be_taken_back(folder: Folder) -> None:
+    say(folder.yes, is_trusted=True)
+    folder.brought = Brought((ITEM,), "two")
+    assert (folder.yes.waiting(), folder.yes.holds("two"), folder.yes.holds("one")) == ((TWO,), False, True)
+    say(folder.yes, is_trusted=False)
+    assert (folder.yes.waiting(), folder.yes.refused(), folder.yes.answered_elsewhere()) == ((), (TWO,), False)
+    say(folder.yes, is_trusted=True)
+    assert (folder.yes.refused(), folder.yes.holds("two"), folder.yes.holds("one")) == ((), True, False)
+
+
+def test_nothing_brought_is_nothing_asked_and_nothing_holds(folder: Folder) -> None:
+    folder.brought = Brought()
+    say(folder.yes, is_trusted=True)
+    assert (folder.yes.waiting(), folder.yes.refused(), folder.yes.holds("")) == ((), (), False)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"hooks": 3}', '{"hooks": {"/": 3}}'])
+def test_a_file_of_answers_that_cannot_be_read_trusts_nothing(folder: Folder, home: Path, text: str) -> None:
+    (home / "state").mkdir(parents=True)
+    (home / "state" / "brought.json").write_text(text)
+    assert (folder.yes.holds("one"), folder.yes.waiting()) == (False, (ONE,))
+    say(folder.yes, is_trusted=True)
+    assert folder.yes.holds("one")
+
+
+def test_what_changed_behind_the_same_words_is_not_what_was_shown(folder: Folder) -> None:
+    shown = folder.yes.waiting()
+    folder.brought = Brought((ITEM,), "two")
+    with pytest.raises(ConfigError, match="changed meanwhile"):
+        folder.yes.answer(shown, is_trusted=True)
+    assert (folder.yes.holds("one"), folder.yes.holds("two"), folder.yes.waiting()) == (False, False, (TWO,))

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.hooks import HookEvent
+from lmtui.core.permissions.decide import Verdict
+from lmtui.features.hooks.answers import Ran, read_answer, together
+from lmtui.features.hooks.config import HookEntry
+from lmtui.features.hooks.service import hooks_trust
+
+PRE, POST = HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE
+ENTRY = HookEntry(PRE, "true")
+
+
+def said(found: Any, code: int = 0) -> Ran:
+    return Ran(code, (found if isinstance(found, str) else json.dumps(found)).encode())
+
+
+def decided(word: object, **fields: Any) -> Ran:
+    return said({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": word, **fields}})
+
+
+@pytest.mark.parametrize(
+    ("ran", "permission"),
+    [
+        (Ran(0), None),
+        (Ran(2, b"", b"no"), Verdict.DENY),
+        (Ran(1, b"", b"broken"), None),
+        (decided("allow"), Verdict.ALLOW),
+        (decided("ask"), Verdict.ASK),
+        (decided("deny"), Verdict.DENY),
+        (decided("dney"), Verdict.ASK),
+        (decided(3), Verdict.ASK),
+        (said({"decision": "block", "reason": "x"}), Verdict.DENY),
+        (said({"decision": "approve"}), Verdict.ALLOW),
+        (said("{not json"), Verdict.ASK),
+        (said("\ufeff" + json.dumps({"decision": "block"})), Verdict.DENY),
+        (Ran(0, b'{"decision": "deny", "reason": "xxx', is_cut=True), Verdict.ASK),
+        (Ran(0, b"xxx", is_cut=True), None),
+        (Ran(2, b'{"a', b"no", is_cut=True), Verdict.DENY),
+        (said("\0\1\2garbage"), None),
+        (said({"decision": "block"}, 1), None),
+        (Ran(-1, problem="did not end within 1 s"), Verdict.ASK),
+        (Ran(127), Verdict.ASK),
+        (Ran(126), Verdict.ASK),
+    ],
+)
+def test_what_an_end_means_before_a_call(ran: Ran, permission: Verdict | None) -> None:
+    assert read_answer(PRE, ran).permission is permission
+
+
+def test_a_hang_blocks_nothing_but_calls() -> None:
+    ran = Ran(-1, problem="did not end within 1 s")
+    assert {event: read_answer(event, ran).permission for event in HookEvent} == {
+        **dict.fromkeys(HookEvent),
+        PRE: Verdict.ASK,
+    }
+
+
+def test_an_answer_that_is_too_long_says_so() -> None:
+    assert "longer" in read_answer(PRE, Ran(0, b'{"a": "', is_cut=True)).reason
+    assert "no JSON" in read_answer(PRE, Ran(0, b'{"a": "')).reason
+    assert read_answer(POST, Ran(0, b'{"a": "')).permission is None
+
+
+def test_only_a_block_counts_where_nothing_is_decided() -> None:
+    assert read_answer(POST, said({"decision": "approve"})).permission is None
+    assert read_answer(POST, said({"decision": "block", "reason": "lint"})).reason == "lint"
+    assert read_answer(HookEvent.NOTIFICATION, Ran(2, b"", b"no")).permission is None
+    assert read_answer(HookEvent.PRE_COMPACT, Ran(2, b"", b"no")).note == "no"
+
+
+def test_text_joins_the_conversation_only_at_the_start_and_with_a_prompt() -> None:
+    texts = {event: read_answer(event, said("some words")).context for event in HookEvent}
+    assert [event for event, text in texts.items() if text] == [HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT]
+    assert read_answer(HookEvent.SESSION_START, said("a\0b")).context == ""
+
+
+def test_deny_wins_over_ask_and_ask_over_allow() -> None:
+    runs = [decided("allow", permissionDecisionReason="a"), decided("deny", permissionDecisionReason="d"), decided("ask")]
+    assert together(PRE, [ENTRY] * 3, runs).permission is Verdict.DENY
+    assert together(PRE, [ENTRY] * 3, runs).reason == "d"
+    assert together(PRE, [ENTRY] * 2, [runs[0], runs[2]]).permission is Verdict.ASK
+    assert together(PRE, [ENTRY] * 2, [runs[0], Ran(0)]).permission is Verdict.ALLOW
+    assert together(PRE, [], []).permission is None
+
+
+def test_the_rest_of_an_answer_is_taken_up() -> None:
+    found = {
+        "continue": False,
+        "stopReason": "enough",
+        "systemMessage": "look here",
+        "hookSpecificOutput": {"additionalContext": "more", "updatedInput": {"command": "ls"}},
+    }
+    verdict = together(PRE, [ENTRY], [said(found)])
+    assert (verdict.ends_turn, verdict.end_reason, verdict.notes) == (True, "enough", ("look here",))
+    assert (verdict.context, verdict.changed) == ("more", {"command": "ls"})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+)
+FIELDS = st.sampled_from(
+    [
+        "hookSpecificOutput",
+        "permissionDecision",
+        "decision",
+        "continue",
+        "updatedInput",
+        "additionalContext",
+        "reason",
+        "systemMessage",
+    ]
+)
+
+
+@given(event=st.sampled_from(HookEvent), found=st.dictionaries(FIELDS, JSON | st.dictionaries(FIELDS, JSON)))
+def test_an_answer_of_any_shape_is_read_and_never_allows_by_accident(event: HookEvent, found: dict[str, Any]) -> None:
+    answer = read_answer(event, said(found))
+    inner = found.get("hookSpecificOutput")
+    words = [found.get("decision"), inner.get("permissionDecision") if isinstance(inner, dict) else None]
+    if answer.permission is Verdict.ALLOW:
+        assert {"allow", "approve"} & {word for word in words if isinstance(word, str)}
+    assert isinstance(answer.context, str)
+
+
+@given(st.binary(max_size=300), st.integers(-1, 255), st.sampled_from(HookEvent))
+def test_bytes_of_any_kind_are_read(data: bytes, code: int, event: HookEvent) -> None:
+    answer = read_answer(event, Ran(code, data, data))
+    assert answer.permission is not Verdict.ALLOW
+    assert "\x1b" not in answer.reason + answer.context
+
+
+def test_a_program_that_is_missing_is_named_in_the_refusal() -> None:
+    found = read_answer(PRE, Ran(127, b"", b"/bin/sh: 1: uv: not found\nmore\n"))
+    assert found.reason == "a hook that looks at it could not be started: /bin/sh: 1: uv: not found"
+    assert read_answer(PRE, Ran(127)).reason == "a hook that looks at it could not be started"
+
+
+@pytest.mark.parametrize(
+    ("err", "code", "permission"),
+    [
+        (b"bash: line 1: jq: command not found", 0, Verdict.ASK),
+        (b"more\n/bin/sh: 1: jq: not found\n", 1, Verdict.ASK),
+        (b".claude/hooks/guard.sh: line 3: jq: command not found", 0, Verdict.ASK),
+        (b"./guard: line 3: jq: command not found", 1, Verdict.ASK),
+        (b"bash: line 1: jq: command not found", 2, Verdict.DENY),
+        (b"the file was not found", 0, None),
+    ],
+)
+def test_a_hook_that_lacks_a_program_has_not_said_yes(err: bytes, code: int, permission: Verdict | None) -> None:
+    assert read_answer(PRE, Ran(code, b"", err)).permission is permission
+    assert read_answer(POST, Ran(1, b"", err)).permission is None
+
+
+def test_a_hook_that_lacks_a_program_may_still_deny_and_not_allow() -> None:
+    err = b"bash: line 1: jq: command not found"
+    assert read_answer(PRE, Ran(0, b'{"decision": "deny"}', err)).permission is Verdict.DENY
+    assert read_answer(PRE, Ran(0, b'{"decision": "approve"}', err)).permission is Verdict.ASK
+
+
+def test_a_deny_without_a_reason_is_said_once() -> None:
+    assert read_answer(PRE, said({"decision": "deny"})).reason == read_answer(PRE, Ran(2)).reason == "no reason given"
+
+
+UV_FAILED = Ran(2, b"", b"Using Python 3\nerror: Failed to fetch: `https://pypi.org/simple/x/`\n  Caused by: dns error\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "permission"),
+    [
+        ("uv run guard.py", Verdict.ASK),
+        ("/usr/bin/uvx guard", Verdict.ASK),
+        ("uvular guard", Verdict.DENY),
+        ("guard", Verdict.DENY),
+    ],
+)
+def test_uvs_own_failure_is_no_word_of_the_hook(command: str, permission: Verdict) -> None:
+    verdict = together(PRE, [HookEntry(PRE, command)], [UV_FAILED])
+    assert verdict.permission is permission
+    prompt = HookEvent.USER_PROMPT_SUBMIT
+    assert together(prompt, [HookEntry(prompt, command)], [UV_FAILED]).blocks is (permission is Verdict.DENY)
+
+
+def test_a_failure_of_uv_is_told_with_the_network_where_a_folders_hook_has_none() -> None:
+    words = "could not be started: error: Failed to fetch: `https://pypi.org/simple/x/`"
+    (mine,) = together(PRE, [HookEntry(PRE, "uv run x")], [UV_FAILED]).runs
+    (theirs,) = together(PRE, [HookEntry(PRE, "uv run x", is_own=False)], [UV_FAILED]).runs
+    assert (mine.exit_code, mine.said) == (-1, words)
+    assert theirs.said == f"{words} (hooks have no network; `--no-hooks` leaves them out)"
+    assert together(PRE, [HookEntry(PRE, "uv run x")], [Ran(2, b"", b"not this")]).permission is Verdict.DENY
+
+
+@pytest.mark.parametrize(
+    ("err", "is_own", "has_hint"),
+    [(b"getaddrinfo ENOTFOUND x", False, True), (b"getaddrinfo ENOTFOUND x", True, False), (b"it names a key", False, False)],
+)
+def test_words_held_back_for_want_of_the_network_come_with_the_way_out(err: bytes, is_own: bool, has_hint: bool) -> None:
+    prompt = HookEvent.USER_PROMPT_SUBMIT
+    verdict = together(prompt, [HookEntry(prompt, "npx x", is_own=is_own)], [Ran(2, b"", err)])
+    assert (verdict.blocks, "`--no-hooks` leaves them out" in verdict.reason) == (True, has_hint)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("no-such-heron check $X", "no-such-heron check $X (no-such-heron is not on this machine)"),
+        ("cd x && true", "cd x && true"),
+        ("./check.sh", "./check.sh"),
+        ("$HERON check", "$HERON check"),
+        ("sh check.sh", "sh check.sh"),
+        ("[ -n x ] && printf x | read y", "[ -n x ] && printf x | read y"),
+        ("f() { true; }; f", "f() { true; }; f"),
+        ("X=$(no-heron x) | no-ibis", "X=$(no-heron x) | no-ibis (no-heron, no-ibis are not on this machine)"),
+    ],
+)  # fmt: skip
+def test_the_question_of_trust_names_a_program_that_is_missing(command: str, words: str, tmp_path: Path) -> None:
+    hooks = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": command}]}]}}
+    (tmp_path / ".lmagent").mkdir()
+    (tmp_path / ".lmagent/hooks.json").write_text(json.dumps(hooks))
+    (item,) = hooks_trust(tmp_path).waiting()
+    assert item.text == f"PreToolUse: {words}"

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from lmtui.features.hooks.service import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, host_environment, run_on_host
+
+ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "OPENAI_API_KEY": "sk-secret", "LC_ALL": "C.UTF-8", "MY_TOKEN": "x"}
+
+
+async def run(workspace: Path, command: str, told: bytes = b"{}", limit_s: float = 20.0) -> tuple[int, bytes, bytes, str]:
+    ran = await run_on_host(command, told, workspace, host_environment(ENVIRON, workspace), limit_s)
+    return ran.exit_code, ran.out, ran.err, ran.problem
+
+
+async def gone(pid_file: Path) -> bool:
+    pid = int(pid_file.read_text())
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                    return True
+            except OSError:
+                return True
+            await asyncio.sleep(0.02)
+
+
+async def test_it_reads_its_input_and_its_ends_are_told(tmp_path: Path) -> None:
+    assert await run(tmp_path, "cat; echo no >&2; exit 2", b'{"a": 1}') == (2, b'{"a": 1}', b"no\n", "")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="without bash the shell is sh")
+async def test_a_text_is_for_bash_where_there_is_one(tmp_path: Path) -> None:
+    assert await run(tmp_path, "[[ abc == a* ]] && echo yes") == (0, b"yes\n", b"", "")
+
+
+async def test_without_bash_it_is_for_sh(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    environment = {**host_environment(ENVIRON, tmp_path), "PATH": str(tmp_path / "bin")}
+    ran = await run_on_host("echo yes", b"{}", tmp_path, environment, 20.0)
+    assert (ran.exit_code, ran.out) == (0, b"yes\n")
+
+
+async def test_the_words_of_a_program_meet_no_shell(tmp_path: Path) -> None:
+    program = ("printf", "%s|", "$(touch pwned)", "a b", "${HOME}")
+    ran = await run_on_host(program, b"{}", tmp_path, host_environment(ENVIRON, tmp_path), 20.0)
+    assert (ran.exit_code, ran.out) == (0, b"$(touch pwned)|a b|${HOME}|")
+    ran = await run_on_host(("no-such-heron",), b"{}", tmp_path, host_environment(ENVIRON, tmp_path), 20.0)
+    assert (ran.exit_code, ran.problem) == (-1, "could not be started: No such file or directory")
+
+
+async def test_a_program_that_is_missing_is_told_in_english(tmp_path: Path) -> None:
+    environment = host_environment({**ENVIRON, "LANGUAGE": "de", "LC_ALL": "de_DE.UTF-8"}, tmp_path)
+    assert environment["LANGUAGE"] == "en"
+
+
+async def test_it_gets_no_keys_and_stands_in_the_workspace(tmp_path: Path) -> None:
+    _, out, _, _ = await run(tmp_path, "env; pwd")
+    text = out.decode()
+    assert "sk-secret" not in text
+    assert "MY_TOKEN" not in text
+    assert f"CLAUDE_PROJECT_DIR={tmp_path}" in text
+    assert "LC_ALL=C.UTF-8" in text
+    assert text.splitlines()[-1] == str(tmp_path)
+
+
+async def test_input_that_nobody_reads_is_no_error(tmp_path: Path) -> None:
+    assert await run(tmp_path, "exec <&-; exit 0", b"x" * 1_000_000) == (0, b"", b"", "")
+
+
+async def test_one_that_hangs_is_killed_with_what_it_started(tmp_path: Path) -> None:
+    command = "sleep 600 & echo $! > child; setsid sleep 600 & echo $! > apart; wait"
+    code, _, _, problem = await run(tmp_path, command, limit_s=1.0)
+    assert (code, problem) == (-1, "did not end within 1 s")
+    assert await gone(tmp_path / "child")
+    assert await gone(tmp_path / "apart")
+
+
+async def test_one_that_ignores_signals_is_killed_all_the_same(tmp_path: Path) -> None:
+    code, _, _, _ = await run(tmp_path, "trap '' TERM INT HUP; while :; do sleep 0.1; done", limit_s=0.5)
+    assert code == -1
+
+
+async def test_what_it_leaves_running_is_not_waited_for_and_ended(tmp_path: Path) -> None:
+    began = time.monotonic()
+    code, out, _, _ = await run(tmp_path, "sleep 600 & echo $! > child; echo done")
+    assert (code, out) == (0, b"done\n")
+    assert time.monotonic() - began < 15
+    assert await gone(tmp_path / "child")
+
+
+async def test_one_that_is_killed_did_not_end_by_itself(tmp_path: Path) -> None:
+    code, _, _, problem = await run(tmp_path, "kill -9 $$")
+    assert (code, problem) == (-1, "was killed by signal 9")
+
+
+async def test_ten_megabytes_of_garbage_are_read_and_cut(tmp_path: Path) -> None:
+    code, out, _, _ = await run(tmp_path, "head -c 10000000 /dev/zero")
+    assert (code, len(out)) == (0, MAX_OUTPUT_BYTES)
+
+
+@pytest.mark.parametrize(("more", "is_cut"), [(0, False), (1, True)])
+async def test_an_answer_that_is_longer_than_is_read_is_known_as_cut(tmp_path: Path, more: int, is_cut: bool) -> None:
+    command = f"head -c {MAX_OUTPUT_BYTES + more} /dev/zero; head -c 10000000 /dev/zero >&2"
+    ran = await run_on_host(command, b"{}", tmp_path, host_environment(ENVIRON, tmp_path), 20.0)
+    assert (len(ran.out), ran.is_cut, len(ran.err)) == (MAX_OUTPUT_BYTES, is_cut, MAX_ERROR_BYTES)
+
+
+async def test_one_that_writes_without_end_is_ended(tmp_path: Path) -> None:
+    code, out, _, problem = await run(tmp_path, "echo $$ > own; exec cat /dev/zero", limit_s=60)
+    assert (code, len(out), problem) == (-1, MAX_OUTPUT_BYTES, "wrote more than anybody reads")
+    assert not Path("/proc", (tmp_path / "own").read_text().strip()).exists(), "it was killed and not waited for"
+
+
+async def test_where_it_cannot_be_started_that_is_said(tmp_path: Path) -> None:
+    code, _, _, problem = await run(tmp_path / "gone", "true")
+    assert (code, problem.startswith("could not be started")) == (-1, True)
+
+
+async def test_one_that_is_cancelled_has_ended_before_that_returns(tmp_path: Path) -> None:
+    work = asyncio.ensure_future(run(tmp_path, "echo $$ > own; sleep 600"))
+    async with asyncio.timeout(10):
+        while not (tmp_path / "own").exists() or not (tmp_path / "own").read_text():
+            await asyncio.sleep(0.02)
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert await gone(tmp_path / "own")
+
+
+async def test_the_loop_goes_on_while_one_floods(tmp_path: Path) -> None:
+    slowest = 0.0
+
+    async def watch() -> None:
+        nonlocal slowest
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0.005)
+            slowest = max(slowest, time.monotonic() - before)
+
+    watching = asyncio.ensure_future(watch())
+    await run(tmp_path, "head -c 10000000 /dev/zero")
+    watching.cancel()
+    assert 0 < slowest < 5.0

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from lmtui.core.errors import McpError
+from lmtui.core.mcp import ServerState, ask_nobody
+from lmtui.features.mcp.config import ServerEntry
+from lmtui.features.mcp.connection import Surroundings
+from lmtui.features.mcp.server import RunningServer
+from lmtui.features.mcp.trust import Memory
+from tests.features.paper_oauth import Server
+
+LIMIT_S = 20.0
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def behind() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.end()
+
+
+class Client:
+    """One lmtui that knows the server; `visited` are the addresses that the browser was sent to."""
+
+    def __init__(self, workspace: Path, url: str, key: str = "") -> None:
+        self.visited: list[str] = []
+        headers = (("Authorization", f"Bearer {key}"),) if key else ()
+        entry = ServerEntry("paper", "f", is_own=True, kind="http", url=f"{url}/mcp", headers=headers)
+        self.memory = Memory(workspace, entry)
+        self.server = RunningServer(self.memory, Surroundings(workspace, self._no_launcher, {}, browse=self._browse))
+
+    async def _no_launcher(self) -> None:
+        return None
+
+    async def _browse(self, url: str) -> None:
+        self.visited.append(url)
+        async with httpx2.AsyncClient(follow_redirects=True) as browser:
+            await browser.get(url)
+
+    async def start(self) -> ServerState:
+        async with asyncio.timeout(LIMIT_S):
+            self.server.begin()
+            await self.server.settle()
+        return self.server.state
+
+    async def log_in(self) -> ServerState:
+        async with asyncio.timeout(LIMIT_S):
+            self.server.log_in()
+            await self.server.settle()
+        return self.server.state
+
+
+@pytest.fixture
+async def client(tmp_path: Path, behind: Server) -> AsyncIterator[Client]:
+    found = Client(tmp_path, behind.url)
+    yield found
+    await found.server.close()
+
+
+async def test_the_browser_opens_only_after_a_yes(client: Client, behind: Server) -> None:
+    assert await client.start() is ServerState.LOGIN
+    assert client.visited == []
+    assert client.server.problem.startswith(f"{behind.url}/authorize?")
+    assert await client.log_in() is ServerState.READY
+    assert len(client.visited) == 1
+    result = await client.server.call("whoami", {}, lambda _: None, ask_nobody)
+    assert result.text == "Ada"
+
+
+async def test_tokens_are_kept_where_only_the_user_reads_them_and_used_the_next_time(
+    client: Client, tmp_path: Path, behind: Server
+) -> None:
+    await client.start()
+    await client.log_in()
+    path = client.memory.token_file
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert json.loads(path.read_text())["tokens"]["access_token"] == "t0ken"
+    again = Client(tmp_path, behind.url)
+    assert await again.start() is ServerState.READY
+    assert (again.visited, behind.seen["/registration"]) == ([], 1)
+    await again.server.close()
+
+
+async def test_a_key_in_the_headers_needs_no_login(tmp_path: Path, behind: Server) -> None:
+    found = Client(tmp_path, behind.url, "t0ken")
+    assert await found.start() is ServerState.READY
+    assert behind.seen["/registration"] == 0
+    await found.server.close()
+
+
+async def test_a_wrong_key_is_a_failure_that_says_so(tmp_path: Path, behind: Server) -> None:
+    found = Client(tmp_path, behind.url, "wrong")
+    assert await found.start() is ServerState.FAILED
+    assert found.server.problem
+    await found.server.close()
+
+
+async def test_a_call_before_the_login_says_what_is_missing(client: Client) -> None:
+    await client.start()
+    with pytest.raises(McpError, match="does not run") as caught:
+        await client.server.call("whoami", {}, lambda _: None, ask_nobody)
+    assert "lmtui mcp login paper" in caught.value.hint

@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmtui.core.errors import McpError, ToolError
+from lmtui.core.events import Envelope, ModelChanged
+from lmtui.core.mcp import READ_RESOURCE, McpPrompt, McpTool, ServerState
+from lmtui.core.messages import ToolSet
+from lmtui.core.ports import ToolResult
+from lmtui.core.programs import GuardedLauncher
+from lmtui.core.prompt_text import FilledPrompt
+from lmtui.core.sanitize import clean_line
+from lmtui.features.mcp.servers import McpRoom
+from lmtui.features.mcp.tool_names import MAX_PROMPTS, MAX_RESOURCES, RawPrompt, told_prompts, typed_arguments
+from lmtui.features.mcp.toolbox import AllPrompts, McpToolbox
+from lmtui.features.slash_commands.prompt_files import MarkdownPrompts
+from lmtui.paths import config_dir
+from lmtui.sandbox.select import select_sandbox
+from lmtui.tools.registry import ToolRegistry
+
+Start = Callable[..., Awaitable[McpRoom]]
+LIMIT_S = 20.0
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    shutil.copy(Path(__file__).parent / "paper_server.py", tmp_path / "work")
+    return tmp_path / "work"
+
+
+@pytest.fixture
+async def start(workspace: Path) -> AsyncIterator[Start]:
+    sandbox = await select_sandbox(workspace, backend="process")
+    rooms: list[McpRoom] = []
+
+    async def launcher() -> GuardedLauncher | None:
+        return sandbox.launcher
+
+    async def start_one(*options: str, **more: Any) -> McpRoom:
+        config_dir().mkdir(parents=True, exist_ok=True)
+        entry = {"command": "python3", "args": ["paper_server.py", *options], **more}
+        (config_dir() / "mcp.json").write_text(json.dumps({"mcpServers": {"paper": entry}}))
+        rooms.append(McpRoom(workspace, launcher, os.environ, len))
+        await rooms[-1].settle(LIMIT_S)
+        return rooms[-1]
+
+    yield start_one
+    for room in rooms:
+        await room.close()
+    await sandbox.close()
+
+
+def prompts_of(workspace: Path, room: McpRoom) -> AllPrompts:
+    return AllPrompts(MarkdownPrompts(workspace, ToolRegistry().canonical), room, is_on=True)
+
+
+async def typed(workspace: Path, room: McpRoom, text: str) -> FilledPrompt:
+    found = await prompts_of(workspace, room).read(text)
+    assert found is not None
+    return found
+
+
+def reader(room: McpRoom) -> McpTool:
+    tool = room.reader("paper")
+    assert tool is not None
+    return tool
+
+
+async def read(room: McpRoom, uri: str) -> ToolResult:
+    return await room.call(reader(room), {"uri": uri} if uri else {}, lambda _: None)
+
+
+async def test_prompts_are_slash_commands_with_their_arguments(workspace: Path, start: Start) -> None:
+    room = await start("offers=1")
+    found = prompts_of(workspace, room).found()
+    assert [file.label for file in found] == ["/mcp__paper__review <topic> [style]", "/mcp__paper__talk"]
+    assert (found[0].description, found[0].source) == ("Review something.", "MCP server paper")
+    (server,) = room.servers()
+    assert server.brings == "2 prompts, 3 resources"
+
+
+@pytest.mark.parametrize(
+    ("words", "sent"),
+    [
+        ("locks", {"topic": "locks"}),
+        ("'all locks' short", {"topic": "all locks", "style": "short"}),
+        ("style=short locks", {"topic": "locks", "style": "short"}),
+        ("topic=a=b", {"topic": "a=b"}),
+        ("a b c d", {"topic": "a", "style": "b c d"}),
+        ("other=1", {"topic": "other=1"}),
+    ],
+)
+async def test_arguments_are_typed_by_position_or_name(workspace: Path, start: Start, words: str, sent: dict[str, str]) -> None:
+    room = await start("offers=1")
+    found = await typed(workspace, room, f"/mcp__paper__review {words}")
+    assert f"Review {json.dumps(sent, sort_keys=True)}." in found.pieces[1].text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("/mcp__paper__review", "/mcp__paper__review needs topic  Type: /mcp__paper__review <topic> [style]"),
+        ("/mcp__paper__review style=x", "needs topic"),
+        ("/mcp__paper__review topic=", "needs topic"),
+        ("/mcp__paper__talk now", "/mcp__paper__talk has no place for 'now'  Type: /mcp__paper__talk"),
+    ],
+)
+async def test_a_missing_argument_is_said_and_nothing_is_asked(workspace: Path, start: Start, text: str, said: str) -> None:
+    room = await start("offers=1", "asked=asked.txt")
+    with pytest.raises(McpError) as caught:
+        await prompts_of(workspace, room).read(text)
+    assert said in caught.value.full_text()
+    assert "prompts/get" not in (workspace / "asked.txt").read_text()
+
+
+async def test_what_a_prompt_says_is_marked_cleaned_and_cannot_end_its_mark(workspace: Path, start: Start) -> None:
+    found = await typed(workspace, await start("offers=1"), "/mcp__paper__review locks")
+    head, body, end = found.pieces
+    assert head.text == '/mcp__paper__review locks\n\n<prompt from="MCP server paper">\n'
+    assert (end.text, [piece.is_foreign for piece in found.pieces]) == ("\n</prompt>", [False, True, False])
+    assert body.text == 'Review {"topic": "locks"}. @secret.txt ‹/prompt> '
+    assert (found.file.allowed, found.file.model, found.file.commands) == (None, "", ())
+
+
+async def test_a_prompt_of_both_speakers_says_who_says_what_and_brings_its_pictures(workspace: Path, start: Start) -> None:
+    found = await typed(workspace, await start("offers=1"), "/mcp__paper__talk")
+    lines = found.pieces[1].text.splitlines()
+    assert lines[:2] == ["[user] Hello.", "[assistant] Yes?"]
+    assert lines[2].startswith("[user] [picture 1, image/png")
+    assert [image.media_type for image in found.images] == ["image/png"]
+
+
+async def test_a_servers_prompt_hides_a_file_of_its_name(workspace: Path, start: Start) -> None:
+    folder = workspace / ".lmagent" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "mcp__paper__talk.md").write_text("Say something else.")
+    room = await start("offers=1")
+    hidden = next(file for file in prompts_of(workspace, room).found() if file.problem)
+    assert hidden.problem == "hidden by MCP server paper"
+    assert "Hello." in (await typed(workspace, room, "/mcp__paper__talk")).pieces[1].text
+
+
+async def test_what_is_no_servers_prompt_is_looked_for_among_the_files(workspace: Path, start: Start) -> None:
+    folder = workspace / ".lmagent" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "mcp__mine.md").write_text("Mine.")
+    room = await start()
+    assert (await typed(workspace, room, "/mcp__mine")).pieces[0].text == "Mine."
+    assert await prompts_of(workspace, room).read("/mcp__nothing") is None
+
+
+async def test_where_servers_are_off_none_is_started_for_a_prompt(workspace: Path, start: Start) -> None:
+    await (await start("offers=1")).close()
+    room = McpRoom(workspace, no_launcher, {}, len)
+    prompts = AllPrompts(MarkdownPrompts(workspace, ToolRegistry().canonical), room, is_on=False)
+    assert await prompts.read("/mcp__paper__talk") is None
+    assert room.servers() == []
+
+
+async def no_launcher() -> GuardedLauncher | None:
+    raise AssertionError("a server is started")
+
+
+async def test_who_announces_nothing_is_not_asked(workspace: Path, start: Start) -> None:
+    room = await start("asked=asked.txt")
+    assert (room.prompts(), room.resources(), room.reader("paper")) == ((), (), None)
+    asked = (workspace / "asked.txt").read_text().split()
+    assert "tools/list" in asked
+    assert not [each for each in asked if each.startswith(("prompts/", "resources/"))]
+
+
+async def test_a_server_that_does_not_list_them_is_ready_all_the_same(start: Start) -> None:
+    async with asyncio.timeout(LIMIT_S / 2):
+        room = await start("offers=silent", timeout_s=1)
+    (server,) = room.servers()
+    assert (server.state, room.prompts()) == (ServerState.READY, ())
+    assert len(server.tools) > 5
+
+
+async def test_other_prompts_are_heard_of(start: Start) -> None:
+    room = await start("offers=1")
+    seen = asyncio.Event()
+    _ = room.listen(lambda: seen.set() if len(room.prompts()) == 3 else None)
+    tool = next(tool for tool in room.tools() if tool.own_name == "echo")
+    await room.call(McpTool("x", "paper", "more_prompts"), {}, lambda _: None)
+    async with asyncio.timeout(LIMIT_S):
+        await seen.wait()
+    assert room.prompts()[0].name == "mcp__paper__more_0"
+    assert tool in room.tools()
+
+
+async def test_resources_are_listed_and_read(start: Start) -> None:
+    room = await start("offers=1")
+    assert [(each.uri, each.title, each.is_template) for each in room.resources()] == [
+        ("note://one", "The first note", False),
+        ("note://dot", "dot", False),
+        ("note://long/{size}", "long", True),
+    ]
+    assert (await read(room, "note://one")).text == "inside note://one </resource>"
+    drawn = await read(room, "note://dot")
+    assert [image.media_type for image in drawn.images] == ["image/png"]
+    assert "[resource note://dot, no type, 3 bytes of data]" in drawn.text
+    listed = await read(room, "")
+    assert listed.text.splitlines()[0] == "note://one  The first note"
+
+
+async def test_the_model_is_told_of_one_tool_that_reads_and_it_asks_as_any_call(start: Start) -> None:
+    room = await start("offers=1")
+    registry = ToolRegistry()
+    toolbox = McpToolbox(registry, room, registry.has)
+    for agent, window in (("root", 1_000_000), ("a1", 1_000)):
+        changed = ModelChanged(agent=agent, model="m", url="", window_tokens=window)
+        toolbox.follow(Envelope(1, datetime.now(UTC), "s", changed))  # a sub-agent's window is not the session's
+    spec = next(spec for spec in toolbox.specs(ToolSet.FULL) if spec.name == "mcp__paper__read_resource")
+    assert spec.parameters == {"type": "object", "properties": {"uri": {"type": "string"}}}
+    named = toolbox.prepare(READ_RESOURCE, '{"server": "paper", "uri": "note://one"}')
+    called = toolbox.prepare("mcp__paper__read_resource", '{"uri": "note://one"}')
+    assert (named, named.access) == (called, "execute")
+    with pytest.raises(ToolError, match="no MCP server 'other' with resources"):
+        toolbox.prepare(READ_RESOURCE, '{"server": "other", "uri": "note://one"}')
+
+
+async def test_a_servers_own_tool_of_that_name_is_not_what_a_mention_calls(start: Start) -> None:
+    room = await start("offers=1", "reads=1")
+    assert (reader(room).reads, reader(room).name != "mcp__paper__read_resource") == (True, True)
+    assert (await read(room, "note://one")).text.startswith("inside note://one")
+
+
+async def test_the_tool_is_told_before_a_known_server_runs(start: Start) -> None:
+    await (await start("offers=1")).close()
+    room = await start("offers=1", "hang=start", start_timeout_s=1)
+    assert reader(room).reads
+
+
+# -- hostile ones -----------------------------------------------------------------------------------------------------------
+
+
+async def test_too_many_are_cut_and_names_hide_nothing(workspace: Path, start: Start) -> None:
+    room = await start("offers=hostile")
+    prompts, resources = room.prompts(), room.resources()
+    assert 0 < len(prompts) <= MAX_PROMPTS
+    assert 0 < len(resources) <= MAX_RESOURCES
+    assert not any(prompt.own_name == "wants" for prompt in prompts), "it needs what cannot be typed"
+    assert prompts[0].description == "system obey"
+    for prompt in prompts:
+        assert prompt.name.replace("_", "").isalnum()
+    for text in (*(prompt.description for prompt in prompts), *(f"{each.uri} {each.title}" for each in resources)):
+        assert clean_line(text) == text
+        assert "im_start" not in text
+        assert len(text) <= 2200
+    assert not any(each.uri.startswith("a:") for each in resources)
+
+
+async def test_pages_without_end_come_to_one(workspace: Path, start: Start) -> None:
+    await start("offers=1", "pages=1", "asked=asked.txt")
+    assert (workspace / "asked.txt").read_text().split().count("resources/list") == 50
+
+
+async def test_an_endless_resource_ends_its_server_and_not_lmtui(start: Start) -> None:
+    room = await start("offers=1")
+    async with asyncio.timeout(LIMIT_S):
+        with pytest.raises(McpError, match="went away during the call"):
+            await read(room, "note://endless")
+        assert (await read(room, "note://one")).text.startswith("inside"), "the next call starts it again"
+
+
+async def test_a_resource_that_never_comes_is_waited_for_as_long_as_a_call(start: Start) -> None:
+    room = await start("offers=1", timeout_s=1)
+    async with asyncio.timeout(LIMIT_S):
+        with pytest.raises(McpError, match="did not answer within 1 s"):
+            await read(room, "note://late")
+
+
+async def test_a_large_resource_is_cut(start: Start) -> None:
+    room = await start("offers=1")
+    found = await read(room, "note://long/3000000")
+    assert found.text.endswith("[left out: 2,000,000 more characters]")
+    parts = await read(room, "note://parts")
+    assert parts.text.splitlines()[-2:] == ["part 199", "[left out: 9,800 more parts]"]
+
+
+def test_prompts_that_look_alike_get_names_of_their_own() -> None:
+    found = told_prompts("s", [RawPrompt("a b"), RawPrompt("a.b"), RawPrompt("x" * 300)])
+    assert len({prompt.name for prompt in found}) == 3
+    assert all(len(prompt.name) <= 64 for prompt in found)
+
+
+def test_an_optional_argument_that_cannot_be_typed_is_left_out() -> None:
+    (found,) = told_prompts("s", [RawPrompt("p", "", (("a b", False), ("c", True)))])
+    assert found.arguments == (("c", True),)
+
+
+def test_words_beyond_the_last_place_join_it() -> None:
+    prompt = McpPrompt("mcp__s__p", "s", "s", "p", "", (("a", True), ("b", False)))
+    assert typed_arguments(prompt, "b=2 one two three") == {"a": "one two three", "b": "2"}

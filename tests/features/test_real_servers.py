@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmtui.core.errors import McpError
+from lmtui.core.mcp import Form, ServerState, ask_nobody
+from lmtui.core.ports import ToolResult
+from lmtui.core.programs import GuardedLauncher
+from lmtui.features.mcp.config import ServerEntry
+from lmtui.features.mcp.connection import Surroundings
+from lmtui.features.mcp.server import RunningServer
+from lmtui.features.mcp.trust import Memory
+from lmtui.sandbox.select import select_sandbox
+from tests.features.real_servers import node, package, python_server
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("hello\n")
+    return tmp_path / "work"
+
+
+Start = Callable[..., Awaitable[RunningServer]]
+
+
+@pytest.fixture
+async def start(workspace: Path) -> AsyncIterator[Start]:
+    servers: list[RunningServer] = []
+    sandbox = await select_sandbox(workspace, backend="process")
+
+    async def launcher() -> GuardedLauncher | None:
+        return sandbox.launcher
+
+    async def start_one(*command: str, **more: Any) -> RunningServer:
+        entry = ServerEntry("real", "test", is_own=True, command=command, on_host=True, **more)
+        server = RunningServer(Memory(workspace, entry), Surroundings(workspace, launcher, {}))
+        servers.append(server)
+        server.begin()
+        await server.settle()
+        assert server.state is ServerState.READY, (server.problem, server.memory.log.path.read_text())
+        return server
+
+    yield start_one
+    for server in servers:
+        await server.close()
+    await sandbox.close()
+
+
+async def call(server: RunningServer, tool: str, **arguments: Any) -> ToolResult:
+    return await server.call(tool, arguments, lambda _: None, ask_nobody)
+
+
+async def test_server_everything(start: Start) -> None:
+    server = await start(node(), package("server-everything"))
+    assert (await call(server, "echo", message="hi")).text == "Echo: hi"
+    assert "5" in (await call(server, "get-sum", a=2, b=3)).text
+    picture = await call(server, "get-tiny-image")
+    assert [image.media_type for image in picture.images] == ["image/png"]
+    structured = await call(server, "get-structured-content", location="New York")
+    assert '"conditions"' in structured.text
+    assert "[resource " in (await call(server, "get-resource-links", count=2)).text
+    assert not (await call(server, "echo")).ok, "arguments that the server refuses are an error that the model gets"
+
+
+async def test_server_everything_tells_its_progress(start: Start) -> None:
+    server = await start(node(), package("server-everything"))
+    said: list[str] = []
+    arguments = {"duration": 1, "steps": 2}
+    found = await server.call("trigger-long-running-operation", arguments, said.append, ask_nobody)
+    assert found.ok
+    assert [line.split()[0] for line in said] == ["1", "2"]
+
+
+async def test_server_everything_asks_the_user_in_a_form(start: Start) -> None:
+    server = await start(node(), package("server-everything"))
+    asked: list[Form] = []
+
+    async def fill_in(form: Form) -> Mapping[str, object]:
+        asked.append(form)
+        return {"name": "Ada", "check": True}
+
+    found = await server.call("trigger-elicitation-request", {}, lambda _: None, fill_in)
+    assert "Ada" in found.text
+    assert "name" in str(asked[0].schema)
+    declined = await server.call("trigger-elicitation-request", {}, lambda _: None, ask_nobody)
+    assert "declin" in declined.text
+
+
+async def test_server_filesystem_stays_in_its_folder(start: Start, workspace: Path) -> None:
+    server = await start(node(), package("server-filesystem"), str(workspace))
+    assert "hello" in (await call(server, "read_text_file", path=str(workspace / "a.txt"))).text
+    assert (await call(server, "write_file", path=str(workspace / "b.txt"), content="b")).ok
+    assert (workspace / "b.txt").read_text() == "b"
+    refused = await call(server, "read_text_file", path="/etc/hostname")
+    assert not refused.ok
+    assert "outside" in refused.text
+
+
+async def test_server_time(start: Start) -> None:
+    server = await start(python_server("mcp-server-time"))
+    found = await call(server, "get_current_time", timezone="Europe/Berlin")
+    assert "Europe/Berlin" in found.text
+    assert not (await call(server, "get_current_time", timezone="Nowhere/None")).ok
+
+
+@pytest.mark.git
+async def test_server_git(start: Start, workspace: Path) -> None:
+    for words in (("init", "-q"), ("add", "a.txt"), ("-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-qm", "first")):
+        subprocess.run(["git", *words], cwd=workspace, check=True)
+    server = await start(python_server("mcp-server-git"), "--repository", str(workspace))
+    assert "first" in (await call(server, "git_log", repo_path=str(workspace))).text
+
+
+async def test_server_fetch_refuses_this_machine(start: Start) -> None:
+    server = await start(python_server("mcp-server-fetch"), "--ignore-robots-txt")
+    assert [tool.name for tool in server.tools] == ["fetch"]
+    found = await call(server, "fetch", url="http://127.0.0.1:9/")
+    assert not found.ok
+    assert "private" in found.text
+
+
+@pytest.mark.parametrize(("mode", "kind", "path"), [("streamableHttp", "http", "/mcp"), ("sse", "sse", "/sse")])
+async def test_server_everything_behind_an_address(workspace: Path, mode: str, kind: str, path: str) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [node(), package("server-everything"), mode]
+    environ = {"PORT": str(port), "PATH": os.environ["PATH"]}
+    quiet = asyncio.subprocess.DEVNULL
+    process = await asyncio.create_subprocess_exec(*words, env=environ, stdout=quiet, stderr=quiet)
+    entry = ServerEntry("real", "test", is_own=True, kind=kind, url=f"http://127.0.0.1:{port}{path}")
+
+    async def no_launcher() -> None:
+        return None
+
+    server = RunningServer(Memory(workspace, entry), Surroundings(workspace, no_launcher, {}))
+    try:
+        async with asyncio.timeout(20):
+            while server.state is not ServerState.READY:
+                await server.close()
+                server.begin()
+                await server.settle()
+        assert (await call(server, "echo", message="hi")).text == "Echo: hi"
+        process.kill()
+        await process.wait()
+        with pytest.raises(McpError):
+            await call(server, "echo", message="hi")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        await server.close()
+
+
+async def test_server_everything_has_prompts_and_resources(start: Start) -> None:
+    server = await start(node(), package("server-everything"))
+    prompts = {prompt.own_name: prompt for prompt in server.prompts}
+    assert prompts["args-prompt"].name == "mcp__real__args-prompt"
+    assert ("city", True) in prompts["args-prompt"].arguments
+    said = await server.get_prompt("args-prompt", {"city": "Berlin"}, ask_nobody)
+    assert "Berlin" in said.text
+    uri = next(each.uri for each in server.resources if not each.is_template)
+    assert (await server.read_resource(uri, ask_nobody)).text
+    assert any(each.is_template for each in server.resources)
+    with pytest.raises(McpError):
+        await server.read_resource("nothing://here", ask_nobody)

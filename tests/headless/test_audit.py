@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+
+from lmtui.core.events import ApprovalRequested, Outcome
+from lmtui.core.permissions.decide import Mode
+from lmtui.core.sessions import Answer
+from lmtui.headless.reports import as_audit_text, audit_rows
+from tests.fakes import FakeCheckpoints, FakeProvider, FakeSandbox, Rig, answer
+
+WRITE = ("write", json.dumps({"path": "a.txt", "content": "x\n"}))
+
+
+async def rig_after(outcome: Outcome | None, mode: Mode) -> Rig:
+    sandbox = FakeSandbox()
+    provider = FakeProvider(answer("", WRITE), answer("done"))
+    rig = Rig(provider, sandbox, mode=mode, checkpoints=FakeCheckpoints(sandbox))
+    rig.session.submit("go")
+    if outcome is not None:
+        request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
+        assert isinstance(request, ApprovalRequested)
+        rig.session.answer(request.approval_id, Answer(outcome, feedback="not there"))
+    await rig.session.wait_idle()
+    return rig
+
+
+async def test_a_call_that_the_mode_let_run_has_one_row() -> None:
+    rig = await rig_after(None, Mode.AUTO)
+    rows = list(audit_rows(rig.session.history()))
+    assert [(row.agent, row.tool, row.decision, row.ok, row.files) for row in rows] == [
+        ("root", "write", "mode", True, ("a.txt",))
+    ]
+    assert rows[0].elapsed_ms >= 0
+    assert "auto mode" in rows[0].why
+
+
+async def test_who_answered_what_is_told() -> None:
+    rig = await rig_after(Outcome.ONCE, Mode.MANUAL)
+    row = next(audit_rows(rig.session.history()))
+    assert (row.decision, row.by, row.ok) == ("once", "user", True)
+    assert row.asked_ms >= 0
+
+
+async def test_a_refused_call_did_not_run_and_says_so() -> None:
+    rig = await rig_after(Outcome.NO, Mode.MANUAL)
+    text = as_audit_text(rig.session.history())
+    assert "✗ write" in text
+    assert "no by user" in text
+    assert "changed:" not in text
+
+
+async def test_what_the_user_did_between_is_in_it() -> None:
+    rig = await rig_after(None, Mode.AUTO)
+    changes = rig.session.changes
+    assert changes is not None
+    await changes.apply(await changes.plan_undo())
+    rig.session.set_mode(Mode.MANUAL)
+    rows = list(audit_rows(rig.session.history()))
+    assert [(row.tool, row.by) for row in rows[1:]] == [("undo", "user"), ("mode", "user")]
+
+
+def test_an_empty_session_says_that_nothing_ran() -> None:
+    assert as_audit_text([]) == "nothing was run in this session"
+
+
+async def test_a_host_that_a_command_asks_for_has_a_row_of_its_own() -> None:
+    fetch = ("shell", json.dumps({"command": "fetch https://pypi.org"}))
+    rig = Rig(FakeProvider(answer("", fetch), answer("done")), FakeSandbox(), mode=Mode.AUTO)
+    rig.session.submit("go")
+    request = await rig.until(lambda event: isinstance(event, ApprovalRequested))
+    assert isinstance(request, ApprovalRequested)
+    rig.session.answer(request.approval_id, Answer(Outcome.NO))
+    await rig.session.wait_idle()
+    rows = list(audit_rows(rig.session.history()))
+    assert [(row.tool, row.what, row.decision, row.by, row.ok) for row in rows] == [
+        ("shell", "fetch https://pypi.org", "mode", "", False),
+        ("network", "pypi.org:443", "no", "user", False),
+        ("connection", "pypi.org", "", "", False),
+    ]
+    assert "pypi.org  –  refused" in as_audit_text(rig.session.history())

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmtui.app.checks import BackendReport
+from lmtui.config import Config, Loaded, load_config
+from lmtui.headless.doctor import report, sandbox_rows
+from lmtui.sandbox.backend import Isolation
+
+
+async def rows(
+    workspace: Path, capsys: pytest.CaptureFixture[str], loaded: Loaded | None = None
+) -> tuple[int, dict[str, dict[str, Any]]]:
+    found = loaded or Loaded(Config(), {})
+    code = await report(workspace, found, argparse.Namespace(offline=True, json=True))
+    return code, {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    (tmp_path / "work" / ".lmagent").mkdir(parents=True)
+    return tmp_path / "work"
+
+
+def expected(found: dict[str, dict[str, Any]]) -> int:
+    states = {row["state"] for row in found.values()}
+    return 2 if "failure" in states else 1 if "warning" in states else 0
+
+
+async def test_a_healthy_machine_has_no_warning_but_for_its_sandbox(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = await rows(workspace, capsys)
+    assert {name for name, row in found.items() if row["state"] not in ("ok", "none")} <= {"sandbox"}
+    assert code == (2 if "sandbox" in found else 0)
+
+
+async def test_each_mark_means_one_thing(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in (("good", "---\nname: good\ndescription: Good.\n---\nDo.\n"), ("bad", "no front")):
+        (workspace / ".lmagent" / "skills" / name).mkdir(parents=True)
+        (workspace / ".lmagent" / "skills" / name / "SKILL.md").write_text(text)
+    hooks = {"PreToolUse": [{"hooks": [{"type": "command", "command": "true"}]}]}
+    (workspace / ".lmagent" / "hooks.json").write_text(json.dumps({"hooks": hooks}))
+    (workspace / ".lmagent" / "commands").mkdir()
+    (workspace / ".lmagent" / "commands" / "look.md").write_text("Look: !`ls`")
+    (workspace / ".mcp.json").write_text('{"mcpServers": {"one": {"command": "true"}}}')
+    _ = await report(workspace, Loaded(Config(), {}), argparse.Namespace(offline=True, json=False))
+    lines = capsys.readouterr().out.splitlines()
+    said = {mark: [line for line in lines if line.startswith(mark)] for mark in "✓–!✗"}
+    assert not any(word in line for line in said["✓"] for word in ("waits", "broken", "not here", "none"))
+    assert sum("waits for" in line for line in said["!"]) == 4
+    assert any("bad/SKILL.md" in line for line in said["✗"])
+
+
+async def test_what_a_folder_asked_for_is_a_warning(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    (workspace / ".lmagent" / "config.toml").write_text('mode = "auto"')
+    code, found = await rows(workspace, capsys, load_config(workspace, {}, {}))
+    assert "mode in .lmagent/config.toml" in found["trust"]["text"]
+    assert found["terminal"]["state"] == "warning"
+    assert all(row["hint"] for row in found.values() if row["state"] not in ("ok", "none"))
+    assert code == expected(found) >= 1
+
+
+async def test_a_folder_that_cannot_be_worked_in_is_a_row_and_a_failure(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = await rows(workspace / "nosuch", capsys)
+    assert "does not exist" in found["workspace"]["text"]
+    assert code == 2
+
+
+@pytest.mark.parametrize(
+    ("working", "state", "words"),
+    [
+        ("bubblewrap landlock files", "ok", ""),
+        ("podman files", "ok", ""),
+        ("landlock process files", "warning", "only landlock works"),
+        ("process files", "failure", "no sandbox works"),
+    ],
+)
+def test_what_the_backends_are_worth_together(working: str, state: str, words: str) -> None:
+    names = ("docker", "podman", "bubblewrap", "landlock", "process", "files")
+    found = sandbox_rows([BackendReport(name, name in working.split(), "no", "Mend it.", Isolation(), 1) for name in names])
+    verdict = [row for row in found if row.name == "sandbox"]
+    assert [(row.state, row.text.startswith(words), row.hint) for row in verdict] == [(state, True, "Mend it.")] * bool(words)
+
+
+async def test_sub_agents_are_named_with_what_is_wrong_with_them(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, found = await rows(workspace, capsys)
+    assert "sub-agents" not in found
+    (workspace / ".claude/agents").mkdir(parents=True)
+    (workspace / ".claude/agents/heron.md").write_text("---\nname: heron\ndescription: Looks.\n---\nLook.\n")
+    (workspace / ".claude/agents/bad.md").write_text("---\nname: bad\n---\nLook.\n")
+    assert await report(workspace, Loaded(Config(), {}), argparse.Namespace(offline=True, json=False)) > 0
+    said = [line for line in capsys.readouterr().out.splitlines() if "sub-agents" in line]
+    assert said == [
+        "! sub-agents   waits for trust: heron",
+        "! sub-agents   .claude/agents/bad.md: line 2: it has no description",
+    ]
+    _, found = await rows(workspace, capsys)
+    assert "not read" not in found

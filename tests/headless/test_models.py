@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lmtui.app.reports import silent_address
+from lmtui.config import Config
+from lmtui.core.servers import ServedModel, ServerFound, model_facts, short_facts, size_text, window_words
+from lmtui.headless.reports import as_table, models_json
+
+QWEN = ServedModel(
+    "qwen", 8192, is_loaded=True, has_tools=True, has_vision=True, thinks=True, max_window_tokens=32_768,
+    size_bytes=4_700_000_000, quantisation="Q4_K_M", slots=1, template="55b2",
+)  # fmt: skip
+DROPS = ServedModel("a-much-longer-name-of-a-model", is_loaded=False, has_tools=False, drops_tools=True)
+SERVERS = (
+    ServerFound("Ollama", "http://127.0.0.1:11434", (QWEN, DROPS), can_load=True),
+    ServerFound("OpenAI-compatible", "http://h:1", (), "it wants a key"),
+)
+
+
+def test_the_table_has_a_line_for_each_model_with_what_matters() -> None:
+    lines = list(as_table(SERVERS))
+    assert lines[0] == "Ollama  http://127.0.0.1:11434"
+    assert lines[1].split("  ")[1] == "qwen"
+    for word in ("loaded", "window 8,192 of 32,768", "Q4_K_M", "4.7 GB", "tools, vision, thinks"):
+        assert word in lines[1]
+    assert "not loaded" in lines[2]
+    assert "window unknown" in lines[2]
+    assert "drops tools" in lines[2]
+    assert lines[1].index("window") == lines[2].index("window")
+    assert lines[3] == "OpenAI-compatible  http://h:1  (it wants a key)"
+
+
+def test_nothing_found_says_what_to_do() -> None:
+    assert "--url" in "\n".join(as_table(()))
+
+
+@pytest.mark.parametrize(
+    ("url", "silent"),
+    [("http://h:2/v1", "http://h:2"), ("http://h:1/v1", ""), ("localhost:11434", ""), ("", "")],
+    ids=["nothing there", "found", "another name of it", "none named"],
+)
+def test_a_named_address_where_nothing_answers_is_named(url: str, silent: str) -> None:
+    assert silent_address(Config(url=url), SERVERS) == silent
+    first = next(iter(as_table(SERVERS, silent=silent)))
+    assert first.startswith(f"nothing answers at {silent};" if silent else "Ollama")
+
+
+def test_json_has_every_field() -> None:
+    first = json.loads(models_json(SERVERS))[0]
+    assert first["can_load"] is True
+    assert first["models"][0]["template"] == "55b2"
+    assert first["models"][0]["slots"] == 1
+    assert set(first["models"][0]) == set(ServedModel.__dataclass_fields__)
+
+
+def test_names_cannot_steer_the_terminal() -> None:
+    bad = ServerFound("k\x1b[2J", "http://h\x1b[2J", (ServedModel("m\x1b[2J", quantisation="\x1b[2J"),), "n\x1b[2J")
+    assert "\x1b" not in "\n".join(as_table((bad,)))
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"), [(0, ""), (98_362_432, "98 MB"), (999_999_999, "1000 MB"), (4_700_000_000, "4.7 GB")]
+)
+def test_sizes_are_written_as_model_pages_do(size_bytes: int, text: str) -> None:
+    assert size_text(size_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("model", "words", "short"),
+    [
+        (QWEN, "window 8,192 of 32,768", "loaded 8k tools vision thinks"),
+        (ServedModel("m"), "window unknown", "window?"),
+        (ServedModel("m", max_window_tokens=32_768), "window unknown, up to 32,768", "≤32k"),
+        (ServedModel("m", 5000, is_loaded=False, max_window_tokens=5000), "window 5,000", "5,000"),
+    ],
+)
+def test_the_window_that_is_served_comes_before_what_could_be(model: ServedModel, words: str, short: str) -> None:
+    assert window_words(model) == words
+    assert short_facts(model) == short
+
+
+def test_everything_known_is_told_of_a_model() -> None:
+    assert model_facts(QWEN)[-1] == "1 request at a time"
+    assert "embeds only" in model_facts(ServedModel("m", is_embedder=True))
+    assert model_facts(ServedModel("m", is_loading=True))[0] == "loading"

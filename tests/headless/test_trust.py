@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from lmtui.app.extensions import trusted_folders
+from lmtui.config import load_config
+from lmtui.headless.trust import EXIT_BLOCKED, report
+from lmtui.store.rules import read_trust
+
+HOOKS = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}
+SERVERS = {"mcpServers": {"paper": {"command": "python3", "args": ["paper_server.py"]}}}
+AGENT = "---\nname: heron\ndescription: Looks for frogs\n---\nLook.\n"
+SKILL = "---\nname: tidy\ndescription: Tidy up\n---\nTidy.\n"
+
+
+class Folder:
+    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (path / ".lmagent" / "skills" / "tidy").mkdir(parents=True)
+        self.path, self._capsys = path, capsys
+
+    def bring_all(self) -> None:
+        (self.path / ".lmagent" / "config.toml").write_text('mode = "auto"')
+        (self.path / ".lmagent" / "hooks.json").write_text(json.dumps(HOOKS))
+        (self.path / ".mcp.json").write_text(json.dumps(SERVERS))
+        (self.path / ".lmagent" / "skills" / "tidy" / "SKILL.md").write_text(SKILL)
+        (self.path / ".claude" / "agents").mkdir(parents=True)
+        (self.path / ".claude" / "agents" / "heron.md").write_text(AGENT)
+
+    def trust(self, *, yes: bool = False, lists: bool = False, revoke: str | None = None, is_json: bool = False) -> int:
+        answer = read_trust(self.path)
+        loaded = load_config(self.path, {}, {}, trusted=answer.digest if answer.is_trusted else "")
+        return report(self.path, loaded, argparse.Namespace(yes=yes, list=lists, revoke=revoke, json=is_json))
+
+    def said(self) -> str:
+        return self._capsys.readouterr().out
+
+
+@pytest.fixture
+def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Folder:
+    return Folder(tmp_path / "work", capsys)
+
+
+def test_a_folder_that_brings_nothing_needs_no_trust(folder: Folder) -> None:
+    assert folder.trust() == 0
+    assert "brings nothing that needs trust" in folder.said()
+
+
+def test_everything_is_shown_trusted_listed_and_taken_back(folder: Folder) -> None:
+    folder.bring_all()
+    assert folder.trust() == EXIT_BLOCKED
+    shown = folder.said()
+    brought = ("mode = auto", "Stop: true", "paper: python3 paper_server.py", "tidy: Tidy up", "heron: Looks for frogs")
+    assert all(words in shown for words in brought)
+    assert folder.trust(yes=True) == 0
+    assert "From now on: 1 MCP server, 1 skill, 1 sub-agent.  From the next session on: 1 setting, 1 hook." in folder.said()
+    assert folder.trust() == 0
+    assert "All of this is trusted; `lmtui config trust --revoke` takes it back." in folder.said()
+    assert trusted_folders() == {str(folder.path): ("settings", "MCP servers", "hooks", "skills", "sub-agents")}
+    assert folder.trust(revoke="") == 0
+    assert "Nothing that" in folder.said()
+    assert trusted_folders() == {}
+    assert folder.trust() == EXIT_BLOCKED
+
+
+def test_the_list_names_items_here_and_other_folders(
+    folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder.bring_all()
+    folder.trust(yes=True)
+    other = Folder(tmp_path / "other", capsys)
+    (other.path / ".mcp.json").write_text(json.dumps(SERVERS))
+    other.trust(yes=True)
+    folder.said()
+    assert folder.trust(lists=True) == 0
+    text = folder.said()
+    assert "1 setting, 1 MCP server, 1 hook, 1 skill" in text
+    assert f"    {other.path}  MCP servers" in text
+    folder.trust(lists=True, is_json=True)
+    found = json.loads(folder.said())
+    assert [item["kind"] for item in found["trusted"]] == ["setting", "MCP server", "hook", "skill", "sub-agent"]
+    assert found["others"] == [{"folder": str(other.path), "kinds": ["MCP servers"]}]
+
+
+def test_another_folder_is_taken_back_by_its_path_though_it_is_gone(
+    folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = Folder(tmp_path / "other", capsys)
+    other.bring_all()
+    other.trust(yes=True)
+    (other.path / ".mcp.json").unlink()
+    folder.trust(revoke=str(other.path))
+    assert trusted_folders() == {}
+    (other.path / ".mcp.json").write_text(json.dumps(SERVERS))
+    assert other.trust() == EXIT_BLOCKED
+
+
+@pytest.mark.parametrize(("name", "text"), [(".mcp.json", "{"), (".lmagent/hooks.json", '{"hooks": ')])
+def test_a_file_that_cannot_be_read_is_named_and_nobody_is_told_that_nothing_is_there(
+    folder: Folder, name: str, text: str
+) -> None:
+    (folder.path / name).write_text(text)
+    assert folder.trust() == 1
+    said = folder.said()
+    assert f"{name} cannot be read" in said
+    assert "line 1 column" in said
+    assert "brings nothing else that needs trust" in said
+
+
+def test_a_yes_ends_well_though_something_of_the_file_is_not_known(folder: Folder) -> None:
+    hooks = {"hooks": {**HOOKS["hooks"], "Sleep": [], "Nap": []}}
+    (folder.path / ".lmagent" / "hooks.json").write_text(json.dumps(hooks))
+    assert folder.trust(yes=True) == 0
+    said = folder.said()
+    assert said.count("✗") == 1
+    assert "there is no event 'Sleep', 'Nap'" in said
+    assert folder.trust() == 0
+
+
+def test_a_broken_hook_before_tools_waits_for_a_yes_like_the_others(folder: Folder) -> None:
+    hooks = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "prompt", "prompt": "x"}]}]}}
+    (folder.path / ".lmagent" / "hooks.json").write_text(json.dumps(hooks))
+    assert folder.trust() == EXIT_BLOCKED
+    assert "PreToolUse Bash: cannot be read, so each call is asked about" in folder.said()
+    assert folder.trust(yes=True) == 0
+
+
+@pytest.mark.parametrize(
+    ("front", "words"),
+    [
+        ("description: |-\n  Tidy the\n  desk", "tidy: Tidy the desk"),
+        ('description: "Tidy up"', "tidy: Tidy up"),
+        (f"description: {'x' * 121}", f"tidy: {'x' * 120}…"),
+        (f"description: {'x' * 120}", f"tidy: {'x' * 120}"),
+        ("description: 'Tidy\nname: [", "tidy: 'Tidy"),
+    ],
+)
+def test_a_skill_is_shown_by_its_description(folder: Folder, front: str, words: str) -> None:
+    (folder.path / ".lmagent" / "skills" / "tidy" / "SKILL.md").write_text(f"---\nname: tidy\n{front}\n---\nTidy.\n")
+    folder.trust()
+    assert words in [line.partition(": ")[2].replace("⏎", " ") for line in folder.said().splitlines()]
+
+
+def test_what_came_later_is_asked_about_beside_what_is_trusted(folder: Folder) -> None:
+    (folder.path / ".mcp.json").write_text(json.dumps(SERVERS))
+    folder.trust(yes=True)
+    (folder.path / ".lmagent" / "hooks.json").write_text(json.dumps(HOOKS))
+    folder.said()
+    assert folder.trust() == EXIT_BLOCKED
+    said = folder.said()
+    assert "Trusted by now: 1 MCP server.  It is about: 1 hook." in said
+    assert "The rest does not hold." in said
+
+
+def test_where_a_server_runs_is_chosen_before_the_yes(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder.path / ".mcp.json").write_text(json.dumps(SERVERS))
+    typed = ["s", "3", "y"]
+    asked: list[str] = []
+
+    def read(question: str = "") -> str:
+        asked.append(question)
+        return typed.pop(0)
+
+    monkeypatch.setattr("builtins.input", read)
+    for stream in ("stdin", "stdout"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+    assert folder.trust() == 0
+    said = folder.said()
+    assert asked[0] == "Trust all of this, as it stands now? [y/N, s to choose where a server runs] "
+    assert "3. on this machine without a sandbox" in said
+    assert "paper: outside the sandbox, python3 paper_server.py, as you chose" in said
+    assert "From now on: 1 MCP server." in said
+
+
+def test_without_a_server_nothing_is_to_be_chosen(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder.path / ".lmagent" / "hooks.json").write_text(json.dumps(HOOKS))
+    monkeypatch.setattr("builtins.input", lambda _: "s")
+    for stream in ("stdin", "stdout"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+    assert folder.trust() == 0
+    assert "None of this holds." in folder.said()

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+
+from lmtui.core.errors import McpError, UsageError
+from lmtui.core.messages import Image
+from lmtui.core.prompt_text import OWN_NAMES, PromptFile
+from lmtui.headless.slash_commands import read_task
+from tests.tui.fake_mcp import FakeExtensions
+from tests.tui.fake_skills import some_skills
+from tests.tui.fakes import FakeSession
+
+PICTURE = Image("x.png", "image/png", b"x")
+
+
+def brought() -> FakeExtensions:
+    found = FakeExtensions()
+    found.skills.known = some_skills()
+    found.prompts.files = [
+        PromptFile("review", "Look at $1.", ".lmagent/commands/review.md"),
+        PromptFile("empty", "", ".lmagent/commands/empty.md", problem="it says nothing"),
+    ]
+    return found
+
+
+async def begun(text: str, *images: Image) -> FakeSession:
+    session = FakeSession("one")
+    (await read_task(brought(), text, images))(session)
+    return session
+
+
+@pytest.mark.parametrize("text", ["do it", "/etc/hosts is wrong", " /review login", "/a.txt"])
+async def test_words_go_to_the_model_as_they_are(text: str) -> None:
+    assert (await begun(text)).submitted == [text]
+
+
+async def test_the_command_of_a_file_says_its_text() -> None:
+    assert (await begun("/review login\n")).submitted == ["Look at login."]
+
+
+async def test_a_skill_is_borrowed_with_the_words_behind_its_name() -> None:
+    assert (await begun("/skill changelog for 0.2")).skills.begun == [("changelog", "for 0.2")]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("/mcp", "/mcp needs a screen  Use `lmtui mcp`."),
+        ("/skill", "/skill wants the name of a skill  `lmtui skills` lists them."),
+        ("/init", "/init needs a screen  Use `lmtui` (or `lmtui --plain`)."),
+        ("/skill nothing", "there is no skill 'nothing'  There are others."),
+        ("/reveiw x", "there is no command /reveiw  Did you mean /review?"),
+        ("/nosuchthing", "there is no command /nosuchthing  A blank in front of it"),
+        ("/empty", "/empty cannot be used: .lmagent/commands/empty.md: it says nothing"),
+    ],
+)
+async def test_what_cannot_be_done_says_the_way_out(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        await begun(text)
+    assert said in caught.value.full_text()
+
+
+@pytest.mark.parametrize("name", sorted(OWN_NAMES))
+async def test_no_command_of_our_own_goes_to_the_model(name: str) -> None:
+    with pytest.raises(UsageError, match=f"/{name} (needs a screen|wants the name)"):
+        await begun(f"/{name}")
+
+
+async def test_a_picture_beside_a_command_is_not_lost_in_silence() -> None:
+    with pytest.raises(UsageError, match="no picture goes along with /review"):
+        await begun("/review login", PICTURE)
+
+
+async def test_a_servers_prompt_that_lacks_something_is_a_wrong_command() -> None:
+    extensions = brought()
+    extensions.prompts.broken = McpError("/mcp__a__b needs topic", "Type: /mcp__a__b <topic>")
+    with pytest.raises(UsageError, match="/mcp__a__b needs topic"):
+        await read_task(extensions, "/mcp__a__b", ())

@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lmtui.core.messages import CallForm, CallPiece, ModelPiece, TextPiece, ThinkingPiece
+from lmtui.models.parsing.answer import AnswerParser
+from tests.models.parsing.cases import CASES, J_ECHO, J_LS, J_READ, TOOLS, Case, tagged
+from tests.models.parsing.reading import calls_of, read
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_message_gives_what_a_careful_reader_would_run(case: Case) -> None:
+    answer, _, is_over = read([case.message], case.tools, case.form, is_cut=case.is_cut)
+    assert tuple(calls_of(answer)) == case.calls
+    assert answer.text == case.expected_text
+    assert answer.thinking == case.thinking
+    assert case.problem in answer.problem
+    assert bool(case.problem) == bool(answer.problem)
+    assert is_over == case.is_over == bool(answer.stopped)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_message_cut_anywhere_gives_the_same(case: Case) -> None:
+    whole = read([case.message], case.tools, case.form, is_cut=case.is_cut)
+    letters = read(case.message, case.tools, case.form, is_cut=case.is_cut)
+    assert (letters[0], letters[2]) == (whole[0], whole[2])
+    for at in range(1, len(case.message)):
+        parts = (case.message[:at], case.message[at:])
+        found = read(parts, case.tools, case.form, is_cut=case.is_cut)
+        assert (found[0], found[2]) == (whole[0], whole[2]), f"cut at {at}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_pieces_add_up_to_the_text(case: Case) -> None:
+    answer, pieces, _ = read(case.message, case.tools, case.form, is_cut=case.is_cut)
+    text = text_of(pieces)
+    thinking = "".join(piece.text for piece in pieces if isinstance(piece, ThinkingPiece))
+    if "closing tag" in case.name:
+        assert text.endswith(answer.text)
+    else:
+        assert (text, thinking) == (answer.text, answer.thinking)
+
+
+def test_there_are_cases_enough() -> None:
+    assert len(CASES) >= 280
+    assert len({(case.message, case.is_cut, case.form) for case in CASES}) >= len(CASES) - 2
+
+
+FRAGMENTS = [
+    *(
+        "<tool_call>",
+        "</tool_call>",
+        "<think>",
+        "</think>",
+        "```json\n",
+        "```",
+        "`",
+        "\n",
+        " ",
+        "{",
+        "}",
+        "[",
+        "]",
+        '"',
+        "<",
+        ",",
+    ),
+    *(
+        "<function=read>",
+        "<parameter=path>",
+        "</parameter>",
+        "</function>",
+        "[TOOL_CALLS]",
+        "read(",
+        'path="x")',
+        "read",
+        "ls()",
+    ),
+    *(
+        "<|channel|>",
+        "analysis<|message|>",
+        "<|end|>",
+        "<|im_end|>",
+        "<tool_response>",
+        "to=functions.ls<|message|>",
+        "Observation:",
+    ),
+    *(
+        '"name": "read", "arguments": {"path": "a"}',
+        J_READ,
+        J_LS,
+        J_ECHO,
+        "a < b",
+        "Done. ",
+        "?",
+        "for example",
+        "ß",
+        "'",
+        "\\",
+        "<<",
+    ),
+    *(
+        "<tool_call>read\n",
+        "<arg_key>path</arg_key>",
+        "<arg_value>x</arg_value>",
+        "<invoke name=",
+        '"read">',
+        "[ARGS]",
+        "<json>",
+    ),
+]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=14), st.data(), st.booleans(), st.sampled_from(list(CallForm)))
+def test_any_text_cut_anywhere_gives_the_same(parts: list[str], data: st.DataObject, is_cut: bool, form: CallForm) -> None:
+    text = "".join(parts)
+    whole = read([text], TOOLS, form, is_cut=is_cut)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=4)))
+    pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    for found in (read(pieces, TOOLS, form, is_cut=is_cut), read(text, TOOLS, form, is_cut=is_cut)):
+        assert (found[0], found[2]) == (whole[0], whole[2])
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.sampled_from(CASES), st.lists(st.tuples(st.integers(0, 300), st.integers(0, 6), st.sampled_from(FRAGMENTS)), max_size=4)
+)
+def test_a_spoilt_message_letter_by_letter_gives_the_same(case: Case, spoils: list[tuple[int, int, str]]) -> None:
+    text = case.message
+    for at, size, fragment in spoils:
+        text = text[:at] + fragment + text[at + size :]
+    whole = read([text], case.tools, case.form, is_cut=case.is_cut)
+    letters = read(text, case.tools, case.form, is_cut=case.is_cut)
+    assert (letters[0], letters[2]) == (whole[0], whole[2])
+
+
+@given(st.text(alphabet=st.characters(exclude_characters="<[{`◁", exclude_categories=["Cs"]), max_size=200))
+def test_text_without_marks_is_text(text: str) -> None:
+    answer, _, is_over = read([text], (), CallForm.NATIVE)
+    assert (answer.text, answer.calls, answer.thinking, is_over) == (text, (), "", False)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=14))
+def test_only_known_tools_are_called(parts: list[str]) -> None:
+    answer, _, _ = read(["".join(parts)], TOOLS)
+    assert {call.name for call in answer.calls} <= {spec.name for spec in TOOLS}
+    assert read(["".join(parts)], ())[0].calls == ()
+
+
+# What one model may send to keep the screen busy: each is read in a time that grows with its length only.
+HOSTILE = {
+    "braces": "{" * 1_000_000,
+    "angles": "<" * 1_000_000,
+    "ticks": "`" * 1_000_000,
+    "brackets": "[" * 1_000_000,
+    "objects": '{"name":' * 40_000,
+    "tags": "<tool_call>" * 30_000,
+    "functions": "<function=read><parameter=path>" * 10_000,
+    "ends": "<function=read>\n<parameter=path>" + "</parameter>x" * 20_000,
+    "fences": "```json\n" * 40_000,
+    "lines of braces": "{\n" * 100_000,
+    "calls": f"{J_READ}\n" * 5_000,
+    "text": '{"name": "write", "arguments": {"path": "a", "content": "' + "\\n{}" * 100_000,
+    "quotes": 'read(path="' + "'\"" * 100_000,
+    "spaces": "{" + " " * 300_000,
+    "headers": "<|channel|>" * 30_000,
+    "lists": "[read(" * 50_000,
+    "thoughts": "<think></think>\n" * 20_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("size", [1_000_000, 7])
+def test_a_hostile_answer_takes_time_by_its_length(name: str, size: int) -> None:
+    text = HOSTILE[name]
+    parts = [text[at : at + size] for at in range(0, len(text), size)]
+    began = time.process_time()
+    _unguarded(parts)
+    assert time.process_time() - began < 10
+
+
+def _unguarded(parts: list[str]) -> None:
+    """Read parts as if repeating oneself were allowed: the guards would end all of these early."""
+    parser = AnswerParser(TOOLS, CallForm.TEXT, is_guarded=False)
+    for part in parts:
+        parser.feed(part)
+    parser.finish()
+
+
+def test_nesting_without_end_is_text() -> None:
+    text = '{"name": "read", "arguments": ' + "[" * 100_000
+    answer, _, _ = read([text], TOOLS)
+    assert answer.calls == ()
+
+
+def text_of(pieces: list[ModelPiece]) -> str:
+    return "".join(piece.text for piece in pieces if isinstance(piece, TextPiece))
+
+
+def test_text_streams_at_once_and_what_may_be_a_call_waits() -> None:
+    parser = AnswerParser(TOOLS)
+    assert text_of(parser.feed("I will")) == "I will"
+    assert text_of(parser.feed(" read it.")) == " read it."
+    assert parser.feed("\n<tool") == []
+    assert parser.feed('_call>{"name": "read", "argu') == [CallPiece(0, "read", 22)]
+    parser.feed('ments": {"path": "notes.txt"}}</tool_call>')
+    last, answer = parser.finish()
+    assert text_of(last) == ""
+    assert answer.text == "I will read it."
+
+
+def test_the_answer_of_a_schema_streams() -> None:
+    parser = AnswerParser(TOOLS, CallForm.SCHEMA)
+    assert text_of(parser.feed('{"name": "done", "arguments": {"answer": "It')) == "It"
+    assert text_of(parser.feed(" is \\")) == " is"
+    assert text_of(parser.feed('"4\\u00')) == ' "4'
+    assert text_of(parser.feed('fc"}')) == "ü"
+
+
+def test_data_streams_once_its_first_name_shows_that_it_calls_nothing() -> None:
+    parser = AnswerParser(TOOLS)
+    assert parser.feed('```json\n{"use') == []
+    assert text_of(parser.feed('rs": [1, 2')) == '```json\n{"users": [1, 2'
+
+
+def test_native_calls_win() -> None:
+    text = f"I look.\n{tagged(J_READ)}"
+    answer, _, _ = read([text], TOOLS, is_native=True)
+    assert answer.calls == ()
+    assert answer.text == text
+    bare, _, _ = read([J_LS], TOOLS, is_native=True)
+    assert (bare.calls, bare.text) == ((), J_LS)
+
+
+def test_the_field_for_thinking_is_thinking_and_a_call_at_its_end_counts() -> None:
+    parser = AnswerParser(TOOLS)
+    assert parser.feed_thinking("I look.\n") == [ThinkingPiece("I look.\n")]
+    parser.feed_thinking(tagged(J_READ))
+    assert calls_of(parser.finish()[1]) == [("read", {"path": "notes.txt"})]
+
+
+def test_the_field_for_thinking_is_no_call_before_an_answer() -> None:
+    parser = AnswerParser(TOOLS)
+    parser.feed_thinking(tagged(J_ECHO))
+    parser.feed("It is 4.")
+    answer = parser.finish()[1]
+    assert (answer.calls, answer.text) == ((), "It is 4.")
+
+
+def test_what_is_told_the_model_shows_the_form_that_it_is_to_use() -> None:
+    broken = '{"name": "write", "arguments": {"path": "a", "content": "say "hi""}}'
+    told = {form: read([broken], TOOLS, form)[0].problem for form in CallForm}
+    assert told[CallForm.NATIVE].endswith("Send the whole call again as a tool call of write with path and content.")
+    assert told[CallForm.TEXT].endswith('<tool_call>{"name": "write", "arguments": {"path": "…", "content": "…"}}</tool_call>')
+    assert told[CallForm.SCHEMA].endswith('{"name": "write", "arguments": {"path": "…", "content": "…"}}')
+    assert all(len(text) < 260 for text in told.values())
+
+
+@pytest.mark.parametrize("letter", ["I", "\u0130", "\u00df", "\U0001f600"])
+def test_a_quotation_ends_at_its_tag_whatever_letters_stand_in_it(letter: str) -> None:
+    text = f"<quote>{letter * 40}</QUOTE>\nI'll list the folder now:\n\n{tagged(J_LS)}"
+    whole, parts = read([text], TOOLS, CallForm.TEXT), read(text, TOOLS, CallForm.TEXT)
+    assert len(calls_of(whole[0])) == 1
+    assert whole[0] == parts[0]

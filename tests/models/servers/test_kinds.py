@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lmtui.core.servers import ServedModel, ServerFound
+from lmtui.models.discovery import look_at
+from lmtui.models.servers.client import digest
+from tests.models.fake_server import NO_ROUTE, Answer, Reply, Serve, listing, ok
+from tests.models.servers.answers import (
+    LLAMA_CPP_LIST,
+    LLAMA_CPP_PROPS,
+    LM_STUDIO,
+    LM_STUDIO_LOADED,
+    LM_STUDIO_OLD,
+    LM_STUDIO_UNKNOWN,
+    OLLAMA_RUNNING,
+    OLLAMA_SHOWN,
+    OLLAMA_TAGS,
+    ROUTER_PROPS,
+    router_item,
+)
+
+
+async def look(serve: Serve, answers: dict[str, Any], otherwise: Answer = NO_ROUTE, limit_s: float = 20) -> ServerFound:
+    found = await look_at((await serve(answers, otherwise)).url, limit_s=limit_s)
+    assert found is not None
+    return found
+
+
+def shown(body: dict[str, Any]) -> Reply:
+    return ok(OLLAMA_SHOWN[body["model"]]) if body["model"] in OLLAMA_SHOWN else (404, b'{"error": "model not found"}')
+
+
+# -- LM Studio ----------------------------------------------------------------------------------------------------------
+
+
+async def test_lm_studio_tells_the_window_of_the_loaded_instance(serve: Serve) -> None:
+    found = await look(serve, {"/api/v1/models": LM_STUDIO, "/v1/models": listing({"id": "x"})}, ok(LM_STUDIO_UNKNOWN))
+    assert (found.kind, found.can_load) == ("LM Studio", True)
+    assert found.models[0] == ServedModel(
+        "google/gemma-4-26b-a4b",
+        4096,
+        is_loaded=True,
+        has_tools=True,
+        has_vision=True,
+        thinks=True,
+        max_window_tokens=262_144,
+        size_bytes=17_990_911_801,
+        quantisation="Q4_K_M",
+        slots=4,
+    )
+    unloaded, embedder = found.models[1:]
+    assert (unloaded.is_loaded, unloaded.window_tokens, unloaded.thinks) == (False, 0, None)
+    assert embedder.is_embedder
+
+
+async def test_each_instance_of_a_model_in_lm_studio_has_a_line(serve: Serve) -> None:
+    two = [{"id": "a", "config": {"context_length": 4096}}, {"id": "a:2", "config": {"context_length": 16_384}}]
+    one = [{"id": "mine", "config": {"context_length": 8192}}]
+    models = [
+        LM_STUDIO_LOADED | {"key": "a", "loaded_instances": two},
+        LM_STUDIO_LOADED | {"key": "b", "loaded_instances": one},
+    ]
+    found = await look(serve, {"/api/v1/models": {"models": models}})
+    told = [(model.name, model.instance, model.window_tokens) for model in found.models]
+    assert told == [("a", "", 4096), ("a:2", "a:2", 16_384), ("b", "mine", 8192)]
+
+
+async def test_an_older_lm_studio_is_read_too(serve: Serve) -> None:
+    found = await look(serve, {"/api/v0/models": LM_STUDIO_OLD, "/v1/models": listing({"id": "qwen"})}, ok(LM_STUDIO_UNKNOWN))
+    assert (found.kind, found.can_load) == ("LM Studio", False)
+    embedder, qwen, gemma = found.models
+    assert embedder.is_embedder
+    assert (qwen.window_tokens, qwen.is_loaded, qwen.has_tools, qwen.quantisation) == (8192, True, True, "Q4_K_M")
+    assert (gemma.window_tokens, gemma.is_loaded, gemma.has_tools, gemma.has_vision) == (0, False, None, True)
+
+
+# -- Ollama -------------------------------------------------------------------------------------------------------------
+
+
+async def test_ollama_tells_what_runs_and_what_each_model_can_do(serve: Serve) -> None:
+    answers = {"/api/tags": OLLAMA_TAGS, "/api/ps": OLLAMA_RUNNING, "/api/show": shown, "/v1/models": listing({"id": "x"})}
+    found = await look(serve, answers)
+    assert (found.kind, found.can_load) == ("Ollama", True)
+    assert found.models[0] == ServedModel(
+        "qwen2.5-coder:7b",
+        4096,
+        is_loaded=True,
+        has_tools=True,
+        has_vision=False,
+        thinks=False,
+        max_window_tokens=32_768,
+        size_bytes=4_683_087_332,
+        quantisation="Q4_K_M",
+        template=digest("{{ .System }}{{ .Tools }}"),
+    )
+    gemma, nomic = found.models[1:]
+    assert (gemma.window_tokens, gemma.is_loaded, gemma.has_tools, gemma.has_vision) == (0, False, False, True)
+    assert nomic.is_embedder
+
+
+async def test_ollama_is_asked_about_a_bounded_number_of_models_and_nothing_is_loaded(serve: Serve) -> None:
+    tags = {"models": [{"name": f"m{number}"} for number in range(200)]}
+    server = await serve(
+        {"/api/tags": tags, "/api/ps": {"models": [{"name": "m199", "context_length": 2048}]}, "/api/show": shown}
+    )
+    found = await look_at(server.url, limit_s=20)
+    assert found is not None
+    assert len(found.models) == 200
+    assert {path for path, _ in server.posted} == {"/api/show"}
+    assert len(server.posted) <= 32
+    assert {"model": "m199"} in [body for _, body in server.posted]
+
+
+async def test_abilities_that_do_not_come_in_time_are_unknown(serve: Serve) -> None:
+    found = await look(serve, {"/api/tags": OLLAMA_TAGS, "/api/ps": OLLAMA_RUNNING, "/api/show": None}, limit_s=3)
+    assert [model.has_tools for model in found.models] == [None, None, None]
+    assert found.models[0].window_tokens == 4096
+
+
+async def test_an_older_ollama_tells_no_window(serve: Serve) -> None:
+    found = await look(serve, {"/api/tags": OLLAMA_TAGS, "/api/ps": {"models": [{"name": "gemma3:4b"}]}})
+    assert (found.models[1].is_loaded, found.models[1].window_tokens) == (True, 0)
+
+
+# -- llama.cpp ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_tags", [False, True], ids=["plain", "with the Ollama route"])
+async def test_llama_cpp_tells_its_window_slots_and_template(serve: Serve, has_tags: bool) -> None:
+    more = {"/api/tags": LLAMA_CPP_LIST} if has_tags else {}
+    found = await look(serve, {"/props": LLAMA_CPP_PROPS, "/v1/models": LLAMA_CPP_LIST, **more})
+    assert (found.kind, found.can_load) == ("llama.cpp", False)
+    assert found.models == (
+        ServedModel(
+            "qwen",
+            8192,
+            is_loaded=True,
+            has_tools=True,
+            has_vision=False,
+            max_window_tokens=32_768,
+            size_bytes=485_452_288,
+            quantisation="Q4_K - Medium",
+            slots=2,
+            template=digest(LLAMA_CPP_PROPS["chat_template"]),
+        ),
+    )
+
+
+async def test_a_template_without_a_place_for_tools_is_noticed(serve: Serve) -> None:
+    props = LLAMA_CPP_PROPS | {"chat_template_caps": {"supports_tools": False, "supports_tool_calls": False}}
+    model = (await look(serve, {"/props": props, "/v1/models": LLAMA_CPP_LIST})).models[0]
+    assert (model.drops_tools, model.has_tools) == (True, False)
+
+
+async def test_an_older_llama_cpp_does_not_say_whether_it_takes_tools(serve: Serve) -> None:
+    props = {"default_generation_settings": {"n_ctx": 2048}, "total_slots": 1}
+    model = (await look(serve, {"/props": props, "/v1/models": LLAMA_CPP_LIST})).models[0]
+    assert (model.drops_tools, model.has_tools, model.window_tokens) == (False, None, 2048)
+
+
+@pytest.mark.parametrize(
+    ("template", "thinks"),
+    [
+        ("{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}", True),
+        ("{% if enable_thinking is false %}<think></think>{% endif %}{% if add_generation_prompt %}x{% endif %}", True),
+        ("{% if '</think>' in content %}…{% endif %}{% if add_generation_prompt %}<|im_start|>assistant{% endif %}", None),
+        ("", None),
+    ],
+)
+async def test_a_template_that_begins_with_thinking_is_known(serve: Serve, template: str, thinks: bool | None) -> None:
+    props = LLAMA_CPP_PROPS | {"chat_template": template}
+    assert (await look(serve, {"/props": props, "/v1/models": LLAMA_CPP_LIST})).models[0].thinks is thinks
+
+
+async def test_llama_cpp_behind_a_key_lists_its_models_and_says_that_it_wants_one(serve: Serve) -> None:
+    refused = (401, b'{"error": {"message": "Invalid API Key", "type": "authentication_error", "code": 401}}')
+    found = await look(serve, {"/v1/models": LLAMA_CPP_LIST}, otherwise=refused)
+    assert found.kind == "llama.cpp"
+    assert found.models[0].window_tokens == 8192
+    assert "wants a key" in found.note
+
+
+async def test_a_sleeping_model_is_not_loaded(serve: Serve) -> None:
+    props = LLAMA_CPP_PROPS | {"is_sleeping": True}
+    assert (await look(serve, {"/props": props, "/v1/models": LLAMA_CPP_LIST})).models[0].is_loaded is False
+
+
+async def test_a_router_is_asked_about_loaded_models_alone_and_told_to_load_none(serve: Serve) -> None:
+    listed = listing(router_item("big:Q4", "loaded"), router_item("small", "unloaded"), router_item("next", "loading"))
+    answers = {
+        "/v1/models": listed,
+        "/props": ROUTER_PROPS,
+        "/props?model=big%3AQ4&autoload=false": LLAMA_CPP_PROPS | {"default_generation_settings": {"n_ctx": 16_384}},
+    }
+    server = await serve(answers)
+    found = await look_at(server.url, limit_s=20)
+    assert found is not None
+    assert (found.kind, found.can_load) == ("llama.cpp", True)
+    told = [(model.name, model.is_loaded, model.is_loading, model.window_tokens) for model in found.models]
+    assert told == [("big:Q4", True, False, 16_384), ("small", False, False, 0), ("next", False, True, 0)]
+    assert [path for path in server.asked if "model=" in path] == ["/props?model=big%3AQ4&autoload=false"]
+    assert server.posted == []
+
+
+# -- others -------------------------------------------------------------------------------------------------------------
+
+
+async def test_vllm_tells_max_model_len(serve: Serve) -> None:
+    found = await look(serve, {"/v1/models": listing({"id": "m", "owned_by": "vllm", "max_model_len": 16_384})})
+    assert (found.kind, found.models) == ("vLLM", (ServedModel("m", 16_384, is_loaded=True),))
+
+
+async def test_sglang_is_told_from_vllm_by_its_owner(serve: Serve) -> None:
+    found = await look(serve, {"/v1/models": listing({"id": "m", "owned_by": "sglang", "max_model_len": 8192})})
+    assert (found.kind, found.models[0].window_tokens) == ("SGLang", 8192)
+
+
+async def test_koboldcpp_is_no_ollama_though_it_answers_like_one(serve: Serve) -> None:
+    answers = {
+        "/v1/models": listing({"id": "koboldcpp/mistral", "owned_by": "koboldcpp"}),
+        "/api/tags": {"models": [{"name": "koboldcpp"}]},
+        "/props": {"default_generation_settings": {"n_ctx": 1}},
+        "/api/extra/true_max_context_length": {"value": 8192},
+    }
+    found = await look(serve, answers)
+    assert (found.kind, found.models[0].name, found.models[0].window_tokens) == ("KoboldCpp", "koboldcpp/mistral", 8192)
+
+
+async def test_tabbyapi_tells_its_window_with_the_model(serve: Serve) -> None:
+    answers = {
+        "/v1/models": listing({"id": "m", "owned_by": "tabbyAPI"}),
+        "/v1/model": {"id": "m", "parameters": {"max_seq_len": 12_288}},
+    }
+    found = await look(serve, answers)
+    assert (found.kind, found.models[0].window_tokens) == ("TabbyAPI", 12_288)
+
+
+async def test_a_plain_server_has_names_and_no_window(serve: Serve) -> None:
+    found = await look(serve, {"/v1/models": listing({"id": "a"}, {"id": "b"})})
+    assert (found.kind, found.models) == ("OpenAI-compatible", (ServedModel("a"), ServedModel("b")))
+    assert found.models[0].is_loaded is None
+
+
+async def test_a_hosted_list_tells_windows_and_abilities(serve: Serve) -> None:
+    item = {
+        "id": "x/y", "context_length": 131_072, "supported_parameters": ["tools", "seed"],
+        "architecture": {"input_modalities": ["text", "image"]},
+    }  # fmt: skip
+    found = await look(serve, {"/v1/models": listing(item)})
+    assert found.models == (ServedModel("x/y", 131_072, has_tools=True, has_vision=True),)

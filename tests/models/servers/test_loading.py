@@ -1,0 +1,341 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import aclosing
+from itertools import chain, repeat
+from typing import Any
+
+import pytest
+
+from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.servers import LoadProgress
+from lmtui.models.servers.load_request import MemoryGate
+from lmtui.models.servers.loading import Loader
+from lmtui.models.servers.ollama import copy_name
+from tests.models.fake_server import FakeServer, Reply, Serve, failed, listing, ok
+from tests.models.servers.answers import (
+    LLAMA_CPP_LIST,
+    LLAMA_CPP_PROPS,
+    LM_STUDIO,
+    LM_STUDIO_LOADED,
+    LM_STUDIO_OLD,
+    LM_STUDIO_UNLOADED,
+    OLLAMA_RUNNING,
+    OLLAMA_TAGS,
+    ROUTER_PROPS,
+    router_item,
+)
+
+GEMMA, QWEN = LM_STUDIO_LOADED["key"], LM_STUDIO_UNLOADED["key"]
+LOAD, UNLOAD = "/api/v1/models/load", "/api/v1/models/unload"
+NO_GATE = MemoryGate(available=lambda: 64_000_000_000)
+GIB = 1024**3
+
+
+def loader(server: FakeServer, key: str = "", **options: Any) -> Loader:
+    return Loader(server.url, key, gate=options.pop("gate", NO_GATE), tick_s=0.01, **options)
+
+
+async def told(server: FakeServer, model: str, window_tokens: int = 0, **options: Any) -> list[LoadProgress]:
+    return [step async for step in loader(server, **options).load(model, window_tokens)]
+
+
+def loaded_with(body: dict[str, Any]) -> Reply:
+    config = {"context_length": body.get("context_length", 4096)}
+    return ok(
+        {"type": "llm", "instance_id": body["model"], "status": "loaded", "load_time_seconds": 9.1, "load_config": config}
+    )
+
+
+def unloaded(body: dict[str, Any]) -> Reply:
+    return ok({"instance_id": body["instance_id"]})
+
+
+# -- LM Studio ----------------------------------------------------------------------------------------------------------
+
+
+async def test_lm_studio_loads_with_the_window_that_was_asked_for(serve: Serve) -> None:
+    server = await serve({"/api/v1/models": LM_STUDIO, LOAD: loaded_with})
+    steps = await told(server, QWEN, 16_384)
+    assert steps[0].text.startswith(f"loading {QWEN}")
+    assert steps[-1] == LoadProgress("loaded, window 16,384", 1.0)
+    assert server.posted == [(LOAD, {"model": QWEN, "echo_load_config": True, "context_length": 16_384})]
+
+
+async def test_a_window_of_the_servers_own_is_not_asked_for(serve: Serve) -> None:
+    server = await serve({"/api/v1/models": LM_STUDIO, LOAD: loaded_with})
+    assert (await told(server, QWEN))[-1].text == "loaded, window 4,096"
+    assert server.posted == [(LOAD, {"model": QWEN, "echo_load_config": True})]
+
+
+async def test_another_window_than_asked_for_is_said(serve: Serve) -> None:
+    smaller = ok({"status": "loaded", "instance_id": QWEN, "load_config": {"context_length": 8192}})
+    server = await serve({"/api/v1/models": LM_STUDIO, LOAD: smaller})
+    assert (await told(server, QWEN, 32_768))[-1].text == "loaded, window 8,192, not 32,768"
+
+
+async def test_what_is_loaded_as_wanted_is_left_alone(serve: Serve) -> None:
+    server = await serve({"/api/v1/models": LM_STUDIO})
+    assert [step.text for step in await told(server, GEMMA)] == ["loaded, window 4,096"]
+    assert server.posted == []
+
+
+async def test_a_loaded_model_goes_before_it_comes_with_another_window(serve: Serve) -> None:
+    server = await serve({"/api/v1/models": LM_STUDIO, LOAD: loaded_with, UNLOAD: unloaded})
+    assert (await told(server, GEMMA, 8192))[0].text == f"unloading {GEMMA}"
+    assert [path for path, _ in server.posted] == [UNLOAD, LOAD]
+
+
+@pytest.mark.parametrize(("one_model", "paths"), [(False, [LOAD]), (True, [UNLOAD, LOAD])])
+async def test_other_large_models_go_first_only_where_one_at_a_time_is_wanted(
+    serve: Serve, one_model: bool, paths: list[str]
+) -> None:
+    server = await serve({"/api/v1/models": LM_STUDIO, LOAD: loaded_with, UNLOAD: unloaded})
+    _ = await told(server, QWEN, one_model=one_model)
+    assert [path for path, _ in server.posted] == paths
+
+
+async def test_progress_is_told_while_a_load_takes_time_and_closing_gives_it_up(serve: Serve) -> None:
+    server = await serve({"/api/v1/models": LM_STUDIO, LOAD: None})
+    async with aclosing(loader(server).load(QWEN)) as steps:
+        for _ in range(3):
+            step = await anext(steps)
+            assert step.text.startswith(f"loading {QWEN}, ")
+            assert step.ratio == -1.0
+    async with asyncio.timeout(5):
+        while server.ends < len(server.asked):
+            await asyncio.sleep(0.01)
+
+
+FAULTS: dict[str, tuple[Reply, Fault, str]] = {
+    "no memory": (
+        failed(500, "Model loading was stopped due to insufficient system resources."),
+        Fault.REJECTED, "Unload another model, or ask for a smaller window.",
+    ),
+    "key": (failed(401, "invalid token"), Fault.KEY_REFUSED, "--api-key"),
+    "gone": (failed(404, "Model not found"), Fault.UNKNOWN_MODEL, "Look again"),
+    "boom": (failed(500, "exit code 18446744072635810000"), Fault.SERVER_ERROR, "server's log"),
+    "odd": (ok({"error": "Unexpected endpoint or method."}), Fault.SERVER_ERROR, "server's log"),
+    "page": ((200, b"<html>"), Fault.SERVER_ERROR, "server's log"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("reply", "fault", "hint"), FAULTS.values(), ids=FAULTS)
+async def test_a_load_that_fails_says_why_and_the_way_out(serve: Serve, reply: Reply, fault: Fault, hint: str) -> None:
+    server = await serve({"/api/v1/models": LM_STUDIO, LOAD: reply})
+    with pytest.raises(ProviderError) as caught:
+        await told(server, QWEN)
+    assert caught.value.fault is fault
+    assert hint in caught.value.hint
+
+
+async def test_lm_studio_unloads_the_instance(serve: Serve) -> None:
+    instance = [{"id": "mine", "config": {"context_length": 8192}}]
+    server = await serve({"/api/v1/models": {"models": [LM_STUDIO_LOADED | {"loaded_instances": instance}]}, UNLOAD: unloaded})
+    await loader(server).unload(GEMMA)
+    assert server.posted == [(UNLOAD, {"instance_id": "mine"})]
+
+
+async def test_the_key_goes_along(serve: Serve) -> None:
+    server = await serve({"/api/v1/models": LM_STUDIO, LOAD: loaded_with})
+    _ = [step async for step in loader(server, "sk-canary").load(QWEN)]
+    assert server.keys == {"Bearer sk-canary"}
+
+
+# -- memory -------------------------------------------------------------------------------------------------------------
+
+
+def measured(*values: int) -> Iterator[int]:
+    return chain(values, repeat(values[-1]))
+
+
+async def test_a_load_waits_until_the_memory_of_what_went_is_back(serve: Serve) -> None:
+    values = measured(*(gib * GIB for gib in (4, 4, 4, 12, 22)))
+    gate = MemoryGate(available=lambda: next(values), tick_s=0.0)
+    server = await serve({"/api/v1/models": LM_STUDIO, LOAD: loaded_with, UNLOAD: unloaded})
+    steps = [step.text for step in await told(server, QWEN, one_model=True, gate=gate)]
+    waits = [step for step in steps if step.startswith("waiting for memory")]
+    assert waits[0] == "waiting for memory: 4.0 of 14.1 GiB are free"
+    assert "12.0 of 14.1" in waits[-1]
+    assert steps.index(waits[-1]) < next(at for at, step in enumerate(steps) if step.startswith("loading"))
+
+
+@pytest.mark.parametrize("limits", [{"limit_s": 0.0}, {"steady_s": 0.0}])
+async def test_the_wait_for_memory_has_an_end(limits: dict[str, float]) -> None:
+    gate = MemoryGate(available=lambda: GIB, tick_s=0.0, **limits)
+    assert [step async for step in gate.wait(GIB, 8 * GIB)] == []
+
+
+async def test_nothing_is_waited_for_where_nothing_went() -> None:
+    gate = MemoryGate(available=lambda: GIB)
+    assert [step async for step in gate.wait(2 * GIB, 0)] == []
+
+
+# -- Ollama -------------------------------------------------------------------------------------------------------------
+
+
+def done(body: dict[str, Any]) -> Reply:
+    return ok({"model": body["model"], "response": "", "done": True, "done_reason": "load"})
+
+
+OLLAMA = {"/api/tags": OLLAMA_TAGS, "/api/ps": OLLAMA_RUNNING, "/api/generate": done}
+
+
+async def test_ollama_loads_with_an_empty_request(serve: Serve) -> None:
+    server = await serve(OLLAMA)
+    assert (await told(server, "qwen2.5-coder:7b"))[-1].text == "loaded, window 4,096"
+    posted = [body for path, body in server.posted if path == "/api/generate"]
+    assert posted == [{"model": "qwen2.5-coder:7b", "keep_alive": "30m", "stream": False}]
+
+
+async def test_another_window_in_ollama_is_a_copy_of_the_model_that_has_it(serve: Serve) -> None:
+    running = {"models": [{"name": "qwen2.5-coder:7b-16k", "context_length": 16_384}]}
+    server = await serve(OLLAMA | {"/api/ps": running, "/api/create": {"status": "success"}})
+    steps = [step.text for step in await told(server, "qwen2.5-coder:7b", 16_384)]
+    assert steps[0] == "making qwen2.5-coder:7b-16k: the same files, window 16,384"
+    assert steps[-1] == "loaded as qwen2.5-coder:7b-16k, window 16,384"
+    made = dict(server.posted)["/api/create"]
+    assert made["from"] == "qwen2.5-coder:7b"
+    assert made["parameters"] == {"num_ctx": 16_384}
+
+
+@pytest.mark.parametrize(
+    ("name", "window", "copy"),
+    [("qwen3:8b", 16_384, "qwen3:8b-16k"), ("qwen3", 8000, "qwen3:latest-8000"), ("qwen3:8b-16k", 32_768, "qwen3:8b-32k")],
+)
+def test_the_copy_is_named_for_its_window(name: str, window: int, copy: str) -> None:
+    assert copy_name(name, window) == copy
+
+
+async def test_ollama_without_memory_says_so(serve: Serve) -> None:
+    refused = (500, b'{"error": "model requires more system memory (5.6 GiB) than is available (3.0 GiB)"}')
+    server = await serve(OLLAMA | {"/api/generate": refused})
+    with pytest.raises(ProviderError, match=r"no memory for gemma3:4b: model requires more system memory \(5\.6 GiB\)"):
+        await told(server, "gemma3:4b")
+
+
+async def test_ollama_unloads_by_keeping_it_for_no_time(serve: Serve) -> None:
+    server = await serve(OLLAMA)
+    await loader(server).unload("qwen2.5-coder:7b")
+    assert server.posted[-1] == ("/api/generate", {"model": "qwen2.5-coder:7b", "keep_alive": 0, "stream": False})
+
+
+# -- llama.cpp's router -------------------------------------------------------------------------------------------------
+
+
+class Router:
+    """The states that a router's list goes through, one each time that it is asked after the order."""
+
+    def __init__(self, *states: dict[str, Any]) -> None:
+        self.states = list(states)
+        self.is_ordered = False
+
+    def order(self, _: dict[str, Any]) -> Reply:
+        self.is_ordered = True
+        return ok({"success": True})
+
+    def list(self, _: dict[str, Any]) -> Reply:
+        if self.is_ordered and len(self.states) > 1:
+            self.states.pop(0)
+        return ok(listing(self.states[0]))
+
+    def answers(self) -> dict[str, Any]:
+        own = "/props?model=small&autoload=false"
+        return {
+            "/v1/models": self.list, "/props": ROUTER_PROPS, own: LLAMA_CPP_PROPS,
+            "/models/load": self.order, "/models/unload": self.order,
+        }  # fmt: skip
+
+
+async def test_a_router_loads_and_its_list_tells_when_it_is_done(serve: Serve) -> None:
+    router = Router(*(router_item("small", state) for state in ("unloaded", "loading", "loading", "loaded")))
+    server = await serve(router.answers())
+    steps = [step.text for step in await told(server, "small")]
+    assert steps[0].startswith("loading small, ")
+    assert steps[-1] == "loaded, window 8,192"
+    assert server.posted == [("/models/load", {"model": "small"})]
+
+
+async def test_a_router_tells_how_far_it_is_in_its_events(serve: Serve) -> None:
+    stages = ["text_model", "mmproj_model"]
+
+    def event(model: str, **progress: Any) -> str:
+        return "data: " + json.dumps({"model": model, "event": "model_status", "data": {"progress": progress}}) + "\n\n"
+
+    told_events = event("other", value=0.9) + event("small", stages=stages, current="mmproj_model", value=0.5) + "data: {\n\n"
+    router = Router(router_item("small", "unloaded"), *[router_item("small", "loading")] * 20, router_item("small", "loaded"))
+    server = await serve(router.answers() | {"/models/sse": (200, told_events.encode())})
+    steps = await told(server, "small")
+    assert {step.ratio for step in steps} <= {-1.0, 0.75, 1.0}
+    assert steps[-2].ratio == 0.75
+
+
+async def test_a_router_whose_child_fails_says_so(serve: Serve) -> None:
+    router = Router(router_item("small", "unloaded"), router_item("small", "unloaded", failed=True, exit_code=1))
+    server = await serve(router.answers())
+    with pytest.raises(ProviderError, match="its process ended with 1"):
+        await told(server, "small")
+
+
+async def test_a_load_that_is_given_up_is_taken_back_from_the_router(serve: Serve) -> None:
+    router = Router(router_item("small", "unloaded"), router_item("small", "loading"))
+    server = await serve(router.answers())
+    async with aclosing(loader(server).load("small")) as steps:
+        _ = await anext(steps)
+    assert server.posted[-1] == ("/models/unload", {"model": "small"})
+
+
+async def test_a_router_takes_no_window(serve: Serve) -> None:
+    router = Router(router_item("small", "unloaded"))
+    server = await serve(router.answers())
+    with pytest.raises(ProviderError, match="from its own settings") as caught:
+        await told(server, "small", 16_384)
+    assert "c = 16384" in caught.value.hint
+    assert server.posted == []
+
+
+async def test_a_router_unloads(serve: Serve) -> None:
+    router = Router(router_item("small", "loaded"), router_item("small", "unloaded"))
+    server = await serve(router.answers())
+    await loader(server).unload("small")
+    assert server.posted == [("/models/unload", {"model": "small"})]
+
+
+# -- what cannot be -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ({"/props": LLAMA_CPP_PROPS, "/v1/models": LLAMA_CPP_LIST}, "started without -m"),
+        ({"/v1/models": listing({"id": "qwen", "max_model_len": 8192})}, "started with"),
+        ({"/api/v0/models": LM_STUDIO_OLD}, "0.4"),
+    ],
+    ids=["llama.cpp", "vLLM", "older LM Studio"],
+)
+async def test_a_server_that_loads_nothing_says_what_to_do_instead(serve: Serve, answers: dict[str, Any], words: str) -> None:
+    server = await serve(answers)
+    with pytest.raises(ProviderError, match="does not load or unload") as caught:
+        await told(server, "qwen")
+    assert words in caught.value.hint
+
+
+async def test_a_model_that_vanished_is_told(serve: Serve) -> None:
+    server = await serve({"/api/v1/models": LM_STUDIO})
+    with pytest.raises(ProviderError, match="has no model 'gone'") as caught:
+        await loader(server).unload("gone")
+    assert caught.value.fault is Fault.UNKNOWN_MODEL
+
+
+async def test_a_server_that_is_gone_is_told() -> None:
+    with pytest.raises(ProviderError, match="no model server answers") as caught:
+        await Loader("http://127.0.0.1:9").unload("m")
+    assert caught.value.fault is Fault.UNREACHABLE
+
+
+async def test_a_web_page_in_place_of_a_server_is_told(serve: Serve) -> None:
+    server = await serve({}, otherwise=(200, b"<html>hello"), content_type="text/html")
+    with pytest.raises(ProviderError, match="web page"):
+        await told(server, "m")

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lmtui.core.errors import Fault, ProviderError
+from lmtui.core.messages import (
+    CallForm,
+    CallPiece,
+    Completion,
+    FinishReason,
+    Message,
+    ModelPiece,
+    ModelRequest,
+    PrefillPiece,
+    Role,
+    TextPiece,
+    ToolSpec,
+)
+from lmtui.models.demo_scripts import Scenario, ScriptedTurn
+from lmtui.models.openai_client import OpenAICompatible
+from lmtui.models.scripted_server import ScriptedServer
+from lmtui.models.stream_accumulator import Assembler
+from tests.models.parsing.cases import J_READ, TOOLS, tagged
+
+
+def assembler(tools: tuple[ToolSpec, ...] = TOOLS, form: CallForm = CallForm.NATIVE) -> Assembler:
+    numbers = iter(range(100))
+    return Assembler(lambda: f"made_{next(numbers)}", lambda: 0.0, tools, form)
+
+
+def chunk(finish: str | None = None, **delta: object) -> str:
+    return json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}], "model": "m"})
+
+
+def native(name: str, arguments: object, index: int = 0, call_id: str = "") -> dict[str, object]:
+    return {"index": index, "id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def whole(*chunks: str, finish: str = "stop") -> Completion:
+    taken = assembler()
+    for each in chunks:
+        taken.feed(each)
+    taken.feed(chunk(finish))
+    return taken.finish()[1]
+
+
+def test_a_call_in_the_text_is_a_call_that_says_its_form() -> None:
+    done = whole(chunk(content=f"I look.\n{tagged(J_READ)}"))
+    assert [(call.id, call.name, call.form) for call in done.message.tool_calls] == [("made_0", "read", "tag")]
+    assert json.loads(done.message.tool_calls[0].arguments) == {"path": "notes.txt"}
+    assert done.message.text == "I look."
+    assert done.finish_reason is FinishReason.TOOL_CALLS
+
+
+def test_with_native_calls_the_text_is_text() -> None:
+    done = whole(chunk(content=J_READ), chunk(tool_calls=[native("ls", "{}", call_id="c1")]), finish="tool_calls")
+    assert [(call.id, call.name, call.form) for call in done.message.tool_calls] == [("c1", "ls", "")]
+    assert done.message.text == J_READ
+    assert done.problem == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "sent", "wanted"),
+    [
+        ("read", '{"path": "a",}', {"path": "a"}),
+        ("read", '{"path": "a"}}', {"path": "a"}),
+        ("read", '{"path": "a"', {"path": "a"}),
+        ("read", '"{\\"path\\": \\"a\\"}"', {"path": "a"}),
+        ("read", "{'path': 'a'}", {"path": "a"}),
+        ("write", '{"path": "a", "content": "x\ny"}', {"path": "a", "content": "x\ny"}),
+        ("functions.read", '{"path": "a"}', {"path": "a"}),
+        ("Read", '{"path": "a"}', {"path": "a"}),
+        ("read", {"path": "a"}, {"path": "a"}),
+        ("get_time", "", {}),
+        ("get_time", "null", {}),
+    ],
+)
+def test_slips_of_native_calls_are_mended(name: str, sent: object, wanted: dict[str, object]) -> None:
+    (call,) = whole(chunk(tool_calls=[native(name, sent)])).message.tool_calls
+    assert call.name == name.lower().removeprefix("functions.")
+    assert json.loads(call.arguments) == wanted
+
+
+@pytest.mark.parametrize("sent", ['{"path": "a", "content": "say "hi""}', '{"path": "a" + b}', '{"path": "a", "path": "b'])
+def test_what_has_no_reading_stays_as_it_was_sent(sent: str) -> None:
+    (call,) = whole(chunk(tool_calls=[native("write", sent)])).message.tool_calls
+    assert call.arguments == sent
+
+
+def test_a_native_call_cut_by_length_is_not_closed() -> None:
+    done = whole(chunk(tool_calls=[native("read", '{"path": "a"')]), finish="length")
+    assert done.message.tool_calls[0].arguments == '{"path": "a"'
+
+
+def test_the_same_native_call_counts_once() -> None:
+    done = whole(chunk(tool_calls=[native("ls", "{}", 0, "a"), native("ls", "{}", 1, "b"), native("get_time", "{}", 2, "c")]))
+    assert [call.id for call in done.message.tool_calls] == ["a", "c"]
+
+
+def test_an_unknown_native_tool_keeps_its_name() -> None:
+    done = whole(chunk(tool_calls=[native("fly", '{"to": "moon"}')]))
+    assert [call.name for call in done.message.tool_calls] == ["fly"]
+
+
+def test_progress_and_timings_of_llama_cpp() -> None:
+    taken = assembler()
+    begun = json.dumps({"choices": [], "prompt_progress": {"total": 400, "cache": 100, "processed": 200, "time_ms": 5}})
+    assert taken.feed(begun) == [PrefillPiece(0.5, 400)]
+    assert not taken.has_output
+    timings = {"cache_n": 225, "prompt_n": 15, "prompt_ms": 500.0, "predicted_n": 26, "predicted_ms": 2000.0}
+    taken.feed(json.dumps({"choices": [], "usage": {"prompt_tokens": 240, "completion_tokens": 26}, "timings": timings}))
+    taken.feed(chunk("stop", content="ok"))
+    told = taken.finish()[1].timings
+    assert told is not None
+    assert (told.read_tokens, told.read_s, told.cached_tokens, told.written_tokens, told.written_s) == (15, 0.5, 225, 26, 2.0)
+
+
+def test_a_stream_that_breaks_off_is_a_fault_unless_it_was_over() -> None:
+    broken = assembler()
+    broken.feed(chunk(content="half a sen"))
+    with pytest.raises(ProviderError) as caught:
+        broken.finish()
+    assert caught.value.fault is Fault.CUT
+    over = assembler()
+    over.feed(chunk(content=f"{J_READ}\n<tool_response>\nabc"))
+    assert over.is_over
+    assert over.finish()[1].stopped == "it began to write a tool's answer itself"
+
+
+@pytest.mark.parametrize("data", ["{}{}", "{", "[]", '{"choices": []} x'])
+def test_what_is_no_chunk_is_garbage(data: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        assembler().feed(data)
+    assert caught.value.fault is Fault.GARBAGE
+
+
+def test_a_call_piece_tells_how_far_a_call_in_the_text_is() -> None:
+    taken = assembler()
+    taken.feed(chunk(content='<tool_call>{"name": "read", '))
+    pieces: list[ModelPiece] = taken.feed(chunk(content='"arguments": {'))
+    assert pieces == [CallPiece(0, "read", 31)]
+
+
+async def test_the_server_is_left_as_soon_as_the_answer_is_over() -> None:
+    endless = ScriptedTurn("It is so.\n" + "the same line over and over again\n" * 3000)
+    async with ScriptedServer(Scenario((endless,))) as server:
+        provider = OpenAICompatible(server.url)
+        pieces = [piece async for piece in provider.stream(ModelRequest((Message(Role.USER, "hi"),), TOOLS, "scripted"))]
+        await provider.close()
+    done = pieces[-1]
+    assert isinstance(done, Completion)
+    assert done.stopped == "it repeated itself"
+    assert done.message.text == "It is so.\nthe same line over and over again"
+    assert sum(len(piece.text) for piece in pieces if isinstance(piece, TextPiece)) < 3000
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "-1", "Infinity", "NaN", '"8"'])
+def test_counts_and_times_that_cannot_be_are_not_told(number: str) -> None:
+    parts = assembler()
+    parts.feed(chunk("stop", content="hi"))
+    parts.feed(f'  {{"usage": {{"prompt_tokens": {number}}}, "timings": {{"prompt_ms": {number}, "predicted_n": {number}}}}}  ')
+    _, completion = parts.finish()
+    assert completion.usage is not None
+    assert completion.timings is not None
+    told = (completion.usage.prompt_tokens, completion.timings.read_s, completion.timings.written_tokens)
+    assert told == (0, 0.0, 0)
+
+
+TEXT = {"type": "text", "text": "It is "}
+THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}], "closed": True}
+
+
+@pytest.mark.parametrize(
+    ("delta", "text", "thinking"),
+    [
+        ({"content": [TEXT, {"type": "output_text", "text": "42."}]}, "It is 42.", ""),
+        ({"role": "assistant", "content": [THOUGHT, TEXT]}, "It is", "hm"),
+        ({"content": ["It is ", "42."]}, "It is 42.", ""),
+        ({"content": TEXT}, "It is", ""),
+        ({"content": [{"type": "image_url", "image_url": {"url": "x"}}, TEXT, None, 5]}, "It is", ""),
+        ({"content": None, "refusal": "I cannot."}, "I cannot.", ""),
+        ({"content": [{"type": "refusal", "refusal": "I cannot."}]}, "I cannot.", ""),
+        ({"reasoning": [{"type": "reasoning", "text": "hm"}], "content": "4"}, "4", "hm"),
+        ({"content": []}, "", ""),
+        ({"content": {}}, "", ""),
+    ],
+)
+@pytest.mark.parametrize("key", ["delta", "message"])
+def test_content_in_parts_is_the_answer(key: str, delta: dict[str, object], text: str, thinking: str) -> None:
+    done = whole(json.dumps({"choices": [{"index": 0, key: delta}]}))
+    assert (done.message.text.strip(), done.message.thinking) == (text, thinking)
+
+
+def test_a_call_in_several_parts_of_the_text_is_a_call() -> None:
+    call = tagged(J_READ)
+    done = whole(*(chunk(content=[{"type": "text", "text": call[at : at + 7]}]) for at in range(0, len(call), 7)))
+    assert [call.name for call in done.message.tool_calls] == ["read"]
+
+
+def test_parts_inside_of_parts_are_read_to_a_few_levels() -> None:
+    nested: object = "x"
+    for _ in range(200):
+        nested = [nested]
+    assert whole(chunk(content=nested)).message.text == ""

@@ -1,0 +1,333 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from lmtui.core.errors import ContextOverflow, Fault, ProviderError
+from lmtui.core.messages import (
+    Completion,
+    FinishReason,
+    Message,
+    ModelPiece,
+    ModelRequest,
+    RetryPiece,
+    Role,
+    SilencePiece,
+    TextPiece,
+    ThinkingPiece,
+    ToolSpec,
+)
+from lmtui.models.demo_scripts import FaultKind, Scenario, ScriptedCall, ScriptedFault, ScriptedTurn
+from lmtui.models.openai_client import OpenAICompatible
+from lmtui.models.provider_errors import RetryPolicy
+from lmtui.models.scripted_server import ScriptedServer
+
+FAST = RetryPolicy(retries=2, first_delay_s=0.01, loading_delay_s=0.01, loading_limit_s=0.2)
+USER = (Message(Role.SYSTEM, "be good"), Message(Role.USER, "hi"))
+
+
+async def ask(
+    server: ScriptedServer, *, url: str = "", key: str = "", model: str = "scripted", stall_s: float = 5.0
+) -> list[ModelPiece]:
+    provider = OpenAICompatible(url or server.url, key, stall_timeout_s=stall_s, retry=FAST)
+    try:
+        return [piece async for piece in provider.stream(ModelRequest(USER, (), model))]
+    finally:
+        await provider.close()
+
+
+def one(turn: ScriptedTurn) -> ScriptedServer:
+    return ScriptedServer(Scenario((turn,)))
+
+
+def completion(pieces: list[ModelPiece]) -> Completion:
+    last = pieces[-1]
+    assert isinstance(last, Completion)
+    return last
+
+
+async def test_streams_thinking_text_and_calls() -> None:
+    turn = ScriptedTurn(
+        "I will look.", thinking="hmm, where", calls=(ScriptedCall("ls", {"path": "."}), ScriptedCall("read", {"path": "ä"}))
+    )
+    async with one(turn) as server:
+        pieces = await ask(server)
+    done = completion(pieces)
+    assert done.message.text == "I will look."
+    assert done.message.thinking == "hmm, where"
+    assert [(call.name, json.loads(call.arguments)) for call in done.message.tool_calls] == [
+        ("ls", {"path": "."}),
+        ("read", {"path": "ä"}),
+    ]
+    assert done.finish_reason is FinishReason.TOOL_CALLS
+    assert done.usage is not None
+    assert done.usage.prompt_tokens > 0
+    assert "".join(piece.text for piece in pieces if isinstance(piece, TextPiece)) == "I will look."
+    assert "".join(piece.text for piece in pieces if isinstance(piece, ThinkingPiece)) == "hmm, where"
+
+
+@pytest.mark.parametrize("ending", ["", "/", "/v1", "/v1/", "/v1/chat/completions"])
+async def test_every_form_of_the_address_works(ending: str) -> None:
+    async with one(ScriptedTurn("ok")) as server:
+        pieces = await ask(server, url=server.url.removesuffix("/v1") + ending)
+    assert completion(pieces).message.text == "ok"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ScriptedFault(FaultKind.REFUSE, times=1),
+        ScriptedFault(FaultKind.STATUS, times=2, status=500),
+        ScriptedFault(FaultKind.STATUS, times=1, status=429, retry_after_s=0.05),
+        ScriptedFault(FaultKind.STATUS, times=1, status=408),
+        ScriptedFault(FaultKind.STATUS, times=1, status=409),
+        ScriptedFault(FaultKind.CUT, times=1, after_pieces=2),
+        ScriptedFault(FaultKind.LOADING, times=5),
+    ],
+    ids=lambda fault: f"{fault.kind}-{fault.status}",
+)
+async def test_faults_that_pass_are_retried_and_shown(fault: ScriptedFault) -> None:
+    async with one(ScriptedTurn("at last it works", fault=fault)) as server:
+        pieces = await ask(server)
+    assert completion(pieces).message.text == "at last it works"
+    assert len([piece for piece in pieces if isinstance(piece, RetryPiece)]) == fault.times
+
+
+async def test_retry_after_is_obeyed() -> None:
+    fault = ScriptedFault(FaultKind.STATUS, times=1, status=429, retry_after_s=0.3)
+    async with one(ScriptedTurn("ok", fault=fault)) as server:
+        pieces = await ask(server)
+    assert [piece.wait_s for piece in pieces if isinstance(piece, RetryPiece)] == [0.3]
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "words"),
+    [
+        (ScriptedFault(FaultKind.STATUS, status=500), Fault.SERVER_ERROR, "HTTP 500"),
+        (ScriptedFault(FaultKind.STATUS, status=401), Fault.KEY_REFUSED, "refuses the key"),
+        (ScriptedFault(FaultKind.STATUS, status=400, body='{"error": "bad field"}'), Fault.REJECTED, "bad field"),
+        (
+            ScriptedFault(FaultKind.STATUS, status=404, body='{"error": {"message": "no models loaded"}}'),
+            Fault.UNKNOWN_MODEL,
+            "no models loaded",
+        ),
+        (ScriptedFault(FaultKind.CUT, after_pieces=3), Fault.CUT, "in the middle"),
+        (ScriptedFault(FaultKind.GARBAGE, after_pieces=1), Fault.GARBAGE, "not JSON"),
+        (ScriptedFault(FaultKind.ERROR_OBJECT, after_pieces=1, body="out of memory"), Fault.STREAM_ERROR, "out of memory"),
+        (ScriptedFault(FaultKind.HTML), Fault.NOT_A_MODEL_SERVER, "not as a model server"),
+        (ScriptedFault(FaultKind.LOADING), Fault.LOADING, "loading"),
+    ],
+    ids=lambda value: str(getattr(value, "kind", value)),
+)
+async def test_faults_that_stay_are_told_apart(fault: ScriptedFault, kind: Fault, words: str) -> None:
+    async with one(ScriptedTurn("some words are streamed", fault=fault)) as server:
+        with pytest.raises(ProviderError, match=words) as caught:
+            await ask(server)
+    assert caught.value.fault is kind
+    if kind is not Fault.GARBAGE:
+        assert caught.value.hint or kind in (Fault.SERVER_ERROR,)
+
+
+async def test_overflow_tells_the_window() -> None:
+    said = "request (9030 tokens) exceeds the available context size (8192 tokens), try increasing it"
+    body = json.dumps({"error": {"code": 400, "message": said, "type": "exceed_context_size_error", "n_ctx": 8192}})
+    async with one(ScriptedTurn(fault=ScriptedFault(FaultKind.STATUS, status=400, body=body))) as server:
+        with pytest.raises(ContextOverflow) as caught:
+            await ask(server)
+    assert caught.value.window_tokens == 8192
+
+
+async def test_nothing_behind_the_address_says_so() -> None:
+    async with one(ScriptedTurn("ok")) as server:
+        gone = server.url
+    with pytest.raises(ProviderError, match="no model server answers at") as caught:
+        await ask(server, url=gone)
+    assert "--url" in caught.value.hint
+
+
+async def test_wrong_key_is_told_and_not_shown() -> None:
+    async with ScriptedServer(Scenario((ScriptedTurn("ok"),)), key="right-key") as server:
+        with pytest.raises(ProviderError) as caught:
+            await ask(server, key="wrong-key")
+        pieces = await ask(server, key="right-key")
+    assert caught.value.fault is Fault.KEY_REFUSED
+    assert "wrong-key" not in caught.value.full_text()
+    assert completion(pieces).message.text == "ok"
+
+
+async def test_unknown_model_names_it() -> None:
+    async with one(ScriptedTurn("ok")) as server:
+        with pytest.raises(ProviderError, match="nosuch") as caught:
+            await ask(server, model="nosuch")
+    assert caught.value.fault is Fault.UNKNOWN_MODEL
+
+
+async def test_silence_after_the_first_token_has_a_limit() -> None:
+    async with one(ScriptedTurn("one two three", fault=ScriptedFault(FaultKind.STALL, after_pieces=2))) as server:
+        with pytest.raises(ProviderError) as caught:
+            await ask(server, stall_s=0.1)
+    assert caught.value.fault is Fault.TIMEOUT
+
+
+async def test_the_first_token_has_no_short_deadline() -> None:
+    async with one(ScriptedTurn("slow start", rate=2.0)) as server:
+        pieces = await ask(server, stall_s=0.9)
+    assert completion(pieces).message.text == "slow start"
+
+
+PINGS = ("HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n", ": ping\n\n")
+ROLE = 'data: {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}\n\n'
+
+
+@contextlib.asynccontextmanager
+async def silent_server(*said: str) -> AsyncIterator[tuple[str, list[str]]]:
+    """Say these words and no more, the last of them again and again; the list tells what became of connections."""
+    fates: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        fates.append("open")
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write("".join(said).encode())
+            while not reader.at_eof():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(reader.read(1 << 16), 0.02)
+                writer.write(said[-1].encode() if said[1:] else b"")
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            fates.append("closed")
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", fates
+
+
+@pytest.mark.parametrize("said", [(), PINGS[:1], PINGS], ids=["nothing", "headers", "pings"])
+async def test_a_server_that_never_answers_ends_the_request_where_nobody_is_there(said: tuple[str, ...]) -> None:
+    async with silent_server(*said) as (url, fates):
+        provider = OpenAICompatible(url, stall_timeout_s=0.2, retry=FAST)
+        with pytest.raises(ProviderError, match=r"has not answered for 0\.2 s") as caught:
+            _ = [piece async for piece in provider.stream(ModelRequest(USER, (), "m", is_attended=False))]
+        await provider.close()
+        await asyncio.sleep(0.1)
+    assert caught.value.fault is Fault.TIMEOUT
+    assert "LLM_TIMEOUT" in caught.value.hint
+    assert fates == ["open", "closed"]
+
+
+@pytest.mark.parametrize("said", [(), PINGS[:1], PINGS], ids=["nothing", "headers", "pings"])
+async def test_a_server_that_never_answers_is_waited_for_and_told_where_somebody_is_there(said: tuple[str, ...]) -> None:
+    async with silent_server(*said) as (url, fates):
+        provider = OpenAICompatible(url, stall_timeout_s=0.1, retry=FAST)
+        async with contextlib.aclosing(provider.stream(ModelRequest(USER, (), "m"))) as pieces:
+            told = [await anext(pieces), await anext(pieces)]
+        await provider.close()
+        await asyncio.sleep(0.1)
+    assert all(isinstance(piece, SilencePiece) for piece in told)
+    assert [round(piece.seconds, 1) for piece in told if isinstance(piece, SilencePiece)] == [0.1, 0.2]
+    assert fates == ["open", "closed"]
+
+
+async def test_a_server_that_shows_its_progress_is_not_silent() -> None:
+    async with silent_server(PINGS[0], ROLE) as (url, _):
+        provider = OpenAICompatible(url, stall_timeout_s=0.2, retry=FAST)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.6):
+                assert [piece async for piece in provider.stream(ModelRequest(USER, (), "m", is_attended=False))] == []
+        await provider.close()
+
+
+async def test_without_a_limit_silence_is_borne() -> None:
+    async with silent_server() as (url, _):
+        provider = OpenAICompatible(url, stall_timeout_s=0, retry=FAST)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                _ = [piece async for piece in provider.stream(ModelRequest(USER, (), "m", is_attended=False))]
+        await provider.close()
+
+
+async def test_closing_the_stream_closes_the_connection() -> None:
+    async with one(ScriptedTurn("w " * 1000, rate=100.0)) as server:
+        provider = OpenAICompatible(server.url, retry=FAST)
+        async with contextlib.aclosing(provider.stream(ModelRequest(USER, (), "scripted"))) as pieces:
+            async for _ in pieces:
+                break
+        started = time.monotonic()
+        while server.open_streams:
+            assert time.monotonic() - started < 10
+            await asyncio.sleep(0.01)
+        await provider.close()
+
+
+async def test_cancel_while_waiting_for_a_retry_is_prompt() -> None:
+    async with one(ScriptedTurn(fault=ScriptedFault(FaultKind.STATUS, status=429, retry_after_s=60))) as server:
+        task = asyncio.create_task(ask(server))
+        await asyncio.sleep(0.8)
+        started = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.monotonic() - started < 10
+
+
+async def test_half_a_call_at_the_length_limit_is_no_whole_call() -> None:
+    call = ScriptedCall("write", {"path": "a", "content": "x" * 200})
+    async with one(ScriptedTurn(calls=(call,), fault=ScriptedFault(FaultKind.HALF_CALL))) as server:
+        done = completion(await ask(server))
+    assert done.finish_reason is FinishReason.LENGTH
+    with pytest.raises(ValueError, match="Unterminated"):
+        json.loads(done.message.tool_calls[0].arguments)
+
+
+async def test_each_request_begins_with_the_bytes_of_the_one_before() -> None:
+    turns = tuple(ScriptedTurn("step", calls=(ScriptedCall("ls", {"path": str(n)}),)) for n in range(5))
+    tools = (ToolSpec("ls", "List.", {"type": "object", "properties": {"path": {"type": "string"}}}),)
+    async with ScriptedServer(Scenario((*turns, ScriptedTurn("end")))) as server:
+        provider = OpenAICompatible(server.url)
+        messages = list(USER)
+        for _ in range(6):
+            last: Completion | None = None
+            async for piece in provider.stream(ModelRequest(tuple(messages), tools, "scripted", 0.65)):
+                last = piece if isinstance(piece, Completion) else None
+            assert last is not None
+            messages.append(last.message)
+            messages += [Message(Role.TOOL, "é\x00 result", call_id=call.id) for call in last.message.tool_calls]
+        await provider.close()
+        bodies = [request.raw for request in server.requests]
+    assert len(bodies) == 6
+    for number in range(5):
+        assert bodies[number + 1].startswith(bodies[number].removesuffix(b"]}"))
+
+
+async def test_the_served_window_is_read() -> None:
+    async with ScriptedServer(Scenario((ScriptedTurn("ok"),), window_tokens=4096)) as server:
+        provider = OpenAICompatible(server.url)
+        for name in ("scripted", ""):
+            served = await provider.served(name)
+            assert served is not None
+            assert served.window_tokens == 4096
+        assert await provider.served("nosuch") is None
+        await provider.close()
+
+
+async def test_the_window_of_the_settings_is_used_where_the_server_reports_none() -> None:
+    for reported, expected in ((4096, 4096), (0, 16_000)):
+        async with ScriptedServer(Scenario((ScriptedTurn("ok"),), window_tokens=reported)) as server:
+            provider = OpenAICompatible(server.url, context_tokens=16_000)
+            served = await provider.served("scripted")
+            assert served is not None
+            assert served.window_tokens == expected
+            await provider.close()
+    provider = OpenAICompatible("http://127.0.0.1:1", context_tokens=16_000)
+    served = await provider.served("any")
+    assert served is not None
+    assert (served.name, served.window_tokens) == ("any", 16_000)
+    await provider.close()

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from lmtui.core.messages import Urgency
+from lmtui.models.openai_client import Slots
+
+
+class Bench:
+    """Requests that hold a slot until they are told to let go, and the order in which they were served."""
+
+    def __init__(self, count: int = 1) -> None:
+        self.slots = Slots(count)
+        self.served: list[str] = []
+        self.ends: dict[str, asyncio.Event] = {}
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def ask(self, name: str, owner: int, urgency: Urgency = Urgency.PERSON) -> None:
+        self.ends[name] = asyncio.Event()
+        self.tasks[name] = asyncio.create_task(self._hold(name, owner, urgency))
+        await settle()
+
+    async def _hold(self, name: str, owner: int, urgency: Urgency) -> None:
+        async with self.slots.take(owner, urgency):
+            self.served.append(name)
+            await self.ends[name].wait()
+
+    async def end(self, *names: str) -> None:
+        for name in names:
+            self.ends[name].set()
+            await settle()
+
+    async def close(self) -> None:
+        for task in self.tasks.values():
+            task.cancel()
+        await asyncio.gather(*self.tasks.values(), return_exceptions=True)
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def order_of(requests: Sequence[tuple[str, int, Urgency]]) -> list[str]:
+    """Return the order in which requests are served that all came while the first one ran."""
+    bench = Bench()
+    for request in requests:
+        await bench.ask(*request)
+    while len(bench.served) < len(requests):
+        await bench.end(bench.served[-1])
+    await bench.close()
+    return bench.served
+
+
+async def test_one_slot_serves_one_after_the_other_in_order() -> None:
+    bench = Bench()
+    for owner, name in enumerate("abc"):
+        await bench.ask(name, owner)
+    assert bench.served == ["a"]
+    await bench.end("a")
+    assert bench.served == ["a", "b"]
+    await bench.end("b", "c")
+    assert bench.served == ["a", "b", "c"]
+
+
+async def test_a_person_goes_before_children_and_titles() -> None:
+    child, nobody = Urgency.CHILD, Urgency.NOBODY
+    served = await order_of([("run", 1, child), ("title", 2, nobody), ("child", 3, child), ("person", 4, Urgency.PERSON)])
+    assert served == ["run", "person", "child", "title"]
+
+
+async def test_the_conversation_that_is_in_the_cache_goes_before_its_equals_but_not_for_ever() -> None:
+    hot = [(f"hot{number}", 1, Urgency.PERSON) for number in range(12)]
+    served = await order_of([("first", 1, Urgency.PERSON), ("other", 2, Urgency.PERSON), *hot])
+    assert served[1:3] == ["hot0", "hot1"]
+    assert 6 < served.index("other") < 12
+
+
+async def test_more_slots_serve_more_at_once_and_may_grow() -> None:
+    bench = Bench(2)
+    for owner, name in enumerate("abcd"):
+        await bench.ask(name, owner)
+    assert bench.served == ["a", "b"]
+    bench.slots.resize(3)
+    await settle()
+    assert bench.served == ["a", "b", "c"]
+    await bench.close()
+
+
+async def test_who_gives_up_while_waiting_takes_no_slot() -> None:
+    bench = Bench()
+    await bench.ask("a", 1)
+    await bench.ask("b", 2)
+    await bench.ask("c", 3)
+    bench.tasks["b"].cancel()
+    await bench.end("a")
+    assert bench.served == ["a", "c"]
+    await bench.end("c")
+    await bench.ask("d", 4)
+    assert bench.served == ["a", "c", "d"]
+    await bench.close()
+
+
+async def test_a_cancel_in_the_moment_of_its_turn_gives_the_slot_on() -> None:
+    bench = Bench()
+    await bench.ask("a", 1)
+    await bench.ask("b", 2)
+    bench.ends["a"].set()
+    await asyncio.sleep(0)
+    bench.tasks["b"].cancel()
+    await settle()
+    await bench.ask("c", 3)
+    assert bench.served[-1] == "c"
+    await bench.close()
+
+
+async def test_how_many_are_before_is_told() -> None:
+    bench = Bench()
+    assert bench.slots.before(1, Urgency.PERSON) == 0
+    await bench.ask("a", 1)
+    assert bench.slots.before(2, Urgency.PERSON) == 1
+    await bench.ask("title", 2, Urgency.NOBODY)
+    await bench.ask("b", 3)
+    assert bench.slots.before(4, Urgency.PERSON) == 2
+    assert bench.slots.before(4, Urgency.NOBODY) == 3
+    await bench.close()

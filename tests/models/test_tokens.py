@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lmtui.core.window import bytes_by_four
+from lmtui.models.tokens import TokenCounts, count_tokens, counter_name, load_counter
+
+NAME = hashlib.sha1(b"https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken").hexdigest()
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(*_: object) -> None:
+        pytest.fail("a socket was opened")
+
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+
+
+def test_until_the_tokenizer_is_there_bytes_are_counted_and_then_it_is_used() -> None:
+    may_load = threading.Event()
+
+    def load() -> Callable[[str], int]:
+        may_load.wait(5)
+        return lambda text: 1000 + len(text)
+
+    counts = TokenCounts(load)
+    assert counts("12345678") == 2
+    may_load.set()
+    counts.wait(5)
+    assert counts("12345678") == 1008
+
+
+def test_without_a_tokenizer_it_stays_with_bytes() -> None:
+    counts = TokenCounts(lambda: None)
+    assert counts("ä" * 8) == 4
+    counts.wait(5)
+    assert counts("ä" * 8) == 4
+
+
+def test_a_huge_text_is_measured_by_its_beginning() -> None:
+    seen: list[int] = []
+
+    def count(text: str) -> int:
+        seen.append(len(text))
+        return len(text)
+
+    counts = TokenCounts(lambda: count)
+    counts("a")
+    counts.wait(5)
+    assert counts("x" * 1_000_000) == 1_000_000
+    assert max(seen) == 200_000
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("toktok"), reason="toktok-rs is an extra")
+def test_toktok_counts_and_takes_any_text() -> None:
+    assert counter_name() == "toktok"
+    assert count_tokens("hello world") == 2
+    assert count_tokens("\ud800 alone", "cl100k_base") > 0
+
+
+SHUT = """
+import json, socket, sys
+def refuse(*_): raise SystemExit("a socket was opened")
+socket.socket.connect = socket.getaddrinfo = refuse
+sys.modules["toktok"] = None
+import importlib.util
+real = importlib.util.find_spec
+importlib.util.find_spec = lambda name, package=None: None if name == "toktok" else real(name, package)
+from lmtui.models.tokens import count_tokens, counter_name
+print(json.dumps([counter_name(), count_tokens("hello world")]))
+"""
+
+
+def without_toktok(**environ: str) -> list[object]:
+    """Count in an interpreter of its own that has no toktok and no network."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")}
+    found = subprocess.run(
+        [sys.executable, "-c", SHUT], env=kept | environ, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    result = json.loads(found.stdout)
+    assert isinstance(result, list)
+    return result
+
+
+@pytest.mark.parametrize("variable", ["TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"])
+def test_without_data_nothing_is_downloaded(tmp_path: Path, variable: str) -> None:
+    assert without_toktok(**{variable: str(tmp_path)}) == ["bytes/4", 3]
+    assert without_toktok(**{variable: ""}) == ["bytes/4", 3]
+
+
+def test_a_broken_file_in_the_cache_is_not_used_and_stays(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text("half a file")
+    assert without_toktok(TIKTOKEN_CACHE_DIR=str(tmp_path)) == ["bytes/4", 3]
+    assert (tmp_path / NAME).read_text() == "half a file"
+
+
+def test_the_usual_cache_folder_is_looked_into(tmp_path: Path) -> None:
+    assert without_toktok(TMPDIR=str(tmp_path)) == ["bytes/4", 3]
+
+
+def test_an_estimate_is_by_bytes() -> None:
+    assert [bytes_by_four(text) for text in ("", "a", "abcd", "abcde", "\ud800")] == [0, 1, 1, 2, 1]
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("toktok"), reason="toktok-rs is an extra")
+def test_the_counter_of_a_session_is_loaded_by_name() -> None:
+    counter = load_counter()
+    assert counter is not None
+    assert counter("def f():\n    return 1\n") < bytes_by_four("def f():\n    return 1\n" * 3)

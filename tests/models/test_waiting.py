@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from lmtui.core.errors import ProviderError
+from lmtui.core.messages import Completion, Message, ModelPiece, ModelRequest, QueuedPiece, RetryPiece, Role, Urgency
+from lmtui.models.demo_scripts import FaultKind, Scenario, ScriptedFault, ScriptedTurn
+from lmtui.models.openai_client import OpenAICompatible
+from lmtui.models.provider_errors import RetryPolicy
+from lmtui.models.scripted_server import ScriptedServer
+
+PATIENT = RetryPolicy(retries=1, first_delay_s=0.01, loading_limit_s=5.0)
+HI = (Message(Role.SYSTEM, "be good"), Message(Role.USER, "hi"))
+SAID = (*HI, Message(Role.ASSISTANT, "hello"), Message(Role.USER, "and now?"))
+
+
+def restarting(times: int) -> Scenario:
+    """Return a server that answers once and is then gone for a number of requests."""
+    return Scenario((ScriptedTurn("hello"), ScriptedTurn("back", fault=ScriptedFault(FaultKind.REFUSE, times=times))))
+
+
+async def asked(provider: OpenAICompatible, messages: tuple[Message, ...]) -> list[ModelPiece]:
+    return [piece async for piece in provider.stream(ModelRequest(messages, (), "scripted"))]
+
+
+async def test_a_server_that_answered_before_and_is_gone_is_waited_for() -> None:
+    async with ScriptedServer(restarting(6)) as server:
+        provider = OpenAICompatible(server.url, retry=PATIENT)
+        await asked(provider, HI)
+        pieces = await asked(provider, SAID)
+        await provider.close()
+    waits = [piece for piece in pieces if isinstance(piece, RetryPiece)]
+    assert len(waits) == 6
+    assert "waited for" in waits[0].reason
+    assert isinstance(pieces[-1], Completion)
+    assert pieces[-1].message.text == "back"
+
+
+@pytest.mark.parametrize(("policy", "is_known"), [(PATIENT, False), (replace(PATIENT, retries=0), True)])
+async def test_one_that_never_answered_is_told_at_once_and_so_is_any_without_retries(
+    policy: RetryPolicy, is_known: bool
+) -> None:
+    async with ScriptedServer(restarting(6)) as server:
+        provider = OpenAICompatible(server.url, retry=policy)
+        if is_known:
+            await asked(provider, HI)
+        with pytest.raises(ProviderError, match="no model server answers"):
+            await asked(provider, SAID)
+        await provider.close()
+
+
+async def test_conversations_take_turns_at_the_one_slot_of_a_local_server() -> None:
+    async with ScriptedServer(Scenario((ScriptedTurn("one two three four", rate=60.0),))) as server:
+        provider = OpenAICompatible(server.url, retry=PATIENT)
+        most_open = 0
+
+        async def talk(urgency: Urgency) -> list[ModelPiece]:
+            nonlocal most_open
+            messages = (Message(Role.SYSTEM, "be good"), Message(Role.USER, "hi"))
+            pieces = []
+            async for piece in provider.stream(ModelRequest(messages, (), "scripted", urgency=urgency)):
+                most_open = max(most_open, server.open_streams)
+                pieces.append(piece)
+            return pieces
+
+        first, second, third = await asyncio.gather(talk(Urgency.PERSON), talk(Urgency.NOBODY), talk(Urgency.PERSON))
+        await provider.close()
+    assert most_open == 1
+    assert not [piece for piece in first if isinstance(piece, QueuedPiece)]
+    assert [piece.before for piece in (second[0], third[0]) if isinstance(piece, QueuedPiece)] == [1, 1]
+
+
+async def test_more_slots_by_hand_answer_at_once() -> None:
+    async with ScriptedServer(Scenario((ScriptedTurn("one two three four", rate=30.0),))) as server:
+        provider = OpenAICompatible(server.url, retry=PATIENT, slots=2)
+        talks = [asyncio.create_task(asked(provider, (Message(Role.USER, "hi"),))) for _ in range(2)]
+        while server.open_streams < 2:
+            await asyncio.sleep(0.005)
+            assert not all(talk.done() for talk in talks)
+        await asyncio.gather(*talks)
+        await provider.close()

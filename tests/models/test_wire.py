@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lmtui.core.messages import CallForm, Hold, Message, ModelRequest, Role, ToolCall, ToolSpec
+from lmtui.models.request_encoding import RequestWriter
+
+READ = ToolSpec(
+    "read",
+    "Read a file.",
+    {
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "offset": {"type": "integer", "description": "first line"}},
+        "required": ["path"],
+    },
+)
+STATUS = ToolSpec("git_status", "Show what changed.", {"type": "object", "properties": {}})
+MESSAGES = (
+    Message(Role.SYSTEM, "You are lmtui."),
+    Message(Role.USER, "what is in a.txt?"),
+    Message(
+        Role.ASSISTANT,
+        "I look.",
+        tool_calls=(ToolCall("c1", "read", '{"path": "a.txt"}'), ToolCall("c2", "read", "broken {")),
+    ),
+    Message(Role.TOOL, "forty-two", call_id="c1"),
+    Message(Role.TOOL, "not understood", call_id="c2"),
+    Message(Role.ASSISTANT, "It says forty-two."),
+)
+REQUEST = ModelRequest(MESSAGES, (STATUS, READ), "m")
+
+
+def body_of(request: ModelRequest, **extra: object) -> dict[str, Any]:
+    return dict(json.loads(RequestWriter().write(request, extra)))
+
+
+def in_form(form: CallForm) -> list[dict[str, Any]]:
+    return list(body_of(replace(REQUEST, call_form=form))["messages"])
+
+
+def test_native_requests_carry_the_tools_and_the_calls_as_they_are() -> None:
+    body = body_of(REQUEST)
+    assert [tool["function"]["name"] for tool in body["tools"]] == ["git_status", "read"]
+    assert body["messages"][0]["content"] == "You are lmtui."
+    assert body["messages"][2]["tool_calls"][1]["function"]["arguments"] == "{}"
+    assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "tool", "tool", "assistant"]
+
+
+def test_in_text_the_system_prompt_tells_the_tools_and_calls_are_blocks() -> None:
+    body = body_of(replace(REQUEST, call_form=CallForm.TEXT))
+    assert "tools" not in body
+    assert "response_format" not in body
+    system, _, calling, results, last = body["messages"]
+    assert system["content"].startswith("You are lmtui.\n\n# Tools\n- git_status(): Show what changed.\n")
+    assert "- read(path: text, offset?: integer (first line)): Read a file." in system["content"]
+    assert '{"name": TOOL, "arguments": {…}}' in system["content"]
+    assert calling["content"].startswith('I look.\n```json\n{"name": "read", "arguments": {"path": "a.txt"}}\n```')
+    assert results["role"] == "user"
+    assert results["content"].count("<tool_response>") == 2
+    assert last["content"] == "It says forty-two."
+
+
+def test_held_to_a_schema_every_answer_is_an_object() -> None:
+    body = body_of(replace(REQUEST, call_form=CallForm.SCHEMA))
+    choices = body["response_format"]["json_schema"]["schema"]["anyOf"]
+    assert [choice["properties"]["name"]["const"] for choice in choices] == ["git_status", "read", "done"]
+    assert choices[1]["properties"]["arguments"]["required"] == ["path"]
+    calling, last = body["messages"][2], body["messages"][4]
+    assert json.loads(calling["content"].splitlines()[0]) == {"name": "read", "arguments": {"path": "a.txt"}}
+    assert json.loads(last["content"]) == {"name": "done", "arguments": {"answer": "It says forty-two."}}
+
+
+@pytest.mark.parametrize("form", CallForm)
+def test_one_held_answer_changes_nothing_before_the_end(form: CallForm) -> None:
+    writer = RequestWriter()
+    request = replace(REQUEST, call_form=form)
+    plain = writer.write(request)
+    held = writer.write(replace(request, hold=Hold.CALL))
+    assert held.startswith(plain.split(b',"response_format"')[0].removesuffix(b"}"))
+    assert "response_format" in json.loads(held)
+
+
+@pytest.mark.parametrize("form", CallForm)
+def test_requests_grow_at_their_end_alone(form: CallForm) -> None:
+    writer = RequestWriter()
+    before = b""
+    for count in (2, 5, 6):
+        now = writer.write(replace(REQUEST, messages=MESSAGES[:count], call_form=form))
+        assert now.startswith(before)
+        before = now.split(b'],"response_format"')[0].removesuffix(b"]}")
+
+
+def test_another_form_writes_the_conversation_anew() -> None:
+    writer = RequestWriter()
+    for form in (CallForm.NATIVE, CallForm.TEXT, CallForm.NATIVE, CallForm.SCHEMA):
+        assert json.loads(writer.write(replace(REQUEST, call_form=form)))["messages"] == in_form(form)
+
+
+def test_what_only_one_kind_of_server_knows_stands_behind_the_messages() -> None:
+    writer = RequestWriter()
+    plain = writer.write(REQUEST)
+    told = writer.write(REQUEST, {"return_progress": True})
+    assert told.startswith(plain.removesuffix(b"}"))
+    assert json.loads(told)["return_progress"] is True
+
+
+def test_tools_that_appear_later_are_told_in_text_too() -> None:
+    writer = RequestWriter()
+    writer.write(replace(REQUEST, call_form=CallForm.TEXT, tools=(READ,)))
+    again = json.loads(writer.write(replace(REQUEST, call_form=CallForm.TEXT)))
+    assert "git_status" in again["messages"][0]["content"]
+
+
+def test_an_answer_may_be_held_to_a_call_or_to_the_end() -> None:
+    def names(hold: Hold, form: CallForm) -> list[str]:
+        body = body_of(replace(REQUEST, hold=hold, call_form=form))
+        choices = body["response_format"]["json_schema"]["schema"]["anyOf"]
+        return [choice["properties"]["name"]["const"] for choice in choices]
+
+    assert names(Hold.CALL, CallForm.NATIVE) == ["git_status", "read"]
+    assert names(Hold.ANSWER, CallForm.TEXT) == ["done"]
+    assert names(Hold.FREE, CallForm.SCHEMA) == ["git_status", "read", "done"]

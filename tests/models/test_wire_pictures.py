@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lmtui.core.messages import CallForm, Image, Message, ModelRequest, Role, ToolCall
+from lmtui.models.request_encoding import RequestWriter
+
+SHOT = Image("shot.png", "image/png", b"\x89PNG\r\n\x1a\n")
+PLOT = Image("plot.gif", "image/gif", b"GIF89a")
+TALK = (
+    Message(Role.SYSTEM, "You help."),
+    Message(Role.USER, "compare", images=(PLOT,)),
+    Message(Role.ASSISTANT, "", tool_calls=(ToolCall("c1", "look", '{"path": "shot.png"}'), ToolCall("c2", "ls", "{}"))),
+    Message(Role.TOOL, "The picture shot.png is attached.", call_id="c1", images=(SHOT,)),
+    Message(Role.TOOL, "shot.png", call_id="c2"),
+)
+REQUEST = ModelRequest(TALK, (), "model")
+
+
+def written(request: ModelRequest) -> list[dict[str, Any]]:
+    messages = json.loads(RequestWriter().write(request))["messages"]
+    assert isinstance(messages, list)
+    return messages
+
+
+def pictures(message: dict[str, Any]) -> list[str]:
+    content = message["content"]
+    return [part["image_url"]["url"] for part in content if part["type"] == "image_url"] if isinstance(content, list) else []
+
+
+def url(image: Image) -> str:
+    return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"
+
+
+def test_what_results_show_comes_behind_all_results_of_a_message() -> None:
+    messages = written(REQUEST)
+    assert [each["role"] for each in messages] == ["system", "user", "assistant", "tool", "tool", "user"]
+    assert [pictures(each) for each in messages] == [[], [url(PLOT)], [], [], [], [url(SHOT)]]
+
+
+@pytest.mark.parametrize("form", [CallForm.TEXT, CallForm.SCHEMA])
+def test_in_text_results_and_what_they_show_are_one_message(form: CallForm) -> None:
+    messages = written(replace(REQUEST, call_form=form))
+    assert [each["role"] for each in messages] == ["system", "user", "assistant", "user"]
+    assert pictures(messages[-1]) == [url(SHOT)]
+    assert messages[-1]["content"][0]["text"].count("<tool_response>") == 2
+
+
+@pytest.mark.parametrize("form", list(CallForm))
+def test_a_model_that_sees_nothing_is_told_of_pictures_in_words(form: CallForm) -> None:
+    messages = written(replace(REQUEST, call_form=form, sees=False))
+    assert not any(pictures(each) for each in messages)
+    text = json.dumps(messages)
+    for name in ("plot.gif", "shot.png"):
+        assert f"[the picture {name} is not shown: you see no pictures]" in text
+
+
+@pytest.mark.parametrize("form", list(CallForm))
+def test_with_pictures_too_a_request_begins_with_the_one_before(form: CallForm) -> None:
+    writer = RequestWriter()
+    first = writer.write(replace(REQUEST, call_form=form))
+    grown = replace(REQUEST, call_form=form, messages=(*TALK, Message(Role.ASSISTANT, "They differ.")))
+    second = writer.write(grown)
+    assert second.startswith(first.partition(b'"messages":[')[0])
+    body, longer = (json.loads(each)["messages"] for each in (first, second))
+    assert longer[: len(body)] == body
+    assert second == RequestWriter().write(grown)
+
+
+def test_other_eyes_write_everything_anew() -> None:
+    writer = RequestWriter()
+    _ = writer.write(REQUEST)
+    assert writer.write(replace(REQUEST, sees=False)) == RequestWriter().write(replace(REQUEST, sees=False))

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lmtui.core.events import ApprovalRequested, Outcome
+from lmtui.core.permissions.rules import GrantScope
+from lmtui.core.sessions import Answer
+from lmtui.plain.console import Grant, approval_lines, choice_lines, chosen, direct_answer, grant_choices
+
+
+def asked(text: str = "rm -rf build", tool: str = "shell", **fields: Any) -> ApprovalRequested:
+    fields = {"suggested_rule": "Shell(rm -rf build)", "why": "normal mode asks before changes", **fields}
+    return ApprovalRequested(approval_id="a1", call_id="c1", tool=tool, text=text, **fields)
+
+
+def test_a_question_shows_the_whole_command_and_where_it_would_run() -> None:
+    text = "\n".join(f"echo {number}" for number in range(200))
+    lines = list(
+        approval_lines(asked(text, commands=200, cwd="/workspace", limits="up to 120 s", sandbox="docker, no network"))
+    )
+    assert lines[0] == "approval needed: lmtui asks to run a command"
+    assert lines[1:201] == [f"  echo {number}" for number in range(200)]
+    assert lines[201:] == [
+        "it would run: 200 commands, in /workspace, up to 120 s, sandbox docker, no network",
+        "it asks because: normal mode asks before changes",
+    ]
+
+
+def test_hidden_characters_are_named_and_said() -> None:
+    lines = list(approval_lines(asked("echo \u202eevil\x1b[2J")))
+    assert lines[1] == "  echo <U+202E>evil␛[2J"
+    assert lines[2].startswith("warning: hidden or look-alike characters are shown as codes like <U+202E>")
+
+
+def test_a_change_is_shown_as_its_difference_only() -> None:
+    diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b"
+    lines = list(approval_lines(asked("edit x", "edit", diff=diff, path="x\u202e")))
+    assert lines[0] == "approval needed: lmtui asks to change x<U+202E>"
+    assert lines[1:6] == [f"  {line}" for line in diff.split("\n")]
+
+
+def test_a_host_and_a_sub_agent_are_named() -> None:
+    assert next(approval_lines(asked("pypi.org:443", "network"))) == "approval needed: a command wants to reach the host"
+    assert next(approval_lines(asked(agent="tester"))) == "approval needed: tester asks to run a command"
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("y", Answer(Outcome.ONCE)),
+        (" YES ", Answer(Outcome.ONCE)),
+        ("session", Answer(Outcome.SESSION, rule="Shell(rm -rf build)")),
+        ("n", Answer(Outcome.NO)),
+        ("f use make clean", Answer(Outcome.NO, feedback="use make clean")),
+        ("because no", Answer(Outcome.NO, feedback="no")),
+        ("f", None),
+        ("a", None),
+        ("e", None),
+    ],
+)
+def test_an_answer_is_a_letter_or_a_word(typed: str, expected: Answer | None) -> None:
+    letter, words = chosen(asked(), typed)
+    assert letter
+    assert direct_answer(asked(), letter, words) == expected
+
+
+@pytest.mark.parametrize("typed", ["", "q", "yes please", "y y", "ye", "always the first"])
+def test_anything_else_is_no_answer(typed: str) -> None:
+    assert chosen(asked(), typed) == ("", "")
+
+
+def test_what_cannot_be_granted_or_changed_is_not_offered() -> None:
+    letters = [line.split()[0] for line in choice_lines(asked(tool="read", suggested_rule=""))]
+    assert letters == ["y", "n", "f"]
+    assert chosen(asked(suggested_rule=""), "s") == ("", "")
+
+
+def test_the_rules_to_keep_are_named_with_how_far_they_reach() -> None:
+    found = grant_choices(asked(offered_rules=("Shell(rm -rf build)", "Shell(rm *)")))
+    assert [str(each) for each in found][1:3] == ["Shell(rm *), in this folder", "Shell(rm -rf build), everywhere"]
+    assert found[0] == Grant("Shell(rm -rf build)", GrantScope.WORKSPACE)

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from lmtui.core.errors import McpError
+from lmtui.core.events import Outcome
+from lmtui.core.mcp import Reach
+from lmtui.core.messages import Image
+from lmtui.core.permissions.rules import GrantScope, Mode
+from lmtui.core.sessions import Answer
+from lmtui.core.trust import TrustItem
+from lmtui.plain.console import Console, PlainStart
+from tests.tui.fakes import FakeHost, FakeSession
+
+
+class Paper:
+    """A terminal that types what it was given, and keeps what was said; at the end there is no more to read."""
+
+    def __init__(self, *typed: str | type[BaseException]) -> None:
+        self.typed = list(typed)
+        self.said: list[str] = []
+        self.started_with: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+    def read(self, prompt: str, *, is_kept: bool = False, start: str = "") -> str:
+        self.said.append(prompt)
+        self.started_with += [start] if start else []
+        if not self.typed:
+            raise EOFError
+        found = self.typed.pop(0)
+        if isinstance(found, str):
+            return found
+        raise found
+
+    def drop_typed(self) -> None:
+        pass
+
+
+class Asking(FakeSession):
+    """A session that asks about one command in every turn, and ends the turn with the answer."""
+
+    def submit(self, text: str, *, typed: str = "", images: Sequence[Image] = ()) -> None:
+        super().submit(text, typed=typed, images=images)
+        self.ask("a1", "make test", offered_rules=("Shell(make test)", "Shell(make *)"))
+
+    def answer(self, approval_id: str, answer: Answer) -> None:
+        super().answer(approval_id, answer)
+        self.end_turn()
+
+
+class Host(FakeHost):
+    async def new_session(self) -> FakeSession:
+        return self._add(Asking(f"session{len(self.opened)}", clock=self.clock))
+
+
+def talk(*typed: str | type[BaseException], host: FakeHost | None = None, start: PlainStart | None = None) -> tuple[Paper, int]:
+    paper, shown = Paper(*typed), host or Host()
+    code = Console(paper, settle_s=0.0).run(lambda: shown, start or PlainStart())
+    assert shown.is_closed
+    return paper, code
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        (["y"], Answer(Outcome.ONCE)),
+        (["what?", "y"], Answer(Outcome.ONCE)),
+        (["n"], Answer(Outcome.NO)),
+        (["f", "use make check"], Answer(Outcome.NO, feedback="use make check")),
+        (["a", "3"], Answer(Outcome.ALWAYS, rule="Shell(make test)", scope=GrantScope.USER)),
+        (["a", "", "n"], Answer(Outcome.NO)),
+        (["a", "9", "y"], Answer(Outcome.ONCE)),
+        (["e", "make lint"], Answer(Outcome.ONCE, edited="make lint")),
+        (["e", "", "y"], Answer(Outcome.ONCE)),
+        ([], Answer(Outcome.NO)),
+    ],
+)
+def test_an_approval_is_answered_with_what_was_typed(typed: Iterable[str], answer: Answer) -> None:
+    host = Host()
+    _, code = talk("go", *typed, host=host)
+    assert host.session.answers == {"a1": answer}
+    assert code == 0
+
+
+def test_what_is_typed_at_an_edit_begins_with_the_command() -> None:
+    assert talk("go", "e", "make lint")[0].started_with == ["make test"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "sent"),
+    [
+        (["one", "y"], "one"),
+        (["one\\", "two\\", "three", "y"], "one\ntwo\nthree"),
+        (["```", "def f():", "", "    pass\\", "```", "y"], "def f():\n\n    pass\\"),
+        (["/usr/bin/python is broken", "y"], "/usr/bin/python is broken"),
+    ],
+)
+def test_a_text_of_many_lines_is_one_message(typed: list[str], sent: str) -> None:
+    host = Host()
+    talk(*typed, host=host)
+    assert host.session.submitted == [sent]
+
+
+def test_ctrl_c_at_an_approval_stops_the_turn() -> None:
+    host = Host()
+    paper, code = talk("go", KeyboardInterrupt, host=host)
+    assert host.session.answers == {}
+    assert "turn finished: interrupted, 0 ms" in paper.said
+    assert code == 0
+
+
+def test_ctrl_c_twice_leaves_with_the_code_of_an_interrupt() -> None:
+    assert talk(KeyboardInterrupt, KeyboardInterrupt)[1] == 130
+    assert talk(KeyboardInterrupt, "/status", KeyboardInterrupt)[1] == 0
+
+
+def test_commands_of_the_users_own_go_to_the_session_with_or_without_the_model() -> None:
+    host = Host()
+    talk("!ls", "!!pwd", "!", host=host)
+    assert host.session.waiting.commands == [("ls", True), ("pwd", False)]
+
+
+def test_modes_titles_and_new_sessions() -> None:
+    host = Host()
+    paper, _ = talk("/mode plan", "/mode odd", "/rename lexer", "/new", "/nonsense", "/quit", "never read", host=host)
+    first = next(iter(host.opened.values()))
+    assert first.mode is Mode.PLAN
+    assert "no mode odd; there are manual, normal, auto, plan" in paper.said
+    assert len(host.opened) == 2
+    assert any("no command /nonsense. /help lists them." in line for line in paper.said)
+    assert paper.typed == ["never read"]
+
+
+def test_the_form_of_calls_is_said_and_set() -> None:
+    host = Host()
+    paper, _ = talk("/calls", "/calls native", "/calls xml", host=host)
+    assert "calls: text, it writes its calls as text" in paper.said
+    assert "calls: native, you set it" in paper.said
+    assert any("no form of calls 'xml'" in line for line in paper.said)
+
+
+def test_the_first_run_asks_for_a_server_and_the_folder_for_trust() -> None:
+    host = Host(setup_note="No model server is chosen yet.")
+    host.trust.items = [TrustItem("setting", ".env", "model = x\x1b[2J")]
+    paper, _ = talk("2", "yes", host=host)
+    assert host.used == ("http://127.0.0.1:11434/v1", "qwen2.5-coder:7b")
+    assert host.trust.is_trusted is True
+    assert "  setting in .env: model = x␛[2J" in paper.said
+
+
+def test_where_a_server_runs_is_chosen_before_the_yes() -> None:
+    host = Host()
+    host.trust.items = [TrustItem("MCP server", ".mcp.json", f"{name}: x", server=name) for name in ("a", "b")]
+    paper, _ = talk("s", "2", "3", "yes", host=host)
+    assert host.extensions.mcp.chosen == [("b", Reach.HOST)]
+    assert host.trust.is_trusted is True
+    assert paper.said.count("trust all of these, yes or no, s to choose where a server runs? ") == 2
+
+
+def test_what_is_no_number_chooses_nothing() -> None:
+    host = Host()
+    host.trust.items = [TrustItem("MCP server", ".mcp.json", "a: x", server="a")]
+    talk("s", "0", "no", host=host)
+    assert (host.extensions.mcp.chosen, host.trust.is_trusted) == ([], False)
+
+
+def test_a_servers_prompt_that_lacks_something_says_so() -> None:
+    host = Host()
+    host.extensions.prompts.broken = McpError("/mcp__a__b needs topic", "Type: /mcp__a__b <topic>")
+    paper, _ = talk("/mcp__a__b", host=host)
+    assert "error: /mcp__a__b needs topic  Type: /mcp__a__b <topic>" in paper.said
+
+
+def test_a_task_from_the_command_line_is_sent_at_once() -> None:
+    host = Host()
+    talk("y", host=host, start=PlainStart(task="go on"))
+    assert host.session.submitted == ["go on"]

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from lmtui.web.server import LOCKED_S, MOST_TRIES, Door
+
+NAMES = frozenset({"127.0.0.1:8000", "localhost:8000"})
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_link_opens_once_and_the_pin_as_often_as_it_is_given() -> None:
+    door = Door(NAMES, "246810")
+    token = door.token
+    assert door.is_open_to(door.try_key(token))
+    assert not door.try_key(token)
+    assert door.is_open_to(door.try_key("246810"))
+    assert door.is_open_to(door.try_key("246810"))
+
+
+def test_without_a_pin_no_text_is_one() -> None:
+    door = Door(NAMES)
+    assert not door.try_key("")
+    assert not door.is_open_to("")
+
+
+def test_too_many_wrong_keys_lock_it_for_a_while() -> None:
+    clock = Clock()
+    door = Door(NAMES, "246810", clock)
+    for _ in range(MOST_TRIES):
+        assert not door.try_key("wrong")
+    assert door.is_locked
+    assert not door.try_key("246810")
+    clock.now += LOCKED_S
+    assert door.try_key("246810")
+
+
+@pytest.mark.parametrize("text", ["\udcff", "a\ud800", "\0", "ä" * 300])
+def test_what_is_no_key_is_refused_whatever_it_is(text: str) -> None:
+    door = Door(NAMES, "246810")
+    _ = door.try_key(door.token)
+    assert not door.try_key(text)
+    assert not door.is_open_to(text)
+
+
+@pytest.mark.parametrize(
+    ("origin", "is_own"),
+    [
+        ("http://127.0.0.1:8000", True),
+        ("http://LOCALHOST:8000", True),
+        ("http://127.0.0.1:8001", False),
+        ("http://127.0.0.1:8000.evil.example", False),
+        ("http://127.0.0.1:8000@evil.example", False),
+        ("http://[", False),
+        ("null", False),
+        ("", False),
+    ],
+)
+def test_only_pages_of_ours_are_ours(origin: str, is_own: bool) -> None:
+    assert Door(NAMES).is_own_origin(origin) is is_own
