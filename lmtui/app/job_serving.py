@@ -148,7 +148,7 @@ def _machine() -> str:
 
 
 class SystemClock:
-    """The clocks of this machine; implements `automation.scheduler.Clock`."""
+    """The clocks of this machine; implements `features.jobs.scheduler.Clock`."""
 
     def wall(self) -> datetime:
         """Return the time in UTC."""

@@ -121,7 +121,7 @@ class PlanWatch:
 
 
 class SessionPlans:
-    """A person's hand on the plans of a session; implements `core.plan_desk.Plans`.
+    """A person's hand on the plans of a session; implements `core.plan_mode.Plans`.
 
     Args:
         desk: returns the root agent's desk.

@@ -108,7 +108,7 @@ class _Entry:
 
 
 class SandboxBackground:
-    """The background commands of one session; implements `core.background.BackgroundCommands`.
+    """The background commands of one session; implements `core.workspace.BackgroundCommands`.
 
     Args:
         lanes: the supervisors of the workspace.

@@ -36,7 +36,7 @@ MakeBackend = Callable[[str, Launch, Proxy | None], Backend]
 
 
 class LaneProcess:
-    """One program in its lane; implements `core.serving.Served`."""
+    """One program in its lane; implements `core.programs.Served`."""
 
     def __init__(self, place: str, parts: contextlib.AsyncExitStack) -> None:
         self.place = place
@@ -119,7 +119,7 @@ class _OnlyListed:
 
 
 class LaneLauncher:
-    """Starts programs for one workspace; implements `core.serving.Launcher`.
+    """Starts programs for one workspace; implements `core.programs.Launcher`.
 
     Args:
         workspace: the folder that they see.

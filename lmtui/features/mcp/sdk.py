@@ -221,7 +221,7 @@ async def _client(entry: ServerEntry, address: Address, hooks: Hooks, parts: con
 
 
 class SdkConnection:
-    """An open connection; implements `extensions.mcp_link.Connection`."""
+    """An open connection; implements `features.mcp.connection.Connection`."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
